@@ -1,0 +1,194 @@
+"""The fleet file as types: nodes, jobs, leader, limits, where reports go. Reading the file is not done here."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from runbooks.core.base import Frozen
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+
+
+class KeySource(Frozen):
+    """Where the private key of a node comes from. Exactly one of these."""
+
+    file: str | None = None  # path on the machine that runs the engine
+    agent: bool = False  # SSH_AUTH_SOCK
+    env: str | None = None  # name of an environment variable that holds the key's text
+    secret: str | None = None  # name of a Prefect Secret block
+
+    @model_validator(mode="after")
+    def _one(self) -> "KeySource":
+        given = [n for n in ("file", "env", "secret") if getattr(self, n)] + (["agent"] if self.agent else [])
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of file, agent, env, secret (given: {', '.join(given) or 'none'})")
+        return self
+
+
+class Jump(Frozen):
+    """A jump host. Its host key is verified like any other."""
+
+    host: str
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str | None = None
+    key: KeySource | None = None
+    known_hosts: str | None = None
+    host_key: str | None = None
+
+
+class Node(Frozen):
+    """A machine of the fleet: this one (`local: true`) or one reached by SSH."""
+
+    name: str = Field(pattern=NAME)
+    local: bool = False
+    host: str | None = None
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str | None = None
+    key: KeySource | None = None
+    known_hosts: str | None = None  # file; default ~/.ssh/known_hosts
+    host_key: str | None = None  # pinned: "ssh-ed25519 AAAA…"
+    jump: Jump | None = None
+    connect_timeout_s: float = Field(default=10.0, gt=0, le=120)
+    labels: dict[str, str] = {}
+    hands_off: bool = False  # opt-out: diagnose, never act
+    reason: str = ""  # why hands_off
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "Node":
+        if self.local and self.host:
+            raise ValueError("a node is either local or has a host, not both")
+        if not self.local and not self.host:
+            raise ValueError("give `host`, or `local: true` for this machine")
+        return self
+
+    @field_validator("host")
+    @classmethod
+    def _plain_host(cls, host: str | None) -> str | None:
+        if host is not None and (host.startswith("-") or any(c.isspace() or c in ";|&$`'\"\\" for c in host)):
+            raise ValueError("not a host name or address")
+        return host
+
+
+class ProgressKind(StrEnum):
+    """How a job shows that it works."""
+
+    FILES = "files"  # files that match a glob grow or are replaced
+    SQLITE = "sqlite"  # a table gets rows
+    LOG = "log"  # a log gets lines
+    NONE = "none"  # nothing outside the process shows it
+
+
+class Progress(Frozen):
+    """One sign of progress of a job, on the node."""
+
+    kind: ProgressKind
+    path: str | None = None  # absolute path or glob
+    table: str | None = None  # sqlite only
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Progress":
+        if self.kind is not ProgressKind.NONE and not (self.path and self.path.startswith("/")):
+            raise ValueError(f"kind {self.kind} needs an absolute `path`")
+        if self.kind is ProgressKind.SQLITE and not self.table:
+            raise ValueError("kind sqlite needs `table`")
+        return self
+
+
+class JobKind(StrEnum):
+    """What a job's GPU pattern looks like when it is well."""
+
+    TRAINING = "training"
+    SELFPLAY = "selfplay"  # CPU-bound by design: low GPU use is normal
+    INFERENCE = "inference"  # waits for requests
+    INTERACTIVE = "interactive"  # notebook: waits for a person
+
+
+class Job(Frozen):
+    """A kind of job that runs on nodes, and how to recognise and restart it."""
+
+    name: str = Field(pattern=NAME)
+    kind: JobKind = JobKind.TRAINING
+    match: str = Field(min_length=3)  # Python regular expression on the full command line
+    nodes: tuple[str, ...] = ()  # node names; empty: any node of the fleet
+    progress: tuple[Progress, ...] = ()
+    restart: tuple[str, ...] = ()  # argv on the node; empty: cannot be restarted from here
+    warm_up_s: float = Field(default=600, ge=0)  # start-up (imports, model load, compilation) during which idle is normal
+    gpu_hour_cost: float | None = Field(default=None, ge=0)  # money per GPU and hour
+
+    @field_validator("match")
+    @classmethod
+    def _regex(cls, text: str) -> str:
+        import re
+
+        try:
+            compiled = re.compile(text)
+        except re.error as e:
+            raise ValueError(f"not a regular expression: {e}") from e
+        if compiled.search("") is not None:
+            raise ValueError("matches every process (it matches the empty text); be more specific")
+        return text
+
+
+class Leader(Frozen):
+    """The leader of a peer-to-peer cluster: GET `<url>/status`, POST `<url>/admin/reset_node_jobs`."""
+
+    url: str = Field(pattern=r"^https?://[^\s]+$")
+    token_env: str | None = None  # environment variable with a bearer token
+    timeout_s: float = Field(default=5, gt=0, le=60)
+
+
+class Reports(Frozen):
+    """Where reports go besides the Prefect artifact."""
+
+    folder: str = "reports"
+    s3: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+(/.*)?$")
+    keep: int = Field(default=200, ge=2)  # JSON reports kept per runbook and target
+
+
+class System(Frozen):
+    """A system whose reachability the nightly report shows: an HTTP(S) URL or tcp://host:port."""
+
+    name: str = Field(pattern=NAME)
+    url: str = Field(pattern=r"^(https?|tcp)://[^\s]+$")
+    timeout_s: float = Field(default=5, gt=0, le=60)
+
+
+class Fleet(Frozen):
+    """The whole fleet file."""
+
+    name: str = Field(default="default", pattern=NAME)
+    nodes: tuple[Node, ...] = Field(min_length=1)
+    jobs: tuple[Job, ...] = ()
+    leader: Leader | None = None
+    systems: tuple[System, ...] = ()
+    limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
+    reports: Reports = Reports()
+
+    @model_validator(mode="after")
+    def _names(self) -> "Fleet":
+        for what, names in (("node", [n.name for n in self.nodes]), ("job", [j.name for j in self.jobs])):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise ValueError(f"{what} name given twice: {', '.join(twice)}")
+        known = {n.name for n in self.nodes}
+        for job in self.jobs:
+            missing = [n for n in job.nodes if n not in known]
+            if missing:
+                raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+        return self
+
+    def node(self, name: str) -> Node:
+        """The node of that name. Raises KeyError that lists the names."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(f"no node {name!r} in fleet {self.name!r}; there are: {', '.join(n.name for n in self.nodes)}")
+
+    def jobs_on(self, node: str) -> tuple[Job, ...]:
+        """Jobs that may run on that node."""
+        return tuple(j for j in self.jobs if not j.nodes or node in j.nodes)
+
+
+LOCAL_FLEET = Fleet(name="default", nodes=(Node(name="local", local=True),))
+"""What is diagnosed when there is no fleet file: this machine."""

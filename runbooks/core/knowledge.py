@@ -1,0 +1,94 @@
+"""A runbook's knowledge: runbook.yaml as types. Everything a person reads about a cause is written there, once."""
+
+from enum import StrEnum
+from importlib import resources
+from typing import Any
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.config import parse_yaml
+
+
+class Role(StrEnum):
+    """What a matching line says about its cause."""
+
+    ROOT = "root"  # this line is where it began
+    FOLLOWS = "follows"  # usually the consequence of something earlier
+    CONFIRMS = "confirms"  # says nothing alone, strengthens a cause that something else points to
+
+
+class Signature(Frozen):
+    """A text pattern of a cause, for logs and command output. Python `re`, searched per line."""
+
+    pattern: str
+    role: Role
+    example: str  # a real line that matches
+    counter_example: str = ""  # a real line that looks alike and must not match
+    unless: tuple[str, ...] = ()  # patterns that, found anywhere in the same text, take this match away
+    needs: tuple[str, ...] = ()  # patterns that must be found as well in the same text
+
+
+class CauseKnowledge(Frozen):
+    """One cause as the runbook knows it."""
+
+    title: str
+    explanation: str
+    decided_by: tuple[str, ...] = Field(min_length=1)
+    remedy: str
+    must_not: tuple[str, ...] = ()
+    innocent: bool = False
+    signatures: tuple[Signature, ...] = ()
+    references: tuple[str, ...] = ()
+
+
+class Limit(Frozen):
+    """A number with its unit and where it comes from."""
+
+    value: float | int | str | bool
+    unit: str
+    source: str
+
+
+class Runbook(Frozen):
+    """A runbook.yaml."""
+
+    slug: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    title: str
+    summary: str
+    symptoms: tuple[str, ...]
+    target: str  # what one run is about, in words: "a node of the fleet"
+    scenario: str = ""  # what `gpu-runbooks lab <slug>` breaks
+    causes: dict[str, CauseKnowledge]
+    limits: dict[str, Limit]
+    references: tuple[str, ...] = ()
+
+    def limit_values(self, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Limits as plain values, for the pydantic `Limits` of the runbook; `overrides` come from the fleet file."""
+        return {name: limit.value for name, limit in self.limits.items()} | (overrides or {})
+
+
+def runbook_slugs() -> tuple[str, ...]:
+    """Slugs of every runbook folder, sorted: a folder with a runbook.yaml is a runbook."""
+    root = resources.files("runbooks")
+    found = [d.name for d in root.iterdir() if d.is_dir() and d.joinpath("runbook.yaml").is_file()]
+    return tuple(sorted(name.replace("_", "-") for name in found))
+
+
+def load_runbook(slug: str) -> Runbook:
+    """The runbook's knowledge. Raises ConfigError naming file, line and field; KeyError if there is no such runbook."""
+    if slug not in runbook_slugs():
+        raise KeyError(f"no runbook {slug!r}; there are: {', '.join(runbook_slugs())}")
+    path = resources.files("runbooks") / slug.replace("-", "_") / "runbook.yaml"
+    return parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
+
+
+def load_table(name: str) -> dict[str, Any]:
+    """A table of runbooks/knowledge/, as plain data (Xids, exit codes, errno …)."""
+    import yaml
+
+    path = resources.files("runbooks") / "knowledge" / f"{name}.yaml"
+    table = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(table, dict):
+        raise TypeError(f"{path}: a table must be a mapping")
+    return table

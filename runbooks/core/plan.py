@@ -1,0 +1,54 @@
+"""A plan is data: what would be done, to exactly what, and what is lost. Nothing here does anything."""
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Any
+
+from runbooks.core.base import Frozen
+
+
+class Risk(StrEnum):
+    """How much an action can hurt. `destructive` is never automatic."""
+
+    SAFE = "safe"
+    DISRUPTIVE = "disruptive"
+    DESTRUCTIVE = "destructive"
+
+
+class Step(Frozen):
+    """One change. `args` hold identities and commands only, never a reading that moves and never a secret."""
+
+    kind: str  # action kind, e.g. "terminate-processes"; the engine's action table says who runs it
+    owner: str  # physical owner that is locked while it runs: node name, "leader", "pod:<id>", "store:<url>"
+    args: dict[str, Any]  # JSON data: identities the judgment was made on (pid, start, boot id, container id …)
+    commands: tuple[str, ...]  # what a person would type to do the same, in order
+    effect: str  # what should be true afterwards
+    loses: str = "nothing"  # what is lost by doing it
+
+
+class Plan(Frozen):
+    """One choice an operator can take. The engine locks the owners, acts in order, then proves."""
+
+    name: str  # "clean up only", "clean up and restart"
+    steps: tuple[Step, ...]
+    for_causes: tuple[str, ...]  # cause slugs it removes
+    why: str = ""  # why this choice, when several are offered
+    settle_s: float = 2.0  # how long to wait before looking again; longer than the fault's own period
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Every lock the plan needs, in the one order in which locks are taken."""
+        return tuple(sorted({step.owner for step in self.steps}))
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits over identities and commands; two plans with one digest do the same thing to the same things."""
+        return plan_digest((self,))
+
+
+def plan_digest(plans: tuple[Plan, ...]) -> str:
+    """Digest of all the choices that a person was shown."""
+    body = [[p.name, [[s.kind, s.owner, s.args, list(s.commands)] for s in p.steps]] for p in plans]
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

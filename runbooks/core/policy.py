@@ -1,0 +1,70 @@
+"""The policy file as types: who may act, on what, how often. Nothing is automatic until it is named here."""
+
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from runbooks.core.base import Frozen
+
+
+class Mode(StrEnum):
+    """What a run may do. Ordered: diagnose < approve < auto."""
+
+    DIAGNOSE = "diagnose"  # read, judge, report
+    APPROVE = "approve"  # ask a person, then act
+    AUTO = "auto"  # act without asking where the policy allows it, else ask
+
+    @property
+    def rank(self) -> int:
+        """0, 1, 2."""
+        return ("diagnose", "approve", "auto").index(self.value)
+
+
+class KindPolicy(Frozen):
+    """Limits of one action kind."""
+
+    mode: Mode = Mode.APPROVE  # the most a run may do with it
+    cooldown_s: float = Field(default=600, ge=0)  # after an act on the same owner for the same cause
+    attempts: int = Field(default=3, ge=1)  # per owner, cause and window
+    window_s: float = Field(default=3600, gt=0)
+    approval_ttl_s: float = Field(default=4 * 3600, gt=0)  # an approval older than this is void
+
+
+class Budget(Frozen):
+    """How much of a fleet may be changed per window before the breaker trips."""
+
+    window_s: float = Field(default=3600, gt=0)
+    share: float = Field(default=0.1, gt=0, le=1)  # of the nodes, for fleets of ten and more
+    nodes: int = Field(default=2, ge=1)  # for fleets below ten
+
+    def allowed(self, fleet_size: int) -> int:
+        """Nodes that may be changed within one window."""
+        return self.nodes if fleet_size < 10 else max(1, int(fleet_size * self.share))
+
+
+class Storm(Frozen):
+    """What counts as one incident rather than many, and how long an automatic act waits to find out."""
+
+    settle_s: float = Field(default=30, ge=0)
+    alike: int = Field(default=3, ge=2)  # this many targets with one cause within the window are one incident
+    window_s: float = Field(default=300, gt=0)
+
+
+class Policy(Frozen):
+    """The whole policy file."""
+
+    mode: Mode = Mode.APPROVE  # cap for every run
+    kinds: dict[str, KindPolicy] = {}
+    default: KindPolicy = KindPolicy()
+    budget: Budget = Budget()
+    storm: Storm = Storm()
+
+    @model_validator(mode="after")
+    def _default_never_auto(self) -> "Policy":
+        if self.default.mode is Mode.AUTO:
+            raise ValueError("default.mode: auto is only allowed per kind, by name")
+        return self
+
+    def kind(self, name: str) -> KindPolicy:
+        """Limits for that action kind."""
+        return self.kinds.get(name, self.default)

@@ -1,0 +1,78 @@
+"""What one look at the world can give: a value, a proven absence, or a reason why it is not known."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Why(StrEnum):
+    """Why a reading is unknown. Each asks something else of the operator."""
+
+    DENIED = "denied"
+    TIMED_OUT = "timed-out"
+    TOOL_MISSING = "tool-missing"
+    UNREACHABLE = "unreachable"
+    UNPARSABLE = "unparsable"
+    FAILED = "failed"
+    NOT_RECORDED = "not-recorded"
+    NOT_ASKED = "not-asked"
+
+
+class Source(Frozen):
+    """Where a reading came from, so that a person can repeat it by hand."""
+
+    command: str  # shell-quoted command line, or "GET url", or the library call
+    host: str  # fleet name of the machine on which it ran
+    taken_at: datetime | None = None  # UTC
+    excerpt: str = ""  # the lines of output that matter, secrets already replaced
+
+
+class Known(Frozen, Generic[T]):
+    """A value that was read."""
+
+    kind: Literal["known"] = "known"
+    value: T
+    source: Source | None = None
+
+
+class Absent(Frozen):
+    """Proof that there is nothing to read (no GPU, no Docker): an answer, not a worry."""
+
+    kind: Literal["absent"] = "absent"
+    proof: str
+    source: Source | None = None
+
+
+class Unknown(Frozen):
+    """No answer. Never healthy, and nothing that needed it may act."""
+
+    kind: Literal["unknown"] = "unknown"
+    reason: Why
+    detail: str = ""
+    source: Source | None = None
+
+
+Reading = Annotated[Known[T] | Absent | Unknown, Field(discriminator="kind")]
+"""Use as a field type: ``gpus: Reading[tuple[Gpu, ...]]``. As a default: ``NOT_RECORDED``."""
+
+NOT_RECORDED = Unknown(reason=Why.NOT_RECORDED, detail="this field is newer than the record")
+
+
+def value_or(reading: "Known[T] | Absent | Unknown", default: T) -> T:
+    """The value if known, else `default`. For display and for absences that mean 'none'."""
+    return reading.value if isinstance(reading, Known) else default
+
+
+def map_known(reading: "Known[T] | Absent | Unknown", f: Callable[[T], U]) -> "Known[U] | Absent | Unknown":
+    """Apply `f` to a known value; absent and unknown pass through with their source."""
+    if isinstance(reading, Known):
+        return Known[U](value=f(reading.value), source=reading.source)
+    return reading

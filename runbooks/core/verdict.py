@@ -1,0 +1,67 @@
+"""What a judgment says: state, causes with their evidence, what must not be done, and the plans on offer."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan
+
+
+class Certainty(StrEnum):
+    """How sure a cause is. Only `confirmed` may ever be acted on without a person."""
+
+    CONFIRMED = "confirmed"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+    RULED_OUT = "ruled-out"
+
+
+class State(StrEnum):
+    """The one-word answer."""
+
+    HEALTHY = "healthy"  # read, and nothing is wrong
+    NOT_APPLICABLE = "not-applicable"  # proven absent: there is nothing here to judge
+    SICK = "sick"  # at least one cause is wrong, not innocent
+    CANNOT_TELL = "cannot-tell"  # a reading that was needed is unknown, or only "possible" causes remain
+
+
+class Cause(Frozen):
+    """One cause, judged. `slug` is a key of the runbook's `causes` in runbook.yaml."""
+
+    slug: str
+    certainty: Certainty
+    subject: str  # what it is about: "pid 4242 on GPU 0", "GPU 3", "node-a"
+    evidence: tuple[str, ...]  # each a plain sentence with the number that was read
+    decides: tuple[str, ...] = ()  # what would make it surer, or tell it from its rival (reading or command)
+    innocent: bool = False  # explains the symptom and must be left alone
+
+
+class Finding(Frozen):
+    """A thing for a person, in the fields that diagnostic reports have always had."""
+
+    priority: str  # HIGH | MEDIUM | LOW
+    category: str
+    issue: str
+    action: str
+
+
+class Diagnosis(Frozen):
+    """The whole judgment of one target. Pure data: the same evidence and limits always give the same diagnosis."""
+
+    state: State
+    headline: str  # one line: what is really wrong (or that nothing is)
+    symptom: str = ""
+    causes: tuple[Cause, ...] = ()  # earliest credible cause first
+    must_not: tuple[str, ...] = ()  # what must not be done here, each with its reason
+    plans: tuple[Plan, ...] = ()  # choices, the recommended one first; empty: nothing safe to do
+    do_now: tuple[str, ...] = ()  # what a person must do now
+    waiting_costs: tuple[str, ...] = ()  # jobs, GPUs, steps, money; only what was read
+    findings: tuple[Finding, ...] = ()
+    unknowns: tuple[str, ...] = ()  # what could not be read and why
+    by_hand: tuple[str, ...] = Field(default=())  # commands to check or do it by hand
+
+    @property
+    def wrong(self) -> tuple[Cause, ...]:
+        """Causes that are a fault (not innocent, not ruled out)."""
+        return tuple(c for c in self.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT)

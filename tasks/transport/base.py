@@ -1,0 +1,47 @@
+"""What every way to a machine can do, and how it fails. Implementations: local.py, ssh.py."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Why
+
+
+class Done(Frozen):
+    """A command that ended on the machine."""
+
+    command: str  # shell-quoted, as a person would type it
+    exit: int
+    out: str
+    err: str
+    seconds: float
+    truncated: bool = False  # output was cut at the cap
+
+
+class TransportError(Exception):
+    """The command gave no answer. `reason` says what kind of no."""
+
+    def __init__(self, reason: Why, detail: str, command: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" + (f" ({command})" if command else ""))
+        self.reason, self.detail, self.command = reason, detail, command
+
+
+class Host(Protocol):
+    """A machine of the fleet, open for one run."""
+
+    @property
+    def name(self) -> str:
+        """Name in the fleet file."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts about the connection that a report must show (first-seen host key, jump host …)."""
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
+    ) -> Done:
+        """Run `argv` there. Raises TransportError: unreachable, denied, timed-out (the remote command was ended, or
+        the detail says "left running, pid …"), tool-missing (exit 127 of the command itself)."""
+
+    def close(self) -> None:
+        """End the connection; later calls raise."""
