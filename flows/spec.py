@@ -1,0 +1,28 @@
+"""What makes a runbook: the four things its author writes. The engine does the rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.verdict import Diagnosis
+from tasks.context import Context
+
+
+def any_node(_fleet: Fleet, _node: Node) -> bool:
+    """A runbook that can apply to every node."""
+    return True
+
+
+@dataclass(frozen=True)
+class RunbookSpec:
+    """A runbook as the engine runs it. `diagnose(evidence, limits)` is pure; `gather(context)` only reads."""
+
+    slug: str
+    evidence: type[BaseModel]
+    limits: type[BaseModel]
+    gather: Callable[[Context], Any]
+    diagnose: Callable[[Any, Any], Diagnosis]
+    nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep

@@ -1,0 +1,96 @@
+"""The report as data: JSON is the truth, Markdown is rendered from it (render.py)."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan
+from runbooks.core.verdict import Diagnosis
+
+SCHEMA = 1
+
+
+class Outcome(StrEnum):
+    """How a run ended, as the state name in the run list shows it."""
+
+    HEALTHY = "healthy"
+    NOT_APPLICABLE = "not-applicable"
+    SICK = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
+    WAITING = "waiting"  # asks a person
+    FIXED = "fixed"
+    NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
+    REJECTED = "rejected"
+    EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
+    REFUSED = "refused"  # a guard said no
+    CANNOT_TELL = "cannot-tell"
+    UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing wrong or fixed, 1 wrong or waiting, 3 cannot tell, 4 refused by a guard."""
+        good = (Outcome.HEALTHY, Outcome.NOT_APPLICABLE, Outcome.FIXED)
+        return 0 if self in good else {Outcome.CANNOT_TELL: 3, Outcome.REFUSED: 4}.get(self, 1)
+
+
+class Event(Frozen):
+    """A line of the timeline."""
+
+    at: datetime
+    what: str
+
+
+class Permission(Frozen):
+    """Who allowed (or refused) the plan, and on what."""
+
+    allowed: bool
+    by: str  # "policy", "person", "nobody"
+    who: str = ""  # as typed; the open-source server has no users
+    at: datetime | None = None
+    digest: str = ""
+    choice: str = ""  # name of the chosen plan
+    said: str = ""  # reason given
+
+
+class ActRecord(Frozen):
+    """One act run: what was done on one owner."""
+
+    owner: str
+    kinds: tuple[str, ...]
+    act_run: str  # flow run id; the record in Prefect
+    digest: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    outcome: str  # done | refused | failed | unfinished | not-started
+    said: tuple[str, ...] = ()
+
+
+class Report(Frozen):
+    """One run of one runbook on one target."""
+
+    schema_version: int = SCHEMA
+    id: str
+    runbook: str
+    title: str = ""
+    target: str
+    fleet: str
+    mode: str
+    trigger: str = "by hand"
+    flow_run: str = ""
+    outcome: Outcome
+    headline: str
+    started_at: datetime
+    ended_at: datetime
+    diagnosis: Diagnosis
+    evidence: dict[str, Any]
+    limits: dict[str, Any]
+    guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
+    chosen: Plan | None = None
+    permission: Permission | None = None
+    acts: tuple[ActRecord, ...] = ()
+    after: Diagnosis | None = None
+    after_evidence: dict[str, Any] | None = None
+    timeline: tuple[Event, ...] = ()
+    connection: tuple[str, ...] = ()  # notes of the transport: first-seen key, jump host
+    approve_command: str = ""
+    links: dict[str, str] = {}  # name -> URL or path
