@@ -6,6 +6,8 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.base import Frozen
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.ray_config import RayCluster
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -161,6 +163,8 @@ class Fleet(Frozen):
     nodes: tuple[Node, ...] = Field(min_length=1)
     jobs: tuple[Job, ...] = ()
     leader: Leader | None = None
+    containers: tuple[ManagedContainer, ...] = ()
+    ray: RayCluster | None = None
     systems: tuple[System, ...] = ()
     limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
     reports: Reports = Reports()
@@ -176,6 +180,10 @@ class Fleet(Frozen):
             missing = [n for n in job.nodes if n not in known]
             if missing:
                 raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+        wanted = {f"container {c.name}": c.node for c in self.containers} | ({"ray.head": self.ray.head} if self.ray else {})
+        for what, node in wanted.items():
+            if node not in known:
+                raise ValueError(f"{what}: no node {node}; there are: {', '.join(sorted(known))}")
         return self
 
     def node(self, name: str) -> Node:
@@ -184,6 +192,10 @@ class Fleet(Frozen):
             if node.name == name:
                 return node
         raise KeyError(f"no node {name!r} in fleet {self.name!r}; there are: {', '.join(n.name for n in self.nodes)}")
+
+    def containers_on(self, node: str) -> tuple[ManagedContainer, ...]:
+        """Containers that are looked after on that node."""
+        return tuple(c for c in self.containers if c.node == node)
 
     def jobs_on(self, node: str) -> tuple[Job, ...]:
         """Jobs that may run on that node."""
