@@ -1,0 +1,52 @@
+# Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
+#   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=1   also install CPU torch for the tests that use it
+#   JOBS=2              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
+PYTHON ?=
+JOBS ?= 2
+ARGS ?=
+TEST_TORCH ?= 0
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+
+.PHONY: help setup setup-dev nightly test check soak bench lock fmt clean
+
+help:
+	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
+	@echo "make test      set up, install what the tests need (as root), run every test"
+	@echo "make check     ruff and mypy --strict        make setup   only make .venv"
+	@echo "make soak      the large counts, hours        make bench   measure transport and nightly run"
+	@echo "make lock      write the requirements locks anew"
+
+setup:
+	@PYTHON="$(PYTHON)" sh .ci/setup.sh run
+
+setup-dev:
+	@PYTHON="$(PYTHON)" TORCH="$(if $(filter 1,$(TEST_TORCH)),$(TORCH))" sh .ci/setup.sh dev
+
+nightly: setup
+	@$(BIN)/gpu-runbooks nightly $(ARGS)
+
+test: setup-dev
+	@sh .ci/apt.sh
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope $(ARGS)
+
+check: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy runbooks tasks flows deployments tests
+
+soak: setup-dev
+	@sh .ci/apt.sh
+	$(BIN)/python -m pytest -q -m soak --timeout 7200 $(ARGS)
+
+bench: setup-dev
+	@sh .ci/apt.sh
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock:
+	@sh .ci/lock.sh
+
+fmt: setup-dev
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
