@@ -8,6 +8,14 @@ from pydantic import Field, field_validator, model_validator
 from runbooks.core.base import Frozen
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
+from runbooks.core.rendezvous_config import Rendezvous
+
+class UnknownNode(KeyError):
+    """No node of that name. The message lists the names."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -166,6 +174,7 @@ class Fleet(Frozen):
     containers: tuple[ManagedContainer, ...] = ()
     ray: RayCluster | None = None
     systems: tuple[System, ...] = ()
+    rendezvous: tuple[Rendezvous, ...] = ()
     limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
     reports: Reports = Reports()
 
@@ -180,6 +189,10 @@ class Fleet(Frozen):
             missing = [n for n in job.nodes if n not in known]
             if missing:
                 raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+        for place in self.rendezvous:
+            missing = [n for n in place.named_nodes() if n not in known]
+            if missing:
+                raise ValueError(f"rendezvous {place.name}: no node {', '.join(missing)}")
         wanted = {f"container {c.name}": c.node for c in self.containers} | ({"ray.head": self.ray.head} if self.ray else {})
         for what, node in wanted.items():
             if node not in known:
@@ -187,11 +200,12 @@ class Fleet(Frozen):
         return self
 
     def node(self, name: str) -> Node:
-        """The node of that name. Raises KeyError that lists the names."""
+        """The node of that name. Raises UnknownNode (a KeyError) that lists the names."""
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise KeyError(f"no node {name!r} in fleet {self.name!r}; there are: {', '.join(n.name for n in self.nodes)}")
+        names = ", ".join(n.name for n in self.nodes)
+        raise UnknownNode(f"no node {name!r} in fleet {self.name!r}; there are: {names}")
 
     def containers_on(self, node: str) -> tuple[ManagedContainer, ...]:
         """Containers that are looked after on that node."""

@@ -1,0 +1,139 @@
+"""A torchrun command line as types: what the agent was really told. The script's arguments are not kept."""
+
+import hashlib
+import hmac
+import re
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+
+_LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher")
+_FLAGS = (
+    "standalone",
+    "no-python",
+    "module",
+    "run-path",
+    "use-env",
+    "disable-memory-safe",
+    "virtual-local-rank",
+)
+_SHORT = {"-m": "module"}
+DEFAULT_RUN_ID = "none"
+
+
+class Launch(Frozen):
+    """One agent's settings."""
+
+    run_id: str = DEFAULT_RUN_ID
+    backend: str = "static"
+    endpoint: str = ""
+    conf: dict[str, str] = Field(default_factory=dict)
+    min_nodes: int = 1
+    max_nodes: int = 1
+    per_node: str = "1"
+    node_rank: str = "0"
+    max_restarts: int = 0
+    master_addr: str = ""
+    master_port: int | None = None
+    local_addr: str = ""
+    standalone: bool = False
+    script: str = ""
+    script_digest: str = ""  # keyed hash of the script's arguments: equality only
+
+    @property
+    def keep_alive_s(self) -> float:
+        """Seconds between heartbeats."""
+        try:
+            return float(self.conf.get("keep_alive_interval", "5"))
+        except ValueError:
+            return 5.0
+
+    @property
+    def join_s(self) -> float:
+        """How long it waits for others."""
+        try:
+            return float(self.conf.get("join_timeout", self.conf.get("timeout", "600")))
+        except ValueError:
+            return 600.0
+
+
+def launcher_at(argv: list[str]) -> int | None:
+    """Index of the first argument after the launcher in `argv`; None: not torchrun."""
+    for i, word in enumerate(argv[:8]):
+        name = word.rsplit("/", 1)[-1]
+        if name == "torchrun":
+            return i + 1
+        if word == "-m" and i + 1 < len(argv) and argv[i + 1] in _LAUNCH_MODULES:
+            return i + 2
+        if re.search(r"torch/distributed/(run|launch)\.py$", word):
+            return i + 1
+    return None
+
+
+def parse_launch(argv: list[str], secret: bytes) -> Launch | None:
+    """The settings in `argv`; None: not torchrun. `secret` keys the hash of the script's arguments."""
+    start = launcher_at(argv)
+    if start is None:
+        return None
+    options, script, rest = _split(argv[start:])
+    low, high = _nnodes(options.get("nnodes", "1:1"))
+    standalone = "standalone" in options
+    return Launch(
+        run_id=options.get("rdzv-id", DEFAULT_RUN_ID),
+        backend="c10d" if standalone else options.get("rdzv-backend", "static"),
+        endpoint=options.get("rdzv-endpoint", ""),
+        conf=_conf(options.get("rdzv-conf", "")),
+        min_nodes=low,
+        max_nodes=high,
+        per_node=options.get("nproc-per-node", "1"),
+        node_rank=options.get("node-rank", "0"),
+        max_restarts=_int(options.get("max-restarts"), 0) or 0,
+        master_addr=options.get("master-addr", ""),
+        master_port=_int(options.get("master-port"), None),
+        local_addr=options.get("local-addr", ""),
+        standalone=standalone,
+        script=script,
+        script_digest=hmac.new(secret, "\0".join(rest).encode(), hashlib.sha256).hexdigest()[:8],
+    )
+
+
+def _split(words: list[str]) -> tuple[dict[str, str], str, list[str]]:
+    """Launcher options, the script (or module), and its arguments."""
+    options: dict[str, str] = {}
+    i = 0
+    while i < len(words):
+        word = words[i]
+        if word in _SHORT:
+            options[_SHORT[word]] = ""
+        elif word.startswith("--") and "=" in word:
+            name, value = word[2:].split("=", 1)
+            options[name.replace("_", "-")] = value
+        elif word.startswith("--") and word[2:].replace("_", "-") in _FLAGS:
+            options[word[2:].replace("_", "-")] = ""
+        elif word.startswith("-") and word != "--" and i + 1 < len(words):
+            options[word.lstrip("-").replace("_", "-")] = words[i + 1]
+            i += 1
+        else:
+            rest = words[i + 1 :] if word == "--" else words[i:]
+            return options, (rest[0] if rest else ""), rest[1:]
+        i += 1
+    return options, "", []
+
+
+def _nnodes(text: str) -> tuple[int, int]:
+    parts = text.split(":")
+    low = _int(parts[0], 1) or 1
+    return low, (_int(parts[1], low) or low) if len(parts) > 1 else low
+
+
+def _conf(text: str) -> dict[str, str]:
+    pairs = [p.split("=", 1) for p in text.split(",") if "=" in p]
+    return {k.strip(): v.strip() for k, v in pairs if "cert" not in k and "pass" not in k}
+
+
+def _int(text: str | None, default: int | None) -> int | None:
+    try:
+        return int(text) if text is not None else default
+    except ValueError:
+        return default

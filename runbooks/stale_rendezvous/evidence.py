@@ -1,0 +1,141 @@
+"""What is read about one rendezvous before it is judged: etcd, its runs twice, processes on every node."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.etcd_v2 import RunKeys
+from runbooks.parsers.torchrun_cmdline import Launch
+
+
+class EtcdFacts(Frozen):
+    """One etcd endpoint as the asking node sees it."""
+
+    endpoint: str
+    healthy: bool
+    health: str = ""  # its own words
+    version: str = ""
+    v2: bool | None = None  # None: not known
+    v2_said: str = ""  # what /v2/keys answered where v2 is not on
+    alarms: Reading[tuple[str, ...]] = NOT_RECORDED  # NOSPACE, CORRUPT
+    db_bytes: int | None = None
+    fsync_p99_s: float | None = None  # upper bound of the bucket that holds the 99th percentile
+
+
+class Reads(Frozen):
+    """All runs at two moments, more than three beats apart."""
+
+    first: tuple[RunKeys, ...]
+    second: tuple[RunKeys, ...]
+    apart_s: float
+
+
+class Agent(Frozen):
+    """A torchrun process."""
+
+    node: str
+    pid: int
+    start_ticks: int
+    started_s: float  # Unix time by the node's clock
+    state: str
+    ppid: int
+    uid: int = 0
+    sid: int = 0
+    cgroup: str = ""
+    ns_pids: tuple[int, ...] = ()
+    launch: Launch
+    workers: tuple[int, ...] = ()  # live children that carry a RANK
+
+
+class Worker(Frozen):
+    """A process that carries TORCHELASTIC_RUN_ID, or a job's process without any RANK."""
+
+    node: str
+    pid: int
+    start_ticks: int
+    started_s: float
+    state: str
+    ppid: int
+    run_id: str | None = None  # None: started without torchrun
+    env: dict[str, str] = Field(default_factory=dict)  # RANK, WORLD_SIZE, MASTER_*, TORCHELASTIC_* only
+    orphan: bool = False  # its agent is gone
+    job: str = ""  # job of the fleet file whose pattern matches
+    loader: bool = False  # child of another worker
+
+
+class Port(Frozen):
+    """A TCP port that matters, on one node."""
+
+    port: int
+    listeners: tuple[int, ...] = ()  # pids; empty with `open` true: the holder could not be seen
+    open: bool = False
+    time_wait: int = 0
+    established: int = 0
+
+
+class Reach(Frozen):
+    """Whether one node reaches one address."""
+
+    address: str  # host:port
+    resolves: tuple[str, ...] = ()
+    error: str = ""  # "" when it connects
+
+
+class NodeFacts(Frozen):
+    """One node as it sees itself."""
+
+    node: str
+    boot_id: str
+    names: tuple[str, ...]  # host name, fully qualified name, addresses, the fleet file's host
+    clock_s: float
+    skew_s: float = 0.0  # against the engine's clock, half a round trip taken off
+    agents: tuple[Agent, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    pids: tuple[tuple[int, float], ...] = ()  # (pid, started_s) of asked pids that exist and are no zombie
+    hidden: int = 0  # processes whose environment could not be read
+    ports: tuple[Port, ...] = ()
+    reach: tuple[Reach, ...] = ()
+    checkpoints: int | None = None  # files that match the configured glob
+
+
+class NodeView(Frozen):
+    """A configured node and what could be read of it."""
+
+    node: str
+    facts: Reading[NodeFacts] = NOT_RECORDED
+
+
+class StoreView(Frozen):
+    """A c10d store endpoint."""
+
+    endpoint: str
+    host_node: str = ""  # node of the fleet that owns the address
+    answers: bool = False
+
+
+class Evidence(Frozen):
+    """Everything that the stale-rendezvous judgment looks at."""
+
+    name: str  # of the rendezvous in the fleet file; "" when found on the node only
+    taken_at: datetime
+    endpoints: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    asks: str = ""
+    prefix: str = "/torchelastic/p2p"
+    keep_alive_s: float = 5.0
+    run: str = ""  # the one run that was asked about; "": all
+    configured: Reading[bool] = NOT_RECORDED  # Absent: no rendezvous section and no torchrun on the node
+    etcd: Reading[EtcdFacts] = NOT_RECORDED  # Absent: no etcd backend
+    runs: Reading[Reads] = NOT_RECORDED
+    nodes: tuple[NodeView, ...] = ()
+    stores: tuple[StoreView, ...] = ()
+    known_runs: dict[str, str] = Field(default_factory=dict)  # run id -> job that uses it again
+    port: int = 29500
+    start: tuple[str, ...] = ()  # configured command that starts etcd
+    start_node: str = ""
+    start_data: str = ""
+    probe: bool = False
+    symptom: str = ""  # what the operator pasted
+    hands_off: tuple[str, ...] = ()
