@@ -20,7 +20,7 @@ class Where(StrEnum):
 class ContainerMount(Frozen):
     """A FUSE (or other) mount that the container needs. `mount` must return once it is mounted."""
 
-    path: str = Field(pattern=r"^/[^\0]*[^/\0]$")
+    path: str = Field(pattern=r"^/.*[^/]$")
     where: Where = Where.CONTAINER
     mount: Argv = Field(min_length=1)
 
