@@ -1,0 +1,149 @@
+"""The act flow: does the steps of one claim, once. The only place from which anything is changed."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.flow_engine import run_flow
+from prefect.states import Completed, Failed
+
+from flows import store
+from flows.actions import ACTIONS
+from flows.claim import Claim
+from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.progress import Timeline
+from runbooks.core.plan import Step
+from runbooks.core.report import ActRecord
+from tasks.context import Context, Refused, utc_now
+from tasks.transport.base import TransportError
+
+
+@dataclass
+class Session:
+    """What a runbook run lends to the act flow that it calls."""
+
+    claim: Claim
+    context: Context
+    timeline: Timeline
+    runbook_run: str
+    said: list[str] = field(default_factory=list)
+    outcome: str = "not-started"
+
+
+_SESSION: ContextVar[Session | None] = ContextVar("act_session", default=None)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets a step end before SIGTERM or Ctrl-C takes effect: half a change is worse than a late stop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+
+    def note(signum: int, _frame: FrameType | None) -> None:
+        pending.append(signum)
+
+    old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for s, handler in old.items():
+            signal.signal(s, handler)
+        if pending:
+            signal.raise_signal(pending[0])
+
+
+@flow(name="act", persist_result=False, retries=0, validate_parameters=False)
+def act(
+    owner: str,
+    n: int,
+    token: str,
+    digest: str,
+    kinds: list[str],
+    causes: list[str],
+    steps: list[dict[str, Any]],
+    process: dict[str, Any],
+    about: dict[str, Any],
+) -> State[Any]:
+    """Does the claimed steps on `owner`. Only ever called by the runbook run that holds the claim; anything else refuses."""
+    session = _SESSION.get()
+    ctx = FlowRunContext.get()
+    run = ctx.flow_run if ctx else None
+    if session is None or run is None or str(run.id) != session.claim.act_run or token != session.claim.token:
+        return Failed(name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again")
+    if run.run_count > 1:
+        session.outcome = "refused"
+        return Failed(name="Refused", message="an act never runs twice; start the runbook again")
+    return _do_all(session)
+
+
+def _do_all(session: Session) -> State[Any]:
+    for i, step in enumerate(session.claim.steps):
+        try:
+            _still_allowed(session)
+            session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
+            store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: begun"})
+            with uninterrupted():
+                said = _do(step, session.context)
+                session.said.extend(said)
+                store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: done"})
+            session.timeline.reached("step-done", f"{step.kind}: {'; '.join(said)}")
+        except (Refused, GuardSaidNo) as e:
+            return _ended(session, "refused", f"{step.kind} refused: {e}")
+        except TransportError as e:
+            return _ended(session, "failed", f"{step.kind}: {e}")
+        except Exception as e:  # noqa: BLE001 - whatever an action raises must end in the report
+            return _ended(session, "failed", f"{step.kind}: {type(e).__name__}: {e}")
+    session.outcome = "done"
+    return Completed(name="Done", message="; ".join(session.said)[:500])
+
+
+def _ended(session: Session, outcome: str, text: str) -> State[Any]:
+    session.outcome = outcome
+    session.said.append(text)
+    session.timeline.reached("step-done", text)
+    return Failed(name=outcome.capitalize(), message=text[:500])
+
+
+def _do(step: Step, context: Context) -> tuple[str, ...]:
+    return ACTIONS[step.kind].act(step, context).said
+
+
+def _still_allowed(session: Session) -> None:
+    """Freeze, breaker, and fencing: a run that was declared dead meanwhile may not go on."""
+    check_freeze()
+    check_breaker(session.context.fleet.name)
+    for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
+        state = store.read_run(run_id).state
+        if state is None or not state.is_running():
+            raise GuardSaidNo(f"{what} is {state.name if state else 'gone'}, not running: another process took over")
+
+
+def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: str) -> ActRecord:
+    """Runs the act flow for `claim` in this process and returns what happened."""
+    session = Session(claim=claim, context=context, timeline=timeline, runbook_run=runbook_run)
+    reset = _SESSION.set(session)
+    began = utc_now()
+    try:
+        run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
+    finally:
+        _SESSION.reset(reset)
+    return ActRecord(
+        owner=claim.owner, kinds=tuple(s.kind for s in claim.steps), act_run=claim.act_run, digest="", started_at=began,
+        ended_at=utc_now(), outcome=session.outcome, said=tuple(session.said),
+    )  # fmt: skip
+
+
+@flow(name="budget-slot", persist_result=False, retries=0)
+def budget_slot(k: int, target: str, at: str, act_run: str) -> State[Any]:
+    """Never run: its runs are places in the budget, created finished."""
+    return Failed(message=f"a budget place is a record, not a program ({k}, {target}, {at}, {act_run})")

@@ -1,0 +1,121 @@
+"""Asks a person: suspends the run with the whole plan in the form, and reads the decision when it comes back."""
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from prefect import suspend_flow_run
+from prefect.exceptions import ObjectNotFound
+from prefect.input import RunInput
+from pydantic import Field, create_model
+
+from flows import store
+from flows.claim import used_by
+from flows.gate import Gate
+from runbooks.core.plan import plan_digest
+from runbooks.core.report import Permission
+from tasks.context import utc_now
+
+REAPER = "the reaper"
+EXPIRES = "approval.expires"
+
+
+def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
+    """The form: starts at reject, offers the plans by name."""
+    fields: dict[str, Any] = {
+        "decision": (Literal["reject", "approve"], Field(default="reject", description="approve runs exactly the chosen plan")),
+        "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
+        "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
+        "why": (str, Field(default="", max_length=500, description="optional: what the next person should know")),
+    }
+    return create_model("Approval", __base__=RunInput, **fields)
+
+
+def approval_key(digest: str, attempt: int) -> str:
+    """Suspension key: `[a-z0-9-]`, one per plan and attempt."""
+    return f"{digest[:40]}-{attempt}"
+
+
+def ask(run_id: str, gate: Gate, form: str) -> Permission:
+    """Suspends until a person decides; returns the decision after the run was resumed.
+
+    Raises Prefect's Pause on the way out (the run then waits without a process). The same plan is not asked twice, but an
+    approval that was already used for an act is spent: the run asks again.
+    """
+    digest = plan_digest(gate.plans)
+    choices = tuple(p.name for p in gate.plans)
+    model = approval_model(choices)
+    for attempt in range(100):
+        key = approval_key(digest, attempt)
+        answer = _stored_answer(run_id, key)
+        if answer is None and _was_asked(run_id, key):
+            continue  # asked, and the answer got lost (process killed in between): ask under the next key
+        if answer is not None:
+            plan = next(p for p in gate.plans if p.name == answer.get("choice", choices[0]))
+            if answer.get("decision") == "approve" and used_by(run_id, plan.digest):
+                continue
+            return _permission(run_id, key, answer, digest)
+        expires = utc_now() + timedelta(seconds=gate.approval_ttl_s)
+        store.label(run_id, {EXPIRES: expires.isoformat()})
+        suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
+    return Permission(allowed=False, by="nobody", digest=digest, said="asked 100 times without a usable answer")
+
+
+def _input(run_id: str, key: str, what: str) -> str | None:
+    from uuid import UUID
+
+    with store.client() as c:
+        try:
+            return c.read_flow_run_input(UUID(run_id), f"suspended-{key}-{what}") or None
+        except ObjectNotFound:
+            return None
+        except Exception as e:
+            if getattr(getattr(e, "response", None), "status_code", 0) == 404:
+                return None
+            raise
+
+
+def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:
+    import json
+
+    text = _input(run_id, key, "response")
+    found = json.loads(text) if text else None
+    return found if isinstance(found, dict) else None
+
+
+def _was_asked(run_id: str, key: str) -> bool:
+    return any(s.state_details.pause_key == key for s in store.states_of(run_id) if s.is_paused())
+
+
+def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> Permission:
+    asked, decided = _times(run_id, key)
+    who, why = str(answer.get("who", "")), str(answer.get("why", ""))
+    common = {"who": who, "at": decided, "digest": digest, "choice": str(answer.get("choice", "")), "said": why}
+    if who == REAPER:
+        return Permission(allowed=False, by="nobody", **common)
+    expires = store.read_run(run_id).labels.get(EXPIRES)
+    if expires and decided and decided > datetime.fromisoformat(str(expires)):
+        late = f"decided at {decided:%H:%M:%S} UTC, after the approval had expired (asked {asked:%H:%M:%S})"
+        return Permission(allowed=False, by="nobody", **(common | {"said": late}))
+    return Permission(allowed=answer.get("decision") == "approve", by="person", **common)
+
+
+def _times(run_id: str, key: str) -> tuple[datetime, datetime]:
+    """When the question was asked and when the run was resumed, by the server's clock."""
+    asked = decided = utc_now()
+    seen = False
+    for state in store.states_of(run_id):
+        if state.is_paused() and state.state_details.pause_key == key:
+            asked, seen = state.timestamp, True
+        elif seen:
+            decided = state.timestamp
+            break
+    return asked, decided
+
+
+def answer_run(run_id: str, decision: dict[str, Any]) -> str:
+    """Resumes a waiting run with a decision. Returns "" or why the server would not take it."""
+    from uuid import UUID
+
+    with store.client() as c:
+        result = c.resume_flow_run(UUID(run_id), run_input=decision)
+    return "" if str(result.status.value) == "ACCEPT" else str(getattr(result.details, "reason", result.status.value))

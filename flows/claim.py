@@ -1,0 +1,116 @@
+"""Locks: an act run on a physical owner is lock, write-ahead record and counter in one object of the server."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Cancelled, Pending
+
+from flows import store
+from flows.gate import PastAct
+from runbooks.core.base import Frozen
+from runbooks.core.names import slug
+from runbooks.core.plan import Plan, Step
+from tasks.this_machine import this_process
+
+ACT_DEPLOYMENT = "act/act"
+
+
+class Locked(Exception):
+    """Another run holds an owner."""
+
+
+class Claim(Frozen):
+    """A lock that this process holds, not yet acted on."""
+
+    owner: str
+    act_run: str
+    token: str
+    steps: tuple[Step, ...]
+
+
+def owner_tag(owner: str) -> str:
+    """Tag of all act runs on that owner."""
+    return f"owner:{slug(owner)}"
+
+
+def acts_on(owner: str, limit: int = 50) -> list[FlowRun]:
+    """Act runs on that owner, newest first by their number."""
+    runs = store.find_runs([store.ACT_TAG, owner_tag(owner)], limit=limit)
+    return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
+
+
+def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
+    """Acts on these owners that really began."""
+    past = []
+    for owner in owners:
+        for run in acts_on(owner):
+            if run.start_time is None:
+                continue
+            past.append(
+                PastAct(
+                    owner=owner, kinds=tuple(run.parameters.get("kinds", ())), causes=tuple(run.parameters.get("causes", ())),
+                    started_at=run.start_time, verified=str(run.labels.get("verified", "")),
+                )
+            )  # fmt: skip
+    return tuple(past)
+
+
+def claim_all(plan: Plan, about: dict[str, Any]) -> tuple[Claim, ...]:
+    """Claims every owner of `plan` in sorted order, all or none. `about` goes into the records. Raises Locked."""
+    claims: list[Claim] = []
+    try:
+        for owner in plan.owners:
+            claims.append(_claim(owner, plan, about))
+    except BaseException:
+        release(tuple(claims), "another owner of the plan could not be claimed")
+        raise
+    return tuple(claims)
+
+
+def _claim(owner: str, plan: Plan, about: dict[str, Any]) -> Claim:
+    steps = tuple(s for s in plan.steps if s.owner == owner)
+    token = uuid4().hex
+    known = acts_on(owner)
+    for run in known:
+        if run.state and not run.state.is_final():
+            raise Locked(f"{owner} is being worked on by act run {run.name} ({run.id})")
+    n = max((int(r.parameters.get("n", 0)) for r in known), default=0) + 1
+    for attempt in range(n, n + 1000):
+        stored = _create(owner, attempt, token, steps, plan, about)
+        if stored.parameters.get("token") == token:
+            return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps)
+        if stored.state and not stored.state.is_final():
+            raise Locked(f"{owner} was claimed at the same moment by act run {stored.name} ({stored.id})")
+    raise Locked(f"{owner} could not be claimed in 1000 tries")
+
+
+def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
+    me = this_process()
+    parameters = {
+        "owner": owner, "n": n, "token": token, "digest": plan.digest, "kinds": sorted({s.kind for s in steps}),
+        "causes": list(plan.for_causes), "steps": [s.model_dump(mode="json") for s in steps],
+        "process": me.model_dump(), "about": about,
+    }  # fmt: skip
+    run = store.create_run(
+        ACT_DEPLOYMENT, parameters, state=Pending(message="claimed"), key=f"{slug(owner)}/{n}", name=f"act-{slug(owner)}-{n}",
+        tags=[store.ACT_TAG, owner_tag(owner), f"run:{about.get('runbook_run', '')}"], labels=me.labels(),
+    )  # fmt: skip
+    return store.read_run(run.id)
+
+
+def release(claims: tuple[Claim, ...], why: str) -> None:
+    """Gives back claims that were not acted on."""
+    for claim in claims:
+        try:
+            run = store.read_run(claim.act_run)
+            if run.state and run.state.is_pending():
+                store.set_state(claim.act_run, Cancelled(message=f"not started: {why}"))
+        except Exception:  # noqa: S112, BLE001 - the reaper ends what could not be released
+            continue
+
+
+def used_by(runbook_run: str | UUID, digest: str) -> bool:
+    """True if an act of this plan already began for that runbook run: its approval is spent."""
+    runs = store.find_runs([store.ACT_TAG, f"run:{runbook_run}"])
+    return any(r.parameters.get("digest") == digest and r.start_time is not None for r in runs)

@@ -1,0 +1,48 @@
+"""Reads the fleet and policy files that a run was given by path, and says which folder its reports go to."""
+
+import os
+from pathlib import Path
+
+from runbooks.core.config import ConfigError, parse_yaml
+from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
+from runbooks.core.policy import Policy
+from tasks.transport.open import parse_target
+
+LARGEST = 8 << 20
+
+
+def read_text(path: str) -> str:
+    """The text of a configuration file. Raises ConfigError that says why it cannot be read."""
+    try:
+        p = Path(path)
+        if p.stat().st_size > LARGEST:
+            raise ConfigError(f"{path}: larger than {LARGEST >> 20} MiB; is it the right file?")
+        return p.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
+    except OSError as e:
+        raise ConfigError(f"{path}: {e.strerror or e}") from e
+
+
+def load_fleet(path: str | None) -> Fleet:
+    """The fleet file; with no path the file named by GPU_RUNBOOKS_FLEET, else this machine alone."""
+    path = path or os.environ.get("GPU_RUNBOOKS_FLEET")
+    return parse_yaml(read_text(path), Fleet, path) if path else LOCAL_FLEET
+
+
+def load_policy(path: str | None) -> Policy:
+    """The policy file; with no path the file named by GPU_RUNBOOKS_POLICY, else nothing is automatic."""
+    path = path or os.environ.get("GPU_RUNBOOKS_POLICY")
+    return parse_yaml(read_text(path), Policy, path) if path else Policy()
+
+
+def with_target(fleet: Fleet, target: str, given: bool) -> tuple[Fleet, str]:
+    """The fleet with `target` in it. `user@host[:port]` works without a fleet file. Raises ConfigError."""
+    if any(n.name == target for n in fleet.nodes):
+        return fleet, target
+    if not given and ("@" in target or ":" in target):
+        node = parse_target(target)
+        node = Node.model_validate(node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"})
+        return fleet.model_copy(update={"nodes": (*fleet.nodes, node)}), node.name
+    names = ", ".join(n.name for n in fleet.nodes)
+    raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; there are: {names}")

@@ -1,0 +1,66 @@
+"""From the plain parameters of a flow to a run of the engine."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from prefect.client.schemas.objects import State
+
+from flows import store
+from flows.config import load_fleet, load_policy, with_target
+from flows.engine import Run, current_run_id, run_runbook
+from flows.outcomes import Draft
+from flows.progress import Timeline
+from flows.specs import load_spec
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.policy import Mode
+from tasks.context import Context, utc_now
+from tasks.report_store import earlier_evidence, latest
+from tasks.transport.open import HostPool
+
+
+def reports_folder(folder: str) -> Path:
+    """Reports folder; a relative one lies in the state folder, so that a worker and the command line agree."""
+    path = Path(folder).expanduser()
+    home = os.environ.get("GPU_RUNBOOKS_REPORTS") or os.environ.get("GPU_RUNBOOKS_HOME") or "."
+    return path if path.is_absolute() else Path(home) / path
+
+
+def run_by_name(
+    slug: str,
+    target: str,
+    mode: Mode,
+    fleet: str | None,
+    policy: str | None,
+    choice: str,
+    out: str | None,
+    trigger: str,
+    options: dict[str, Any] | None = None,
+) -> State[Any]:
+    """Runs the runbook `slug` on `target` inside the current flow run. Raises ConfigError on bad configuration."""
+    spec = load_spec(slug)
+    given = load_fleet(fleet)
+    full, target = with_target(given, target, bool(fleet))
+    run_id = current_run_id()
+    folder = reports_folder(out or full.reports.folder)
+    limits = load_runbook(slug).limit_values(full.limits.get(slug))
+    stored = store.read_run(run_id)
+    timeline = Timeline()
+    draft = Draft(
+        started_at=stored.start_time or utc_now(), trigger=trigger, folder=folder, timeline=timeline,
+        tags={"fleet": full.name, "target": target, "runbook": slug},
+    )  # fmt: skip
+    draft.resume_from(latest(folder, slug, target), run_id)
+    pool = HostPool()
+    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
+    context = Context(
+        fleet=full, target=target, open_host=pool.open, limits=limits, options=options or {},
+        earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
+    )  # fmt: skip
+    run = Run(
+        spec=spec, fleet=full, policy=load_policy(policy), context=context, mode=mode, choice=choice, run_id=run_id, draft=draft
+    )
+    try:
+        return run_runbook(run, pool)
+    finally:
+        pool.close_all()

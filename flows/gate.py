@@ -1,0 +1,129 @@
+"""Decides what a run may do with a plan: nothing, ask, act, or why not. Pure: history and time are passed in."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan, Risk
+from runbooks.core.policy import Mode, Policy
+from runbooks.core.verdict import Certainty, Diagnosis
+
+
+class May(StrEnum):
+    """What the gate says."""
+
+    NOTHING = "nothing"  # nothing to do, or diagnose mode
+    ASK = "ask"
+    ACT = "act"
+    REFUSE = "refuse"
+
+
+class PastAct(Frozen):
+    """An act run on one owner, as history."""
+
+    owner: str
+    kinds: tuple[str, ...]
+    causes: tuple[str, ...]
+    started_at: datetime
+    verified: str = ""  # "fixed", "not-fixed", "" when nobody saw
+
+
+class Gate(Frozen):
+    """The gate's answer: `plans` are the choices left, `why` explains every limit that applied."""
+
+    may: May
+    plans: tuple[Plan, ...] = ()
+    why: tuple[str, ...] = ()
+    approval_ttl_s: float = 0.0
+
+
+def risk_of(plan: Plan, risks: dict[str, Risk]) -> Risk:
+    """The worst risk among the steps. An unknown kind counts as destructive."""
+    order = [Risk.SAFE, Risk.DISRUPTIVE, Risk.DESTRUCTIVE]
+    return max((risks.get(s.kind, Risk.DESTRUCTIVE) for s in plan.steps), key=order.index)
+
+
+def decide(
+    diagnosis: Diagnosis,
+    mode: Mode,
+    policy: Policy,
+    risks: dict[str, Risk],
+    history: tuple[PastAct, ...],
+    now: datetime,
+    hands_off: str = "",
+) -> Gate:
+    """What may be done about `diagnosis`. `hands_off`: why the target is opted out ("" if it isn't)."""
+    if not diagnosis.plans:
+        return Gate(may=May.NOTHING, why=())
+    if mode is Mode.DIAGNOSE:
+        return Gate(may=May.NOTHING, why=("diagnose mode: nothing was changed",))
+    if hands_off:
+        return Gate(may=May.REFUSE, why=(f"hands off: {hands_off}",))
+    plans, why = _allowed(diagnosis, policy, risks)
+    if not plans:
+        return Gate(may=May.REFUSE, why=why)
+    kinds = sorted({s.kind for p in plans for s in p.steps})
+    ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
+    asks = _must_ask(plans[0], mode, policy, risks, history, now)
+    may = May.ASK if asks else May.ACT
+    return Gate(may=may, plans=plans, why=why + asks, approval_ttl_s=ttl)
+
+
+def _allowed(diagnosis: Diagnosis, policy: Policy, risks: dict[str, Risk]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+    sure = {c.slug for c in diagnosis.wrong if c.certainty is Certainty.CONFIRMED}
+    plans, why = [], []
+    for plan in diagnosis.plans:
+        unsure = [c for c in plan.for_causes if c not in sure]
+        unknown = [s.kind for s in plan.steps if s.kind not in risks]
+        barred = sorted({s.kind for s in plan.steps if policy.kind(s.kind).mode is Mode.DIAGNOSE})
+        if unsure or not plan.for_causes:
+            why.append(f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})")
+        elif unknown:
+            why.append(f"“{plan.name}” has a step that this engine cannot do: {', '.join(unknown)}")
+        elif policy.mode is Mode.DIAGNOSE or barred:
+            why.append(f"“{plan.name}”: the policy file allows only diagnosis for {', '.join(barred) or 'every run'}")
+        else:
+            plans.append(plan)
+    return tuple(plans), tuple(why)
+
+
+def _must_ask(
+    plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAct, ...], now: datetime
+) -> tuple[str, ...]:
+    """Reasons why a person must decide; empty: may act by itself."""
+    if mode is not Mode.AUTO:
+        return ("approve mode",)
+    reasons = []
+    if policy.mode is not Mode.AUTO:
+        reasons.append(f"the policy file caps every run at {policy.mode}")
+    for kind in sorted({s.kind for s in plan.steps}):
+        if policy.kind(kind).mode is not Mode.AUTO:
+            reasons.append(f"the policy file does not name {kind} as automatic")
+    if risk_of(plan, risks) is Risk.DESTRUCTIVE:
+        reasons.append("destructive steps are never automatic")
+    return tuple(reasons) + _worn(plan, policy, history, now)
+
+
+def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> tuple[str, ...]:
+    """Cooldown, attempts, and a last change that was not seen to work."""
+    reasons = []
+    for kind in sorted({s.kind for s in plan.steps}):
+        limits = policy.kind(kind)
+        owners = {s.owner for s in plan.steps if s.kind == kind}
+        past = [
+            a for a in history
+            if a.owner in owners and kind in a.kinds and set(a.causes) & set(plan.for_causes)
+            and now - a.started_at < timedelta(seconds=max(limits.window_s, limits.cooldown_s))
+        ]  # fmt: skip
+        if not past:
+            continue
+        last = max(past, key=lambda a: a.started_at)
+        age = (now - last.started_at).total_seconds()
+        recent = [a for a in past if (now - a.started_at).total_seconds() < limits.window_s]
+        if age < limits.cooldown_s:
+            reasons.append(f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)")
+        if len(recent) >= limits.attempts:
+            reasons.append(f"{kind} was done {len(recent)} times in {limits.window_s:.0f} s for the same cause: escalate")
+        if last.verified != "fixed":
+            reasons.append(f"the last {kind} here was not seen to work; nothing is retried by itself")
+    return tuple(reasons)

@@ -1,0 +1,89 @@
+"""Freeze, breaker and budget: the switches that are looked at before every act. No answer from the API means no act."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from prefect.states import Completed
+
+from flows import store
+from runbooks.core.fleet import Fleet
+from runbooks.core.names import slug
+from runbooks.core.policy import Policy
+from tasks.context import utc_now
+
+FREEZE = "gpu_runbooks_freeze"
+BUDGET_TAG = "gpu-budget"
+SLOT_DEPLOYMENT = "budget-slot/budget-slot"
+
+
+class GuardSaidNo(Exception):
+    """A guard refused. The text goes into the report."""
+
+
+def breaker_name(fleet: str) -> str:
+    """Variable that holds a tripped breaker."""
+    return f"gpu_runbooks_breaker_{slug(fleet).replace('-', '_')}"
+
+
+def check_freeze() -> None:
+    """Raises GuardSaidNo while anything is frozen: the switch for all, or this machine's file."""
+    from tasks.freeze_file import read_freeze_file
+
+    local = read_freeze_file()
+    if local is not None:
+        raise GuardSaidNo(f"this machine is frozen: {local}")
+    try:
+        frozen = store.get_variable(FREEZE)
+    except Exception as e:
+        raise GuardSaidNo(f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
+    if frozen:
+        raise GuardSaidNo(f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
+
+
+def check_breaker(fleet: str) -> None:
+    """Raises GuardSaidNo while the fleet's breaker is tripped."""
+    try:
+        tripped = store.get_variable(breaker_name(fleet))
+    except Exception as e:
+        raise GuardSaidNo(f"the breaker cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
+    if tripped:
+        raise GuardSaidNo(
+            f"the breaker of fleet {fleet} tripped at {tripped.get('at', '?')}: {tripped.get('why', '')}; "
+            "a person resets it with `gpu-runbooks reset-breaker`"
+        )
+
+
+def trip(fleet: str, why: str, now: datetime) -> None:
+    """Trips the fleet's breaker."""
+    store.set_variable(breaker_name(fleet), {"at": now.isoformat(timespec="seconds"), "why": why})
+
+
+def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Callable[[], datetime] = utc_now) -> str:
+    """Takes one place of the fleet's budget for `target`, or trips the breaker and raises GuardSaidNo.
+
+    A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target
+    that already has a place in the window needs no second one. Returns a sentence for the report.
+    """
+    check_breaker(fleet.name)
+    allowed = policy.budget.allowed(len(fleet.nodes))
+    tag = f"fleet:{slug(fleet.name)}"
+    for _ in range(1000):
+        slots = store.find_runs([BUDGET_TAG, tag])
+        begin = now() - timedelta(seconds=policy.budget.window_s)
+        targets = {s.parameters["target"] for s in slots if datetime.fromisoformat(s.parameters["at"]) > begin}
+        if target in targets:
+            return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"
+        if len(targets) >= allowed:
+            why = f"{len(targets)} of {allowed} nodes changed within {policy.budget.window_s:.0f} s, {target} would be one more"
+            trip(fleet.name, why, now())
+            raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
+        k = max((int(s.parameters["k"]) for s in slots), default=0) + 1
+        at = now().isoformat()
+        parameters = {"k": k, "target": target, "at": at, "act_run": act_run}
+        mine = store.create_run(
+            SLOT_DEPLOYMENT, parameters, state=Completed(message="a place in the budget"), key=f"{slug(fleet.name)}/{k}",
+            name=f"budget-{slug(fleet.name)}-{k}", tags=[BUDGET_TAG, tag], labels={},
+        )  # fmt: skip
+        if store.read_run(mine.id).parameters.get("act_run") == act_run:
+            return f"budget: place {len(targets) + 1} of {allowed} in {policy.budget.window_s:.0f} s"
+    raise GuardSaidNo("the budget could not be read in 1000 tries")

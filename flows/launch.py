@@ -1,0 +1,42 @@
+"""Starts runbook runs in this process, so that no worker needs to be waited for; workers resume them after approvals."""
+
+from typing import Any
+from uuid import uuid4
+
+from prefect import Flow
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.exceptions import Pause
+from prefect.flow_engine import run_flow
+from prefect.states import Pending
+
+from flows import store
+from tasks.this_machine import this_process
+
+
+def deployment_name(slug: str) -> str:
+    """`flow/deployment` name of a runbook: both are its slug."""
+    return f"{slug}/{slug}"
+
+
+def create_pending(slug: str, parameters: dict[str, Any], key: str | None = None) -> FlowRun:
+    """Creates the run that this process is going to run. Workers leave Pending runs alone.
+
+    If this process dies before it starts the run, the reaper hands it to a worker (runbook runs never hold a claim yet).
+    """
+    return store.create_run(
+        deployment_name(slug), parameters, state=Pending(message="started by hand"), key=key or uuid4().hex,
+        name=None, tags=[store.RUNBOOK_TAG, f"runbook:{slug}"], labels=this_process().labels(),
+    )  # fmt: skip
+
+
+def run_here(flow: Flow[Any, Any], run: FlowRun) -> State[Any]:
+    """Runs `run` in this process to its end, or until it waits for a person (then the state is Suspended)."""
+    try:
+        state = run_flow(flow, flow_run=run, return_type="state")
+    except Pause:
+        state = store.read_run(run.id).state
+    if not isinstance(state, State):
+        state = store.read_run(run.id).state
+    if state is None:
+        raise RuntimeError(f"run {run.id} has no state")
+    return state

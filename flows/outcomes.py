@@ -1,0 +1,130 @@
+"""Collects what a run did, and turns it into report, artifact and end state."""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from flows import store
+from flows.progress import Timeline
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import slug
+from runbooks.core.plan import Plan
+from runbooks.core.render import render
+from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
+from runbooks.core.verdict import Diagnosis
+from runbooks.core.verdict import State as Verdict
+from tasks.context import utc_now
+from tasks.report_store import save
+from tasks.transport.open import HostPool
+
+if TYPE_CHECKING:
+    from flows.engine import Run
+
+log = logging.getLogger("flows.outcomes")
+ARTIFACT_LIMIT = 400_000
+NOTHING_READ = Diagnosis(state=Verdict.CANNOT_TELL, headline="the run ended before anything was read")
+
+
+@dataclass
+class Draft:
+    """The report in the making."""
+
+    started_at: datetime
+    trigger: str
+    folder: Path
+    tags: dict[str, str]
+    timeline: Timeline
+    headline: str = ""
+    diagnosis: Diagnosis | None = None
+    evidence: Any = None
+    guards: list[str] = field(default_factory=list)
+    offered: tuple[Plan, ...] = ()
+    chosen: Plan | None = None
+    permission: Permission | None = None
+    waiting_until: datetime | None = None
+    acts: list[ActRecord] = field(default_factory=list)
+    after_diagnosis: Diagnosis | None = None
+    after_evidence: Any = None
+    crashed: str = ""
+
+    def first(self, evidence: Any, diagnosis: Diagnosis) -> None:
+        """The look that the plan rests on."""
+        self.evidence, self.diagnosis, self.headline = evidence, diagnosis, diagnosis.headline
+
+    def after(self, evidence: Any, diagnosis: Diagnosis) -> None:
+        """The look after the act."""
+        self.after_evidence, self.after_diagnosis = evidence, diagnosis
+
+    def resume_from(self, earlier: dict[str, Any] | None, run_id: str) -> None:
+        """Takes over the timeline of the same run's waiting report."""
+        if earlier and earlier.get("id") == run_id:
+            self.timeline.events[:0] = [Event.model_validate(e) for e in earlier.get("timeline", [])]
+
+
+def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
+    """The report as data."""
+    d = run.draft
+    evidence = d.evidence if d.evidence is not None else run.evidence
+    diagnosis = d.diagnosis or run.diagnosis or NOTHING_READ
+    return Report(
+        id=run.run_id, runbook=run.spec.slug, title=load_runbook(run.spec.slug).title, target=run.context.target,
+        fleet=run.fleet.name, mode=run.mode.value, trigger=d.trigger, flow_run=run.run_id, outcome=outcome,
+        headline=headline or diagnosis.headline, started_at=d.started_at, ended_at=utc_now(), diagnosis=diagnosis,
+        evidence=_json(evidence), limits=dict(run.context.limits), guards=tuple(d.guards), chosen=d.chosen,
+        permission=d.permission, acts=tuple(d.acts), after=d.after_diagnosis,
+        after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
+        timeline=tuple(d.timeline.events), connection=tuple(pool.notes if pool else ()),
+        approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
+    )  # fmt: skip
+
+
+def _json(evidence: Any) -> dict[str, Any]:
+    return dict(evidence.model_dump(mode="json")) if evidence is not None else {}
+
+
+def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
+    """Writes JSON and Markdown files, S3 if set, and the Prefect artifact. One that fails never stops the others."""
+    report = build(run, outcome, headline, pool)
+    markdown = render(report, load_runbook(run.spec.slug))
+    saved = save(report, markdown, run.draft.folder, keep=run.fleet.reports.keep)
+    for problem in saved.problems:
+        log.error("report not saved as it should be: %s", problem)
+    if run.fleet.reports.s3:
+        _to_s3(run.fleet.reports.s3, report, markdown)
+    try:
+        key = slug("report", run.spec.slug, run.context.target)
+        store.save_markdown(key, markdown[:ARTIFACT_LIMIT], f"{report.outcome}: {report.headline}"[:250])
+        labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
+        store.label(run.run_id, labels)
+    except Exception as e:  # noqa: BLE001 - the files are there already
+        log.error("report artifact not published: %s", e)
+    run.draft.timeline.reached("reported", f"report written: {outcome}")
+    return report
+
+
+def _to_s3(where: str, report: Report, markdown: str) -> None:
+    from tasks.report_s3 import upload
+
+    try:
+        upload(where, report, markdown)
+    except Exception as e:  # noqa: BLE001 - the local copy is there already
+        log.error("report not uploaded to %s: %s", where, e)
+
+
+NAMES = {
+    Outcome.HEALTHY: "Healthy", Outcome.NOT_APPLICABLE: "Not applicable", Outcome.SICK: "Something is wrong",
+    Outcome.FIXED: "Fixed", Outcome.NOT_FIXED: "Not fixed", Outcome.REJECTED: "Rejected", Outcome.EXPIRED: "Not decided",
+    Outcome.REFUSED: "Refused by a guard", Outcome.CANNOT_TELL: "Cannot tell", Outcome.UNFINISHED: "Unfinished",
+}  # fmt: skip
+
+
+def end_state(outcome: Outcome, report: Report) -> State[Any]:
+    """The run's last state: its name is the outcome."""
+    bad = outcome in (Outcome.NOT_FIXED, Outcome.UNFINISHED)
+    make = Failed if bad else Completed
+    return make(name=NAMES.get(outcome, outcome.value), message=report.headline[:400])

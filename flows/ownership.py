@@ -1,0 +1,39 @@
+"""Marks a run with the process that runs it, and keeps saying that it lives, so that the reaper can tell."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flows import store
+from tasks.context import utc_now
+from tasks.this_machine import this_process
+
+BEAT = "owner.beat"
+BEAT_EVERY_S = 15.0
+BEAT_DEAD_S = 100.0  # for owners on other machines; a target is free again within two minutes
+
+
+def own_run(run_id: str, labels: dict[str, str]) -> None:
+    """Writes this process into the run's labels."""
+    store.label(run_id, this_process().labels() | {BEAT: utc_now().isoformat()} | labels)
+
+
+@contextmanager
+def heartbeat(run_id: str) -> Iterator[None]:
+    """Renews the run's beat until the block ends."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(BEAT_EVERY_S):
+            try:
+                store.label(run_id, {BEAT: utc_now().isoformat()})
+            except Exception:  # noqa: S112, BLE001 - a missed beat is what a beat is for
+                continue
+
+    thread = threading.Thread(target=beat, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=2)

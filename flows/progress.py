@@ -1,0 +1,32 @@
+"""Says where a run is: to its timeline, the log, and whoever listens (the command line's progress, the fault harness)."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from runbooks.core.report import Event
+from tasks.context import utc_now
+
+log = logging.getLogger("flows.engine")
+LISTENERS: list[Callable[[str, str], None]] = []
+"""Called with (point, text) each time a run reaches a point. Points are stable names: see POINTS."""
+
+POINTS = (
+    "started", "gathered", "judged", "asking", "decided", "settled", "claimed", "gathered-again", "budgeted",
+    "acting", "step-begins", "step-done", "acted", "verified", "reported",
+)  # fmt: skip
+
+
+class Timeline:
+    """The events of one run, in order."""
+
+    def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
+        self._now = now
+        self.events: list[Event] = []
+
+    def reached(self, point: str, text: str) -> None:
+        """Notes that the run reached `point`."""
+        self.events.append(Event(at=self._now(), what=text))
+        log.info("%s: %s", point, text)
+        for listener in tuple(LISTENERS):
+            listener(point, text)
