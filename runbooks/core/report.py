@@ -86,6 +86,7 @@ class Report(Frozen):
     limits: dict[str, Any]
     guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
     chosen: Plan | None = None
+    risks: dict[str, str] = {}  # action kind -> risk, from the engine's action table, for the kinds in the plans
     permission: Permission | None = None
     acts: tuple[ActRecord, ...] = ()
     after: Diagnosis | None = None

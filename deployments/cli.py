@@ -1,0 +1,105 @@
+"""The console script `gpu-runbooks`. Each command's module is imported only when that command runs."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+
+from deployments.cli_parser import build_parser
+from deployments.errors import CommandError
+
+COMMANDS = {
+    "up": "deployments.server:cmd_up",
+    "down": "deployments.server:cmd_down",
+    "status": "deployments.server:cmd_status",
+    "freeze": "deployments.server:cmd_freeze",
+    "unfreeze": "deployments.server:cmd_unfreeze",
+    "reset-breaker": "deployments.server:cmd_reset_breaker",
+    "nightly": "deployments.run_online:cmd_nightly",
+    "run": "deployments.run_online:cmd_run",
+    "approve": "deployments.run_online:cmd_approve",
+    "reject": "deployments.run_online:cmd_reject",
+    "lab": "deployments.lab.main:cmd_lab",
+    "list": "deployments.cli_offline:cmd_list",
+    "replay": "deployments.cli_offline:cmd_replay",
+    "doctor": "deployments.doctor:cmd_doctor",
+    "fleet": "deployments.cli_fleet:cmd_fleet",
+}
+INTERRUPTED, PIPE_CLOSED = 130, 141
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code (see `--help`)."""
+    args = sys.argv[1:] if argv is None else argv
+    wants_json = "--json" in args
+    try:
+        code = _dispatch(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:
+        return _fail(error, wants_json)
+
+
+def _dispatch(args: list[str]) -> int:
+    if args[:1] == ["triage"]:
+        return int(_function("deployments.cli_triage:main")(args[1:]))
+    parser = build_parser()
+    ns = parser.parse_args(args)
+    if ns.version:
+        return _version()
+    if ns.command is None:
+        parser.print_help()
+        return 2
+    return _run(ns)
+
+
+def _run(ns: Namespace) -> int:
+    place = COMMANDS[ns.command]
+    if ns.command == "run" and ns.no_server:
+        place = "deployments.cli_offline:cmd_run_no_server"
+    return int(_function(place)(ns))
+
+
+def _function(place: str) -> "Callable[..., int]":
+    module, _, name = place.partition(":")
+    function: Callable[..., int] = getattr(import_module(module), name)
+    return function
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    from runbooks.core.report import SCHEMA
+
+    print(f"gpu-runbooks {version('gpu-runbooks')}, report schema {SCHEMA}")
+    return 0
+
+
+def _fail(error: Exception, wants_json: bool) -> int:
+    """One plain message for what the operator can put right; anything else is a bug and keeps its traceback."""
+    from runbooks.core.config import ConfigError
+    from runbooks.core.fleet import UnknownNode
+
+    if isinstance(error, CommandError):
+        message, code = str(error), error.exit_code
+    elif isinstance(error, (ConfigError, UnknownNode)):
+        message, code = str(error), 2
+    else:
+        raise error
+    print(f"gpu-runbooks: {message}", file=sys.stderr)
+    if wants_json:
+        import json
+
+        print(json.dumps({"error": message, "exit_code": code}))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

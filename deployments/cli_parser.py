@@ -1,0 +1,103 @@
+"""The command line's words. Only argparse is imported here, so that `--help` is quick."""
+
+import argparse
+
+EXIT_CODES = """exit codes:
+  0  nothing wrong, not applicable, or fixed
+  1  something wrong and not (yet) fixed, or waiting for approval
+  2  bad usage or configuration
+  3  cannot tell
+  4  refused by a guard"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Every command and option. `ns.command` (and `ns.fleet_command`) say which was given."""
+    parser = argparse.ArgumentParser(
+        prog="gpu-runbooks",
+        description="Runbooks for GPU fleets: what is wrong, what not to do, a safe fix, proof, a report.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and the report schema")
+    parser.set_defaults(json=False)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_runs(commands)
+    _add_decisions(commands)
+    _add_server(commands)
+    _add_offline(commands)
+    return parser
+
+
+def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, does: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=does, description=does[0].upper() + does[1:] + ".")
+    parser.add_argument("--json", action="store_true", help="machine-readable output on stdout")
+    return parser
+
+
+def _files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fleet", metavar="FILE", help="fleet file; without one: this machine, as node `local`")
+    parser.add_argument("--policy", metavar="FILE", help="policy file; without one nothing is automatic")
+    parser.add_argument("--out", metavar="DIR", help="where reports go (default: reports.folder of the fleet file)")
+
+
+def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    nightly = _add(commands, "nightly", "diagnose the whole fleet and write one report")
+    _files(nightly)
+    run = _add(commands, "run", "run one runbook on one target")
+    run.add_argument("runbook", metavar="RUNBOOK", help="see `gpu-runbooks list`")
+    run.add_argument("target", metavar="TARGET", help="a node of the fleet file, or user@host[:port] (diagnose only)")
+    run.add_argument(
+        "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most this run may do"
+    )
+    _files(run)
+    run.add_argument("--choice", metavar="NAME", help="which of the offered plans; asked for or the first otherwise")
+    run.add_argument("--wait", action="store_true", help="stay until a person has decided and the run has ended")
+    run.add_argument(
+        "--no-server", action="store_true", help="read, judge and report only: no server, no change possible"
+    )
+    lab = _add(commands, "lab", "break something real on this machine and show the whole loop")
+    lab.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="which one; without it the scenarios are listed")
+
+
+def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    for name, does in (("approve", "allow the plan of a waiting run"), ("reject", "refuse the plan of a waiting run")):
+        decide = _add(commands, name, does)
+        decide.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
+        decide.add_argument("--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)")
+        decide.add_argument("--why", metavar="TEXT", default="", help="your reason, for the report")
+        decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans")
+        decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
+    freeze = _add(commands, "freeze", "stop every act from now on; diagnosis goes on")
+    freeze.add_argument("why", metavar="WHY", help="the reason, shown in every report until unfreeze")
+    _add(commands, "unfreeze", "allow acts again")
+    reset = _add(commands, "reset-breaker", "let the fleet act again after its budget was used up")
+    reset.add_argument("--fleet", metavar="FILE", help="fleet file; without one: the default fleet")
+    reset.add_argument("--who", metavar="NAME", default="", help="your name, for the record")
+
+
+def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
+    up.add_argument("--fleet", metavar="FILE", help="fleet file of the registered deployments")
+    up.add_argument("--policy", metavar="FILE", help="policy file of the registered deployments")
+    down = _add(commands, "down", "let acts finish, then stop what `up` started")
+    down.add_argument("--now", action="store_true", help="do not wait for running acts")
+    _add(commands, "status", "what runs, what waits for a person, freeze and breaker")
+    doctor = _add(commands, "doctor", "check that this machine can run runbooks")
+    doctor.add_argument("--fleet", metavar="FILE", help="also check this fleet file")
+    doctor.add_argument("--policy", metavar="FILE", help="also check this policy file")
+
+
+def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    _add(commands, "list", "list the runbooks")
+    replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
+    replay.add_argument("report", metavar="REPORT.json")
+    fleet = commands.add_parser("fleet", help="check or import a fleet file", description="Check or import a fleet file.")
+    what = fleet.add_subparsers(dest="fleet_command", metavar="WHAT", required=True)
+    check = _add(what, "check", "check a fleet file and show what it says")
+    check.add_argument("file", metavar="FILE")
+    check.add_argument("--policy", metavar="FILE", help="also check this policy file")
+    imported = _add(what, "import", "print a fleet file made from what you have")
+    imported.add_argument("source", choices=("ssh-config", "hosts"))
+    imported.add_argument("file", metavar="FILE")
+    triage = commands.add_parser("triage", add_help=False, help="what a log says: root cause first (FILE… or -)")
+    triage.add_argument("args", nargs=argparse.REMAINDER)

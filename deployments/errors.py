@@ -1,0 +1,9 @@
+"""What a command raises to end with a plain sentence instead of a traceback."""
+
+
+class CommandError(Exception):
+    """The message is for the operator as it stands; `exit_code` 2 is bad usage or configuration, 4 a guard's refusal."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,186 @@
+"""Report and nightly report to Markdown. Everything that was read is escaped unless a helper of markdown.py made it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from runbooks.core.knowledge import CauseKnowledge, Runbook
+from runbooks.core.markdown import Safe, block, in_html, md
+from runbooks.core.nightly import Change, NightlyReport, Result
+from runbooks.core.plan import Plan
+from runbooks.core.readings import readings
+from runbooks.core.report import Outcome, Report
+from runbooks.core.verdict import Cause, Certainty
+
+SAYS = {
+    Outcome.HEALTHY: "Nothing is wrong",
+    Outcome.NOT_APPLICABLE: "Does not apply here",
+    Outcome.SICK: "Something is wrong; nothing was changed",
+    Outcome.WAITING: "Waiting for your decision",
+    Outcome.FIXED: "Fixed, and seen fixed",
+    Outcome.NOT_FIXED: "NOT FIXED: acted, and the fault is still there",
+    Outcome.REJECTED: "Rejected; nothing was changed",
+    Outcome.EXPIRED: "Nobody decided in time; nothing was changed",
+    Outcome.REFUSED: "Refused by a guard; see below what was done",
+    Outcome.CANNOT_TELL: "Cannot tell; a reading that decides is missing",
+    Outcome.UNFINISHED: "UNFINISHED: the process that ran it is gone",
+}
+
+
+def render(report: Report, knowledge: Runbook | None = None) -> str:
+    """The report as Markdown, for the person who was paged. `knowledge` adds titles and explanations of causes."""
+    known = knowledge.causes if knowledge else {}
+    template = _environment().get_template("report.md.j2")
+    text = template.render(
+        r=report,
+        d=report.diagnosis,
+        says=SAYS[report.outcome],
+        do_now=_do_now(report),
+        causes=[(c, known.get(c.slug)) for c in _shown(report.diagnosis.causes)],
+        ruled_out=[(c, known.get(c.slug)) for c in report.diagnosis.causes if c.certainty is Certainty.RULED_OUT],
+        must_not=_must_not(report, known),
+        plans=_plans(report),
+        readings=tuple(readings(report.evidence)),
+        readings_after=tuple(readings(report.after_evidence or {})),
+        undone=_undone(report),
+        references=_references(report, knowledge),
+    )
+    return _tidy(text)
+
+
+def render_nightly(report: NightlyReport) -> str:
+    """The nightly report as Markdown: first what needs a person, last what the sweep cost."""
+    by = {change: [t for t in report.troubles if t.change is change] for change in Change}
+    lines = [(n, [r for r in report.results if r.node == n]) for n in report.nodes]
+    needs = [r for r in report.results if r.outcome.exit_code == 1]
+    text = _environment().get_template("nightly.md.j2").render(
+        r=report,
+        headline=nightly_headline(report),
+        needs=needs,
+        by=by,
+        lines=[(node, node_says(results), results) for node, results in lines],
+        blind=[r for r in report.results if not r.answered],
+    )
+    return _tidy(text)
+
+
+def nightly_headline(report: NightlyReport) -> str:
+    """One line: how many nodes need a person, how many could not be read."""
+    sick = {r.node for r in report.results if r.outcome.exit_code == 1}
+    blind = {r.node for r in report.results if not r.answered} - sick
+    unread = max(len(blind), len(report.not_read))
+    down = [s.name for s in report.systems if not s.reachable]
+    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need a person" if sick else "Nothing needs a person"]
+    if unread:
+        parts.append(f"{unread} could not be read in full")
+    if down:
+        parts.append(f"no answer from {', '.join(down)}")
+    return "; ".join(parts)
+
+
+def node_says(results: Sequence[Result]) -> str:
+    """A node's one word, the worst of its runbooks."""
+    if not results:
+        return "not looked at"
+    found = {r.outcome for r in results}
+    if any(o.exit_code == 1 for o in found):
+        return "needs a person"
+    if any(not r.answered for r in results):
+        return "cannot tell"
+    return "healthy" if found & {Outcome.HEALTHY, Outcome.FIXED} else "nothing here to judge"
+
+
+def _shown(causes: Sequence[Cause]) -> list[Cause]:
+    return [c for c in causes if c.certainty is not Certainty.RULED_OUT]
+
+
+def _do_now(report: Report) -> tuple[str | Safe, ...]:
+    """What the person must do; never empty, so that nobody has to guess."""
+    said = (report.after or report.diagnosis).do_now
+    if report.outcome is Outcome.WAITING and report.approve_command:
+        return ("Read the plan below, then decide. To allow it:", block(report.approve_command, "sh"), *said)
+    if report.outcome is Outcome.NOT_FIXED:
+        return ("Escalate: the first change did not help and nothing is retried by itself.", *said)
+    if report.outcome is Outcome.UNFINISHED:
+        return ("Check by hand how far it came (timeline and `what was done` below); nothing is repeated.", *said)
+    if report.outcome.exit_code == 0:
+        return said if report.outcome is not Outcome.FIXED and said else ("Nothing.",)
+    if said:
+        return said
+    if report.outcome is Outcome.CANNOT_TELL:
+        return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
+    return ("Read the causes below and decide; nothing more happens by itself.",)
+
+
+def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
+    own = report.diagnosis.must_not
+    likely = [c for c in report.diagnosis.wrong if c.certainty is not Certainty.POSSIBLE]
+    more = [line for c in likely if c.slug in known for line in known[c.slug].must_not]
+    return tuple(dict.fromkeys([*own, *more]))
+
+
+def _plans(report: Report) -> tuple[Plan, ...]:
+    """The chosen plan alone once one was chosen, else every choice."""
+    return (report.chosen,) if report.chosen else report.diagnosis.plans
+
+
+def _undone(report: Report) -> tuple[Plan, ...]:
+    """Plans that were not carried out, to be done by hand."""
+    acted = any(act.outcome == "done" for act in report.acts)
+    return () if acted or report.outcome.exit_code == 0 else _plans(report)
+
+
+def _references(report: Report, knowledge: Runbook | None) -> tuple[str, ...]:
+    if knowledge is None:
+        return ()
+    found = [ref for c in report.diagnosis.wrong if c.slug in knowledge.causes for ref in knowledge.causes[c.slug].references]
+    return tuple(dict.fromkeys(found))
+
+
+def _time(at: datetime | str | None) -> str:
+    if isinstance(at, datetime):
+        return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return at or ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _tidy(text: str) -> str:
+    """At most one empty line in a row outside fenced blocks; one newline at the end."""
+    out: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        mark = line.strip()
+        if fence and mark == fence:
+            fence = ""
+        elif not fence and mark.startswith("```"):
+            fence = mark[: len(mark) - len(mark.lstrip("`"))]
+        if line.strip() or fence or (out and out[-1].strip()):
+            out.append(line.rstrip() if not fence else line)
+    return "\n".join(out).strip("\n") + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    env = Environment(  # noqa: S701 - not HTML: `finalize` escapes every expression for Markdown
+        loader=PackageLoader("runbooks.core"),
+        finalize=md,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration, "count": _count, "made_here": Safe}
+    env.filters.update(filters)
+    return env

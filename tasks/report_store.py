@@ -1,0 +1,152 @@
+"""Writes, finds and prunes report files: <folder>/<runbook>/<target>/<UTC time>-<id>.{json,md} and latest.json beside them."""
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from runbooks.core.base import Frozen
+from runbooks.core.names import slug
+from runbooks.core.nightly import NightlyReport
+from runbooks.core.report import Report
+
+LATEST = "latest.json"
+TMP_PREFIX = ".tmp-"
+TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
+
+
+class Saved(Frozen):
+    """Where the report is. `problem` says, for the operator, what could not be written; then print the report instead."""
+
+    json_path: Path | None = None
+    markdown_path: Path | None = None
+    problem: str = ""
+
+
+def save(report: Report, markdown: str, folder: Path | str) -> Saved:
+    """Writes both files of a report, each at once (temporary file, fsync, rename). Never raises for a full or read-only disk."""
+    place = report_folder(folder, report.runbook, report.target)
+    return _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+
+
+def save_nightly(report: NightlyReport, markdown: str, folder: Path | str) -> Saved:
+    """The same for a nightly report: <folder>/nightly/<fleet>/…"""
+    place = report_folder(folder, "nightly", report.fleet)
+    return _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+
+
+def report_folder(folder: Path | str, runbook: str, target: str) -> Path:
+    """The folder of one runbook's reports on one target."""
+    return Path(folder).expanduser() / slug(runbook) / slug(target)
+
+
+def stem(at: datetime, report_id: str) -> str:
+    """File name without ending; names sort by time."""
+    return f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{slug(report_id)}"
+
+
+def to_json(report: Report | NightlyReport) -> str:
+    """The report as JSON text. Bytes that were not text in a reading become U+FFFD rather than an error."""
+    text = json.dumps(report.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _save_files(place: Path, name: str, json_text: str, markdown: str) -> Saved:
+    json_path, markdown_path = place / f"{name}.json", place / f"{name}.md"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        _write_at_once(json_path, json_text)
+    except OSError as e:
+        return Saved(problem=f"the report could not be written to {place}: {_plain(e)}")
+    _point_latest(place, json_path.name)
+    try:
+        _write_at_once(markdown_path, markdown)
+    except OSError as e:
+        problem = f"the report's Markdown could not be written to {place}: {_plain(e)}"
+        return Saved(json_path=json_path, problem=problem)
+    return Saved(json_path=json_path, markdown_path=markdown_path)
+
+
+def _write_at_once(path: Path, text: str) -> None:
+    """`path` holds the old content or the whole new one, never a part. Raises OSError and leaves no temporary file."""
+    tmp = path.with_name(f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with tmp.open("x", encoding="utf-8", errors="replace") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        tmp.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            tmp.unlink()
+        raise
+
+
+def _point_latest(place: Path, name: str) -> None:
+    """latest.json -> newest report. A convenience for people (`latest` below does not use it), so failure is no error."""
+    tmp = place / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    with contextlib.suppress(OSError):
+        tmp.symlink_to(name)
+        tmp.replace(place / LATEST)
+
+
+def _plain(error: OSError) -> str:
+    hints = {
+        errno.ENOSPC: "the disk is full; free space or choose another folder with --out",
+        errno.EDQUOT: "the disk quota is used up; free space or choose another folder with --out",
+        errno.EROFS: "the file system is read-only; choose another folder with --out",
+        errno.EACCES: "permission denied; choose another folder with --out, or chown it",
+        errno.EPERM: "permission denied; choose another folder with --out",
+        errno.ENOTDIR: "a file stands where a folder is needed; choose another folder with --out",
+        errno.EEXIST: "a file stands where a folder is needed; choose another folder with --out",
+    }
+    return hints.get(error.errno or 0, error.strerror or str(error))
+
+
+def history(folder: Path | str, runbook: str, target: str) -> Iterator[dict[str, Any]]:
+    """Earlier reports as JSON data, newest first. Damaged or half-copied files are passed over."""
+    for path in reversed(_reports(report_folder(folder, runbook, target))):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(data, dict):
+            yield data
+
+
+def latest(folder: Path | str, runbook: str, target: str) -> dict[str, Any] | None:
+    """The newest readable report of that runbook and target as JSON data, for bridging limits of minutes; None: there is none."""
+    return next(history(folder, runbook, target), None)
+
+
+def prune(folder: Path | str, runbook: str, target: str, keep: int) -> int:
+    """Removes all but the newest `keep` reports (and stale temporary files) of one runbook and target. Returns how many."""
+    place = report_folder(folder, runbook, target)
+    old = _reports(place)[:-keep] if keep > 0 else []
+    removed = 0
+    for path in old:
+        with contextlib.suppress(OSError):
+            path.with_suffix(".md").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            removed += 1
+    _remove_stale(place)
+    return removed
+
+
+def _remove_stale(place: Path) -> None:
+    limit = time.time() - TMP_AGE_S
+    for path in place.glob(f"{TMP_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < limit:
+                path.unlink()
+
+
+def _reports(place: Path) -> list[Path]:
+    """JSON files of reports, oldest first."""
+    return sorted(p for p in place.glob("*.json") if p.name != LATEST and not p.name.startswith(TMP_PREFIX))
