@@ -1,0 +1,70 @@
+"""What a file is by its first bytes, and its structure check. Standard library only, Python 3.8."""
+
+from __future__ import annotations
+
+from runbooks.parsers.ckpt_safetensors import check_safetensors
+from runbooks.parsers.ckpt_torch import LEGACY_HEAD, check_torch_legacy, check_torch_zip
+from runbooks.parsers.ckpt_types import Blob, Check
+
+HEAD = 512
+TINY = 64  # no format's whole file is smaller
+ZIP, ZIP_EMPTY = b"PK\x03\x04", b"PK\x05\x06"
+SUFFIXES = (".safetensors",)
+
+
+def check_file(blob: Blob) -> Check:
+    """Structure of one file, whatever its format."""
+    head = blob.read(0, min(HEAD, blob.size)) if blob.size else b""
+    kind, detail = _impostor(head, blob.size)
+    if kind:
+        check = Check(read_bytes=len(head))
+        check.fault(kind, detail, blob.name)
+        return check
+    check = _by_magic(blob, head)
+    check.read_bytes += len(head)
+    return check
+
+
+def _by_magic(blob: Blob, head: bytes) -> Check:
+    if head.startswith(ZIP):
+        return check_torch_zip(blob)
+    if blob.name.endswith(SUFFIXES) or _looks_like_safetensors(head):
+        return check_safetensors(blob)
+    if head.startswith(LEGACY_HEAD[:4]):
+        return check_torch_legacy(blob)
+    check = Check()
+    tail = check_torch_zip(blob)
+    if any(f.kind == "prepended-bytes" for f in tail.faults):
+        check.fault("prepended-bytes", tail.faults[0].detail, blob.name)
+    elif not any(f.kind == "truncated" for f in tail.faults):
+        check.fault("zip-structure", f"a ZIP directory at its end, but it begins with {head[:8].hex()}", blob.name)
+    elif LEGACY_HEAD in head:
+        check.fault("prepended-bytes", f"{head.index(LEGACY_HEAD)} bytes lie before its beginning", blob.name)
+    elif head.startswith(b"\x80"):
+        check.fault("not-a-checkpoint", "a pickle that torch.save did not write", blob.name)
+    else:
+        check.fault("not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name)
+    return check
+
+
+def _looks_like_safetensors(head: bytes) -> bool:
+    return len(head) > 9 and head[8:9] == b"{" and head[5:8] == b"\0\0\0"
+
+
+def _impostor(head: bytes, size: int) -> tuple[str, str]:
+    if size == 0:
+        return "empty", "0 bytes"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith(b"version https://git-lfs"):
+        return "lfs-pointer", f"a Git LFS pointer of {size} bytes: `git lfs pull` was not run"
+    if text.startswith((b"<!doctype html", b"<html")):
+        return "html", f"a web page of {size} bytes: a download got an error or login page"
+    if text.startswith((b"<?xml", b"<error>")):
+        return "xml-error", f"an XML text of {size} bytes, as a store answers an error"
+    if text.startswith((b'{"', b"{\n", b"{ ", b"[")):
+        return "json-error", f"a JSON text of {size} bytes"
+    if not head.strip(b"\0"):
+        return "all-zero", f"its first {len(head)} of {size} bytes are zeros"
+    if size < TINY:
+        return "tiny", f"{size} bytes"
+    return "", ""
