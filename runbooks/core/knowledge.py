@@ -4,7 +4,7 @@ from enum import StrEnum
 from importlib import resources
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
 from runbooks.core.config import parse_yaml
@@ -19,14 +19,28 @@ class Role(StrEnum):
 
 
 class Signature(Frozen):
-    """A text pattern of a cause, for logs and command output. Python `re`, searched per line."""
+    """A text pattern of a cause, for logs and command output. Python `re`, searched per line.
 
-    pattern: str
+    Conditions in `where` are comparisons over the pattern's named groups and over facts found in the text or given
+    (runbooks/triage/expr.py, names in runbooks/knowledge/facts.yaml): "free > tried", "exit_code == 137". A number that
+    is not known makes its condition false. Without a pattern, the conditions alone are the signature.
+    """
+
+    pattern: str = ""
     role: Role
     example: str  # a real line that matches
     counter_example: str = ""  # a real line that looks alike and must not match
     unless: tuple[str, ...] = ()  # patterns that, found anywhere in the same text, take this match away
     needs: tuple[str, ...] = ()  # patterns that must be found as well in the same text
+    near: tuple[str, ...] = ()  # patterns that must be found within `within` lines of the match
+    within: int = 20
+    where: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Signature":
+        if not self.pattern and not self.where:
+            raise ValueError("give a pattern, or conditions in `where`")
+        return self
 
 
 class CauseKnowledge(Frozen):
@@ -40,6 +54,8 @@ class CauseKnowledge(Frozen):
     innocent: bool = False
     signatures: tuple[Signature, ...] = ()
     references: tuple[str, ...] = ()
+    yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
+    undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
 
 
 class Limit(Frozen):

@@ -1,0 +1,72 @@
+"""What text a regular expression cannot match without: the words that are searched for first, in whole blocks at once."""
+
+import re._constants as sre
+import re._parser as parser
+from typing import Any
+
+LOWER = bytes(c + 32 if 65 <= c <= 90 else c for c in range(256))
+DIGITS = b"0123456789"
+SHORTEST = 3
+
+
+def fold(text: bytes) -> bytes:
+    """Lower case (ASCII) without digits: the form in which blocks are searched and lines compared."""
+    return text.translate(LOWER, DIGITS)
+
+
+def required(pattern: str) -> tuple[bytes, ...]:
+    """Folded texts of which at least one stands in every line that `pattern` matches; empty: nothing is certain."""
+    best = _best(parser.parse(pattern))
+    return tuple(sorted(set(best)))
+
+
+def _worth(options: list[bytes]) -> int:
+    return min((len(o) for o in options), default=0)
+
+
+def _best(tree: Any) -> list[bytes]:
+    """The any-of list with the longest shortest member among those that the sequence requires."""
+    found: list[list[bytes]] = []
+    run: list[str] = []
+
+    def close() -> None:
+        text = fold("".join(run).encode()).strip()
+        if len(text) >= SHORTEST:
+            found.append([text])
+        run.clear()
+
+    for op, value in tree:
+        if op is sre.LITERAL:
+            run.append(chr(value))
+            continue
+        if op is sre.AT:
+            continue
+        if op is sre.SUBPATTERN and _plain(value[3]):
+            run.extend(_plain(value[3]))
+            continue
+        close()
+        found.extend(_inner(op, value))
+    close()
+    return max(found, key=_worth, default=[])
+
+
+def _plain(tree: Any) -> str:
+    """The text of a group that is nothing but text; empty otherwise."""
+    return "".join(chr(v) for _, v in tree) if all(op is sre.LITERAL for op, _ in tree) else ""
+
+
+def _inner(op: Any, value: Any) -> list[list[bytes]]:
+    if op is sre.SUBPATTERN:
+        return _listed(_best(value[3]))
+    if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT) and value[0] >= 1:
+        return _listed(_best(value[2]))
+    if op is sre.ATOMIC_GROUP:
+        return _listed(_best(value))
+    if op is sre.BRANCH:
+        branches = [_best(b) for b in value[1]]
+        return [[o for b in branches for o in b]] if all(branches) else []
+    return []
+
+
+def _listed(options: list[bytes]) -> list[list[bytes]]:
+    return [options] if options else []

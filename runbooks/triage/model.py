@@ -1,0 +1,52 @@
+"""What triage says about a text: candidates with the lines that say so, and what would decide."""
+
+from runbooks.core.base import Frozen
+from runbooks.core.verdict import Certainty
+
+
+class Line(Frozen):
+    """A line of the input that counts as evidence."""
+
+    file: str
+    number: int  # from 1
+    text: str  # normalised, secrets replaced, at most 300 characters
+    times: int = 1  # how often lines like it were seen
+    rank: str = ""  # "[rank3]", "Actor pid=7 ip=10.0.0.2" where the line names its speaker
+
+
+class Candidate(Frozen):
+    """One cause that the text points to."""
+
+    slug: str
+    family: str  # runbook slug, or name of the family file
+    runbook: str = ""  # which runbook reads the machine for it; empty: by hand only
+    target: str = ""  # on what that runbook runs
+    certainty: Certainty  # text alone gives at most `likely`
+    innocent: bool = False  # explains the text and must be left alone
+    title: str
+    explanation: str
+    evidence: tuple[Line, ...]
+    confirmed_by: tuple[Line, ...] = ()
+    decided_by: tuple[str, ...]  # the exact reading or command
+    remedy: str
+    must_not: tuple[str, ...]
+    follows: tuple[str, ...] = ()  # slugs of causes seen in the text of which this is usually the consequence
+    references: tuple[str, ...] = ()
+
+
+class Outcome(Frozen):
+    """The whole answer to one text."""
+
+    verdict: str  # "nothing" | "innocent" | "causes" | "not-enough"
+    causes: tuple[Candidate, ...] = ()  # most credible first; the first explains the rest where `follows` says so
+    undecided: tuple[Candidate, ...] = ()  # starting points that the text leaves open
+    unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause
+    facts: dict[str, tuple[str, ...]] = {}
+    files: tuple[str, ...] = ()
+    lines_read: int = 0
+    notes: tuple[str, ...] = ()  # what could not be read, what was cut
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing found wrong, 1 cause(s) found, 3 not enough to tell."""
+        return {"nothing": 0, "innocent": 0, "causes": 1, "not-enough": 3}[self.verdict]
