@@ -1,0 +1,128 @@
+"""The passes that find secrets by the name they stand under: options, variables, fields of JSON and YAML."""
+
+import re
+
+from runbooks.core.redact_text import PROSE, Mark, bare_token, is_value
+from runbooks.core.secret_names import is_secret_name
+
+_OPTION = re.compile(
+    r"(?<![\w\-.])--?([A-Za-z][\w.\-]{0,60}+)(?:[ \t\0]{1,8}|\\{0,4}[\"'],\s{0,40}(?P<q>\\{0,4}[\"']))",
+    re.ASCII,
+)
+_TOOLS = (
+    re.compile(r"\bsshpass[ \t\0]+-p[ \t\0]*([^\s\0]++)"),
+    re.compile(r"\bcurl\b[^\n|;]{0,300}?[ \t\0](?:-u|--user)[ \t\0=]?[\"']?([^\s\0\"':]{0,80}:[^\s\0\"']++)"),
+    re.compile(r"\blogin[ \t]+[^\s]{1,200}[ \t]+password[ \t]+([^\s]++)"),
+)
+
+_NAMED = re.compile(
+    r"(?<![\w.\-])-{0,2}([A-Za-z_][\w.\-]{0,99}+)\\{0,4}[\"']?[ \t]{0,8}(=>|:=|==|[:=])[ \t]{0,8}", re.ASCII
+)
+_QUOTE = re.compile(r"\\{0,4}[\"'`]")
+_BARE = re.compile(r"[^\s\0\"'`]++")
+_TO_EOL = re.compile(r"[^\r\n\0\"]++")
+_BLOCK = re.compile(r"[|>][+\-0-9]{0,2}[ \t]*\r?\n")
+_INDENTED = re.compile(r"([ \t]*+)([^\n]*+)\n?")
+_TRAIL = ",;)]}"
+
+_HINT = re.compile(r"passw|passp|passc|pwd|secret|token|credential|key|auth|cookie|jwt|bearer", re.I)
+_ENV_LINE = re.compile(r"[A-Za-z_]\w*=")
+
+
+def options(text: str, mark: Mark) -> str:
+    """`--token X` with blanks, NUL or list punctuation between; `--token=X` is found by name."""
+    for tool in _TOOLS:
+        text = _group(tool, "password", text, mark)
+    out, at, pos = [], 0, 0
+    while m := _OPTION.search(text, pos):
+        pos = m.end()
+        if not is_secret_name(m[1]):
+            continue
+        start, end = _quoted(text, pos - len(m["q"])) if m["q"] else (_quoted(text, pos) or _bare(text, pos))  # type: ignore[misc]
+        value = text[start:end]
+        if value and not value.startswith("-") and value.lower() not in PROSE and is_value(m[1], value):
+            out += [text[at:start], mark(m[1], bare_token(value))]
+            at = pos = end
+    return "".join([*out, text[at:]])
+
+
+def _group(pattern: re.Pattern[str], name: str, text: str, mark: Mark) -> str:
+    """Replace group 1 of every match."""
+    return pattern.sub(
+        lambda m: m[0][: m.start(1) - m.start()] + mark(name, m[1]) + m[0][m.end(1) - m.start() :], text
+    )
+
+
+def looks_like_environment(text: str) -> bool:
+    """True for the output of `env`: then a value reaches to the end of its line."""
+    lines = [line for line in text.splitlines() if line]
+    return len(lines) >= 3 and sum(bool(_ENV_LINE.match(line)) for line in lines) >= 0.8 * len(lines)
+
+
+def named(text: str, mark: Mark, environment: bool = False) -> str:
+    """`NAME=VALUE`, `NAME: VALUE` and quoted fields whose name announces a secret."""
+    if not _HINT.search(text):
+        return text
+    out, at, pos = [], 0, 0
+    while m := _NAMED.search(text, pos):
+        pos = m.end()
+        if not is_secret_name(m[1]):
+            continue
+        start, end = _value_span(text, m, environment)
+        value = text[start:end]
+        if value.strip() and is_value(m[1], value) and not (m[2] == ":" and value.lower() in PROSE):
+            out += [text[at:start], mark(m[1], bare_token(value))]
+            at = pos = end
+    return "".join([*out, text[at:]])
+
+
+def _value_span(text: str, m: re.Match[str], environment: bool) -> tuple[int, int]:
+    """Where the value after that name begins and ends; an empty span for none."""
+    at = m.end()
+    if quoted := _quoted(text, at):
+        return quoted
+    before = text[max(0, m.start() - 60) : m.start()]
+    starts_line = not before.rpartition("\n")[2].strip(" \t-\"'")
+    if starts_line and m[2] == ":" and (block := _BLOCK.match(text, at)):
+        return block.end(), _block_end(text, block.end(), len(before.rpartition("\n")[2]))
+    if "=" in m[2] and (nul := text.find("\0", at, at + 4096)) > 0:
+        return at, nul
+    if starts_line and (m[2] == ":" or environment) and (line := _TO_EOL.match(text, at)):
+        return at, at + len(line[0].rstrip(" \t" + _TRAIL))
+    if m[2] == ":" and before.endswith("/") and text[at - 1] == ":":
+        return at, at
+    return _bare(text, at, stop="&" if before.endswith(("?", "&")) else "")
+
+
+def _block_end(text: str, at: int, indent: int) -> int:
+    """The end of a YAML block: the first line that is not indented deeper than its key."""
+    while at < len(text):
+        line = _INDENTED.match(text, at)
+        if line and len(line[1]) <= indent and line[2].strip():
+            return at - 1
+        at = line.end() if line else len(text)
+    return at
+
+
+def _bare(text: str, at: int, stop: str = "") -> tuple[int, int]:
+    found = _BARE.match(text, at)
+    value = found[0] if found else ""
+    if stop:
+        value = value.partition(stop)[0]
+    return at, at + len(value.rstrip(_TRAIL))
+
+
+def _quoted(text: str, at: int) -> tuple[int, int] | None:
+    """Inside of the quotes (perhaps escaped) that open at `at`; to the line's end if they never close."""
+    found = _QUOTE.match(text, at)
+    if not found:
+        return None
+    depth, start = len(found[0]) - 1, found.end()
+    end = start
+    while (end := text.find(found[0][-1], end, start + 8192)) >= 0:
+        slashes = min(8, end - start) - len(text[max(start, end - 8) : end].rstrip("\\"))
+        if slashes == depth or (depth == 0 and slashes % 2 == 0):
+            return start, end - depth
+        end += 1
+    line = text.find("\n", start)
+    return start, len(text) if line < 0 else line
