@@ -32,3 +32,6 @@ def _zombie_gpu() -> RunbookSpec:
 SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "zombie-gpu": _zombie_gpu,
 }
+
+SLUGS: tuple[str, ...] = tuple(SPECS)
+"""Every runbook that can be run, in the order in which the nightly runs them."""

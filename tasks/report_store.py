@@ -1,4 +1,4 @@
-"""Writes, finds and prunes report files: <folder>/<runbook>/<target>/<UTC time>-<id>.{json,md} and latest.json beside them."""
+"""Writes, finds and prunes report files: <folder>/<runbook>/<target>/<UTC time>-<id>.{json,md}, latest.json."""
 
 import contextlib
 import errno
@@ -16,29 +16,36 @@ from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.report import Report
 
+NIGHTLY = "nightly"
 LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
 TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
 
 
 class Saved(Frozen):
-    """Where the report is. `problem` says, for the operator, what could not be written; then print the report instead."""
+    """Where the report is. `problems` say what could not be written; the caller then prints the report instead."""
 
-    json_path: Path | None = None
-    markdown_path: Path | None = None
-    problem: str = ""
+    record: Path | None = None  # the JSON
+    markdown: Path | None = None
+    problems: tuple[str, ...] = ()
 
 
-def save(report: Report, markdown: str, folder: Path | str) -> Saved:
-    """Writes both files of a report, each at once (temporary file, fsync, rename). Never raises for a full or read-only disk."""
+def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
+    """Writes both files of a report, each whole or not at all, then prunes to `keep`. Never raises for a bad disk."""
     place = report_folder(folder, report.runbook, report.target)
-    return _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+    saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+    if keep and saved.record:
+        prune(folder, report.runbook, report.target, keep)
+    return saved
 
 
-def save_nightly(report: NightlyReport, markdown: str, folder: Path | str) -> Saved:
+def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
     """The same for a nightly report: <folder>/nightly/<fleet>/…"""
-    place = report_folder(folder, "nightly", report.fleet)
-    return _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+    place = report_folder(folder, NIGHTLY, report.fleet)
+    saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
+    if keep and saved.record:
+        prune(folder, NIGHTLY, report.fleet, keep)
+    return saved
 
 
 def report_folder(folder: Path | str, runbook: str, target: str) -> Path:
@@ -58,19 +65,23 @@ def to_json(report: Report | NightlyReport) -> str:
 
 
 def _save_files(place: Path, name: str, json_text: str, markdown: str) -> Saved:
-    json_path, markdown_path = place / f"{name}.json", place / f"{name}.md"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        _write_at_once(json_path, json_text)
-    except OSError as e:
-        return Saved(problem=f"the report could not be written to {place}: {_plain(e)}")
-    _point_latest(place, json_path.name)
-    try:
-        _write_at_once(markdown_path, markdown)
-    except OSError as e:
-        problem = f"the report's Markdown could not be written to {place}: {_plain(e)}"
-        return Saved(json_path=json_path, problem=problem)
-    return Saved(json_path=json_path, markdown_path=markdown_path)
+    """The two files do not depend on each other: where one cannot be written the other still is."""
+    record, page, problems = place / f"{name}.json", place / f"{name}.md", []
+    written: dict[Path, bool] = {}
+    for path, text in ((record, json_text), (page, markdown)):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            _write_at_once(path, text)
+            written[path] = True
+        except OSError as e:
+            problems.append(f"{path} could not be written: {_plain(e)}")
+    if record in written:
+        _point_latest(place, record.name)
+    return Saved(
+        record=record if record in written else None,
+        markdown=page if page in written else None,
+        problems=tuple(problems),
+    )
 
 
 def _write_at_once(path: Path, text: str) -> None:
@@ -89,7 +100,7 @@ def _write_at_once(path: Path, text: str) -> None:
 
 
 def _point_latest(place: Path, name: str) -> None:
-    """latest.json -> newest report. A convenience for people (`latest` below does not use it), so failure is no error."""
+    """latest.json -> newest report: for people only (`latest` below does not use it), so failure is no error."""
     tmp = place / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     with contextlib.suppress(OSError):
         tmp.symlink_to(name)
@@ -121,12 +132,42 @@ def history(folder: Path | str, runbook: str, target: str) -> Iterator[dict[str,
 
 
 def latest(folder: Path | str, runbook: str, target: str) -> dict[str, Any] | None:
-    """The newest readable report of that runbook and target as JSON data, for bridging limits of minutes; None: there is none."""
+    """The newest readable report of that runbook and target as JSON data; None: there is none."""
     return next(history(folder, runbook, target), None)
 
 
+def earlier_evidence(
+    folder: Path | str, runbook: str, target: str, bridge_s: float, now: datetime
+) -> dict[str, Any] | None:
+    """The earlier report (whole, as JSON data) to bridge a limit of `bridge_s` with: the newest one at least that old.
+
+    Where none is that old, the oldest there is. A report from the future (clock set back) is not used. 0 asks for none.
+    """
+    if bridge_s <= 0:
+        return None
+    best = None
+    for report in history(folder, runbook, target):
+        age = _age_s(report, now)
+        if age is None or age < 0 or not report.get("evidence"):
+            continue
+        best = report
+        if age >= bridge_s:
+            break
+    return best
+
+
+def _age_s(report: dict[str, Any], now: datetime) -> float | None:
+    evidence = report.get("evidence")
+    taken = evidence.get("taken_at") if isinstance(evidence, dict) else None
+    try:
+        at = datetime.fromisoformat(str(taken or report.get("started_at")))
+    except ValueError:
+        return None
+    return (now - at).total_seconds() if at.tzinfo else None
+
+
 def prune(folder: Path | str, runbook: str, target: str, keep: int) -> int:
-    """Removes all but the newest `keep` reports (and stale temporary files) of one runbook and target. Returns how many."""
+    """Removes all but the newest `keep` reports (and stale temporary files). Returns how many reports."""
     place = report_folder(folder, runbook, target)
     old = _reports(place)[:-keep] if keep > 0 else []
     removed = 0
