@@ -54,6 +54,9 @@ class Gpu(Frozen):
     remap: RowRemap | None = None
     mig: bool | None = None
     compute_mode: str = ""
+    memory_reserved_bytes: int | None = None  # driver's reserve; NVML v1 counts it as used, nvidia-smi does not
+    power_limit_w: float | None = None
+    recovery_action: str = ""  # the driver's own words (R565+): "None", "Reset", "Reboot", "Drain P2P" …
 
 
 class GpuError(Frozen):
@@ -152,6 +155,7 @@ class LeaderView(Frozen):
     is_leader: bool
     leader_id: str = ""
     peers: tuple[Peer, ...]
+    url: str = ""  # base URL that was asked, without credentials: where a job count would be reset
     zombies: tuple[str, ...] = ()  # idle_detection_stats.zombie_nodes
 
 
@@ -199,7 +203,16 @@ class JobFacts(Frozen):
     restart: tuple[str, ...]
     warm_up_s: float
     progress_configured: bool
+    single_node: bool = False  # the fleet file binds it to this one node: all its ranks are here
     gpu_hour_cost: float | None = None
+
+
+class ContainerGpu(Frozen):
+    """What a container that was given GPUs can still reach, asked from the host."""
+
+    container: str  # full id
+    name: str = ""
+    nvml: str = ""  # the driver's words inside the container; "" where its GPUs answer
 
 
 class Evidence(Frozen):
@@ -216,5 +229,6 @@ class Evidence(Frozen):
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
     progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
     earlier: Reading[Earlier] = NOT_RECORDED
+    containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
     jobs: tuple[JobFacts, ...] = ()
     hands_off: bool = False
