@@ -30,6 +30,13 @@ class Saved(Frozen):
     problems: tuple[str, ...] = ()
 
 
+def reports_root(folder: str) -> Path:
+    """The reports folder; a relative one lies in $GPU_RUNBOOKS_REPORTS or the state folder, for worker and command alike."""
+    path = Path(folder).expanduser()
+    home = os.environ.get("GPU_RUNBOOKS_REPORTS") or os.environ.get("GPU_RUNBOOKS_HOME") or "."
+    return path if path.is_absolute() else Path(home) / path
+
+
 def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
     """Writes both files of a report, each whole or not at all, then prunes to `keep`. Never raises for a bad disk."""
     place = report_folder(folder, report.runbook, report.target)

@@ -38,7 +38,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> str:
         r=report,
         d=report.diagnosis,
         says=SAYS[report.outcome],
-        do_now=_do_now(report),
+        do_now=do_now(report),
         causes=[(c, known.get(c.slug)) for c in _shown(report.diagnosis.causes)],
         ruled_out=[(c, known.get(c.slug)) for c in report.diagnosis.causes if c.certainty is Certainty.RULED_OUT],
         must_not=_must_not(report, known),
@@ -97,7 +97,7 @@ def _shown(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is not Certainty.RULED_OUT]
 
 
-def _do_now(report: Report) -> tuple[str | Safe, ...]:
+def do_now(report: Report) -> tuple[str | Safe, ...]:
     """What the person must do; never empty, so that nobody has to guess."""
     said = (report.after or report.diagnosis).do_now
     if report.outcome is Outcome.WAITING and report.approve_command:
@@ -106,10 +106,10 @@ def _do_now(report: Report) -> tuple[str | Safe, ...]:
         return ("Escalate: the first change did not help and nothing is retried by itself.", *said)
     if report.outcome is Outcome.UNFINISHED:
         return ("Check by hand how far it came (timeline and `what was done` below); nothing is repeated.", *said)
-    if report.outcome.exit_code == 0:
-        return said if report.outcome is not Outcome.FIXED and said else ("Nothing.",)
-    if said:
-        return said
+    if report.outcome is Outcome.FIXED:
+        return (report.after.do_now if report.after else ()) or ("Nothing.",)
+    if said or report.outcome.exit_code == 0:
+        return said or ("Nothing.",)
     if report.outcome is Outcome.CANNOT_TELL:
         return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
     return ("Read the causes below and decide; nothing more happens by itself.",)

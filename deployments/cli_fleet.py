@@ -1,0 +1,88 @@
+"""`fleet check` and `fleet import`."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deployments.errors import CommandError
+
+if TYPE_CHECKING:
+    from runbooks.core.fleet import Fleet, Node
+
+
+def cmd_fleet(ns: Namespace) -> int:
+    """Dispatches to check or import."""
+    return check(ns) if ns.fleet_command == "check" else import_from(ns)
+
+
+def check(ns: Namespace) -> int:
+    """Reads the fleet file (and the policy file) and prints what they say. Raises ConfigError with every fault."""
+    from flows.config import load_fleet, load_policy
+
+    fleet = load_fleet(ns.file)
+    policy = load_policy(ns.policy) if ns.policy else None
+    faults = _limit_faults(fleet)
+    if faults:
+        raise CommandError("\n".join(f"{ns.file}: {fault}" for fault in faults))
+    if ns.json:
+        body = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
+        print(json.dumps(body, indent=1))
+        return 0
+    print(f"{ns.file}: fleet {fleet.name!r} is in order")
+    for node in fleet.nodes:
+        print(f"  {node.name}: {_describe(node)}")
+    print(f"  {len(fleet.jobs)} kinds of job, leader: {fleet.leader.url if fleet.leader else 'none'}")
+    for line in _warnings(fleet):
+        print(f"warning: {line}")
+    return 0
+
+
+def _describe(node: "Node") -> str:
+    where = "this machine" if node.local else f"{node.user + '@' if node.user else ''}{node.host}:{node.port}"
+    jump = f" through {node.jump.host}" if node.jump else ""
+    return f"{where}{jump}" + (f", hands off: {node.reason or 'no reason given'}" if node.hands_off else "")
+
+
+def _limit_faults(fleet: "Fleet") -> list[str]:
+    """Overrides under `limits` that no runbook knows, or whose value does not fit."""
+    from importlib import import_module
+
+    from pydantic import ValidationError
+
+    from runbooks.core.knowledge import load_runbook, runbook_slugs
+
+    faults = []
+    for slug, values in fleet.limits.items():
+        if slug not in runbook_slugs():
+            faults.append(f"limits.{slug}: no such runbook; there are: {', '.join(runbook_slugs())}")
+            continue
+        known = load_runbook(slug).limit_values()
+        unknown = sorted(set(values) - set(known))
+        faults += [f"limits.{slug}.{n}: unknown limit; there are: {', '.join(sorted(known))}" for n in unknown]
+        model = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose").Limits
+        try:
+            model.model_validate(known | {n: v for n, v in values.items() if n in known})
+        except ValidationError as e:
+            faults += [f"limits.{slug}.{d['loc'][0] if d['loc'] else '?'}: {d['msg']}" for d in e.errors()]
+    return faults
+
+
+def _warnings(fleet: "Fleet") -> list[str]:
+    """What is allowed but probably not meant."""
+    found = []
+    for node in fleet.nodes:
+        for name, path in (("key.file", node.key and node.key.file), ("known_hosts", node.known_hosts)):
+            if path and not Path(path).expanduser().is_file():
+                found.append(f"node {node.name}: {name}: no file {path} on this machine")
+    for job in fleet.jobs:
+        if not job.progress:
+            found.append(f"job {job.name}: no sign of progress given, so a hang is at most possible, never confirmed")
+    return found
+
+
+def import_from(ns: Namespace) -> int:
+    """Prints a fleet file made from an ssh config or a hosts YAML."""
+    from deployments import fleet_import
+
+    return int(fleet_import.cmd_import(ns))

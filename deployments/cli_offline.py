@@ -1,0 +1,124 @@
+"""The commands that need no server: list, replay, run --no-server."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deployments.errors import CommandError
+
+if TYPE_CHECKING:
+    from runbooks.core.replay import Replayed
+    from runbooks.core.report import Report
+
+
+def cmd_list(ns: Namespace) -> int:
+    """Prints every runbook with its title."""
+    from runbooks.core.catalog import runbook_heads
+
+    heads = runbook_heads()
+    if ns.json:
+        print(json.dumps(heads, indent=1))
+        return 0
+    width = max((len(h["slug"]) for h in heads), default=0)
+    for head in heads:
+        print(f"{head['slug']:<{width}}  {head['title']}")
+    return 0
+
+
+def cmd_replay(ns: Namespace) -> int:
+    """Judges an old report's evidence with today's code; exit code as the new judgment says."""
+    from runbooks.core.replay import ReplayError, replay
+    from runbooks.core.verdict import State
+
+    try:
+        again = replay(_read_json(ns.report))
+    except ReplayError as e:
+        raise CommandError(f"{ns.report}: {e}") from e
+    if ns.json:
+        print(json.dumps(again.model_dump(mode="json") | {"same": again.same}, indent=1))
+    else:
+        _print_replay(again)
+    return {State.SICK: 1, State.CANNOT_TELL: 3}.get(again.now.state, 0)
+
+
+def _read_json(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as e:
+        raise CommandError(f"{path}: {e.strerror or e}") from e
+    except UnicodeDecodeError as e:
+        raise CommandError(f"{path}: not UTF-8 text") from e
+    except json.JSONDecodeError as e:
+        hint = "; give the .json file of the report, not the .md" if path.endswith(".md") else ""
+        raise CommandError(f"{path}: line {e.lineno}: not JSON: {e.msg}{hint}") from e
+    except RecursionError as e:
+        raise CommandError(f"{path}: nested too deep to be a report") from e
+
+
+def _print_replay(again: "Replayed") -> None:
+    from runbooks.core.markdown import one_line
+
+    then = again.recorded
+    print(f"{again.runbook} on {one_line(again.target)}, report {one_line(again.id)}")
+    print(f"then: {then.state.value + ': ' + one_line(then.headline) if then else 'recorded in another form'}")
+    print(f"now:  {again.now.state.value}: {one_line(again.now.headline)}")
+    for cause in again.now.causes:
+        print(f"  {cause.certainty.value}: {cause.slug} ({one_line(cause.subject)})")
+        for line in cause.evidence:
+            print(f"    {one_line(line)}")
+    print("same state, causes and plans as then" if again.same else "NOT the same as then")
+    for note in again.notes:
+        print(f"note: {one_line(note)}")
+
+
+def cmd_run_no_server(ns: Namespace) -> int:
+    """Reads, judges and reports; refuses any mode that could change something."""
+    if ns.mode != "diagnose":
+        raise CommandError(f"--no-server only diagnoses; --mode {ns.mode} needs the server (leave out --no-server)")
+    from deployments.run_offline import run_offline
+    from flows.config import load_fleet, load_policy, with_target
+    from flows.specs import NoSuchRunbook, load_spec
+    from tasks.report_store import reports_root
+
+    try:
+        spec = load_spec(ns.runbook)
+    except NoSuchRunbook as e:
+        raise CommandError(str(e)) from e
+    load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
+    fleet, target = with_target(load_fleet(ns.fleet), ns.target, bool(ns.fleet))
+    folder = Path(ns.out) if ns.out else reports_root(fleet.reports.folder)
+    return finish(run_offline(spec, fleet, target, folder), folder, fleet.reports.keep, ns.json)
+
+
+def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
+    """Saves and prints a report. Where it cannot be saved it is printed whole, so that nothing is lost."""
+    import sys
+
+    from runbooks.core.knowledge import load_runbook
+    from runbooks.core.render import render
+    from tasks.report_store import save, to_json
+
+    markdown = render(report, load_runbook(report.runbook))
+    saved = save(report, markdown, folder, keep=keep)
+    for problem in saved.problems:
+        print(f"gpu-runbooks: {problem}", file=sys.stderr)
+    if as_json:
+        print(to_json(report), end="")
+    elif saved.problems:
+        print(markdown, end="")
+    else:
+        print_summary(report, saved.markdown, saved.record)
+    return report.outcome.exit_code
+
+
+def print_summary(report: "Report", markdown: Path | None, record: Path | None) -> None:
+    """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
+    from runbooks.core.markdown import one_line
+    from runbooks.core.render import SAYS, do_now
+
+    print(f"{report.title or report.runbook} on {one_line(report.target)}: {SAYS[report.outcome]}.")
+    print(one_line(report.headline))
+    for line in do_now(report):
+        print(f"  - {one_line(line)}")
+    print(f"report: {markdown}\n        {record}")
