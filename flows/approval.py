@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from prefect import suspend_flow_run
-from prefect.exceptions import ObjectNotFound
 from prefect.input import RunInput
 from pydantic import Field, create_model
 
@@ -60,24 +59,10 @@ def ask(run_id: str, gate: Gate, form: str) -> Permission:
     return Permission(allowed=False, by="nobody", digest=digest, said="asked 100 times without a usable answer")
 
 
-def _input(run_id: str, key: str, what: str) -> str | None:
-    from uuid import UUID
-
-    with store.client() as c:
-        try:
-            return c.read_flow_run_input(UUID(run_id), f"suspended-{key}-{what}") or None
-        except ObjectNotFound:
-            return None
-        except Exception as e:
-            if getattr(getattr(e, "response", None), "status_code", 0) == 404:
-                return None
-            raise
-
-
 def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:
     import json
 
-    text = _input(run_id, key, "response")
+    text = store.read_input(run_id, f"suspended-{key}-response")
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None
 

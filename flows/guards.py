@@ -58,6 +58,25 @@ def trip(fleet: str, why: str, now: datetime) -> None:
     store.set_variable(breaker_name(fleet), {"at": now.isoformat(timespec="seconds"), "why": why})
 
 
+def reset_breaker(fleet: str) -> bool:
+    """Resets the fleet's breaker and starts its budget afresh. False if it was not tripped."""
+    if not store.delete_variable(breaker_name(fleet)):
+        return False
+    store.set_variable(_fresh_name(fleet), {"at": utc_now().isoformat()})
+    return True
+
+
+def _fresh_name(fleet: str) -> str:
+    return f"gpu_runbooks_budget_from_{slug(fleet).replace('-', '_')}"
+
+
+def _window_begin(fleet: str, policy: Policy, now: datetime) -> datetime:
+    """The budget's window, cut short by a person's reset."""
+    begin = now - timedelta(seconds=policy.budget.window_s)
+    fresh = store.get_variable(_fresh_name(fleet))
+    return max(begin, datetime.fromisoformat(str(fresh["at"]))) if fresh else begin
+
+
 def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Callable[[], datetime] = utc_now) -> str:
     """Takes one place of the fleet's budget for `target`, or trips the breaker and raises GuardSaidNo.
 
@@ -69,7 +88,7 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Call
     tag = f"fleet:{slug(fleet.name)}"
     for _ in range(1000):
         slots = store.find_runs([BUDGET_TAG, tag])
-        begin = now() - timedelta(seconds=policy.budget.window_s)
+        begin = _window_begin(fleet.name, policy, now())
         targets = {s.parameters["target"] for s in slots if datetime.fromisoformat(s.parameters["at"]) > begin}
         if target in targets:
             return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"

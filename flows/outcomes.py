@@ -94,6 +94,8 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
     saved = save(report, markdown, run.draft.folder, keep=run.fleet.reports.keep)
     for problem in saved.problems:
         log.error("report not saved as it should be: %s", problem)
+    if saved.problems:
+        log.error("the report, so that it is not lost:\n%s", markdown)
     if run.fleet.reports.s3:
         _to_s3(run.fleet.reports.s3, report, markdown)
     try:

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
+from httpx import HTTPStatusError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -92,6 +94,17 @@ def states_of(run_id: UUID | str) -> list[State[Any]]:
     return sorted((State.model_validate(s) for s in found), key=lambda s: s.timestamp)
 
 
+def read_input(run_id: UUID | str, key: str) -> str | None:
+    """A run's stored input of that key, or None if there is none."""
+    with client() as c:
+        try:
+            return c.read_flow_run_input(UUID(str(run_id)), key) or None
+        except HTTPStatusError as e:
+            if e.response.status_code == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+
 def get_variable(name: str) -> dict[str, Any] | None:
     """A Prefect Variable that holds JSON, or None."""
     with client() as c:
@@ -120,6 +133,13 @@ def delete_variable(name: str) -> bool:
         except ObjectNotFound:
             return False
     return True
+
+
+def variables(prefix: str) -> dict[str, dict[str, Any]]:
+    """Every Prefect Variable whose name begins so, by the rest of its name."""
+    with client() as c:
+        found = c.request("POST", "/variables/filter", json={"limit": 200}).json()
+    return {v["name"].removeprefix(prefix): v["value"] for v in found if v["name"].startswith(prefix)}
 
 
 def pause_pool(name: str, paused: bool) -> None:

@@ -48,7 +48,7 @@ def save(report: Report, markdown: str, folder: Path | str, keep: int | None = N
 
 def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
     """The same for a nightly report: <folder>/nightly/<fleet>/…"""
-    place = report_folder(folder, NIGHTLY, report.fleet)
+    place = report_folder(folder, report.kind, report.fleet)
     saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
     if keep and saved.record:
         prune(folder, NIGHTLY, report.fleet, keep)

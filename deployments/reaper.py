@@ -1,0 +1,35 @@
+"""The reaper as a process of its own: one round every 15 s, until it is told to stop."""
+
+import logging
+import signal
+import sys
+import threading
+from types import FrameType
+
+EVERY_S = 15.0
+
+
+def main() -> int:
+    """Runs until SIGTERM or Ctrl-C. An error in a round is logged, the next round comes."""
+    from flows.reaper import sweep
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    stop = threading.Event()
+
+    def end(_signum: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    while not stop.is_set():
+        try:
+            sweep()
+        except Exception as e:  # noqa: BLE001 - the server may be down for a while
+            logging.getLogger("reaper").warning("round failed: %s: %s", type(e).__name__, e)
+        stop.wait(EVERY_S)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,109 @@
+"""status, freeze, unfreeze and reset-breaker."""
+
+import argparse
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from deployments.errors import CommandError
+from deployments.server import describe, ensure_up, own_server
+from deployments.state import freeze_file, read_state, use_server
+from tasks.freeze_file import read_freeze_file
+
+
+def cmd_status(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks status`: what runs, what waits for a person, freeze and breakers. Starts nothing."""
+    facts = describe() | {"freeze_file": read_freeze_file()}
+    state = read_state()
+    if own_server() or (state and facts["api_answers"]):
+        if state and not own_server():
+            use_server(state)
+        facts |= _server_facts()
+    if ns.json:
+        print(json.dumps(facts, indent=1, default=str))
+    else:
+        _print(facts)
+    return 0
+
+
+def _server_facts() -> dict[str, Any]:
+    from prefect.client.schemas.objects import StateType
+
+    from flows import store
+    from flows.guards import FREEZE
+
+    waiting = [
+        {"run": str(r.id), "name": r.name, "headline": r.labels.get("headline", ""), "expires": r.labels.get("approval.expires")}
+        for r in store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
+    ]
+    return {
+        "waiting": waiting, "running": store.running_runs(), "freeze": store.get_variable(FREEZE),
+        "breakers": store.variables("gpu_runbooks_breaker_"),
+    }  # fmt: skip
+
+
+def _print(facts: dict[str, Any]) -> None:
+    running = [n for n, up in facts["processes"].items() if up]
+    print(f"UI:       {facts['ui'] or '-'} ({'answers' if facts['api_answers'] else 'does not answer'})")
+    print(f"running:  {', '.join(running) or 'nothing'}; logs in {facts['logs']}")
+    if facts["freeze_file"] is not None:
+        print(f"FROZEN on this machine: {facts['freeze_file']}")
+    if "waiting" not in facts:
+        return
+    if facts["freeze"]:
+        print(f"FROZEN for all since {facts['freeze'].get('at')}: {facts['freeze'].get('why')}")
+    for name, tripped in facts["breakers"].items():
+        print(f"BREAKER {name} tripped at {tripped.get('at')}: {tripped.get('why')}")
+    print(f"runs now: {', '.join(facts['running']) or 'none'}")
+    for w in facts["waiting"]:
+        print(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}")
+
+
+def _ready() -> None:
+    try:
+        ensure_up(say=False)
+    except RuntimeError as e:
+        raise CommandError(str(e), 3) from e
+
+
+def cmd_freeze(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks freeze "why"`: the file first, because it needs no server; then the switch for all."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
+    try:
+        _ready()
+        from flows.guards import FREEZE
+        from flows.store import set_variable
+
+        set_variable(FREEZE, {"at": at, "why": ns.why, "who": os.environ.get("USER", "")})
+    except Exception as e:
+        raise CommandError(f"frozen on this machine only; the switch for all could not be set: {e}", 1) from e
+    print(json.dumps({"frozen": ns.why, "at": at}) if ns.json else f"frozen: {ns.why}")
+    return 0
+
+
+def cmd_unfreeze(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks unfreeze`."""
+    _ready()
+    from flows.guards import FREEZE
+    from flows.store import delete_variable
+
+    was = delete_variable(FREEZE)
+    local = freeze_file().exists()
+    freeze_file().unlink(missing_ok=True)
+    print(json.dumps({"was_frozen": was or local}) if ns.json else ("acts are allowed again" if was or local else "nothing was frozen"))
+    return 0
+
+
+def cmd_reset_breaker(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks reset-breaker`: a person's word that the fleet may be changed again."""
+    from flows.config import load_fleet
+
+    fleet = load_fleet(ns.fleet).name
+    _ready()
+    from flows.guards import reset_breaker
+
+    was = reset_breaker(fleet)
+    print(json.dumps({"fleet": fleet, "was_tripped": was}) if ns.json else f"breaker of fleet {fleet}: {'reset' if was else 'was not tripped'}")
+    return 0

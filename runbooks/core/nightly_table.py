@@ -1,0 +1,28 @@
+"""The nightly's short table for a terminal: one line a node."""
+
+from runbooks.core.nightly import NightlyReport, Result
+from runbooks.core.report import Outcome
+
+WIDEST = 90
+ORDER = (Outcome.NOT_FIXED, Outcome.SICK, Outcome.WAITING, Outcome.CANNOT_TELL, Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
+
+
+def nightly_table(report: NightlyReport) -> str:
+    """Node, runbook, outcome, headline; worst first within a node. Control characters are taken out."""
+    rows = [("NODE", "RUNBOOK", "OUTCOME", "WHAT")]
+    for node in report.nodes:
+        found = sorted((r for r in report.results if r.node == node), key=_rank)
+        rows += [(node, r.runbook, r.outcome.value, _short(r.headline)) for r in found]
+        if not found:
+            rows.append((node, "-", "-", "no runbook applies"))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row[:3], widths, strict=True)) + "  " + row[3] for row in rows)
+
+
+def _rank(result: Result) -> int:
+    return ORDER.index(result.outcome) if result.outcome in ORDER else 0
+
+
+def _short(text: str) -> str:
+    plain = "".join(ch if ch.isprintable() else " " for ch in text)
+    return plain if len(plain) <= WIDEST else plain[: WIDEST - 1] + "…"

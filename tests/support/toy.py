@@ -1,0 +1,118 @@
+"""A toy runbook on a world that is one JSON file: the engine's tests and the fault harness run on it.
+
+The world file holds {"sick": bool, "identity": str, "unfixable": bool}; every act appends one line to `<world>.log`.
+"""
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+from flows import specs
+from flows.actions import ACTIONS, Action
+from flows.spec import RunbookSpec
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan, Risk, Step
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tasks.context import ActResult, Context, Refused
+
+CAUSE = "stopped-process"
+
+
+class ToyEvidence(Frozen):
+    """What is read of the toy world."""
+
+    node: str
+    taken_at: datetime
+    sick: bool
+    identity: str
+
+
+class ToyLimits(Frozen):
+    """None are needed; the zombie-gpu limits pass through."""
+
+    model_config = {"frozen": True, "extra": "ignore"}
+
+
+def world_path(target: str) -> Path:
+    """The world file of a target."""
+    return Path(os.environ["TOY_WORLDS"]) / f"{target}.json"
+
+
+def write_world(folder: Path, target: str, **facts: object) -> None:
+    """Puts a world in place at once."""
+    path = folder / f"{target}.json"
+    tmp = path.with_suffix(f".{os.getpid()}.tmp")
+    tmp.write_text(json.dumps(facts), encoding="utf-8")
+    tmp.replace(path)
+
+
+def read_world(target: str) -> dict[str, object]:
+    """The world as it is now."""
+    found = json.loads(world_path(target).read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def acts_done(folder: Path, target: str) -> list[str]:
+    """Every act that touched that world."""
+    log = folder / f"{target}.log"
+    return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+
+
+def gather(context: Context) -> ToyEvidence:
+    """Reads the world file."""
+    world = read_world(context.target)
+    return ToyEvidence(node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"]))
+
+
+def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
+    """Sick or not."""
+    if not evidence.sick:
+        return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
+    cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
+    steps = (
+        Step(kind="toy-fix", owner=evidence.node, args={"identity": evidence.identity}, commands=(f"fix {evidence.identity}",), effect="well"),
+    )
+    plans = (
+        Plan(name="clean up only", steps=steps, for_causes=(CAUSE,), settle_s=0.0),
+        Plan(
+            name="clean up and restart", for_causes=(CAUSE,), settle_s=0.0,
+            steps=(*steps, Step(kind="toy-restart", owner="leader", args={}, commands=("restart",), effect="runs again")),
+        ),
+    )  # fmt: skip
+    return Diagnosis(state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=plans, must_not=("reboot",))
+
+
+def _log(context: Context, line: str) -> None:
+    fd = os.open(world_path(context.target).with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(fd, f"{line}\n".encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def fix(step: Step, context: Context) -> ActResult:
+    """Makes the world well, if it is still the one that was judged."""
+    world = read_world(context.target)
+    if world["identity"] != step.args["identity"]:
+        raise Refused(f"identity is now {world['identity']}")
+    _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
+    write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
+    return ActResult(said=(f"fixed {step.args['identity']}",))
+
+
+def restart(_step: Step, context: Context) -> ActResult:
+    """Only writes the log."""
+    _log(context, f"restart pid {os.getpid()}")
+    return ActResult(said=("restarted",))
+
+
+def install() -> None:
+    """Puts the toy in the place of zombie-gpu, in this process."""
+    specs.SPECS["zombie-gpu"] = lambda: RunbookSpec(
+        slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
+    )
+    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix)
+    ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart)
