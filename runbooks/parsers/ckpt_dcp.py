@@ -117,16 +117,35 @@ def _marker(root: Any) -> Marker:
 
 def _dtype(properties: Any) -> str:
     state = properties.state if isinstance(properties, Call) else None
-    first = state[0] if isinstance(state, tuple) and state else (state or {}).get("dtype") if isinstance(state, dict) else None
+    first = (
+        state[0]
+        if isinstance(state, tuple) and state
+        else (state or {}).get("dtype")
+        if isinstance(state, dict)
+        else None
+    )
     return str(getattr(first, "name", ""))
 
 
 def _slice(key: Any, value: Any) -> Slice:
     index, info = _fields(key), _fields(value)
     path, offset, length = info["relative_path"], info["offset"], info["length"]
-    if not isinstance(path, str) or path.startswith("/") or ".." in path or not isinstance(offset, int) or not isinstance(length, int):
+    if (
+        not isinstance(path, str)
+        or path.startswith("/")
+        or ".." in path
+        or not isinstance(offset, int)
+        or not isinstance(length, int)
+    ):
         raise ValueError("a slice that lies nowhere")
-    return Slice(str(index["fqn"]), _size(index.get("offset")), path, offset, length, not info.get("transform_descriptors"))
+    return Slice(
+        str(index["fqn"]),
+        _size(index.get("offset")),
+        path,
+        offset,
+        length,
+        not info.get("transform_descriptors"),
+    )
 
 
 def _shards(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
@@ -149,7 +168,11 @@ def _tile(check: Check, blob: Blob, slices: list[Slice]) -> None:
     at = 0
     for s in slices:
         if s.offset != at:
-            check.fault("metadata-damaged", f"piece {s.fqn} begins at {s.offset}, the one before ends at {at}", blob.name)
+            check.fault(
+                "metadata-damaged",
+                f"piece {s.fqn} begins at {s.offset}, the one before ends at {at}",
+                blob.name,
+            )
             return
         at += s.length
     if at != blob.size:
@@ -186,12 +209,16 @@ def _tensors(check: Check, marker: Marker) -> None:
             if s is None:
                 check.fault("shard-missing", f"piece {list(at)} of {fqn} lies nowhere", MARKER)
             elif s.plain and s.length < need:
-                check.fault("shard-size", f"piece {list(at)} of {fqn} has {s.length} bytes, needs {need}", s.file)
+                check.fault(
+                    "shard-size", f"piece {list(at)} of {fqn} has {s.length} bytes, needs {need}", s.file
+                )
 
 
 def _inside(size: tuple[int, ...], chunks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bool:
     starts = [at for at, sizes in chunks if _volume(sizes)]
-    fits = all(len(at) == len(size) and all(a + n <= s for a, n, s in zip(at, sizes, size)) for at, sizes in chunks)  # noqa: B905
+    fits = all(
+        len(at) == len(size) and all(a + n <= s for a, n, s in zip(at, sizes, size)) for at, sizes in chunks
+    )
     return fits and len(set(starts)) == len(starts)
 
 
@@ -200,7 +227,13 @@ def _steps(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
     for s in marker.slices:
         name = s.fqn.split(".")[-1]
         blob = folder.get(s.file)
-        if s.fqn in marker.objects and name in STEP_NAMES and s.fqn.count(".") <= 1 and blob is not None and s.length < 1 << 16:
+        if (
+            s.fqn in marker.objects
+            and name in STEP_NAMES
+            and s.fqn.count(".") <= 1
+            and blob is not None
+            and s.length < 1 << 16
+        ):
             try:
                 value = read_object(blob.slice(s.fqn, s.offset, s.length))
             except (Bad, Unreadable):

@@ -247,7 +247,8 @@ def _sized(unpack: struct.Struct) -> Callable[[Machine], bytes]:
     return lambda m: m.take(unpack.unpack(m.take(unpack.size))[0])
 
 
-_B1, _B4, _B8 = (lambda m: m.take(m.take(1)[0])), _sized(_U32), _sized(_U64)
+_B4, _B8 = _sized(_U32), _sized(_U64)
+_B1: Callable[[Machine], bytes] = lambda m: m.take(m.take(1)[0])  # noqa: E731
 _get: Callable[[Callable[[Machine], int]], Op] = lambda index: _push(lambda m: m.memo[index(m)])  # noqa: E731
 _u8: Callable[[Machine], int] = lambda m: m.take(1)[0]  # noqa: E731
 _u32: Callable[[Machine], int] = lambda m: int(_U32.unpack(m.take(4))[0])  # noqa: E731

@@ -82,13 +82,19 @@ def _entry(name: str, entry: Any) -> tuple[int, int, str]:
         numbers = [*shape, begin, end]
     except (TypeError, KeyError, ValueError) as e:
         raise Bad("header", f"tensor {name}: {type(e).__name__} {e}") from e
-    if not isinstance(dtype, str) or dtype not in BITS or not all(type(n) is int and 0 <= n < 1 << 60 for n in numbers):
+    if (
+        not isinstance(dtype, str)
+        or dtype not in BITS
+        or not all(type(n) is int and 0 <= n < 1 << 60 for n in numbers)
+    ):
         raise Bad("header", f"tensor {name}: type {dtype!r}, shape {shape}, offsets {begin}-{end}")
     bits = BITS[dtype]
     for n in shape:
         bits *= n
     if bits % 8 or bits // 8 != end - begin:
-        raise Bad("header", f"tensor {name}: {dtype}{shape} needs {bits // 8} bytes, its offsets say {end - begin}")
+        raise Bad(
+            "header", f"tensor {name}: {dtype}{shape} needs {bits // 8} bytes, its offsets say {end - begin}"
+        )
     return begin, end, f"{dtype}{shape}"
 
 
@@ -100,6 +106,8 @@ def parse_index(text: bytes) -> tuple[dict[str, str], int]:
         total = int(data.get("metadata", {}).get("total_size", 0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise Bad("metadata-damaged", f"its index cannot be read: {type(e).__name__} {str(e)[:60]}") from e
-    if not isinstance(weights, dict) or not all(isinstance(v, str) and "/" not in v for v in weights.values()):
+    if not isinstance(weights, dict) or not all(
+        isinstance(v, str) and "/" not in v for v in weights.values()
+    ):
         raise Bad("metadata-damaged", "its index names no files")
     return weights, total

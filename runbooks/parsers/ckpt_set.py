@@ -52,14 +52,17 @@ def check_set(files: Mapping[str, Blob], spec: Spec) -> Check:
 
 
 def _check_each(files: Mapping[str, Blob], spec: Spec, out: Check) -> dict[str, Check]:
-    checks, folders = {}, {}
+    checks: dict[str, Check] = {}
+    folders: dict[str, dict[str, Blob]] = {}
     for name, blob in files.items():
         folder, _, base = name.rpartition("/")
         folders.setdefault(folder, {})[base] = blob
     for folder, inside in sorted(folders.items()):
         if is_dcp(inside):
             checks[folder + "/"] = check_dcp(inside)
-            inside = {n: b for n, b in inside.items() if not n.endswith((".distcp", ".metadata", ".metadata.tmp"))}
+            inside = {
+                n: b for n, b in inside.items() if not n.endswith((".distcp", ".metadata", ".metadata.tmp"))
+            }
         prefix = folder + "/" if folder else ""
         for base, blob in sorted(inside.items()):
             if base.endswith(WEIGHTS) or _wanted(prefix + base, spec) or len(files) == 1:
@@ -70,7 +73,9 @@ def _check_each(files: Mapping[str, Blob], spec: Spec, out: Check) -> dict[str, 
 
 
 def _wanted(name: str, spec: Spec) -> bool:
-    return any(fnmatch.fnmatchcase(name, p) for p in spec.parts) or bool(spec.ranks and rank_pattern(spec.ranks).fullmatch(name))
+    return any(fnmatch.fnmatchcase(name, p) for p in spec.parts) or bool(
+        spec.ranks and rank_pattern(spec.ranks).fullmatch(name)
+    )
 
 
 def _one(blob: Blob, base: str) -> Check:
@@ -115,7 +120,9 @@ def _merge(out: Check, checks: Mapping[str, Check]) -> None:
         out.format = "sharded"
     for name, c in checks.items():
         prefix = name if name.endswith("/") else ""
-        out.faults.extend(f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.faults)
+        out.faults.extend(
+            f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.faults
+        )
         out.suspects.extend(c.suspects)
         out.notes.extend(f"{name}: {n}" if len(checks) > 1 else n for n in c.notes)
         out.read_bytes += c.read_bytes
@@ -160,9 +167,13 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
             out.fault("shard-missing", f"{len(missing)} of {spec.world_size} ranks have no file: {shown}")
         more = sorted(r for r in found if r >= spec.world_size)
         if more:
-            out.fault("world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected")
+            out.fault(
+                "world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected"
+            )
     if not done or (unfinished and (missing or not out.whole)):
-        out.fault("unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}")
+        out.fault(
+            "unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}"
+        )
     elif unfinished:
         out.notes.append(f"{len(unfinished)} files with a temporary name lie beside it, e.g. {unfinished[0]}")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from runbooks.parsers.ckpt_pickle import Unreadable, load
 from runbooks.parsers.ckpt_safetensors import check_safetensors
-from runbooks.parsers.ckpt_torch import LEGACY_HEAD, check_torch_legacy, check_torch_zip
-from runbooks.parsers.ckpt_types import Blob, Check
+from runbooks.parsers.ckpt_torch import LEGACY_HEAD, LEGACY_MAGIC, check_torch_legacy, check_torch_zip
+from runbooks.parsers.ckpt_types import Blob, Check, Fault
 
 HEAD = 512
+TAIL = 64 << 10
 TINY = 64  # no format's whole file is smaller
 ZIP, ZIP_EMPTY = b"PK\x03\x04", b"PK\x05\x06"
 SUFFIXES = (".safetensors",)
@@ -29,21 +31,43 @@ def _by_magic(blob: Blob, head: bytes) -> Check:
     if head.startswith(ZIP):
         return check_torch_zip(blob)
     if blob.name.endswith(SUFFIXES) or _looks_like_safetensors(head):
-        return check_safetensors(blob)
-    if head.startswith(LEGACY_HEAD[:4]):
-        return check_torch_legacy(blob)
+        return _suspect_tail(check_safetensors(blob), blob)
+    if head.startswith(b"\x80") and _is_legacy(head):
+        return _suspect_tail(check_torch_legacy(blob), blob)
     check = Check()
     tail = check_torch_zip(blob)
     if any(f.kind == "prepended-bytes" for f in tail.faults):
         check.fault("prepended-bytes", tail.faults[0].detail, blob.name)
     elif not any(f.kind == "truncated" for f in tail.faults):
-        check.fault("zip-structure", f"a ZIP directory at its end, but it begins with {head[:8].hex()}", blob.name)
+        check.fault(
+            "zip-structure", f"a ZIP directory at its end, but it begins with {head[:8].hex()}", blob.name
+        )
     elif LEGACY_HEAD in head:
         check.fault("prepended-bytes", f"{head.index(LEGACY_HEAD)} bytes lie before its beginning", blob.name)
     elif head.startswith(b"\x80"):
         check.fault("not-a-checkpoint", "a pickle that torch.save did not write", blob.name)
     else:
-        check.fault("not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name)
+        check.fault(
+            "not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name
+        )
+    return check
+
+
+def _is_legacy(head: bytes) -> bool:
+    try:
+        return bool(load(head)[0] == LEGACY_MAGIC)
+    except Unreadable:
+        return head.startswith(LEGACY_HEAD[:4])
+
+
+def _suspect_tail(check: Check, blob: Blob) -> Check:
+    """Zeros at the end of a format without checksums: a full disk, or a tensor that is really zero."""
+    at = max(0, blob.size - TAIL)
+    tail = blob.read(at, blob.size - at)
+    check.read_bytes += len(tail)
+    zeros = len(tail) - len(tail.rstrip(b"\0"))
+    if check.whole and zeros >= 4096:
+        check.suspects.append(Fault("all-zero", f"its last {zeros} bytes or more are zeros", blob.name))
     return check
 
 

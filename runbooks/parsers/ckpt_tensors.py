@@ -72,7 +72,9 @@ class Walk:
     def storage(self, found: Persistent) -> Storage | None:
         """Records a storage reference `('storage', type, key, location, numel)`."""
         pid = found.pid
-        if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage" and isinstance(pid[1], Global)):
+        if not (
+            isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage" and isinstance(pid[1], Global)
+        ):
             return None
         item = ITEM.get(pid[1].name.replace("Storage", ""))
         if item is None or not isinstance(pid[2], str) or not isinstance(pid[4], int) or pid[4] < 0:
@@ -93,7 +95,9 @@ class Walk:
         storage = self.storage(args[0])
         offset, size, stride = args[1], args[2], args[3]
         dims = (size, stride)
-        if storage is None or not all(isinstance(d, tuple) and all(isinstance(n, int) for n in d) for d in dims):
+        if storage is None or not all(
+            isinstance(d, tuple) and all(isinstance(n, int) for n in d) for d in dims
+        ):
             return
         kind = args[0].pid[1].name.replace("Storage", "")
         dtype, item = SHORT.get(kind, kind.lower()), storage.item
@@ -104,7 +108,9 @@ class Walk:
         empty = any(n == 0 for n in size)
         last = 0 if empty else offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))  # noqa: B905
         if len(size) != len(stride) or any(n < 0 for n in size) or last * item > storage.bytes:
-            self.bad.append(f"tensor {path} needs {last * item} bytes of storage {storage.key}, which has {storage.bytes}")
+            self.bad.append(
+                f"tensor {path} needs {last * item} bytes of storage {storage.key}, which has {storage.bytes}"
+            )
 
 
 def _inside(value: Any, path: str) -> list[tuple[Any, str]]:
@@ -125,7 +131,9 @@ def _safe_by_default(found: Global) -> bool:
     name = str(found)
     if name in DEFAULT_ALLOWED:
         return True
-    return found.module in ("torch", "torch.storage") and (found.name in DTYPE or found.name.endswith("Storage"))
+    return found.module in ("torch", "torch.storage") and (
+        found.name in DTYPE or found.name.endswith("Storage")
+    )
 
 
 def _runs_code(found: Global) -> bool:
@@ -138,7 +146,10 @@ def _runs_code(found: Global) -> bool:
 def judge_globals(check: Check, found: set[Global], known: frozenset[str] = frozenset()) -> None:
     """Lists the globals that torch.load refuses by default, and those that would run code."""
     rest = sorted(g for g in found if str(g) not in known)
-    refused, unsafe = [str(g) for g in rest if not _safe_by_default(g)], [str(g) for g in rest if _runs_code(g)]
+    refused, unsafe = (
+        [str(g) for g in rest if not _safe_by_default(g)],
+        [str(g) for g in rest if _runs_code(g)],
+    )
     check.refused_globals = sorted({*check.refused_globals, *refused})
     check.unsafe_globals = sorted({*check.unsafe_globals, *unsafe})
 
@@ -149,5 +160,9 @@ def describe_top(check: Check, root: Any) -> None:
     if top is None:
         return
     check.keys = sorted(str(k) for k in top)
-    plain = {str(k): v for k, v in top.items() if isinstance(v, (int, float, bool)) or (isinstance(v, str) and len(v) < 200)}
+    plain = {
+        str(k): v
+        for k, v in top.items()
+        if isinstance(v, (int, float, bool)) or (isinstance(v, str) and len(v) < 200)
+    }
     check.scalars = dict(sorted(plain.items())[:50])

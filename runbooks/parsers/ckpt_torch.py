@@ -8,7 +8,7 @@ from zlib import crc32
 from runbooks.parsers.ckpt_pickle import Global, Unreadable, load
 from runbooks.parsers.ckpt_tensors import Walk, describe_top, judge_globals
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Part
-from runbooks.parsers.ckpt_zip import Member, Zip, data_start, descriptor_ok, parse_zip
+from runbooks.parsers.ckpt_zip import Member, Zip, data_start, descriptor_ok, local_fields_alike, parse_zip
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -33,7 +33,10 @@ def check_torch_zip(blob: Blob) -> Check:
 def _check_records(check: Check, blob: Blob, found: Zip) -> None:
     tops = {m.name.split("/", 1)[0] for m in found.members if "/" in m.name}
     if len(tops) != 1 or any("/" not in m.name for m in found.members):
-        raise Bad("zip-structure", "its records do not lie under one folder: not written by torch.save, or packed again")
+        raise Bad(
+            "zip-structure",
+            "its records do not lie under one folder: not written by torch.save, or packed again",
+        )
     top = tops.pop()
     by_name = {m.name[len(top) + 1 :]: m for m in found.members}
     new = ".format_version" in by_name
@@ -46,7 +49,9 @@ def _check_records(check: Check, blob: Blob, found: Zip) -> None:
         _match(check, walk, by_name, blob.name)
     check.checksummed = _has_crc(found) and all(m.method == 0 for m in found.members)
     if not check.checksummed:
-        check.notes.append("written without checksums (or packed again): content cannot be proven from the file itself")
+        check.notes.append(
+            "written without checksums (or packed again): content cannot be proven from the file itself"
+        )
 
 
 def _has_crc(found: Zip) -> bool:
@@ -66,7 +71,9 @@ def _small_records(check: Check, blob: Blob, by_name: dict[str, Member], new: bo
         return
     order = _content(check, blob, by_name["byteorder"])
     if order != b"little":
-        check.fault("byteorder", f"its byte order is {order[:20]!r}: values would be swapped while loading", blob.name)
+        check.fault(
+            "byteorder", f"its byte order is {order[:20]!r}: values would be swapped while loading", blob.name
+        )
 
 
 def _content(check: Check, blob: Blob, member: Member) -> bytes:
@@ -93,7 +100,7 @@ def _check_id(check: Check, blob: Blob, found: Zip, by_name: dict[str, Member], 
         return
     folded = 0
     for m in sorted(found.members, key=lambda m: m.offset):
-        if m is not member:
+        if m is not member and m.size:  # torch leaves empty records out
             folded = (folded ^ (m.crc + 0x9E3779B9 + ((folded << 6) & MASK) + (folded >> 2))) & MASK
     if folded != int(text[20:]):
         words = "its own id does not fit its records: a record was exchanged or changed after the save"
@@ -122,7 +129,9 @@ def _match(check: Check, walk: Walk, by_name: dict[str, Member], name: str) -> N
     for storage in walk.storages.values():
         member = by_name.get(f"data/{storage.key}")
         if member is None:
-            check.fault("member-missing", f"record data/{storage.key} of {storage.bytes} bytes is missing", name)
+            check.fault(
+                "member-missing", f"record data/{storage.key} of {storage.bytes} bytes is missing", name
+            )
         elif member.method == 0 and member.size != storage.bytes:
             words = f"record data/{storage.key} has {member.size} bytes, its tensors need {storage.bytes}"
             check.fault("storage-size", words, name)
@@ -147,9 +156,13 @@ def list_parts(blob: Blob, file: str, base: int = 0) -> tuple[list[Part], list[s
     parts, notes = [], list(found.notes)
     for member, end in zip(ordered, ends):  # noqa: B905 - no strict= before Python 3.10
         start, extra = data_start(blob, member)
+        if not local_fields_alike(blob, member):
+            notes.append(
+                f"record {member.name}: its local header has another version or time than the directory"
+            )
         if start + member.size > end:
             raise Bad("zip-structure", f"record {member.name} runs into the next one")
-        if extra[4:].strip(b"Z") or (extra and extra[:2] != b"FB"):
+        if extra[4:].strip(b"Z") or (extra and extra[:4] != b"FB" + (len(extra) - 4).to_bytes(2, "little")):
             notes.append(f"record {member.name}: unusual padding")
         if not descriptor_ok(blob, member, start, end):
             notes.append(f"record {member.name}: the bytes behind it are not its descriptor")
@@ -169,7 +182,7 @@ def check_torch_legacy(blob: Blob) -> Check:
 
 
 def _legacy(check: Check, blob: Blob) -> None:
-    window, values, at, names = LEGACY_WINDOW, [], 0, set()
+    window = LEGACY_WINDOW
     while True:
         head = blob.read(0, min(window, blob.size))
         try:
@@ -177,7 +190,9 @@ def _legacy(check: Check, blob: Blob) -> None:
             break
         except Unreadable as e:
             if len(head) == blob.size:
-                raise Bad("truncated" if "ends at" in str(e) else "pickle", f"its object description: {e}") from e
+                raise Bad(
+                    "truncated" if "ends at" in str(e) else "pickle", f"its object description: {e}"
+                ) from e
             if window >= SMALL:
                 raise Bad("pickle", f"its object description: {e}") from e
             window *= 8
@@ -198,7 +213,9 @@ def _legacy(check: Check, blob: Blob) -> None:
 
 
 def _pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
-    at, values, names = 0, [], set()
+    at = 0
+    values: list[object] = []
+    names: set[Global] = set()
     for _ in range(5):
         value, at, found = load(head, at)
         values.append(value)
@@ -219,7 +236,10 @@ def _legacy_storages(check: Check, blob: Blob, walk: Walk, keys: list[object], a
         if storage is None:
             raise Bad("pickle", f"storage {key} is in its list, and nothing refers to it")
         if count * storage.item != storage.bytes:
-            raise Bad("storage-size", f"storage {key} has {count} elements, {storage.bytes // storage.item} are expected")
+            raise Bad(
+                "storage-size",
+                f"storage {key} has {count} elements, {storage.bytes // storage.item} are expected",
+            )
         at += 8 + storage.bytes
     if at > blob.size:
         raise Bad("truncated", f"{blob.size} bytes are there, {at} are needed")

@@ -54,8 +54,12 @@ def parse_zip(blob: Blob) -> Zip:
         raise Bad("truncated", f"{-shift} bytes are missing before its directory")
     raw = tail[offset - tail_at : start - tail_at] if offset >= tail_at else blob.read(offset, size)
     members = _members(raw, count)
+    if len({m.flags for m in members if m.size}) > 1 or any(m.odd[7] for m in members):
+        raise Bad("zip-structure", "a record of its directory has other flags or lies on another disk")
     _check_order(members, offset)
-    notes = ("records differ in fields that a writer sets alike",) if len({m.odd for m in members}) > 1 else ()
+    notes = (
+        ("records differ in fields that a writer sets alike",) if len({m.odd for m in members if m.size}) > 1 else ()
+    )
     return Zip(members, offset, len(tail) + (size if offset < tail_at else 0), notes)
 
 
@@ -83,7 +87,7 @@ def _find_end(blob: Blob) -> tuple[int, bytes, int]:
 
 def _plausible(tail: bytes, found: int, at: int) -> bool:
     fields = EOCD.unpack_from(tail, found)
-    return fields[6] == 0xFFFFFFFF or fields[5] + fields[6] <= at + found
+    return bool(fields[6] == 0xFFFFFFFF or fields[5] + fields[6] <= at + found)
 
 
 def _sizes(blob: Blob, eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int]:
@@ -116,7 +120,8 @@ def _agree(*triples: tuple[int, int, int]) -> None:
 
 
 def _members(raw: bytes, count: int) -> tuple[Member, ...]:
-    found, at = [], 0
+    found: list[Member] = []
+    at = 0
     while at < len(raw):
         if at + CENTRAL.size > len(raw) or raw[at : at + 4] != b"PK\x01\x02":
             raise Bad("zip-structure", f"record {len(found)} of the directory is damaged")
@@ -173,7 +178,7 @@ def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
         raise Bad("zip-structure", f"record {member.name} has no local header")
     f = LOCAL.unpack_from(head)
     name, streamed = head[LOCAL.size :], f[2] & 8
-    sizes_ok = all(v in (want & 0xFFFFFFFF, 0xFFFFFFFF) or (streamed and v == 0) for v, want in ((f[7], member.size), (f[8], member.size)))
+    sizes_ok = all(v in (member.size & 0xFFFFFFFF, 0xFFFFFFFF) or (streamed and v == 0) for v in (f[7], f[8]))
     crc_ok = f[6] == member.crc or (streamed and f[6] == 0)
     if name != member.raw_name or f[9] != len(name) or f[3] != member.method or f[2] != member.flags:
         raise Bad("zip-structure", f"record {member.name}: its local header names something else")
@@ -181,6 +186,12 @@ def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
         raise Bad("zip-structure", f"record {member.name}: its local header has other sizes or checksum")
     start = member.offset + LOCAL.size + len(name) + f[10]
     return start, blob.read(member.offset + LOCAL.size + len(name), f[10])
+
+
+def local_fields_alike(blob: Blob, member: Member) -> bool:
+    """Version and time in the local header are those of the directory."""
+    f = LOCAL.unpack_from(blob.read(member.offset, LOCAL.size))
+    return (f[1], f[4], f[5]) == (member.odd[1], member.odd[4], member.odd[5])
 
 
 def descriptor_ok(blob: Blob, member: Member, start: int, end: int) -> bool:

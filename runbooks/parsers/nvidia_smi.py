@@ -1,4 +1,4 @@
-"""Text of nvidia-smi as rows: CSV queries, pmon, the plain table (XML: nvidia_smi_xml). Bytes, W, MHz, per cent."""
+"""nvidia-smi text as rows: CSV queries, pmon, the plain table (XML: nvidia_smi_xml). Bytes, W, MHz, per cent."""
 
 import csv
 import re

@@ -71,14 +71,19 @@ def launcher_at(argv: list[str]) -> int | None:
     return None
 
 
-def parse_launch(argv: list[str], secret: bytes) -> Launch | None:
-    """The settings in `argv`; None: not torchrun. `secret` keys the hash of the script's arguments."""
+def parse_launch(argv: list[str], secret: bytes, env: dict[str, str] | None = None) -> Launch | None:
+    """The settings in `argv`; None: not torchrun. `secret` keys the hash of the script's arguments.
+
+    torchrun takes every option from PET_<OPTION> in its environment `env` as well; the command line wins.
+    """
     start = launcher_at(argv)
     if start is None:
         return None
-    options, script, rest = _split(argv[start:])
+    given, script, rest = _split(argv[start:])
+    pet = {k[4:].lower().replace("_", "-"): v for k, v in (env or {}).items() if k.startswith("PET_")}
+    options = pet | given
     low, high = _nnodes(options.get("nnodes", "1:1"))
-    standalone = "standalone" in options
+    standalone = options.get("standalone", "0") in ("", "1", "true", "True")
     return Launch(
         run_id=options.get("rdzv-id", DEFAULT_RUN_ID),
         backend="c10d" if standalone else options.get("rdzv-backend", "static"),
