@@ -3,17 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from secrets import token_bytes
 from time import sleep
 from typing import Any
 
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.redact import Redactor
 from tasks.transport.base import Host
 
 
 def utc_now() -> datetime:
     """The engine's clock."""
     return datetime.now(UTC)
+
+
+def one_time_redactor() -> Redactor:
+    """A redactor with a key of its own: hides as well as any, but its hashes compare only within this process."""
+    return Redactor(token_bytes(32))
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,7 @@ class Context:
     earlier: dict[str, Any] | None = None  # last report's JSON of this runbook and target, to bridge limits of minutes
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
+    redactor: Redactor = field(default_factory=one_time_redactor)  # the engine passes one with the installation's key
 
     @property
     def node(self) -> Node:

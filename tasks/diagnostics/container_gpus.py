@@ -1,0 +1,29 @@
+"""Reads whether the GPUs that containers of a node were given still answer inside them."""
+
+from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.zombie_gpu.evidence import ContainerGpu
+from tasks.context import Context
+from tasks.diagnostics.probe import redact, run_probe, source, unknown
+from tasks.transport.base import TransportError
+
+COMMAND = "docker exec ID nvidia-smi -L"
+Found = Known[tuple[ContainerGpu, ...]] | Absent | Unknown
+
+
+def read_container_gpus(context: Context) -> Found:
+    """`nvidia-smi -L` inside each running container that was given GPUs; containers without that tool are left out."""
+    try:
+        got = run_probe(context.host, "container_gpus", {"timeout_s": 8, "cap": 20}, timeout_s=60)
+    except TransportError as e:
+        return unknown(context, e, COMMAND)
+    if got["absent"]:
+        return Absent(proof=got["absent"], source=source(context, "command -v docker"))
+    if got["error"]:
+        no_daemon = "cannot connect to the docker daemon" in got["error"].lower()
+        if no_daemon:
+            return Absent(proof="no Docker daemon runs here", source=source(context, "docker ps", got["error"]))
+        why = Why.DENIED if "permission denied" in got["error"].lower() else Why.FAILED
+        return Unknown(reason=why, detail=redact(context, got["error"]), source=source(context, COMMAND))
+    note = f"{got['silent']} containers with GPUs have no nvidia-smi inside" if got["silent"] else ""
+    found = tuple(ContainerGpu(**c) for c in got["containers"])
+    return Known[tuple[ContainerGpu, ...]](value=found, source=source(context, COMMAND, note))

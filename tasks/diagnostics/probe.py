@@ -1,0 +1,81 @@
+"""Runs a probe of tasks/probes on a node: constant text on stdin of `python3 -`, data as one JSON argument, JSON back."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from runbooks.core.reading import Source, Unknown, Why
+from tasks.context import Context
+from tasks.transport.base import Done, Host, TransportError
+
+MARK = "gpu-runbooks-probe"
+_OURS = re.compile(r"^from tasks\.probes\.(\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.M)
+
+
+@cache
+def probe_text(name: str) -> str:
+    """The probe as it is sent: the probes that it imports in front, one program without an import of ours."""
+    return "\n".join(_parts(name, []))
+
+
+def _parts(name: str, seen: list[str]) -> list[str]:
+    if name in seen:
+        return []
+    seen.append(name)
+    text = (resources.files("tasks.probes") / f"{name}.py").read_text(encoding="utf-8")
+    before = [part for other in _OURS.findall(text) for part in _parts(other, seen)]
+    return [*before, _OURS.sub("", text)]
+
+
+def probe_argv(name: str, data: Mapping[str, Any], python: str = "python3") -> tuple[str, ...]:
+    """The command line of the probe. The mark keeps probes from being taken for jobs whose pattern they carry."""
+    return (python, "-", json.dumps({MARK: name, **data}, separators=(",", ":")))
+
+
+def run_probe(
+    host: Host, name: str, data: Mapping[str, Any], *, timeout_s: float = 30.0, env: Mapping[str, str] | None = None,
+    python: str = "python3",
+) -> dict[str, Any]:  # fmt: skip
+    """The probe's answer. Raises TransportError: whatever the host raises, failed (it ended badly), unparsable."""
+    argv = probe_argv(name, data, python)
+    if env:
+        argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)
+    done = host.run(argv, stdin=probe_text(name), timeout_s=timeout_s, limit_bytes=8 << 20)
+    if done.exit != 0:
+        raise TransportError(Why.FAILED, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", done.command)
+    return _answer(done)
+
+
+def _answer(done: Done) -> dict[str, Any]:
+    try:
+        found = json.loads(done.out)
+    except ValueError as e:
+        cut = "output was cut" if done.truncated else f"not JSON: {e}"
+        raise TransportError(Why.UNPARSABLE, f"{cut}: {done.out[:200]!r}", done.command) from e
+    if not isinstance(found, dict):
+        raise TransportError(Why.UNPARSABLE, f"expected an object, found {type(found).__name__}", done.command)
+    return found
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def source(context: Context, command: str, excerpt: str = "") -> Source:
+    """Where a reading on the context's node came from."""
+    return Source(command=command, host=context.node.name, taken_at=context.now(), excerpt=excerpt[:2000])
+
+
+def unknown(context: Context, error: TransportError, command: str) -> Unknown:
+    """A failed command as a reading that says why."""
+    return Unknown(reason=error.reason, detail=error.detail, source=source(context, command))
+
+
+def redact(context: Context, text: str) -> str:
+    """`text` without secrets, with the run's key."""
+    return context.redactor.text(text)

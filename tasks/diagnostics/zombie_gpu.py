@@ -1,0 +1,126 @@
+"""Gathers everything that the zombie-GPU judgment looks at, of one node. Reads only."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pydantic import ValidationError
+
+from runbooks.core.fleet import Job, ProgressKind
+from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
+from runbooks.zombie_gpu.evidence import Earlier, EarlierProcess, Evidence, GpuSet, JobFacts, Process, ProgressMark
+from tasks.context import Context
+from tasks.diagnostics.container_gpus import read_container_gpus
+from tasks.diagnostics.gpus import Gpus, Presence, read_gpus, read_presence
+from tasks.diagnostics.kernel import read_kernel_events
+from tasks.diagnostics.leader import read_leader
+from tasks.diagnostics.processes import ProcessLook, read_processes
+from tasks.diagnostics.progress import Marks, ProgressLook, compare_progress, look_at_progress
+
+WINDOW_S, SAMPLES = 6.0, 13  # used only where the runbook's limits don't say
+
+
+def gather_zombie_gpu(context: Context) -> Evidence:
+    """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
+    jobs, at = context.fleet.jobs_on(context.node.name), context.now()
+    presence = read_presence(context)
+    first = presence if isinstance(presence, Unknown) else read_gpus(context, presence, 0, 1)
+    window_s = 0.0 if isinstance(first, Absent) else float(context.limits.get("window_s", WINDOW_S))
+    before = look_at_progress(context, jobs)
+    gpus, look = _window(context, presence, first, window_s, jobs)
+    after = look_at_progress(context, jobs) if window_s else before
+    return Evidence(
+        node=context.node.name,
+        taken_at=at,
+        window_s=look.window_s,
+        facts=look.facts,
+        gpus=gpus,
+        processes=look.processes,
+        device_holders=look.holders,
+        kernel=read_kernel_events(context),
+        leader=read_leader(context),
+        progress=_progress(context, jobs, before, after, look),
+        earlier=read_earlier(context),
+        containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
+        jobs=tuple(_job_facts(context, j) for j in jobs),
+        hands_off=context.node.hands_off,
+    )
+
+
+def _window(
+    context: Context, presence: Presence | Unknown, first: Gpus, window_s: float, jobs: tuple[Job, ...]
+) -> tuple[Gpus, ProcessLook]:
+    """GPUs and processes, both over the one window. GPUs that gave no answer once are not asked again."""
+    pids = pids_of(first)
+    if isinstance(presence, Unknown) or not isinstance(first, Known) or not window_s:
+        return first, read_processes(context, window_s, pids, jobs)
+    samples = int(context.limits.get("samples", SAMPLES))
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        gpus = pool.submit(read_gpus, context, presence, window_s, samples)
+        look = read_processes(context, window_s, pids, jobs)
+        return gpus.result(), look
+
+
+def pids_of(gpus: Gpus) -> tuple[int, ...]:
+    """Every PID that the driver names."""
+    sets = value_or(gpus, GpuSet(gpus=()))
+    return tuple(sorted({p.pid for g in sets.gpus for p in value_or(g.processes, ())}))
+
+
+def _progress(
+    context: Context, jobs: tuple[Job, ...], before: ProgressLook, after: ProgressLook, look: ProcessLook
+) -> Marks:
+    running = frozenset(p.job for p in value_or(look.processes, ()) if p.job)
+    return compare_progress(context, jobs, before, after, running)
+
+
+def _job_facts(context: Context, job: Job) -> JobFacts:
+    return JobFacts(
+        name=job.name,
+        kind=str(job.kind),
+        restart=job.restart,
+        warm_up_s=job.warm_up_s,
+        progress_configured=any(p.kind is not ProgressKind.NONE for p in job.progress),
+        single_node=job.nodes == (context.node.name,),
+        gpu_hour_cost=job.gpu_hour_cost,
+    )
+
+
+def read_earlier(context: Context) -> Known[Earlier] | Absent | Unknown:
+    """Counters of the earlier report that the engine found; Absent when there is none."""
+    if context.earlier is None:
+        return Absent(proof="no earlier report of this runbook on this node")
+    report: dict[str, Any] = context.earlier
+    data = report.get("evidence", report)
+    try:
+        old = Evidence.model_validate(data)
+    except ValidationError as e:
+        return Unknown(reason=Why.UNPARSABLE, detail=f"the earlier report: {str(e)[:300]}")
+    if not isinstance(old.facts, Known):
+        return Unknown(reason=Why.NOT_RECORDED, detail="the earlier report does not know its boot id")
+    return Known[Earlier](value=_earlier(old, old.facts.value.boot_id, str(report.get("id", ""))))
+
+
+def _earlier(old: Evidence, boot_id: str, report: str) -> Earlier:
+    gpus = value_or(old.gpus, GpuSet(gpus=())).gpus
+    marks: tuple[ProgressMark, ...] = value_or(old.progress, ())
+    leader = value_or(old.leader, None)
+    peer = next((p for p in leader.peers if p.node == old.node), None) if leader else None
+    means = {g.uuid: [s.sm_percent for s in g.samples] for g in gpus if g.samples}
+    power = {g.uuid: [s.power_w for s in g.samples if s.power_w is not None] for g in gpus}
+    return Earlier(
+        taken_at=old.taken_at,
+        boot_id=boot_id,
+        report=report,
+        processes=tuple(_earlier_process(p) for p in value_or(old.processes, ())),
+        progress=marks,
+        gpu_used_bytes={g.uuid: g.memory_used_bytes for g in gpus},
+        gpu_power_w={u: sum(v) / len(v) for u, v in power.items() if v},
+        gpu_sm_percent={u: sum(v) / len(v) for u, v in means.items()},
+        leader_jobs=peer.jobs if peer else None,
+    )
+
+
+def _earlier_process(p: Process) -> EarlierProcess:
+    known = p.read_bytes is not None and p.written_bytes is not None
+    io = (p.read_bytes or 0) + (p.written_bytes or 0) if known else None
+    return EarlierProcess(pid=p.pid, start_ticks=p.start_ticks, state=p.state, cpu_s=p.cpu_s, io_bytes=io)

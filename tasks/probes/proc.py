@@ -1,0 +1,178 @@
+"""Reads /proc for the other probes: their text is sent to the node with this one in front. Python 3.6, standard library.
+
+Nothing here raises for a process that ended meanwhile: it gives None, or "" for a text that may not be read.
+"""
+
+import errno
+import os
+import re
+import select
+import time
+from typing import Any
+
+MARK = "gpu-runbooks-probe"  # stands in the arguments of every probe, so that none takes another for a job
+HZ = os.sysconf("SC_CLK_TCK")
+HEX64 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel: the namespace of the machine itself
+
+
+def read(path: str, limit: int = 1 << 16) -> "str | None":
+    """The file as text; None when it is gone, "" when it may not be read."""
+    try:
+        with open(path, "rb") as f:  # noqa: PTH123
+            return f.read(limit).decode("utf-8", "replace")
+    except OSError as e:
+        return "" if e.errno in (errno.EACCES, errno.EPERM) else None
+
+
+def link(path: str) -> str:
+    """Where the link points, or ""."""
+    try:
+        return os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return ""
+
+
+def names(path: str) -> "list[str] | None":
+    """Names in a folder; None when it may not be read, [] when it is gone."""
+    try:
+        return os.listdir(path)
+    except OSError as e:
+        return None if e.errno in (errno.EACCES, errno.EPERM) else []
+
+
+def boot_id() -> str:
+    """This boot's id."""
+    return (read("/proc/sys/kernel/random/boot_id") or "").strip()
+
+
+def pids() -> "list[int]":
+    """Every process that this namespace shows."""
+    return sorted(int(n) for n in (names("/proc") or []) if n.isdigit())
+
+
+def stat(pid: int) -> "dict[str, Any] | None":
+    """State, family, start and CPU seconds from /proc/PID/stat; None when it is gone."""
+    text = read("/proc/%d/stat" % pid)
+    if not text or ")" not in text:
+        return None
+    comm = text[text.index("(") + 1 : text.rindex(")")]
+    f = text[text.rindex(")") + 2 :].split()
+    numbers = {"ppid": int(f[1]), "pgid": int(f[2]), "sid": int(f[3]), "threads": int(f[17])}
+    cpu = (int(f[11]) + int(f[12])) / HZ
+    return dict(numbers, pid=pid, comm=comm, state=f[0], start_ticks=int(f[19]), cpu_s=cpu, flags=int(f[6]))
+
+
+def same(pid: int, start_ticks: int) -> "dict[str, Any] | None":
+    """Its stat while (pid, start) still is that process; None when it is gone or the number was given to another."""
+    now = stat(pid)
+    return now if now is not None and now["start_ticks"] == start_ticks else None
+
+
+def status(pid: int) -> "dict[str, str]":
+    """/proc/PID/status as name -> text."""
+    lines = (read("/proc/%d/status" % pid) or "").splitlines()
+    return {k: v.strip() for k, _, v in (line.partition(":") for line in lines)}
+
+
+def uid(pid: int) -> int:
+    """Real user id, -1 when it is gone."""
+    return int((status(pid).get("Uid") or "-1").split()[0])
+
+
+def printable(text: str) -> str:
+    """`text` on one line: control characters as ?, so that a name can neither forge a line nor move a cursor."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def command(pid: int, state: str, comm: str) -> str:
+    """Its full command line in one line; [comm] for kernel threads, Z, and when reading it would hang (state D)."""
+    path = "/proc/%d/cmdline" % pid
+    raw = guarded(path) if state == "D" else read(path)
+    args = [a for a in (raw or "").rstrip("\0").split("\0") if a] if raw else []
+    return printable(" ".join(args)[:4096]) if args else "[%s]" % printable(comm)
+
+
+def guarded(path: str, wait_s: float = 1.0) -> str:
+    """The file, read in a child that is left behind if the kernel doesn't answer (a stuck process holds its own lock)."""
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(w, (read(path) or "").encode("utf-8", "replace")[:32768])
+        os._exit(0)
+    os.close(w)
+    ready, _, _ = select.select([r], [], [], wait_s)
+    text = os.read(r, 65536).decode("utf-8", "replace") if ready else ""
+    os.close(r)
+    if ready:
+        os.waitpid(child, 0)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, os.WNOHANG)
+    return text
+
+
+def cgroup(pid: int) -> str:
+    """The longest of its cgroup paths ("" at the root or when unreadable): with v1 and v2 mounted they may differ."""
+    lines = (read("/proc/%d/cgroup" % pid) or "").splitlines()
+    paths = [line.split(":", 2)[2] for line in lines if line.count(":") >= 2]
+    longest = max(paths, key=len) if paths else ""
+    return "" if longest == "/" else longest
+
+
+def container(path: str) -> str:
+    """The container id in a cgroup path (Docker, containerd, CRI-O, Podman: 64 hex digits), or ""."""
+    found = HEX64.findall(path)
+    return str(found[-1]) if found else ""
+
+
+def nvidia_fds(pid: int) -> "tuple[str, ...] | None":
+    """Device files /dev/nvidia* that it holds open; None when its descriptors may not be read."""
+    fds = names("/proc/%d/fd" % pid)
+    if fds is None:
+        return None
+    found = {link("/proc/%d/fd/%s" % (pid, fd)) for fd in fds}
+    return tuple(sorted(p for p in found if p.startswith("/dev/nvidia")))
+
+
+def in_container() -> str:
+    """Words that say why this is a container, or "" on a machine of its own."""
+    if os.path.exists("/.dockerenv"):  # noqa: PTH110
+        return "/.dockerenv exists"
+    if os.path.exists("/run/.containerenv"):  # noqa: PTH110
+        return "/run/.containerenv exists"
+    space = re.sub(r"\D", "", link("/proc/self/ns/pid"))
+    if space and int(space) != FIRST_PID_NAMESPACE:
+        return "PID namespace %s is not the machine's own" % space
+    env = read("/proc/1/environ") or ""
+    kind = [e for e in env.split("\0") if e.startswith("container=")]
+    groups = re.search(r"docker|kubepods|containerd|libpod|lxc", read("/proc/1/cgroup") or "")
+    return kind[0] if kind else ("cgroup of PID 1 names %s" % groups.group(0) if groups else "")
+
+
+def ancestors() -> "set[int]":
+    """This probe, and every process above it."""
+    found, pid = set(), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        now = stat(pid)
+        pid = now["ppid"] if now else 0
+    return found
+
+
+def matching(pattern: str) -> "list[dict[str, Any]]":
+    """Processes whose command line matches `pattern`: not probes, not their parents, not what has ended (Z, X)."""
+    mine, found = ancestors(), []
+    for pid in pids():
+        now = stat(pid)
+        if now is None or pid in mine or now["state"] in "ZX":
+            continue
+        text = command(pid, now["state"], now["comm"])
+        if MARK not in text and re.search(pattern, text):
+            found.append(dict(now, command=text))
+    return found
+
+
+def wait_until(end: float) -> None:
+    """Sleep up to that monotonic time."""
+    time.sleep(max(0.0, end - time.monotonic()))
