@@ -76,9 +76,7 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
-    up.add_argument("--fleet", metavar="FILE", help="fleet file of the registered deployments")
-    up.add_argument("--policy", metavar="FILE", help="policy file of the registered deployments")
+    _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
     down = _add(commands, "down", "let acts finish, then stop what `up` started")
     down.add_argument("--now", action="store_true", help="do not wait for running acts")
     _add(commands, "status", "what runs, what waits for a person, freeze and breaker")

@@ -16,7 +16,6 @@ from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.report import Report
 
-NIGHTLY = "nightly"
 LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
 TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
@@ -47,11 +46,11 @@ def save(report: Report, markdown: str, folder: Path | str, keep: int | None = N
 
 
 def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
-    """The same for a nightly report: <folder>/nightly/<fleet>/…"""
+    """The same for a nightly or sweep report: <folder>/<its kind>/<fleet>/…"""
     place = report_folder(folder, report.kind, report.fleet)
     saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
     if keep and saved.record:
-        prune(folder, NIGHTLY, report.fleet, keep)
+        prune(folder, report.kind, report.fleet, keep)
     return saved
 
 

@@ -33,6 +33,7 @@ class Signature(Frozen):
     unless: tuple[str, ...] = ()  # patterns that, found anywhere in the same text, take this match away
     needs: tuple[str, ...] = ()  # patterns that must be found as well in the same text
     near: tuple[str, ...] = ()  # patterns that must be found within `within` lines of the match
+    not_near: tuple[str, ...] = ()  # patterns that must not be found within `within` lines of it
     within: int = 20
     where: tuple[str, ...] = ()
 

@@ -77,7 +77,7 @@ class NightlyReport(Frozen):
     """One sweep over the fleet."""
 
     schema_version: int = SCHEMA
-    kind: str = "nightly"
+    kind: str = "nightly"  # nightly | sweep: each has its own history
     id: str
     fleet: str
     trigger: str = "by hand"
@@ -98,7 +98,7 @@ class NightlyReport(Frozen):
         found = {r.outcome for r in self.results}
         if any(o.exit_code == 1 for o in found):
             return Outcome.SICK
-        blind = any(not r.answered for r in self.results) or self.not_read or any(not s.reachable for s in self.systems)
+        blind = any(not r.answered for r in self.results) or any(not s.reachable for s in self.systems)
         if blind:
             return Outcome.CANNOT_TELL
         healthy = Outcome.HEALTHY in found or Outcome.FIXED in found

@@ -70,8 +70,8 @@ def render_nightly(report: NightlyReport) -> str:
 def nightly_headline(report: NightlyReport) -> str:
     """One line: how many nodes need a person, how many could not be read."""
     sick = {r.node for r in report.results if r.outcome.exit_code == 1}
-    blind = {r.node for r in report.results if not r.answered} - sick
-    unread = max(len(blind), len(report.not_read))
+    named = {line.partition(":")[0] for line in report.not_read} & set(report.nodes)
+    unread = len({r.node for r in report.results if not r.answered} | named)
     down = [s.name for s in report.systems if not s.reachable]
     parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need a person" if sick else "Nothing needs a person"]
     if unread:
