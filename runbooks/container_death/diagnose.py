@@ -1,0 +1,178 @@
+"""Judges a container's death at three levels, host, container, application, in the order in which they are repaired."""
+
+import shlex
+
+from runbooks.container_death.alive import judge_alive, too_young, unread
+from runbooks.container_death.around import (
+    host_notes,
+    judge_daemon,
+    judge_fuse,
+    judge_host,
+    judge_supervisors,
+)
+from runbooks.container_death.backoff import is_kept
+from runbooks.container_death.death import judge_death
+from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.loops import judge_loop
+from runbooks.container_death.plans import plans_for
+from runbooks.container_death.warnings import do_now, must_not
+from runbooks.container_death.words import Limits as Limits
+from runbooks.container_death.words import cause, deaths, known
+from runbooks.core.reading import Absent, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+
+ORDER = (
+    "host-rebooted daemon-upgraded daemon-down daemon-stuck daemon-restarted disk-full inodes-full image-gone mount-gone "
+    "devices-lost stale-fuse fuse-hung too-many-deaths restart-loop"
+).split()
+RUNS = ("running", "paused")
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The judgment. Pure."""
+    e, c = evidence, known(evidence.container)
+    if isinstance(e.container, Absent):
+        return _missing(e, limits)
+    causes = judge_daemon(e, limits)
+    if c is None and not causes:
+        return _blind(e)
+    causes += [x for x in judge_host(e, c, limits) if x.slug not in {y.slug for y in causes}]
+    causes += judge_fuse(e)
+    if c is not None:
+        causes += judge_alive(e, c, limits) if c.status in RUNS else judge_death(e, c, limits)
+        causes += judge_loop(e, c, limits)
+    return _answer(e, c, _sorted(_once(causes + judge_supervisors(e))), limits)
+
+
+def _once(causes: list[Cause]) -> list[Cause]:
+    """One cause per slug and subject, the surest; evidence joined."""
+    kept: dict[str, Cause] = {}
+    for x in causes:
+        key = (
+            x.slug
+            if x.slug in ("disk-full", "image-gone", "mount-gone", "devices-lost")
+            else x.slug + x.subject
+        )
+        old = kept.get(key)
+        joined = tuple(dict.fromkeys((*(old.evidence if old else ()), *x.evidence)))
+        best = x if old is None or old.certainty is not Certainty.CONFIRMED else old
+        kept[key] = best.model_copy(update={"evidence": joined})
+    return list(kept.values())
+
+
+def _sorted(causes: list[Cause]) -> tuple[Cause, ...]:
+    rank = {slug: i for i, slug in enumerate(ORDER)}
+    return tuple(sorted(causes, key=lambda x: (x.slug == "second-supervisor", rank.get(x.slug, len(ORDER)))))
+
+
+def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
+    wrong = [x for x in causes if not x.innocent]
+    sure = [x for x in wrong if x.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
+    young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
+    gaps = unread(e) if c and c.status == "running" and not wrong else ()
+    if sure:
+        state = State.SICK
+    else:
+        state = State.CANNOT_TELL if wrong or young or gaps else State.HEALTHY
+    return Diagnosis(
+        state=state,
+        headline=_headline(e, c, causes, state, young),
+        symptom=_symptom(e, c),
+        causes=causes,
+        must_not=must_not(e, c, causes),
+        plans=plans_for(e, causes, limits) if state is State.SICK else (),
+        do_now=do_now(e, c, causes, limits),
+        findings=_findings(e, c, causes, limits),
+        unknowns=(*_unknowns(e), *((young,) if young else ())),
+        by_hand=_by_hand(e, c),
+    )
+
+
+def _headline(
+    e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], state: State, young: str
+) -> str:
+    names = [
+        x.slug for x in causes if x.slug != "second-supervisor" and (state is State.HEALTHY or not x.innocent)
+    ]
+    if names:
+        first = next(x for x in causes if x.slug == names[0])
+        more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""
+        return f"{e.name} on {e.node}: {names[0]}{more}: {first.evidence[0]}"
+    if state is State.HEALTHY:
+        return f"{e.name} on {e.node} runs and does its work"
+    return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"
+
+
+def _symptom(e: Evidence, c: ContainerFacts | None) -> str:
+    if c is None:
+        return f"the engine on {e.node} does not answer"
+    return f"{c.name} ({c.id[:12]}) is {c.status}, exit code {c.exit_code}, restarts {c.restart_count}"
+
+
+def _missing(e: Evidence, limits: Limits) -> Diagnosis:
+    """There is no such container: nothing to take a configuration from."""
+    gone = [x for x in known(e.events) or () if x.name == e.name and x.action == "destroy"]
+    if e.wanted is None and not gone:
+        proof = e.container.proof if isinstance(e.container, Absent) else ""
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no container {e.name} on {e.node}: {proof}")
+    words = f"it was removed at {gone[-1].at:%H:%M:%S UTC}" if gone else "no record of its removal is left"
+    found = (
+        cause(
+            "container-missing",
+            Certainty.CONFIRMED,
+            f"container {e.name}",
+            "there is no such container",
+            words,
+        ),
+    )
+    return _answer(e, None, _sorted([*found, *judge_host(e, None, limits), *judge_supervisors(e)]), limits)
+
+
+def _blind(e: Evidence) -> Diagnosis:
+    return Diagnosis(
+        state=State.CANNOT_TELL,
+        headline=f"{e.name} on {e.node}: cannot tell: the container was not read",
+        unknowns=_unknowns(e),
+        must_not=("recreate or restart anything: nothing is known about the container",),
+        by_hand=_by_hand(e, None),
+    )
+
+
+def _unknowns(e: Evidence) -> tuple[str, ...]:
+    readings = {name: getattr(e, name) for name in type(e).model_fields}
+    return tuple(f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown))
+
+
+def _findings(
+    e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits
+) -> tuple[Finding, ...]:
+    found = [
+        Finding(priority="MEDIUM", category="host", issue=n, action="look at the host")
+        for n in host_notes(e, limits)
+    ]
+    for s in known(e.siblings) or ():
+        if is_kept(s.name, e.name) and s.restart_policy != "no":
+            issue = f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon restart would revive it"
+            found.append(
+                Finding(
+                    priority="HIGH",
+                    category="container",
+                    issue=issue,
+                    action=f"update --restart=no {s.id[:12]}",
+                )
+            )
+    number = len(deaths(e, limits))
+    if number > 1:
+        found.append(
+            Finding(
+                priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why"
+            )
+        )
+    return tuple(found)
+
+
+def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:
+    engine = shlex.join(e.wanted.engine) if e.wanted else "docker"
+    ref = c.id[:12] if c else e.name
+    return (f"{engine} inspect {ref}", f"{engine} logs --tail 50 {ref}", f"{engine} events --since 1h --until 0s",
+            "dmesg -T | grep -iE 'oom-kill|Killed process'", "df -h; df -i; cat /proc/mounts | grep fuse")  # fmt: skip

@@ -1,0 +1,79 @@
+"""Finds the `sleep` that keeps a container alive, says how long it lasts, and gives the command that never ends."""
+
+import re
+from collections.abc import Sequence
+
+from runbooks.core.base import Frozen
+
+_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
+_TAIL = re.compile(
+    r"((?:\A|[\s;&|(])(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+)(\d+(?:\.\d+)?[smhd]?)(\s*[;)}]?\s*)\Z"
+)
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh")
+_INITS = ("tini", "dumb-init", "docker-init", "catatonit")
+
+
+class KeepAlive(Frozen):
+    """A container that lives as long as a sleep."""
+
+    seconds: float | None  # None: for ever
+    endless: tuple[str, ...]  # the whole command line with the sleep made endless
+
+
+def keep_alive(argv: Sequence[str]) -> KeepAlive | None:
+    """The keep-alive in entrypoint + command, or None if the main process is something else."""
+    words = list(argv)
+    at = 0
+    while at < len(words) and (_base(words[at]) in _INITS or (at and words[at] in ("--", "-g", "-s"))):
+        at += 1
+    if at >= len(words):
+        return None
+    tool = _base(words[at])
+    if tool == "sleep":
+        return _sleep(words, at + 1)
+    if (
+        tool == "tail"
+        and "/dev/null" in words[at:]
+        and any(w.startswith("-f") or w == "-F" for w in words[at:])
+    ):
+        return KeepAlive(seconds=None, endless=tuple(words))
+    if (
+        tool in _SHELLS
+        and len(words) > at + 2
+        and words[at + 1].startswith("-")
+        and words[at + 1].endswith("c")
+    ):
+        return _script(words, at + 2)
+    return None
+
+
+def _base(word: str) -> str:
+    return word.rsplit("/", 1)[-1]
+
+
+def seconds_of(text: str) -> float | None:
+    """`3600`, `1h`, `2.5m` in seconds; None if it is not a length of time."""
+    found = _NUMBER.match(text)
+    return float(found[1]) * _UNIT[found[2] or "s"] if found else None
+
+
+def _sleep(words: list[str], at: int) -> KeepAlive | None:
+    lengths = [seconds_of(w) for w in words[at:]]
+    if words[at:] and words[at] in ("infinity", "inf"):
+        return KeepAlive(seconds=None, endless=tuple(words))
+    known = [n for n in lengths if n is not None]
+    if not known or len(known) != len(lengths):
+        return None
+    return KeepAlive(seconds=sum(known), endless=(*words[:at], "infinity"))
+
+
+def _script(words: list[str], at: int) -> KeepAlive | None:
+    text = words[at]
+    if re.search(r"sleep\s+inf(inity)?\s*\Z", text):
+        return KeepAlive(seconds=None, endless=tuple(words))
+    found = _TAIL.search(text)
+    if found is None:
+        return None
+    endless = text[: found.start()] + found[1] + "infinity" + found[3]
+    return KeepAlive(seconds=seconds_of(found[2]), endless=(*words[:at], endless, *words[at + 1 :]))

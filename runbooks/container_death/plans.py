@@ -1,0 +1,185 @@
+"""What would be done about a container's death, step by step, from the causes. Identities and commands only."""
+
+import shlex
+from collections.abc import Sequence
+
+from runbooks.container_death.backoff import kept_name
+from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
+from runbooks.container_death.keepalive import keep_alive
+from runbooks.container_death.words import Limits, known
+from runbooks.core.plan import Plan, Step
+from runbooks.core.verdict import Cause, Certainty
+
+DEAD = frozenset(
+    "keep-alive-ended main-exited-error oom-container oom-host killed-from-outside killed-through-engine crashed "
+    "host-rebooted daemon-restarted daemon-upgraded".split()
+)  # what a recreation answers
+INSIDE = frozenset(("application-dead", "raylet-gone", "application-stuck", "head-replaced"))
+BLOCKS = frozenset(
+    "image-gone mount-gone inodes-full bus-error bad-command start-refused stopped-on-purpose paused daemon-stuck "
+    "head-gone fuse-hung restart-loop killed-by-probe container-missing too-many-deaths".split()
+)  # with one of these nothing is restored: that fault first
+
+
+def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Plan, ...]:
+    """The plan on offer, or none. Only confirmed causes count."""
+    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
+    slugs = {c.slug for c in sure if not c.innocent}
+    w, c = e.wanted, known(e.container)
+    if w is None or e.hands_off:
+        return ()
+    if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
+        return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
+    if c is None or BLOCKS & {x.slug for x in causes} or _supervised(causes):
+        return ()
+    steps = [*stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
+    return _restore(e, c, w, slugs, limits, steps)
+
+
+def _restore(e: Evidence, c: ContainerFacts, w: Wanted, slugs: set[str], limits: Limits,
+             steps: list[Step]) -> tuple[Plan, ...]:  # fmt: skip
+    dead = c.status in ("exited", "dead", "created")
+    serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
+    stale = "stale-fuse" in slugs and any(
+        m.where == "host" and m.state == "dead" for m in known(e.fuse) or ()
+    )
+    lost = "devices-lost" in slugs and not getattr(known(e.host), "missing_devices", ("?",))
+    if dead and (DEAD & slugs or serves or stale):
+        if c.auto_remove:
+            return ()
+        return (_plan("recreate", (*steps, recreate(e, c, w)), slugs, limits),)
+    if not dead and (lost or (stale and _binds_stale(e, c))) and not c.auto_remove:
+        return (_plan("replace the running container", (*steps, recreate(e, c, w)), slugs, limits),)
+    if not dead and INSIDE & slugs and w.start:
+        return (_plan("restart the application", (*steps, restart_application(e, c, w)), slugs, limits),)
+    return (_plan("repair around it", tuple(steps), slugs, limits),) if steps else ()
+
+
+def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits) -> Plan:
+    return Plan(name=name, steps=steps, for_causes=tuple(sorted(slugs)), settle_s=limits.steady_s)
+
+
+def _supervised(causes: Sequence[Cause]) -> bool:
+    return any(c.slug == "second-supervisor" and c.innocent for c in causes)
+
+
+def _binds_stale(e: Evidence, c: ContainerFacts) -> bool:
+    """True if a dead host mount is bound into the container: that bind stays dead after a new mount."""
+    dead = [m.path for m in known(e.fuse) or () if m.where == "host" and m.state == "dead"]
+    return any(m.type == "bind" and any(_inside(m.source, d) for d in dead) for m in c.mounts)
+
+
+def _inside(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
+    """A new container of the same configuration; the old one stays under another name."""
+    alive = keep_alive((*c.entrypoint, *c.command))
+    endless = alive.endless if alive and alive.seconds else ()
+    old, engine = kept_name(c.name, c.id), shlex.join(w.engine)
+    inside = [m for m in w.mounts if m[1] == "container"]
+    exec_ = [f"{engine} exec {c.name} {shlex.join(a)}" for a in (*w.setup, *(m[2] for m in inside))]
+    start = (
+        [f"{engine} exec {'-d ' if w.start_detached else ''}{c.name} {shlex.join(w.start)}"]
+        if w.start
+        else []
+    )
+    return Step(
+        kind="recreate-container",
+        owner=e.node,
+        args={
+            "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "kept": old,
+            "started_at": c.started_at.isoformat() if c.started_at else "",
+            "running": c.status in ("running", "restarting"), "endless": list(endless),
+            "setup": [list(a) for a in w.setup], "setup_timeout_s": w.setup_timeout_s,
+            "mounts": [[m[0], list(m[2])] for m in inside], "start": list(w.start), "detached": w.start_detached,
+        },
+        commands=(
+            *([f"{engine} stop {c.id[:12]}"] if c.status in ("running", "restarting") else []),
+            f"{engine} update --restart=no {c.id[:12]}",
+            f"{engine} rename {c.id[:12]} {old}",
+            f"{engine} create --name {c.name} … (the same configuration as {c.id[:12]}, read on the node"
+            + (f"; command {shlex.join(endless)})" if endless else ")"),
+            f"{engine} start {c.name}", *exec_, *start,
+        ),
+        effect=f"{c.name} runs again as a new container with the same configuration; the old one is kept as {old}",
+        loses="what runs inside now" if c.status == "running" else "nothing: the old container and its volumes stay",
+    )  # fmt: skip
+
+
+def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
+    """The application inside a container that runs: its leftovers ended, then started again."""
+    engine = shlex.join(w.engine)
+    return Step(
+        kind="restart-application", owner=e.node,
+        args={
+            "engine": list(w.engine), "socket": w.socket, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
+            "started_at": c.started_at.isoformat() if c.started_at else "",
+            "start": list(w.start), "detached": w.start_detached,
+        },
+        commands=(f"{engine} exec {'-d ' if w.start_detached else ''}{c.id[:12]} {shlex.join(w.start)}",),
+        effect="the application runs again inside the same container", loses="what is left of the application inside",
+    )  # fmt: skip
+
+
+def remounts(e: Evidence, c: ContainerFacts, w: Wanted) -> list[Step]:
+    """Dead FUSE mounts that the fleet file says how to mount: unmounted, then mounted. Inside only while it runs."""
+    how = {(m[0], m[1]): m[2] for m in w.mounts}
+    steps = []
+    for m in known(e.fuse) or ():
+        argv = how.get((m.path, m.where))
+        if m.state != "dead" or argv is None or (m.where == "container" and c.status != "running"):
+            continue
+        run = f"{shlex.join(w.engine)} exec {c.id[:12]} " if m.where == "container" else ""
+        steps.append(
+            Step(
+                kind="remount-fuse", owner=e.node,
+                args={"path": m.path, "where": m.where, "mount": list(argv), "type": m.type,
+                      "engine": list(w.engine), "id": c.id if m.where == "container" else ""},
+                commands=(f"{run}umount -l {shlex.quote(m.path)}", f"{run}{shlex.join(argv)}"),
+                effect=f"{m.path} is mounted again and can be read", loses="nothing: its process is gone already",
+            )
+        )  # fmt: skip
+    return steps
+
+
+def start_daemon(e: Evidence, w: Wanted) -> Step:
+    """The engine's daemon, which is proven down."""
+    return Step(
+        kind="start-engine", owner=e.node,
+        args={"engine": list(w.engine), "start": list(w.daemon_start), "pidfile": w.daemon_pidfile},
+        commands=(shlex.join(w.daemon_start),),
+        effect="the engine answers; containers with a restart policy come back by themselves",
+    )  # fmt: skip
+
+
+def free_space(e: Evidence, w: Wanted, slugs: set[str]) -> list[Step]:
+    """Disk space that only nameless images and the build cache hold. Never volumes."""
+    daemon = known(e.daemon)
+    if "disk-full" not in slugs or daemon is None:
+        return []
+    engine = shlex.join(w.engine)
+    return [
+        Step(
+            kind="free-engine-space", owner=e.node, args={"engine": list(w.engine)},
+            commands=(f"{engine} image prune --force", f"{engine} builder prune --force"),
+            effect="space of images without a name and of the build cache is free",
+            loses="images without a name and the build cache; no volume, no container, no named image",
+        )
+    ]  # fmt: skip
+
+
+def stop_loops(e: Evidence) -> list[Step]:
+    """Old retry loops, by process identity."""
+    host = known(e.host)
+    return [
+        Step(
+            kind="stop-supervisor", owner=e.node,
+            args={"pid": s.pid, "start_ticks": s.start_ticks, "boot_id": host.boot_id, "command": s.command},
+            commands=(f"kill -TERM {s.pid}",), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
+            loses="whatever else that script does",
+        )
+        for s in known(e.supervisors) or ()
+        if s.kind == "retry-loop" and s.pid and s.start_ticks and host
+    ]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Small helpers that the container-death judgment's parts share: access to readings, times in words, causes."""
+
+from datetime import datetime
+from typing import TypeVar
+
+from runbooks.container_death.backoff import is_kept, recent
+from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty
+
+T = TypeVar("T")
+
+
+class Limits(Frozen):
+    """Numbers of runbook.yaml."""
+
+    life_slack_s: float  # how far a life may be from its sleep's length
+    oom_window_s: float  # kernel line to death
+    stop_window_s: float  # stop or kill request to death
+    together_s: float  # deaths this close are one event
+    restart_window_s: float  # death to the daemon's start
+    shutdown_window_s: float  # death to the host's boot
+    upgrade_window_s: float  # package upgrade to the daemon's start
+    disk_free_min_bytes: int
+    inodes_free_min_percent: float
+    memory_free_min_percent: float
+    shm_small_bytes: int
+    deaths_to_escalate: int
+    deaths_window_s: float
+    backoff_base_s: float
+    backoff_cap_s: float
+    young_life_s: float  # a life shorter than this is part of a loop
+    steady_s: float  # running at least this long before it is called well after a death
+    join_s: float  # time a Ray node may take to show at the head
+    clock_off_s: float
+    health_streak: int
+    keep_old_s: float  # a replaced container is kept at least this long
+
+
+def known(reading: Known[T] | Absent | Unknown) -> T | None:
+    """The value, or None for absent and unknown."""
+    return reading.value if isinstance(reading, Known) else None
+
+
+def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),
+          innocent: bool = False) -> Cause:  # fmt: skip
+    """A cause; empty sentences are left out."""
+    return Cause(
+        slug=slug, certainty=certainty, subject=subject, evidence=tuple(s for s in evidence if s), decides=decides,
+        innocent=innocent,
+    )  # fmt: skip
+
+
+def clock(at: datetime | None) -> str:
+    """A time as text, to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC") if at else "an unknown time"
+
+
+def span(seconds: float) -> str:
+    """Seconds in words."""
+    s = abs(seconds)
+    if s < 120:
+        return f"{s:.0f} s" if s >= 10 else f"{s:.1f} s"
+    return f"{s / 60:.0f} min" if s < 7200 else f"{s / 3600:.1f} h"
+
+
+def life_s(c: ContainerFacts) -> float | None:
+    """How long its last life was; None while it runs or where a time is missing."""
+    if c.started_at is None or c.finished_at is None or c.finished_at < c.started_at:
+        return None
+    return (c.finished_at - c.started_at).total_seconds()
+
+
+def near(at: datetime | None, other: datetime | None, within_s: float) -> bool:
+    """True if both are known and at most that far apart."""
+    return at is not None and other is not None and abs((at - other).total_seconds()) <= within_s
+
+
+def own_events(e: Evidence, c: ContainerFacts) -> tuple[EngineEvent, ...]:
+    """Events of this very container."""
+    return tuple(x for x in known(e.events) or () if x.id == c.id)
+
+
+def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
+    """Every death of a container of this name within the window: its own, kept predecessors', and in the event stream."""
+    at = [
+        x.at
+        for x in known(e.events) or ()
+        if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))
+    ]
+    at += [s.finished_at for s in known(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at]
+    c = known(e.container)
+    if c is not None and c.status != "running" and c.finished_at is not None:
+        at.append(c.finished_at)
+    return recent(at, e.taken_at, limits.deaths_window_s)
+
+
+def last_words(e: Evidence, count: int = 3) -> str:
+    """The end of its log in one sentence."""
+    lines = (known(e.log) or ())[-count:]
+    return "its last words: " + " | ".join(lines) if lines else ""
