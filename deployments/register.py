@@ -35,7 +35,11 @@ class Spec:
 def specs() -> tuple[Spec, ...]:
     """All deployments: one per runbook, the nightly, the standing sweep, and the engine's records."""
     runbooks = tuple(
-        Spec(f"flows.{s.replace('-', '_')}.{s.replace('-', '_')}", description=_describe(s), tags=(store.RUNBOOK_TAG, f"runbook:{s}"))
+        Spec(
+            f"flows.{s.replace('-', '_')}.{s.replace('-', '_')}",
+            description=_describe(s),
+            tags=(store.RUNBOOK_TAG, f"runbook:{s}"),
+        )
         for s in SLUGS
     )
     return (
@@ -47,7 +51,9 @@ def specs() -> tuple[Spec, ...]:
     )
 
 
-NIGHTLY = "Every runbook that can apply, on every node, in diagnose mode; one report. Schedule off until you switch it on."
+NIGHTLY = (
+    "Every runbook that can apply, on every node, in diagnose mode; one report. Schedule off until you switch it on."
+)
 SWEEP = "The nightly's zombie-GPU check every five minutes (off until you switch it on)."
 
 
@@ -99,10 +105,17 @@ def _register(c: SyncPrefectClient, spec: Spec) -> None:
     except ObjectNotFound:
         existing = None
     c.create_deployment(  # the server updates in place when flow and name are the same
-        flow_id=flow_id, name=flow.name, entrypoint=spec.entrypoint, description=spec.description, tags=list(spec.tags),
-        work_pool_name=POOL if spec.pool else None, parameter_openapi_schema=parameter_schema(flow).model_dump_for_openapi(),
-        enforce_parameter_schema=spec.pool, schedules=None if existing else _schedules(spec), pull_steps=[],
-    )  # fmt: skip
+        flow_id=flow_id,
+        name=flow.name,
+        entrypoint=spec.entrypoint,
+        description=spec.description,
+        tags=list(spec.tags),
+        work_pool_name=POOL if spec.pool else None,
+        parameter_openapi_schema=parameter_schema(flow).model_dump_for_openapi(),
+        enforce_parameter_schema=spec.pool,
+        schedules=None if existing else _schedules(spec),
+        pull_steps=[],
+    )
 
 
 def _schedules(spec: Spec) -> list[DeploymentScheduleCreate]:
@@ -111,7 +124,9 @@ def _schedules(spec: Spec) -> list[DeploymentScheduleCreate]:
     if spec.every_s:
         from datetime import timedelta
 
-        return [DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(seconds=spec.every_s)), active=spec.active)]
+        return [
+            DeploymentScheduleCreate(
+                schedule=IntervalSchedule(interval=timedelta(seconds=spec.every_s)), active=spec.active
+            )
+        ]
     return []
-
-

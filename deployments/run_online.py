@@ -16,11 +16,11 @@ FOLLOW_EVERY_S = 1.0
 
 def _ready() -> str:
     """Starts what is needed; returns the UI address ("" with a server of the operator's own)."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "ERROR")  # the UI still gets every line
     try:
         state = ensure_up()
     except RuntimeError as e:
         raise CommandError(str(e), 3) from e
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     return state.ui if state else ""
 
 
@@ -48,7 +48,12 @@ def cmd_run(ns: argparse.Namespace) -> int:
 
     _show_progress(ns)
     slug = ns.runbook
-    parameters = _parameters(ns) | {"target": ns.target, "mode": ns.mode, "choice": ns.choice or "", "trigger": "by hand"}
+    parameters = _parameters(ns) | {
+        "target": ns.target,
+        "mode": ns.mode,
+        "choice": ns.choice or "",
+        "trigger": "by hand",
+    }
     run = create_pending(slug, parameters)
     name = slug.replace("-", "_")
     run_here(load(f"flows.{name}.{name}"), run)
@@ -86,16 +91,22 @@ def _finish(ns: argparse.Namespace, run_id: str, ui: str) -> int:
     state = run.state
     outcome = _outcome(run.labels.get("outcome"))
     facts = {
-        "run": run_id, "name": run.name, "state": state.name if state else None, "outcome": outcome.value if outcome else None,
-        "headline": str(run.labels.get("headline", "")), "report": str(run.labels.get("report", "")),
+        "run": run_id,
+        "name": run.name,
+        "state": state.name if state else None,
+        "outcome": outcome.value if outcome else None,
+        "headline": str(run.labels.get("headline", "")),
+        "report": str(run.labels.get("report", "")),
         "ui": f"{ui}/runs/flow-run/{run_id}" if ui else "",
-    }  # fmt: skip
+    }
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
         _print_facts(facts, outcome)
     if outcome is None:
-        raise CommandError(f"run {run_id} ended as {facts['state']} without a report: {state.message if state else ''}", 3)
+        raise CommandError(
+            f"run {run_id} ended as {facts['state']} without a report: {state.message if state else ''}", 3
+        )
     return outcome.exit_code
 
 
@@ -133,9 +144,12 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     stored = store.read_run(run.id)
     report = str(stored.labels.get("report", ""))
     facts = {
-        "run": str(run.id), "outcome": stored.labels.get("outcome"), "report": report,
-        "json": str(stored.labels.get("report.json", "")), "ui": f"{ui}/runs/flow-run/{run.id}" if ui else "",
-    }  # fmt: skip
+        "run": str(run.id),
+        "outcome": stored.labels.get("outcome"),
+        "report": report,
+        "json": str(stored.labels.get("report.json", "")),
+        "ui": f"{ui}/runs/flow-run/{run.id}" if ui else "",
+    }
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
@@ -174,7 +188,9 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
     if ns.wait:
         _follow(run_id)
         return _finish(ns, run_id, ui)
-    print(json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on")
+    print(
+        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
+    )
     return 0
 
 

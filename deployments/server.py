@@ -86,7 +86,13 @@ def _spawn(name: str, argv: list[str], env: dict[str, str]) -> Proc:
     logs.mkdir(exist_ok=True)
     log = (logs / f"{name}.log").open("ab")
     child = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=os.environ | env, cwd=state_dir()
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        env=os.environ | env,
+        cwd=state_dir(),
     )
     return Proc(name=name, pid=child.pid, start_ticks=start_ticks(child.pid) or 0)
 
@@ -142,7 +148,9 @@ def _wait_healthy(state: LocalState, proc: Proc) -> None:
         if not _alive(proc):
             raise RuntimeError(f"the Prefect server ended while starting; its log: {state_dir() / 'logs/server.log'}")
         time.sleep(0.1)
-    raise RuntimeError(f"the Prefect server did not answer in {START_LIMIT_S:.0f} s; its log: {state_dir() / 'logs/server.log'}")
+    raise RuntimeError(
+        f"the Prefect server did not answer in {START_LIMIT_S:.0f} s; its log: {state_dir() / 'logs/server.log'}"
+    )
 
 
 def _healthy(state: LocalState) -> bool:
@@ -219,7 +227,9 @@ def cmd_up(ns: argparse.Namespace) -> int:
         from deployments.register import register_all
 
         count = register_all()
-        print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and the reaper there yourself")
+        print(
+            f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and the reaper there yourself"
+        )
         return 0
     if getattr(ns, "json", False):
         print(json.dumps({"ui": state.ui, "api": state.api, "state": str(state_dir())}))

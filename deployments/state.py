@@ -33,7 +33,9 @@ class LocalState(Frozen):
 def state_dir() -> Path:
     """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Made 0700."""
     home = os.environ.get("GPU_RUNBOOKS_HOME")
-    base = Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
+    base = (
+        Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
+    )
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     return base
 

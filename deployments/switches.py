@@ -34,13 +34,20 @@ def _server_facts() -> dict[str, Any]:
     from flows.guards import FREEZE
 
     waiting = [
-        {"run": str(r.id), "name": r.name, "headline": r.labels.get("headline", ""), "expires": r.labels.get("approval.expires")}
+        {
+            "run": str(r.id),
+            "name": r.name,
+            "headline": r.labels.get("headline", ""),
+            "expires": r.labels.get("approval.expires"),
+        }
         for r in store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
     ]
     return {
-        "waiting": waiting, "running": store.running_runs(), "freeze": store.get_variable(FREEZE),
+        "waiting": waiting,
+        "running": store.running_runs(),
+        "freeze": store.get_variable(FREEZE),
         "breakers": store.variables("gpu_runbooks_breaker_"),
-    }  # fmt: skip
+    }
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -92,7 +99,11 @@ def cmd_unfreeze(ns: argparse.Namespace) -> int:
     was = delete_variable(FREEZE)
     local = freeze_file().exists()
     freeze_file().unlink(missing_ok=True)
-    print(json.dumps({"was_frozen": was or local}) if ns.json else ("acts are allowed again" if was or local else "nothing was frozen"))
+    print(
+        json.dumps({"was_frozen": was or local})
+        if ns.json
+        else ("acts are allowed again" if was or local else "nothing was frozen")
+    )
     return 0
 
 
@@ -105,5 +116,9 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
     from flows.guards import reset_breaker
 
     was = reset_breaker(fleet)
-    print(json.dumps({"fleet": fleet, "was_tripped": was}) if ns.json else f"breaker of fleet {fleet}: {'reset' if was else 'was not tripped'}")
+    print(
+        json.dumps({"fleet": fleet, "was_tripped": was})
+        if ns.json
+        else f"breaker of fleet {fleet}: {'reset' if was else 'was not tripped'}"
+    )
     return 0

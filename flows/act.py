@@ -74,12 +74,14 @@ def act(
     process: dict[str, Any],
     about: dict[str, Any],
 ) -> State[Any]:
-    """Does the claimed steps on `owner`. Only ever called by the runbook run that holds the claim; anything else refuses."""
+    """Does the claimed steps on `owner`. Only the runbook run that holds the claim can call it."""
     session = _SESSION.get()
     ctx = FlowRunContext.get()
     run = ctx.flow_run if ctx else None
     if session is None or run is None or str(run.id) != session.claim.act_run or token != session.claim.token:
-        return Failed(name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again")
+        return Failed(
+            name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again"
+        )
     if run.run_count > 1:
         session.outcome = "refused"
         return Failed(name="Refused", message="an act never runs twice; start the runbook again")
@@ -101,7 +103,7 @@ def _do_all(session: Session) -> State[Any]:
             return _ended(session, "refused", f"{step.kind} refused: {e}")
         except TransportError as e:
             return _ended(session, "failed", f"{step.kind}: {e}")
-        except Exception as e:  # noqa: BLE001 - whatever an action raises must end in the report
+        except Exception as e:
             return _ended(session, "failed", f"{step.kind}: {type(e).__name__}: {e}")
     session.outcome = "done"
     return Completed(name="Done", message="; ".join(session.said)[:500])
@@ -138,9 +140,15 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
     finally:
         _SESSION.reset(reset)
     return ActRecord(
-        owner=claim.owner, kinds=tuple(s.kind for s in claim.steps), act_run=claim.act_run, digest="", started_at=began,
-        ended_at=utc_now(), outcome=session.outcome, said=tuple(session.said),
-    )  # fmt: skip
+        owner=claim.owner,
+        kinds=tuple(s.kind for s in claim.steps),
+        act_run=claim.act_run,
+        digest="",
+        started_at=began,
+        ended_at=utc_now(),
+        outcome=session.outcome,
+        said=tuple(session.said),
+    )
 
 
 @flow(name="budget-slot", persist_result=False, retries=0)

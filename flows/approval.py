@@ -21,7 +21,10 @@ EXPIRES = "approval.expires"
 def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
     """The form: starts at reject, offers the plans by name."""
     fields: dict[str, Any] = {
-        "decision": (Literal["reject", "approve"], Field(default="reject", description="approve runs exactly the chosen plan")),
+        "decision": (
+            Literal["reject", "approve"],
+            Field(default="reject", description="approve runs exactly the chosen plan"),
+        ),
         "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
         "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
         "why": (str, Field(default="", max_length=500, description="optional: what the next person should know")),
@@ -34,29 +37,31 @@ def approval_key(digest: str, attempt: int) -> str:
     return f"{digest[:40]}-{attempt}"
 
 
-def ask(run_id: str, gate: Gate, form: str) -> Permission:
-    """Suspends until a person decides; returns the decision after the run was resumed.
+def given(run_id: str, gate: Gate) -> tuple[Permission | None, str]:
+    """The decision on exactly these plans, if one was given and is not spent; and the key under which to ask next.
 
-    Raises Prefect's Pause on the way out (the run then waits without a process). The same plan is not asked twice, but an
-    approval that was already used for an act is spent: the run asks again.
+    The same plan is not asked twice, but an approval that was already used for an act is spent: the run asks
+    again. So does one whose answer was lost because a process was killed between question and answer.
     """
     digest = plan_digest(gate.plans)
-    choices = tuple(p.name for p in gate.plans)
-    model = approval_model(choices)
-    for attempt in range(100):
-        key = approval_key(digest, attempt)
-        answer = _stored_answer(run_id, key)
-        if answer is None and _was_asked(run_id, key):
-            continue  # asked, and the answer got lost (process killed in between): ask under the next key
+    attempt = 0
+    while _was_asked(run_id, approval_key(digest, attempt)):
+        answer = _stored_answer(run_id, approval_key(digest, attempt))
         if answer is not None:
-            plan = next(p for p in gate.plans if p.name == answer.get("choice", choices[0]))
-            if answer.get("decision") == "approve" and used_by(run_id, plan.digest):
-                continue
-            return _permission(run_id, key, answer, digest)
-        expires = utc_now() + timedelta(seconds=gate.approval_ttl_s)
-        store.label(run_id, {EXPIRES: expires.isoformat()})
-        suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
-    return Permission(allowed=False, by="nobody", digest=digest, said="asked 100 times without a usable answer")
+            plan = next((p for p in gate.plans if p.name == answer.get("choice")), gate.plans[0])
+            if answer.get("decision") != "approve" or not used_by(run_id, plan.digest):
+                return _permission(run_id, approval_key(digest, attempt), answer, digest), ""
+        attempt += 1
+    return None, approval_key(digest, attempt)
+
+
+def ask(run_id: str, gate: Gate, form: str, key: str) -> None:
+    """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
+    model = approval_model(tuple(p.name for p in gate.plans))
+    expires = utc_now() + timedelta(seconds=gate.approval_ttl_s)
+    store.label(run_id, {EXPIRES: expires.isoformat()})
+    suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
+    raise RuntimeError(f"the run was not suspended under key {key}; nothing was done")
 
 
 def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:

@@ -49,10 +49,13 @@ def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
                 continue
             past.append(
                 PastAct(
-                    owner=owner, kinds=tuple(run.parameters.get("kinds", ())), causes=tuple(run.parameters.get("causes", ())),
-                    started_at=run.start_time, verified=str(run.labels.get("verified", "")),
+                    owner=owner,
+                    kinds=tuple(run.parameters.get("kinds", ())),
+                    causes=tuple(run.parameters.get("causes", ())),
+                    started_at=run.start_time,
+                    verified=str(run.labels.get("verified", "")),
                 )
-            )  # fmt: skip
+            )
     return tuple(past)
 
 
@@ -88,14 +91,25 @@ def _claim(owner: str, plan: Plan, about: dict[str, Any]) -> Claim:
 def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
     me = this_process()
     parameters = {
-        "owner": owner, "n": n, "token": token, "digest": plan.digest, "kinds": sorted({s.kind for s in steps}),
-        "causes": list(plan.for_causes), "steps": [s.model_dump(mode="json") for s in steps],
-        "process": me.model_dump(), "about": about,
-    }  # fmt: skip
+        "owner": owner,
+        "n": n,
+        "token": token,
+        "digest": plan.digest,
+        "kinds": sorted({s.kind for s in steps}),
+        "causes": list(plan.for_causes),
+        "steps": [s.model_dump(mode="json") for s in steps],
+        "process": me.model_dump(),
+        "about": about,
+    }
     run = store.create_run(
-        ACT_DEPLOYMENT, parameters, state=Pending(message="claimed"), key=f"{slug(owner)}/{n}", name=f"act-{slug(owner)}-{n}",
-        tags=[store.ACT_TAG, owner_tag(owner), f"run:{about.get('runbook_run', '')}"], labels=me.labels(),
-    )  # fmt: skip
+        ACT_DEPLOYMENT,
+        parameters,
+        state=Pending(message="claimed"),
+        key=f"{slug(owner)}/{n}",
+        name=f"act-{slug(owner)}-{n}",
+        tags=[store.ACT_TAG, owner_tag(owner), f"run:{about.get('runbook_run', '')}"],
+        labels=me.labels(),
+    )
     return store.read_run(run.id)
 
 
@@ -106,7 +120,7 @@ def release(claims: tuple[Claim, ...], why: str) -> None:
             run = store.read_run(claim.act_run)
             if run.state and run.state.is_pending():
                 store.set_state(claim.act_run, Cancelled(message=f"not started: {why}"))
-        except Exception:  # noqa: S112, BLE001 - the reaper ends what could not be released
+        except Exception:  # noqa: S112 - the reaper ends what could not be released
             continue
 
 

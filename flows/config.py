@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
+from tasks.transport.open import parse_target
+
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.policy import Policy
-from tasks.transport.open import parse_target
 
 LARGEST = 8 << 20
 
@@ -42,7 +43,9 @@ def with_target(fleet: Fleet, target: str, given: bool) -> tuple[Fleet, str]:
         return fleet, target
     if not given and ("@" in target or ":" in target):
         node = parse_target(target)
-        node = Node.model_validate(node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"})
+        node = Node.model_validate(
+            node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"}
+        )
         return fleet.model_copy(update={"nodes": (*fleet.nodes, node)}), node.name
     names = ", ".join(n.name for n in fleet.nodes)
     raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; there are: {names}")

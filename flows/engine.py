@@ -10,11 +10,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import Pause
+from tasks.transport.open import HostPool
 
 from flows import store
 from flows.act import do_claim
 from flows.actions import risks
-from flows.approval import ask
+from flows.approval import ask, given
 from flows.claim import Claim, Locked, claim_all, history_of, release
 from flows.gate import Gate, May, decide, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze, take_slot
@@ -22,15 +23,15 @@ from flows.outcomes import Draft, end_state, publish
 from flows.ownership import heartbeat, own_run
 from flows.spec import RunbookSpec
 from flows.storm import look_for_storm
-from runbooks.core.form import approval_text
 from runbooks.core.fleet import Fleet
+from runbooks.core.form import approval_text
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import Mode, Policy
 from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import Context
-from tasks.transport.open import HostPool
 
 
 @dataclass
@@ -94,9 +95,10 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
 def _say_where_it_stands(run: Run) -> None:
     begun = [a for a in run.draft.acts if a.outcome != "not-started"]
     run.draft.guards.append(
-        f"this run failed after {len(begun)} act(s); look at the target before anything else" if begun
+        f"this run failed after {len(begun)} act(s); look at the target before anything else"
+        if begun
         else "this run failed before anything was changed"
-    )  # fmt: skip
+    )
 
 
 def _conduct(run: Run) -> Outcome:
@@ -104,7 +106,8 @@ def _conduct(run: Run) -> Outcome:
     run.draft.first(run.evidence, diagnosis)
     for _ in range(5):
         gate = _gate(run, diagnosis)
-        run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
+        if gate.may in (May.NOTHING, May.REFUSE):
+            run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:
             return _unchanged(run, diagnosis)
         if gate.may is May.REFUSE:
@@ -156,7 +159,9 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
     plan = _chosen(run, gate)
     storm = look_for_storm(run, diagnosis)
     if gate.may is May.ACT and risk_of(plan, risks()) is not Risk.SAFE:
-        run.draft.timeline.reached("settled", f"waiting {run.policy.storm.settle_s:.0f} s to see whether others fail alike")
+        run.draft.timeline.reached(
+            "settled", f"waiting {run.policy.storm.settle_s:.0f} s to see whether others fail alike"
+        )
         run.context.sleep(run.policy.storm.settle_s)
         storm = look_for_storm(run, diagnosis)
         if storm:
@@ -164,7 +169,9 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
             return Permission(allowed=False, by="nobody", digest=plan.digest, said=storm, at=run.context.now()), None
     if gate.may is May.ACT:
         at = run.context.now()
-        return Permission(allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name), plan
+        return Permission(
+            allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name
+        ), plan
     return _ask(run, gate, diagnosis, storm)
 
 
@@ -173,15 +180,14 @@ def _chosen(run: Run, gate: Gate) -> Plan:
 
 
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permission, Plan | None]:
-    notes = tuple(w for w in (*gate.why, storm) if w)
-    form = approval_text(run.spec.slug, run.context.target, diagnosis, gate.plans, notes)
-    run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
-    run.draft.offered = gate.plans
-    run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
-    publish(run, Outcome.WAITING, diagnosis.headline, None)
-    permission = ask(run.run_id, gate, form)
+    permission, key = given(run.run_id, gate)
+    if permission is None:
+        _ask_now(run, gate, diagnosis, storm, key)
+    assert permission is not None  # noqa: S101 - asking never returns
     who = permission.who or "nobody gave a name"
-    run.draft.timeline.reached("decided", f"{'approved' if permission.allowed else 'not approved'} ({who}): {permission.choice}")
+    run.draft.timeline.reached(
+        "decided", f"{'approved' if permission.allowed else 'not approved'} ({who}): {permission.choice}"
+    )
     if not permission.allowed:
         if permission.by == "nobody":
             run.draft.guards.append(permission.said)
@@ -189,12 +195,26 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
     return permission, next(p for p in gate.plans if p.name == permission.choice)
 
 
+def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, key: str) -> None:
+    """Writes the waiting report, then suspends: the report is there before anybody is asked."""
+    notes = tuple(w for w in (*gate.why, storm) if w)
+    form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes)
+    run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
+    run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
+    publish(run, Outcome.WAITING, diagnosis.headline, None)
+    ask(run.run_id, gate, form, key)
+
+
 def _claimed(run: Run, plan: Plan, permission: Permission) -> tuple[Outcome | None, Diagnosis]:
     """Claims, looks again, acts, verifies. (None, diagnosis): the plan changed meanwhile, decide again."""
     about = {
-        "runbook_run": run.run_id, "runbook": run.spec.slug, "target": run.context.target, "fleet": run.fleet.name,
-        "allowed_by": permission.by, "who": permission.who,
-    }  # fmt: skip
+        "runbook_run": run.run_id,
+        "runbook": run.spec.slug,
+        "target": run.context.target,
+        "fleet": run.fleet.name,
+        "allowed_by": permission.by,
+        "who": permission.who,
+    }
     claims = claim_all(plan, about)
     run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
     try:
@@ -222,7 +242,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
     run.context.sleep(plan.settle_s)
     after = run.look("verified")
     run.draft.after(run.evidence, after)
-    fixed = _fixed(run, plan, after)
+    fixed = _fixed(plan, after)
     for claim in claims:
         store.label(claim.act_run, {"verified": "fixed" if fixed else "not-fixed"})
     run.draft.headline = _closing(plan, after, fixed)
@@ -231,7 +251,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
     return Outcome.FIXED if fixed else Outcome.NOT_FIXED
 
 
-def _fixed(run: Run, plan: Plan, after: Diagnosis) -> bool:
+def _fixed(plan: Plan, after: Diagnosis) -> bool:
     """Not seen fixed is not fixed: the causes are gone, and what had to be read was read."""
     left = {c.slug for c in after.wrong}
     return after.state is not Verdict.CANNOT_TELL and not left & set(plan.for_causes)

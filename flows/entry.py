@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect.client.schemas.objects import State
+from tasks.transport.open import HostPool
 
 from flows import store
 from flows.config import load_fleet, load_policy, with_target
@@ -16,7 +17,6 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 from tasks.context import Context, utc_now
 from tasks.report_store import earlier_evidence, latest
-from tasks.transport.open import HostPool
 
 
 def reports_folder(folder: str) -> Path:
@@ -47,18 +47,32 @@ def run_by_name(
     stored = store.read_run(run_id)
     timeline = Timeline()
     draft = Draft(
-        started_at=stored.start_time or utc_now(), trigger=trigger, folder=folder, timeline=timeline,
+        started_at=stored.start_time or utc_now(),
+        trigger=trigger,
+        folder=folder,
+        timeline=timeline,
         tags={"fleet": full.name, "target": target, "runbook": slug},
-    )  # fmt: skip
+    )
     draft.resume_from(latest(folder, slug, target), run_id)
     pool = HostPool()
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
     context = Context(
-        fleet=full, target=target, open_host=pool.open, limits=limits, options=options or {},
+        fleet=full,
+        target=target,
+        open_host=pool.open,
+        limits=limits,
+        options=options or {},
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
-    )  # fmt: skip
+    )
     run = Run(
-        spec=spec, fleet=full, policy=load_policy(policy), context=context, mode=mode, choice=choice, run_id=run_id, draft=draft
+        spec=spec,
+        fleet=full,
+        policy=load_policy(policy),
+        context=context,
+        mode=mode,
+        choice=choice,
+        run_id=run_id,
+        draft=draft,
     )
     try:
         return run_runbook(run, pool)

@@ -111,19 +111,26 @@ def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetim
         limits = policy.kind(kind)
         owners = {s.owner for s in plan.steps if s.kind == kind}
         past = [
-            a for a in history
-            if a.owner in owners and kind in a.kinds and set(a.causes) & set(plan.for_causes)
+            a
+            for a in history
+            if a.owner in owners
+            and kind in a.kinds
+            and set(a.causes) & set(plan.for_causes)
             and now - a.started_at < timedelta(seconds=max(limits.window_s, limits.cooldown_s))
-        ]  # fmt: skip
+        ]
         if not past:
             continue
         last = max(past, key=lambda a: a.started_at)
         age = (now - last.started_at).total_seconds()
         recent = [a for a in past if (now - a.started_at).total_seconds() < limits.window_s]
         if age < limits.cooldown_s:
-            reasons.append(f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)")
+            reasons.append(
+                f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
+            )
         if len(recent) >= limits.attempts:
-            reasons.append(f"{kind} was done {len(recent)} times in {limits.window_s:.0f} s for the same cause: escalate")
+            reasons.append(
+                f"{kind} was done {len(recent)} times in {limits.window_s:.0f} s for the same cause: escalate"
+            )
         if last.verified != "fixed":
             reasons.append(f"the last {kind} here was not seen to work; nothing is retried by itself")
     return tuple(reasons)

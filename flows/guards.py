@@ -93,16 +93,21 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Call
         if target in targets:
             return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"
         if len(targets) >= allowed:
-            why = f"{len(targets)} of {allowed} nodes changed within {policy.budget.window_s:.0f} s, {target} would be one more"
+            why = f"{len(targets)} of {allowed} nodes changed in {policy.budget.window_s:.0f} s, {target} would be one more"
             trip(fleet.name, why, now())
             raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
         k = max((int(s.parameters["k"]) for s in slots), default=0) + 1
         at = now().isoformat()
         parameters = {"k": k, "target": target, "at": at, "act_run": act_run}
         mine = store.create_run(
-            SLOT_DEPLOYMENT, parameters, state=Completed(message="a place in the budget"), key=f"{slug(fleet.name)}/{k}",
-            name=f"budget-{slug(fleet.name)}-{k}", tags=[BUDGET_TAG, tag], labels={},
-        )  # fmt: skip
+            SLOT_DEPLOYMENT,
+            parameters,
+            state=Completed(message="a place in the budget"),
+            key=f"{slug(fleet.name)}/{k}",
+            name=f"budget-{slug(fleet.name)}-{k}",
+            tags=[BUDGET_TAG, tag],
+            labels={},
+        )
         if store.read_run(mine.id).parameters.get("act_run") == act_run:
             return f"budget: place {len(targets) + 1} of {allowed} in {policy.budget.window_s:.0f} s"
     raise GuardSaidNo("the budget could not be read in 1000 tries")

@@ -1,4 +1,4 @@
-"""Starts runbook runs in this process, so that no worker needs to be waited for; workers resume them after approvals."""
+"""Starts runbook runs in this process, so that no worker is waited for; workers resume them after approvals."""
 
 from typing import Any
 from uuid import uuid4
@@ -21,12 +21,17 @@ def deployment_name(slug: str) -> str:
 def create_pending(slug: str, parameters: dict[str, Any], key: str | None = None) -> FlowRun:
     """Creates the run that this process is going to run. Workers leave Pending runs alone.
 
-    If this process dies before it starts the run, the reaper hands it to a worker (runbook runs never hold a claim yet).
+    If this process dies before it starts the run, the reaper hands it to a worker.
     """
     return store.create_run(
-        deployment_name(slug), parameters, state=Pending(message="started by hand"), key=key or uuid4().hex,
-        name=None, tags=[store.RUNBOOK_TAG, f"runbook:{slug}"], labels=this_process().labels(),
-    )  # fmt: skip
+        deployment_name(slug),
+        parameters,
+        state=Pending(message="started by hand"),
+        key=key or uuid4().hex,
+        name=None,
+        tags=[store.RUNBOOK_TAG, f"runbook:{slug}"],
+        labels=this_process().labels(),
+    )
 
 
 def run_here(flow: Flow[Any, Any], run: FlowRun) -> State[Any]:

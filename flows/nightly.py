@@ -15,6 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import ValidationError
+from tasks.transport.open import HostPool
 
 from flows import store
 from flows.config import load_fleet
@@ -35,13 +36,14 @@ from runbooks.core.verdict import State as Verdict
 from tasks.context import Context, utc_now
 from tasks.diagnostics.systems import look_at_system
 from tasks.report_store import earlier_evidence, history, save, save_nightly
-from tasks.transport.open import HostPool
 
 AT_ONCE = 8
 OUTCOMES = {
-    Verdict.HEALTHY: Outcome.HEALTHY, Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE, Verdict.SICK: Outcome.SICK,
+    Verdict.HEALTHY: Outcome.HEALTHY,
+    Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
+    Verdict.SICK: Outcome.SICK,
     Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class Sweep:
 
 
 @flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
-def nightly(fleet: str | None = None, policy: str | None = None, out: str | None = None, at_once: int = AT_ONCE) -> State[Any]:
+def nightly(
+    fleet: str | None = None, policy: str | None = None, out: str | None = None, at_once: int = AT_ONCE
+) -> State[Any]:
     """Diagnoses the whole fleet and writes one report. Changes nothing.
 
     Args:
@@ -95,16 +99,22 @@ def _one(sweep: Sweep, node: Node, name: str, pool: HostPool) -> Result:
     began, at = time.monotonic(), utc_now()
     try:
         report = _diagnose(sweep, node, name, pool, at)
-    except Exception as e:  # noqa: BLE001 - one node's failure never hides another
+    except Exception as e:
         why = f"{name} itself failed: {type(e).__name__}: {e}"
         return Result(node=node.name, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
     d = report.diagnosis
     saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     return Result(
-        node=node.name, runbook=name, outcome=report.outcome, headline=report.headline,
-        causes=tuple(dict.fromkeys(c.slug for c in d.wrong)), do_now=d.do_now, unknowns=d.unknowns,
-        report=str(saved.markdown or ""), seconds=time.monotonic() - began,
-    )  # fmt: skip
+        node=node.name,
+        runbook=name,
+        outcome=report.outcome,
+        headline=report.headline,
+        causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
+        do_now=d.do_now,
+        unknowns=d.unknowns,
+        report=str(saved.markdown or ""),
+        seconds=time.monotonic() - began,
+    )
 
 
 def _render(report: Report) -> str:
@@ -122,12 +132,24 @@ def _diagnose(sweep: Sweep, node: Node, name: str, pool: HostPool, at: datetime)
     evidence = spec.gather(context)
     diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(limits))
     return Report(
-        id=f"{sweep.run_id}-{slug(node.name)}", runbook=name, title=load_runbook(name).title, target=node.name,
-        fleet=sweep.fleet.name, mode="diagnose", trigger=sweep.trigger, flow_run=sweep.run_id,
-        outcome=OUTCOMES[diagnosis.state], headline=diagnosis.headline, started_at=at, ended_at=utc_now(),
-        diagnosis=diagnosis, evidence=evidence.model_dump(mode="json"), limits=limits, connection=pool.notes,
+        id=f"{sweep.run_id}-{slug(node.name)}",
+        runbook=name,
+        title=load_runbook(name).title,
+        target=node.name,
+        fleet=sweep.fleet.name,
+        mode="diagnose",
+        trigger=sweep.trigger,
+        flow_run=sweep.run_id,
+        outcome=OUTCOMES[diagnosis.state],
+        headline=diagnosis.headline,
+        started_at=at,
+        ended_at=utc_now(),
+        diagnosis=diagnosis,
+        evidence=evidence.model_dump(mode="json"),
+        limits=limits,
+        connection=pool.notes,
         guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
-    )  # fmt: skip
+    )
 
 
 def sweep_fleet(fleet: Fleet, slugs: tuple[str, ...], out: str | None, at_once: int, trigger: str) -> State[Any]:
@@ -135,7 +157,9 @@ def sweep_fleet(fleet: Fleet, slugs: tuple[str, ...], out: str | None, at_once: 
     run_id, began, cpu, at = current_run_id(), time.monotonic(), os.times(), utc_now()
     timeline = Timeline()
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
-    whole = Sweep(fleet=fleet, slugs=slugs, folder=reports_folder(out or fleet.reports.folder), run_id=run_id, trigger=trigger)
+    whole = Sweep(
+        fleet=fleet, slugs=slugs, folder=reports_folder(out or fleet.reports.folder), run_id=run_id, trigger=trigger
+    )
     with heartbeat(run_id):
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         answers = _all_nodes(whole, at_once, timeline)
@@ -143,15 +167,27 @@ def sweep_fleet(fleet: Fleet, slugs: tuple[str, ...], out: str | None, at_once: 
         wall = time.monotonic() - began
         used = os.times()
         cost = Cost(
-            wall_s=round(wall, 2), cpu_s=round(used.user + used.system - cpu.user - cpu.system, 2), nodes=len(fleet.nodes),
+            wall_s=round(wall, 2),
+            cpu_s=round(used.user + used.system - cpu.user - cpu.system, 2),
+            nodes=len(fleet.nodes),
             readings=sum(len(r) for r, _ in answers),
-        )  # fmt: skip
+        )
         results = tuple(r for found, _ in answers for r in found)
         report = NightlyReport(
-            id=run_id, kind=trigger, fleet=fleet.name, trigger=trigger, flow_run=run_id, started_at=at, ended_at=utc_now(), results=results,
-            nodes=tuple(n.name for n in fleet.nodes), not_read=tuple(u for _, unread in answers for u in unread),
-            systems=systems, troubles=compare(_earlier_nights(whole), results, at), cost=cost,
-        )  # fmt: skip
+            id=run_id,
+            kind=trigger,
+            fleet=fleet.name,
+            trigger=trigger,
+            flow_run=run_id,
+            started_at=at,
+            ended_at=utc_now(),
+            results=results,
+            nodes=tuple(n.name for n in fleet.nodes),
+            not_read=tuple(u for _, unread in answers for u in unread),
+            systems=systems,
+            troubles=compare(_earlier_nights(whole), results, at),
+            cost=cost,
+        )
         return _publish(report, whole, run_id, timeline)
 
 
@@ -197,9 +233,12 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
         timeline.reached("problem", problem)
     store.save_markdown(slug("nightly", report.trigger, report.fleet), markdown[:400_000], headline[:250])
     labels = {
-        "outcome": report.outcome.value, "headline": headline[:300], "report": str(saved.markdown or ""),
-        "report.json": str(saved.record or ""), "table": nightly_table(report)[:20_000],
-    }  # fmt: skip
+        "outcome": report.outcome.value,
+        "headline": headline[:300],
+        "report": str(saved.markdown or ""),
+        "report.json": str(saved.record or ""),
+        "table": nightly_table(report)[:20_000],
+    }
     store.label(run_id, labels)
     timeline.reached("reported", headline)
     return Completed(name="Report written", message=headline[:400])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
+from tasks.transport.open import HostPool
 
 from flows import store
 from flows.progress import Timeline
@@ -20,7 +21,6 @@ from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import utc_now
 from tasks.report_store import save
-from tasks.transport.open import HostPool
 
 if TYPE_CHECKING:
     from flows.engine import Run
@@ -43,7 +43,6 @@ class Draft:
     diagnosis: Diagnosis | None = None
     evidence: Any = None
     guards: list[str] = field(default_factory=list)
-    offered: tuple[Plan, ...] = ()
     chosen: Plan | None = None
     permission: Permission | None = None
     waiting_until: datetime | None = None
@@ -72,15 +71,31 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
     evidence = d.evidence if d.evidence is not None else run.evidence
     diagnosis = d.diagnosis or run.diagnosis or NOTHING_READ
     return Report(
-        id=run.run_id, runbook=run.spec.slug, title=load_runbook(run.spec.slug).title, target=run.context.target,
-        fleet=run.fleet.name, mode=run.mode.value, trigger=d.trigger, flow_run=run.run_id, outcome=outcome,
-        headline=headline or diagnosis.headline, started_at=d.started_at, ended_at=utc_now(), diagnosis=diagnosis,
-        evidence=_json(evidence), limits=dict(run.context.limits), guards=tuple(d.guards), chosen=d.chosen,
-        permission=d.permission, acts=tuple(d.acts), after=d.after_diagnosis,
+        id=run.run_id,
+        runbook=run.spec.slug,
+        title=load_runbook(run.spec.slug).title,
+        target=run.context.target,
+        fleet=run.fleet.name,
+        mode=run.mode.value,
+        trigger=d.trigger,
+        flow_run=run.run_id,
+        outcome=outcome,
+        headline=headline or diagnosis.headline,
+        started_at=d.started_at,
+        ended_at=utc_now(),
+        diagnosis=diagnosis,
+        evidence=_json(evidence),
+        limits=dict(run.context.limits),
+        guards=tuple(d.guards),
+        chosen=d.chosen,
+        permission=d.permission,
+        acts=tuple(d.acts),
+        after=d.after_diagnosis,
         after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
-        timeline=tuple(d.timeline.events), connection=tuple(pool.notes if pool else ()),
+        timeline=tuple(d.timeline.events),
+        connection=tuple(pool.notes if pool else ()),
         approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
-    )  # fmt: skip
+    )
 
 
 def _json(evidence: Any) -> dict[str, Any]:
@@ -103,7 +118,7 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         store.save_markdown(key, markdown[:ARTIFACT_LIMIT], f"{report.outcome}: {report.headline}"[:250])
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         store.label(run.run_id, labels)
-    except Exception as e:  # noqa: BLE001 - the files are there already
+    except Exception as e:
         log.error("report artifact not published: %s", e)
     run.draft.timeline.reached("reported", f"report written: {outcome}")
     return report
@@ -114,15 +129,22 @@ def _to_s3(where: str, report: Report, markdown: str) -> None:
 
     try:
         upload(where, report, markdown)
-    except Exception as e:  # noqa: BLE001 - the local copy is there already
+    except Exception as e:
         log.error("report not uploaded to %s: %s", where, e)
 
 
 NAMES = {
-    Outcome.HEALTHY: "Healthy", Outcome.NOT_APPLICABLE: "Not applicable", Outcome.SICK: "Something is wrong",
-    Outcome.FIXED: "Fixed", Outcome.NOT_FIXED: "Not fixed", Outcome.REJECTED: "Rejected", Outcome.EXPIRED: "Not decided",
-    Outcome.REFUSED: "Refused by a guard", Outcome.CANNOT_TELL: "Cannot tell", Outcome.UNFINISHED: "Unfinished",
-}  # fmt: skip
+    Outcome.HEALTHY: "Healthy",
+    Outcome.NOT_APPLICABLE: "Not applicable",
+    Outcome.SICK: "Something is wrong",
+    Outcome.FIXED: "Fixed",
+    Outcome.NOT_FIXED: "Not fixed",
+    Outcome.REJECTED: "Rejected",
+    Outcome.EXPIRED: "Not decided",
+    Outcome.REFUSED: "Refused by a guard",
+    Outcome.CANNOT_TELL: "Cannot tell",
+    Outcome.UNFINISHED: "Unfinished",
+}
 
 
 def end_state(outcome: Outcome, report: Report) -> State[Any]:

@@ -27,7 +27,7 @@ def heartbeat(run_id: str) -> Iterator[None]:
         while not stop.wait(BEAT_EVERY_S):
             try:
                 store.label(run_id, {BEAT: utc_now().isoformat()})
-            except Exception:  # noqa: S112, BLE001 - a missed beat is what a beat is for
+            except Exception:  # noqa: S112 - a missed beat is what a beat is for
                 continue
 
     thread = threading.Thread(target=beat, name="beat", daemon=True)

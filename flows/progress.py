@@ -1,4 +1,4 @@
-"""Says where a run is: to its timeline, the log, and whoever listens (the command line's progress, the fault harness)."""
+"""Says where a run is: to its timeline, the log, and whoever listens (the command line, the fault harness)."""
 
 import logging
 from collections.abc import Callable
@@ -12,9 +12,22 @@ LISTENERS: list[Callable[[str, str], None]] = []
 """Called with (point, text) each time a run reaches a point. Points are stable names: see POINTS."""
 
 POINTS = (
-    "started", "gathered", "judged", "asking", "decided", "settled", "claimed", "gathered-again", "budgeted",
-    "acting", "step-begins", "step-done", "acted", "verified", "reported",
-)  # fmt: skip
+    "started",
+    "gathered",
+    "judged",
+    "asking",
+    "decided",
+    "settled",
+    "claimed",
+    "gathered-again",
+    "budgeted",
+    "acting",
+    "step-begins",
+    "step-done",
+    "acted",
+    "verified",
+    "reported",
+)
 
 
 class Timeline:

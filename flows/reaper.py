@@ -1,4 +1,4 @@
-"""Ends what nobody runs any more, looks at its targets again, and closes approvals that ran out. Never repeats an act."""
+"""Ends what nobody runs any more, looks at its targets again, closes approvals that ran out. Repeats no act."""
 
 import logging
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ def sweep(now: datetime | None = None) -> list[str]:
         for run in find():
             try:
                 line = handle(run, now)
-            except Exception as e:  # noqa: BLE001 - the next round tries again
+            except Exception as e:
                 line = f"{run.name}: {type(e).__name__}: {e}"
             if line:
                 log.info("%s", line)
@@ -125,9 +125,14 @@ def _look_again(run: FlowRun) -> str:
     left = "; ".join(f"{a.name}: {_left_behind(a)}" for a in acts) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(
-        deployment_name(slug), parameters, state=None, key=f"after-crash/{run.id}", name=None,
-        tags=[store.RUNBOOK_TAG, f"runbook:{slug}"], labels={},
-    )  # fmt: skip
+        deployment_name(slug),
+        parameters,
+        state=None,
+        key=f"after-crash/{run.id}",
+        name=None,
+        tags=[store.RUNBOOK_TAG, f"runbook:{slug}"],
+        labels={},
+    )
     store.label(run.id, {"looked.again": str(again.id)})
     return f"looking at {parameters.get('target')} again in run {again.name}"
 

@@ -26,4 +26,6 @@ class RunbookSpec:
     gather: Callable[[Context], Any]
     diagnose: Callable[[Any, Any], Diagnosis]
     nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep
-    bridge: str = ""  # name of the limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
+    bridge: str = (
+        ""  # name of the limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
+    )

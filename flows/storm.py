@@ -23,7 +23,8 @@ def look_for_storm(run: "Run", diagnosis: Diagnosis) -> str:
     for cause, targets in sorted(alike.items()):
         if len(targets) >= run.policy.storm.alike:
             return (
-                f"{len(targets)} targets show {cause} within {run.policy.storm.window_s:.0f} s ({', '.join(sorted(targets)[:8])}): "
+                f"{len(targets)} targets show {cause} within {run.policy.storm.window_s:.0f} s "
+                f"({', '.join(sorted(targets)[:8])}): "
                 "one incident with a common cause; fixing them one by one stops here"
             )
     return ""

@@ -7,7 +7,9 @@ from pathlib import Path
 def read_freeze_file() -> str | None:
     """The reason in `$GPU_RUNBOOKS_HOME/FREEZE`, or None. A file that cannot be read freezes too."""
     home = os.environ.get("GPU_RUNBOOKS_HOME")
-    base = Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
+    base = (
+        Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
+    )
     try:
         return (base / "FREEZE").read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from tasks.report_store import stem, to_json
 def upload(where: str, report: Report, markdown: str) -> tuple[str, str]:
     """Puts JSON and Markdown below `where` (`s3://bucket/prefix`). Returns both keys. Raises what boto3 raises.
 
-    Credentials, region and endpoint come from the environment as boto3 reads them (AWS_ENDPOINT_URL_S3 for other stores).
+    Credentials, region and endpoint come from the environment as boto3 reads them (AWS_ENDPOINT_URL_S3 for others).
     """
     import boto3
     from botocore.config import Config
@@ -20,7 +20,9 @@ def upload(where: str, report: Report, markdown: str) -> tuple[str, str]:
     client = boto3.client("s3", config=config)
     base = "/".join(p for p in (url.path.strip("/"), slug(report.runbook), slug(report.target)) if p)
     name = f"{base}/{stem(report.started_at, report.id)}"
-    client.put_object(Bucket=url.netloc, Key=f"{name}.json", Body=to_json(report).encode(), ContentType="application/json")
+    client.put_object(
+        Bucket=url.netloc, Key=f"{name}.json", Body=to_json(report).encode(), ContentType="application/json"
+    )
     body = markdown.encode("utf-8", "replace")
     client.put_object(Bucket=url.netloc, Key=f"{name}.md", Body=body, ContentType="text/markdown; charset=utf-8")
     return f"{name}.json", f"{name}.md"

@@ -4,7 +4,9 @@ from runbooks.core.plan import Plan
 from runbooks.core.verdict import Diagnosis
 
 
-def approval_text(title: str, target: str, diagnosis: Diagnosis, plans: tuple[Plan, ...], notes: tuple[str, ...]) -> str:
+def approval_text(
+    title: str, target: str, diagnosis: Diagnosis, plans: tuple[Plan, ...], notes: tuple[str, ...]
+) -> str:
     """Markdown for the form: verdict, evidence, must-nots, each choice with commands, effect and loss."""
     lines = [f"## {title}: {target}", f"**{diagnosis.headline}**", ""]
     for cause in diagnosis.wrong:

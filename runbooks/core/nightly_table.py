@@ -16,7 +16,9 @@ def nightly_table(report: NightlyReport) -> str:
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row[:3], widths, strict=True)) + "  " + row[3] for row in rows)
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(row[:3], widths, strict=True)) + "  " + row[3] for row in rows
+    )
 
 
 def _rank(result: Result) -> int:

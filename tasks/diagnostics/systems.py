@@ -17,7 +17,9 @@ def look_at_system(system: System) -> SystemLook:
         detail, ok = _tcp(system) if system.url.startswith("tcp://") else _http(system)
     except (OSError, httpx.HTTPError, ValueError) as e:
         detail, ok = f"{type(e).__name__}: {e}", False
-    return SystemLook(name=system.name, url=system.url, reachable=ok, detail=detail, seconds=round(time.monotonic() - began, 3))
+    return SystemLook(
+        name=system.name, url=system.url, reachable=ok, detail=detail, seconds=round(time.monotonic() - began, 3)
+    )
 
 
 def _tcp(system: System) -> tuple[str, bool]:

@@ -8,6 +8,8 @@ import os
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import ConfigDict
+
 from flows import specs
 from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
@@ -31,7 +33,7 @@ class ToyEvidence(Frozen):
 class ToyLimits(Frozen):
     """None are needed; the zombie-gpu limits pass through."""
 
-    model_config = {"frozen": True, "extra": "ignore"}
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 def world_path(target: str) -> Path:
@@ -63,7 +65,9 @@ def acts_done(folder: Path, target: str) -> list[str]:
 def gather(context: Context) -> ToyEvidence:
     """Reads the world file."""
     world = read_world(context.target)
-    return ToyEvidence(node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"]))
+    return ToyEvidence(
+        node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"])
+    )
 
 
 def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
@@ -72,16 +76,29 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
         return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
     cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
     steps = (
-        Step(kind="toy-fix", owner=evidence.node, args={"identity": evidence.identity}, commands=(f"fix {evidence.identity}",), effect="well"),
+        Step(
+            kind="toy-fix",
+            owner=evidence.node,
+            args={"identity": evidence.identity},
+            commands=(f"fix {evidence.identity}",),
+            effect="well",
+        ),
     )
     plans = (
         Plan(name="clean up only", steps=steps, for_causes=(CAUSE,), settle_s=0.0),
         Plan(
-            name="clean up and restart", for_causes=(CAUSE,), settle_s=0.0,
-            steps=(*steps, Step(kind="toy-restart", owner="leader", args={}, commands=("restart",), effect="runs again")),
+            name="clean up and restart",
+            for_causes=(CAUSE,),
+            settle_s=0.0,
+            steps=(
+                *steps,
+                Step(kind="toy-restart", owner="leader", args={}, commands=("restart",), effect="runs again"),
+            ),
         ),
-    )  # fmt: skip
-    return Diagnosis(state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=plans, must_not=("reboot",))
+    )
+    return Diagnosis(
+        state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=plans, must_not=("reboot",)
+    )
 
 
 def _log(context: Context, line: str) -> None:
