@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -60,7 +60,17 @@ class Unknown(Frozen):
     source: Source | None = None
 
 
-Reading = Annotated[Known[T] | Absent | Unknown, Field(discriminator="kind")]
+if TYPE_CHECKING:
+    Reading = Annotated[Known[T] | Absent | Unknown, Field(discriminator="kind")]
+else:
+
+    class Reading:
+        """Pydantic makes `Known[T]` with a bare type variable `Known`: the alias above is not generic at run time."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[Known[item] | Absent | Unknown, Field(discriminator="kind")]
+
+
 """Use as a field type: ``gpus: Reading[tuple[Gpu, ...]]``. As a default: ``NOT_RECORDED``."""
 
 NOT_RECORDED = Unknown(reason=Why.NOT_RECORDED, detail="this field is newer than the record")
