@@ -65,6 +65,14 @@ class Worker(Frozen):
     loader: bool = False  # child of another worker
 
 
+class Pid(Frozen):
+    """A process number that the rendezvous names, and what has it now."""
+
+    pid: int
+    started_s: float
+    python: bool = False  # its command looks like Python or torch
+
+
 class Port(Frozen):
     """A TCP port that matters, on one node."""
 
@@ -93,7 +101,7 @@ class NodeFacts(Frozen):
     skew_s: float = 0.0  # against the engine's clock, half a round trip taken off
     agents: tuple[Agent, ...] = ()
     workers: tuple[Worker, ...] = ()
-    pids: tuple[tuple[int, float], ...] = ()  # (pid, started_s) of asked pids that exist and are no zombie
+    pids: tuple[Pid, ...] = ()  # of the pids that were asked for: those that exist and are no zombie
     hidden: int = 0  # processes whose environment could not be read
     ports: tuple[Port, ...] = ()
     reach: tuple[Reach, ...] = ()

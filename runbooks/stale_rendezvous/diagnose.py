@@ -1,0 +1,169 @@
+"""Judges a rendezvous: what is dead, what lives and is left alone, what only looks like its fault."""
+
+import re
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.stale_rendezvous.advice import do_now, must_not, proposals
+from runbooks.stale_rendezvous.causes import confirmed, possible
+from runbooks.stale_rendezvous.etcd_judge import etcd_causes
+from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.stale_rendezvous.launches import launch_causes
+from runbooks.stale_rendezvous.life import known_nodes, life_of
+from runbooks.stale_rendezvous.plans import plans_for
+from runbooks.stale_rendezvous.ports import port_causes
+from runbooks.stale_rendezvous.runs import judge_run
+
+_FOLLOWS = {
+    "nccl-interface": r"no socket interface found|wrong interface|Using \S+:(lo|docker0):",
+    "nccl-no-route": r"No route to host|Network is unreachable",
+    "nccl-version": r"NCCL version mismatch|mismatched NCCL|version.{0,20}mismatch",
+    "nccl-data-preparation": r"Watchdog caught collective operation timeout.*Timeout\(ms\)=1800000",
+}
+
+
+class Limits(Frozen):
+    """Numbers of this runbook."""
+
+    clock_skew_s: float
+    fsync_p99_s: float
+    old_agent_age_s: float
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The verdict on one rendezvous (or one run of it)."""
+    if isinstance(evidence.configured, Absent):
+        return Diagnosis(
+            state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}"
+        )
+    causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
+    plans = plans_for(causes, evidence, limits.old_agent_age_s)
+    unknowns = _unknowns(evidence)
+    return Diagnosis(
+        state=_state(causes, unknowns),
+        headline=_headline(causes, unknowns, evidence),
+        symptom=evidence.symptom[:2000],
+        causes=causes,
+        must_not=must_not(causes, evidence),
+        plans=plans,
+        do_now=do_now(causes, evidence, bool(plans)),
+        waiting_costs=_costs(causes),
+        findings=tuple(_finding(c) for c in causes if not c.innocent),
+        unknowns=unknowns,
+        by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),
+    )
+
+
+def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
+    found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
+    return [*found, *launch_causes(evidence), *port_causes(evidence, limits.old_agent_age_s)]
+
+
+def _skew(evidence: Evidence, limit_s: float) -> list[Cause]:
+    clocks = sorted((n.skew_s, n.node) for n in known_nodes(evidence))
+    if len(clocks) < 2 or clocks[-1][0] - clocks[0][0] <= limit_s:
+        return []
+    gap = clocks[-1][0] - clocks[0][0]
+    words = f"{clocks[-1][1]} is {gap:.0f} s ahead of {clocks[0][1]}"
+    why = f"an agent drops peers whose beat is {limit_s:g} s behind its own clock"
+    return [confirmed("clock-skew", f"{clocks[0][1]} and {clocks[-1][1]}", words, why)]
+
+
+def _runs(evidence: Evidence) -> list[Cause]:
+    if not isinstance(evidence.runs, Known):
+        return []
+    chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
+    return [c for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
+
+
+def _follows(evidence: Evidence) -> list[Cause]:
+    decides = ("the first error of every rank, earliest time first",)
+    return [
+        possible(slug, "what was pasted", "this text usually follows something earlier", decides=decides)
+        for slug, pattern in _FOLLOWS.items()
+        if re.search(pattern, evidence.symptom)
+    ]
+
+
+_EARLY = (
+    "etcd-",
+    "endpoint-",
+    "clock-skew",
+    "run-id-collision",
+    "settings-differ",
+    "min-above",
+    "master-",
+    "store-host",
+)
+
+
+def _order(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """What can bring about the others first; innocent and merely possible ones last."""
+    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
+
+    def key(cause: Cause) -> tuple[int, int, int]:
+        return int(cause.innocent), rank[cause.certainty], 0 if cause.slug.startswith(_EARLY) else 1
+
+    return tuple(sorted(dict.fromkeys(causes), key=key))
+
+
+def _state(causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> State:
+    bad = [c for c in causes if not c.innocent]
+    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) for c in bad):
+        return State.SICK
+    return State.CANNOT_TELL if bad or unknowns else State.HEALTHY
+
+
+def _headline(causes: tuple[Cause, ...], unknowns: tuple[str, ...], evidence: Evidence) -> str:
+    bad = [c for c in causes if not c.innocent]
+    place = evidence.name or "rendezvous"
+    if bad:
+        return f"{place}: {bad[0].slug} — {bad[0].subject}: {bad[0].evidence[0]}"
+    if unknowns:
+        return f"{place}: cannot tell, {unknowns[0]}"
+    live = [c for c in causes if c.slug in ("live-run", "still-joining")]
+    return f"{place}: nothing is stale" + (f"; {len(live)} runs live and are left alone" if live else "")
+
+
+def _unknowns(evidence: Evidence) -> tuple[str, ...]:
+    found = []
+    for name in ("configured", "etcd", "runs"):
+        reading = getattr(evidence, name)
+        if isinstance(reading, Unknown):
+            found.append(f"{name}: {reading.reason}: {reading.detail}")
+    views = [(v.node, v.facts) for v in evidence.nodes]
+    nodes = [f"node {n}: {f.reason}: {f.detail}" for n, f in views if isinstance(f, Unknown)]
+    return (*found, *nodes)
+
+
+def _costs(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+    waits = [
+        c for c in causes if c.slug in ("some-dead", "waiting-for-nodes", "below-min-nodes", "dead-waiting")
+    ]
+    return tuple(
+        f"{c.subject}: its GPUs stand idle until the join time-out (600 s unless set)" for c in waits
+    )
+
+
+def _finding(cause: Cause) -> Finding:
+    priority = "HIGH" if cause.certainty is Certainty.CONFIRMED else "MEDIUM"
+    return Finding(
+        priority=priority,
+        category="rendezvous",
+        issue=f"{cause.slug}: {cause.subject}",
+        action=cause.evidence[-1],
+    )
+
+
+def _by_hand(evidence: Evidence) -> tuple[str, ...]:
+    if not any(e.startswith("http") for e in evidence.endpoints):
+        return ("ss -ltnp 'sport = :PORT'   # who listens on the store's port",)
+    base = next(e for e in evidence.endpoints if e.startswith("http"))
+    return (
+        f"curl -sS {base}/health; curl -sS {base}/version",
+        f"curl -sS '{base}/v2/keys/torch/elastic/rendezvous?recursive=true'   # backend etcd-v2",
+        f"curl -sS '{base}/v2/keys/torch/elastic/store?recursive=true'   # names are base64",
+        f"curl -sS '{base}/v2/keys{evidence.prefix}?recursive=true'   # backend etcd",
+        "ps -eo pid,ppid,lstart,args | grep -E 'torchrun|torch.distributed.run'   # on every node",
+    )

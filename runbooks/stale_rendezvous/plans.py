@@ -1,0 +1,171 @@
+"""What may be done about confirmed causes, as steps that carry identities only."""
+
+import shlex
+from urllib.parse import quote
+
+from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.etcd_v2 import Backend, Key, RunKeys
+from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.stale_rendezvous.life import known_nodes, life_of
+from runbooks.stale_rendezvous.ports import leftover_agent
+from runbooks.stale_rendezvous.runs import CLEARABLE, subject
+
+SETTLE_S = 2.0
+
+
+def plans_for(causes: tuple[Cause, ...], evidence: Evidence, age_s: float) -> tuple[Plan, ...]:
+    """One plan per thing that may be done. Only confirmed causes count."""
+    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
+    slugs = {c.slug for c in sure}
+    plans = [*_clear(sure, evidence), *_ports(sure, evidence, age_s)]
+    if "etcd-down" in slugs and evidence.start:
+        plans.append(_start(evidence))
+    if "etcd-full" in slugs:
+        plans.append(_defragment(evidence))
+    return tuple(plans)
+
+
+def owner(evidence: Evidence) -> str:
+    """What is locked while the keys of a rendezvous are changed."""
+    return f"rendezvous:{evidence.name}"
+
+
+def _clear(sure: list[Cause], evidence: Evidence) -> list[Plan]:
+    if not (isinstance(evidence.runs, Known) and evidence.name):
+        return []
+    plans = []
+    for run in evidence.runs.value.second:
+        mine = [c.slug for c in sure if c.slug in CLEARABLE and c.subject == subject(run)]
+        if mine and life_of(run.run, run.backend, evidence).dead:
+            plans.append(_clear_one(run, tuple(mine), evidence))
+    return plans
+
+
+def _clear_one(run: RunKeys, slugs: tuple[str, ...], evidence: Evidence) -> Plan:
+    steps = [_delete(run, evidence)]
+    if evidence.probe:
+        steps.append(_probe(run, evidence))
+    return Plan(
+        name=f"clear run {run.run} ({run.backend})",
+        steps=tuple(steps),
+        for_causes=slugs,
+        why="nothing of this run lives on any node; every other key stays",
+        settle_s=SETTLE_S,
+    )
+
+
+def delete_order(run: RunKeys) -> list[Key]:
+    """The order in which dying half-way leaves nothing worse: store, rendezvous key, folders."""
+    if run.backend is Backend.ETCD_V2:
+        return [*run.store, *([run.rendezvous] if run.rendezvous else [])]
+    counter = [k for k in run.tree if k.key.endswith("/rdzv/version_counter")]
+    leaves = [k for k in run.tree if not k.dir and k not in counter]
+    folders = sorted((k for k in run.tree if k.dir), key=lambda k: -k.key.count("/"))
+    rounds = [k for k in folders if "/rdzv/v_" in k.key]
+    rest = [k for k in folders if k not in rounds]
+    return [*leaves, *rounds, *([run.rendezvous] if run.rendezvous else []), *counter, *rest]
+
+
+def _delete(run: RunKeys, evidence: Evidence) -> Step:
+    ordered = delete_order(run)
+    args = {
+        "rendezvous": evidence.name,
+        "endpoint": evidence.endpoints[0],
+        "backend": run.backend.value,
+        "run": run.run,
+        "guard": [run.rendezvous.key, run.rendezvous.modified] if run.rendezvous else None,
+        "keys": [[k.key, None if k.dir else k.modified] for k in ordered],
+    }
+    return Step(
+        kind="delete-run-keys",
+        owner=owner(evidence),
+        args=args,
+        commands=tuple(_curl(evidence.endpoints[0], k) for k in ordered),
+        effect=f"the {len(ordered)} keys of run {run.run} are gone and only they; the id can be used again",
+        loses="the state of a dead run; it is saved first and `gpu-runbooks restore FILE` puts it back",
+    )
+
+
+def _curl(endpoint: str, key: Key) -> str:
+    guard = "dir=true" if key.dir else f"prevIndex={key.modified}"
+    return shlex.join(["curl", "-sS", "-X", "DELETE", f"{endpoint}/v2/keys{quote(key.key)}?{guard}"])
+
+
+def _probe(run: RunKeys, evidence: Evidence) -> Step:
+    return Step(
+        kind="probe-rendezvous",
+        owner=owner(evidence),
+        args={"rendezvous": evidence.name, "run": run.run, "backend": run.backend.value},
+        commands=("(the probe command of the fleet file, on each of its nodes at once)",),
+        effect="a short run with the same id forms a world of the expected size; its own keys are cleared after it",
+    )
+
+
+def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
+    if not any(c.slug == "port-old-agent" for c in sure):
+        return []
+    plans = []
+    for node in known_nodes(evidence):
+        for port in node.ports:
+            old = leftover_agent(port, node, evidence, age_s)
+            if old is None or node.node in evidence.hands_off:
+                continue
+            process = {
+                "pid": old.pid,
+                "start_ticks": old.start_ticks,
+                "command": f"torchrun id {old.launch.run_id}",
+                "uid": old.uid,
+            }
+            step = Step(
+                kind="terminate-processes",
+                owner=node.node,
+                args={
+                    "boot_id": node.boot_id,
+                    "processes": [process],
+                    "cgroup": old.cgroup,
+                    "sid": old.sid,
+                    "gpu_uuids": [],
+                    "expect_freed_bytes": 0,
+                    "grace_s": 15,
+                },
+                commands=(
+                    f"kill -TERM {old.pid}  # started at tick {old.start_ticks}, id {old.launch.run_id}",
+                ),
+                effect=f"port {port.port} on {node.node} is free",
+                loses="nothing: this agent has no worker and nobody is connected to it",
+            )
+            plans.append(
+                Plan(name=f"end the old agent on {node.node}", steps=(step,), for_causes=("port-old-agent",))
+            )
+    return plans
+
+
+def _start(evidence: Evidence) -> Plan:
+    args = {"rendezvous": evidence.name, "node": evidence.start_node, "command": list(evidence.start)}
+    step = Step(
+        kind="start-etcd",
+        owner=evidence.start_node,
+        args=args,
+        commands=(shlex.join(evidence.start),),
+        effect=f"etcd answers at {evidence.endpoints[0]} with the data it had",
+    )
+    return Plan(name="start etcd", steps=(step,), for_causes=("etcd-down",), settle_s=5.0)
+
+
+def _defragment(evidence: Evidence) -> Plan:
+    endpoint = evidence.endpoints[0]
+    step = Step(
+        kind="defragment-etcd",
+        owner=owner(evidence),
+        args={"rendezvous": evidence.name, "endpoint": endpoint},
+        commands=(
+            f"etcdctl --endpoints={endpoint} compact REVISION",
+            f"etcdctl --endpoints={endpoint} defrag",
+            f"etcdctl --endpoints={endpoint} alarm disarm",
+        ),
+        effect="the history of old v3 revisions is gone, the file is smaller, the alarm is off",
+        loses="old v3 revisions (watchers that lag behind must list again); etcd stops answering for seconds",
+    )
+    return Plan(name="compact and defragment etcd", steps=(step,), for_causes=("etcd-full",), settle_s=5.0)

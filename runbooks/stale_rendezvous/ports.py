@@ -1,0 +1,67 @@
+"""Judges who holds the port that a run needs."""
+
+from runbooks.core.verdict import Cause
+from runbooks.stale_rendezvous.causes import confirmed, innocent, likely
+from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Port
+from runbooks.stale_rendezvous.launches import live_agents, live_workers
+from runbooks.stale_rendezvous.life import known_nodes
+
+_IN_USE = ("Address already in use", "EADDRINUSE", "address already in use")
+
+
+def port_causes(evidence: Evidence, age_s: float) -> list[Cause]:
+    """Every port on every node that somebody wants and cannot have."""
+    return [c for n in known_nodes(evidence) for p in n.ports for c in _port(p, n, evidence, age_s)]
+
+
+def holder_agent(port: Port, node: NodeFacts) -> Agent | None:
+    """The agent that listens on the port."""
+    return next((a for a in node.agents if a.pid in port.listeners and a.state not in "ZX"), None)
+
+
+def leftover_agent(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> Agent | None:
+    """The agent that holds the port for a run that went on without it: launcher gone, no worker, no peer connected,
+    and a newer agent of the same id on the same node that had `age_s` to connect. None: nobody may be ended."""
+    old = holder_agent(port, node)
+    if old is None or old.ppid != 1 or old.workers or port.established:
+        return None
+    same = [a for a in live_agents(evidence) if a.launch.run_id == old.launch.run_id and a.pid != old.pid]
+    newer = [a for a in same if a.node == old.node and old.started_s < a.started_s <= node.clock_s - age_s]
+    working = [w for w in live_workers(evidence) if w.run_id == old.launch.run_id]
+    seats = old.launch.min_nodes > 1 and any(a.node != old.node for a in same)
+    return old if newer and not working and not seats else None
+
+
+def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list[Cause]:
+    where = f"port {port.port} on {node.node}"
+    asked = any(w in evidence.symptom for w in _IN_USE)
+    if not port.open:
+        if port.time_wait and asked:
+            words = (
+                f"nobody listens; {port.time_wait} old connections are in TIME_WAIT and vanish within 60 s"
+            )
+            return [likely("port-time-wait", where, words, decides=("whether a bind works after a minute",))]
+        return []
+    old = leftover_agent(port, node, evidence, age_s)
+    if old is not None:
+        words = f"agent pid {old.pid} (id {old.launch.run_id}) listens without worker, peer or launcher"
+        return [confirmed("port-old-agent", where, words, "a newer agent of the same id runs on the node")]
+    return _other(port, node, where, asked)
+
+
+def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
+    agent = holder_agent(port, node)
+    wants = [a for a in node.agents if a.launch.master_port == port.port and a is not agent]
+    if agent is not None and not asked and not wants:
+        return []
+    if agent is None and not asked and not wants:
+        return []
+    if agent is not None and not wants and agent.ppid == 1 and not agent.workers:
+        words = (
+            f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"
+        )
+        return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
+    if not asked and agent is not None:
+        return [innocent("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
+    holders = ", ".join(f"pid {p}" for p in port.listeners) or "a process that this user may not see"
+    return [confirmed("port-other-job", where, f"{holders} listens on it")]

@@ -1,0 +1,119 @@
+"""Gathers the evidence of `stale-rendezvous`: etcd twice, more than three beats apart, and every configured node."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from runbooks.core.fleet import Fleet
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.parsers.etcd_v2 import NotEtcd, RunKeys
+from runbooks.parsers.rdzv_state import DynamicState
+from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
+from runbooks.stale_rendezvous.life import hosts_of, known_nodes
+from tasks.context import Context
+from tasks.diagnostics.etcd import ask_etcd, etcd_endpoint, etcd_source, parse_facts, parse_runs, unknown_keys
+from tasks.diagnostics.rendezvous import read_node
+from tasks.transport.base import TransportError
+
+BEATS = 3
+SLACK_S = 1.0  # a beat is written within a second of its time
+
+
+def find_place(fleet: Fleet, target: str) -> tuple[Rendezvous | None, str]:
+    """The rendezvous and the run (or "") that a target means: its name, `name/run`, or a node that asks its etcd."""
+    name, _, run = target.partition("/")
+    for place in fleet.rendezvous:
+        if place.name == name:
+            return place, run
+    for place in fleet.rendezvous:
+        if target == place.asks:
+            return place, ""
+    return next((p for p in fleet.rendezvous if target in p.nodes), None), ""
+
+
+def gather_stale_rendezvous(context: Context) -> Evidence:
+    """Everything about one rendezvous. Takes three beats (15 s at torch's defaults) where etcd holds runs."""
+    place, run = find_place(context.fleet, context.target)
+    if place is None:
+        proof = "the fleet file has no `rendezvous` section for this target"
+        return Evidence(name="", taken_at=context.now(), configured=Absent(proof=proof))
+    etcd, runs = _etcd(context, place)
+    nodes = _nodes(context, place, runs)
+    evidence = Evidence(
+        name=place.name,
+        taken_at=context.now(),
+        endpoints=place.endpoints,
+        backends=place.backends,
+        asks=place.asks,
+        prefix=place.prefix,
+        keep_alive_s=place.keep_alive_s,
+        run=run or str(context.options.get("run", "")),
+        configured=Known[bool](value=True),
+        etcd=etcd,
+        runs=runs,
+        nodes=nodes,
+        known_runs=place.runs,
+        port=place.port,
+        start=place.start.command if place.start else (),
+        start_node=place.start.node if place.start else "",
+        start_data=(place.start.data_dir or "") if place.start else "",
+        probe=place.probe is not None,
+        symptom=str(context.options.get("symptom", ""))[:20_000],
+        hands_off=tuple(n.name for n in context.fleet.nodes if n.hands_off),
+    )
+    return evidence.model_copy(update={"stores": _stores(evidence)})
+
+
+def _etcd(
+    context: Context, place: Rendezvous
+) -> tuple[Known[EtcdFacts] | Absent | Unknown, Known[Reads] | Absent | Unknown]:
+    """etcd's own state, and the keys at two moments."""
+    if not place.etcd:
+        absent = Absent(proof="this rendezvous uses no etcd backend")
+        return absent, absent
+    try:
+        host = context.open_host(context.fleet.node(place.asks))
+        answer = ask_etcd(host, place)
+    except TransportError as e:
+        reason = Why.NOT_ASKED if e.reason is Why.UNREACHABLE else e.reason
+        detail = f"node {place.asks}, which asks etcd, gives no answer: {e}"
+        lost = Unknown(reason=reason, detail=detail, source=etcd_source(place, context, "/health"))
+        return lost, lost
+    facts = parse_facts(answer, place, context)
+    try:
+        first = parse_runs(answer, place)
+        return facts, _second(context, place, first)
+    except (TransportError, NotEtcd) as e:
+        return facts, unknown_keys(e, place, context)
+
+
+def _second(context: Context, place: Rendezvous, first: tuple[RunKeys, ...]) -> Known[Reads]:
+    """The keys again, three beats later. Nothing to compare: no wait. Raises TransportError, NotEtcd."""
+    source = Source(command=f"curl -sS '{etcd_endpoint(place)}/v2/keys/?recursive=true'", host=place.asks)
+    wait = BEATS * place.keep_alive_s + SLACK_S
+    if not first:
+        return Known[Reads](value=Reads(first=(), second=(), apart_s=wait), source=source)
+    started = context.now()
+    context.sleep(wait)
+    host = context.open_host(context.fleet.node(place.asks))
+    second = parse_runs(ask_etcd(host, place, keys_only=True), place)
+    apart = (context.now() - started).total_seconds()
+    return Known[Reads](value=Reads(first=first, second=second, apart_s=apart), source=source)
+
+
+def _nodes(context: Context, place: Rendezvous, runs: Known[Reads] | Absent | Unknown) -> tuple[NodeView, ...]:
+    """Every configured node at once, after the second read of the keys: a newcomer must not slip between."""
+    found = runs.value.second if isinstance(runs, Known) else ()
+    pids = {m.pid for r in found if isinstance(r.state, DynamicState) for m in r.state.members}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return tuple(pool.map(lambda node: read_node(context, place, node, pids), place.nodes))
+
+
+def _stores(evidence: Evidence) -> tuple[StoreView, ...]:
+    """c10d endpoints: which node owns them, and whether any node reaches them."""
+    nodes = known_nodes(evidence)
+    views = []
+    for endpoint in [e for e in evidence.endpoints if not e.startswith("http")]:
+        owners = hosts_of(endpoint.rsplit(":", 1)[0], nodes)
+        answers = any(not r.error for n in nodes for r in n.reach if r.address == endpoint)
+        views.append(StoreView(endpoint=endpoint, host_node=owners[0].node if owners else "", answers=answers))
+    return tuple(views)
