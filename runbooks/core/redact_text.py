@@ -29,10 +29,8 @@ _COOKIE = re.compile(r"(?<![\w\-])((?:set-)?cookie[ \t]*:[ \t]*+)([^\s\"'`\0][^\
 _SCHEME = re.compile(r"\b(bearer|basic)([ \t]+)([A-Za-z0-9._~+/\-]{8,}+={0,2})", re.I)
 
 _USERINFO = re.compile(r"(?<=://)([^\s/?#\"'`:@]*+):([^\s/?#\"'`]{1,500})@")
-_USERINFO_SLASH = (
-    re.compile(  # a password with a slash in it, which strict URLs forbid; not a port and a path
-        r"(?<=://)([^\s/?#\"'`:@\[]*+):(?!\d{1,5}(?:[/?#\s]|$))([^\s\"'`@<]{1,300})@"
-    )
+_USERINFO_SLASH = re.compile(  # a password with a slash in it, which strict URLs forbid; not a port and a path
+    r"(?<=://)([^\s/?#\"'`:@\[]*+):(?!\d{1,5}(?:[/?#\s]|$))([^\s\"'`@<]{1,300})@"
 )
 _USER_ONLY = re.compile(r"(?<=://)([A-Za-z0-9_\-]{16,200}+)@")
 _QUERY = re.compile(r"(?<=[?&])([A-Za-z][\w.\-]{0,60}+)=([^\s&#\"'`<>]++)", re.ASCII)
@@ -54,7 +52,8 @@ _PROSE_WORDS = """required incorrect invalid expired missing not failed denied u
 rejected for and or to from error with was has must authentication publickey changed needed wrong bearer basic token
 digest a an in of on"""
 PROSE = frozenset(_PROSE_WORDS.split())
-_SWITCH = frozenset(["", *"true false none null nil yes no on off ~ | > |- >- |+ >+".split()])
+_SWITCH_WORDS = "true false none null nil yes no on off ~ | > |- >- |+ >+"
+_SWITCH = frozenset(["", *_SWITCH_WORDS.split()])
 _REFERENCE = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\{\{[^}]{0,100}\}\}|\*{3,}|x{6,}")
 _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)+|[\w.\-]+\.(?:pem|key|pub|json)")
 _OPEN_VALUE = re.compile(r"(?:ssh-|ecdsa-|sk-ssh-|SHA256:|MD5:)")
@@ -166,11 +165,7 @@ def known(text: str, mark: Mark) -> str:
     """Tokens that show by their own first letters whose they are."""
 
     def aws(m: re.Match[str]) -> str:
-        tail = (
-            ""
-            if not m[3]
-            else m[2] + (m[3] if re.fullmatch("[0-9a-f]{40}", m[3]) else mark("aws-secret", m[3]))
-        )
+        tail = "" if not m[3] else m[2] + (m[3] if re.fullmatch("[0-9a-f]{40}", m[3]) else mark("aws-secret", m[3]))
         return mark("aws-key-id", m[1]) + tail
 
     def token(m: re.Match[str]) -> str:

@@ -38,7 +38,12 @@ class Host(Protocol):
         """Facts about the connection that a report must show (first-seen host key, jump host …)."""
 
     def run(
-        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 20.0,
+        limit_bytes: int = 1 << 20,
     ) -> Done:
         """Run `argv` there. Raises TransportError: unreachable, denied, timed-out (the remote command was ended, or
         the detail says "left running, pid …"), tool-missing (exit 127 of the command itself)."""

@@ -1,0 +1,137 @@
+"""Reads and posts JSON over HTTP: time-outs, a size cap, no redirect to another host, no proxy for loopback."""
+
+import ipaddress
+import json
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Why
+from runbooks.core.redact import Redactor
+from tasks.transport.base import TransportError
+
+_REDIRECTS = 3
+
+
+class Reply(Frozen):
+    """An answer with status 2xx. `url` has its secrets replaced."""
+
+    status: int
+    url: str
+    text: str
+    body: Any = None
+
+
+class HttpReader:
+    """One system's HTTP interface for one run."""
+
+    def __init__(
+        self,
+        base_url: str,
+        redactor: Redactor,
+        *,
+        token_env: str | None = None,
+        timeout_s: float = 5.0,
+        limit: int = 4 << 20,
+    ) -> None:
+        self._base, self._limit, self._timeout_s = base_url.rstrip("/"), limit, timeout_s
+        token = os.environ.get(token_env, "").strip() if token_env else ""
+        if token_env and not token:
+            raise TransportError(Why.DENIED, f"environment variable {token_env}, which should hold the token, is empty")
+        self._redactor = redactor.knowing({token_env: token}) if token_env else redactor
+        self._client = httpx.Client(
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=not _is_loopback(urlsplit(self._base).hostname or ""),
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+        )
+
+    def get(self, path: str = "") -> Reply:
+        """GET base + path as JSON. Raises TransportError."""
+        return self._ask("GET", path, None)
+
+    def post(self, path: str, body: Any) -> Reply:
+        """POST a JSON body; never sent twice. Raises TransportError."""
+        return self._ask("POST", path, body)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
+    def _ask(self, method: str, path: str, body: Any) -> Reply:
+        url = self._base + path
+        for _ in range(_REDIRECTS + 1):
+            status, text, moved = self._once(method, url, body)
+            if not moved:
+                return self._reply(method, url, status, text)
+            url = self._follow(method, url, moved)
+        raise TransportError(Why.FAILED, f"more than {_REDIRECTS} redirects", self._shown(method, url))
+
+    def _once(self, method: str, url: str, body: Any) -> tuple[int, str, str]:
+        """One request: status, text, and where it redirects to."""
+        try:
+            with (
+                self._client.stream(method, url, json=body)
+                if body is not None
+                else self._client.stream(method, url) as r
+            ):
+                return r.status_code, self._read(r), r.headers.get("location", "") if r.is_redirect else ""
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            raise self._explain(e, self._shown(method, url)) from None
+
+    def _read(self, response: httpx.Response) -> str:
+        kept = bytearray()
+        for part in response.iter_bytes():
+            kept += part
+            if len(kept) > self._limit:
+                raise TransportError(Why.FAILED, f"the answer is larger than {self._limit} bytes")
+        return kept.decode("utf-8", "replace")
+
+    def _follow(self, method: str, url: str, moved: str) -> str:
+        """The next URL of a redirect on the same host. Raises TransportError for another host and for a POST."""
+        to = str(httpx.URL(url).join(moved))
+        here, there = urlsplit(url), urlsplit(to)
+        if method != "GET" or (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            raise TransportError(
+                Why.FAILED, f"redirected to {self._redactor.text(to)}, not followed", self._shown(method, url)
+            )
+        return to
+
+    def _reply(self, method: str, url: str, status: int, text: str) -> Reply:
+        shown = self._shown(method, url)
+        if status in (401, 403, 407):
+            raise TransportError(Why.DENIED, f"HTTP {status}", shown)
+        if not 200 <= status < 300:
+            raise TransportError(Why.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", shown)
+        try:
+            body = json.loads(text) if text.strip() else None
+        except ValueError:
+            raise TransportError(Why.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", shown) from None
+        return Reply(status=status, url=shown, text=self._redactor.text(text), body=body)
+
+    def _explain(self, error: Exception, shown: str) -> TransportError:
+        text = self._redactor.text(str(error) or type(error).__name__)
+        if isinstance(error, httpx.ConnectTimeout):
+            return TransportError(Why.UNREACHABLE, f"no connection within {self._timeout_s:g} s", shown)
+        if isinstance(error, httpx.TimeoutException):
+            return TransportError(Why.TIMED_OUT, f"no answer within {self._timeout_s:g} s", shown)
+        if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+            return TransportError(Why.FAILED, f"not a usable URL: {text}", shown)
+        if isinstance(error, httpx.DecodingError):
+            return TransportError(Why.UNPARSABLE, text, shown)
+        return TransportError(Why.UNREACHABLE, text, shown)
+
+    def _shown(self, method: str, url: str) -> str:
+        return f"{method} {self._redactor.text(url)}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

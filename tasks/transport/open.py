@@ -1,0 +1,75 @@
+"""Opens hosts for nodes: one per node and run, shared jump hosts, all closed together at the end."""
+
+import re
+import threading
+from pathlib import Path
+
+from runbooks.core.fleet import Jump, Node
+from tasks.transport.base import Host
+from tasks.transport.connection import SshConnection
+from tasks.transport.keys import default_key
+from tasks.transport.local import LocalHost
+from tasks.transport.ssh import SshHost
+
+_TARGET = re.compile(r"(?:(?P<user>[^@\s:/]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@\s:/\[\]]+)(?::(?P<port>\d{1,5}))?")
+
+
+def open_host(node: Node) -> Host:
+    """The host of that node. Nothing is connected before its first command."""
+    return LocalHost(node.name) if node.local else SshHost(node)
+
+
+class HostPool:
+    """One host per node and run. Use as `Context.open_host`; call close_all at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hosts: dict[str, Host] = {}
+        self._jumps: dict[str, SshConnection] = {}
+        self._closed = False
+
+    def __call__(self, node: Node) -> Host:
+        """The node's host, the same one every time."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("this run's connections are closed")
+            if node.name not in self._hosts:
+                self._hosts[node.name] = self._make(node)
+            return self._hosts[node.name]
+
+    def _make(self, node: Node) -> Host:
+        if node.local:
+            return LocalHost(node.name)
+        return SshHost(node, self._jump(node.jump, node.connect_timeout_s) if node.jump else None)
+
+    def _jump(self, jump: Jump, timeout_s: float) -> SshConnection:
+        """Nodes behind the same jump host share its connection."""
+        key = jump.model_dump_json()
+        if key not in self._jumps:
+            self._jumps[key] = SshConnection(jump, timeout_s)
+        return self._jumps[key]
+
+    def close_all(self) -> None:
+        """End every connection of the run."""
+        with self._lock:
+            self._closed = True
+            hosts, jumps = list(self._hosts.values()), list(self._jumps.values())
+        for one in (*hosts, *jumps):
+            one.close()
+
+
+def parse_target(target: str) -> Node:
+    """`user@host:port` as a node, for diagnosis without a fleet file. Raises ValueError; TransportError for no key."""
+    found = _TARGET.fullmatch(target)
+    if not found:
+        raise ValueError(f"{target!r} is not user@host, user@host:port or user@[address]:port")
+    host = found["host"].strip("[]")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", host).strip("-._")[:62] or "target"
+    return Node(
+        name=name,
+        host=host,
+        user=found["user"],
+        port=int(found["port"] or 22),
+        key=default_key(),
+        known_hosts=str(Path("~/.ssh/known_hosts").expanduser()),
+    )
