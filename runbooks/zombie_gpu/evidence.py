@@ -1,6 +1,8 @@
-"""What is read about one node before its GPUs are judged. Bytes, seconds, watts, MHz; per cent is 0-100 of one device."""
+"""What is read about one node before its GPUs are judged. Bytes, seconds, W, MHz; per cent is 0-100 of one device."""
 
 from datetime import datetime
+
+from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
@@ -189,9 +191,9 @@ class Earlier(Frozen):
     report: str  # id of that report
     processes: tuple[EarlierProcess, ...]
     progress: tuple[ProgressMark, ...] = ()
-    gpu_used_bytes: dict[str, int] = {}  # by UUID
-    gpu_power_w: dict[str, float] = {}
-    gpu_sm_percent: dict[str, float] = {}
+    gpu_used_bytes: dict[str, int] = Field(default_factory=dict)  # by UUID
+    gpu_power_w: dict[str, float] = Field(default_factory=dict)
+    gpu_sm_percent: dict[str, float] = Field(default_factory=dict)
     leader_jobs: int | None = None
 
 
@@ -224,7 +226,9 @@ class Evidence(Frozen):
     facts: Reading[Facts] = NOT_RECORDED
     gpus: Reading[GpuSet] = NOT_RECORDED
     processes: Reading[tuple[Process, ...]] = NOT_RECORDED  # GPU holders, their parents and families, job processes
-    device_holders: Reading[tuple[int, ...]] = NOT_RECORDED  # pids with /dev/nvidia* open; Unknown when not all were visible
+    device_holders: Reading[tuple[int, ...]] = (
+        NOT_RECORDED  # pids with /dev/nvidia* open; Unknown when not all were visible
+    )
     kernel: Reading[tuple[KernelEvent, ...]] = NOT_RECORDED  # since boot
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
     progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED

@@ -1,0 +1,78 @@
+"""What one judge says, before it is ranked: a cause, and which processes and GPUs it is about."""
+
+from dataclasses import dataclass
+
+from runbooks.core.verdict import Cause, Certainty
+
+ORDER = (  # earliest first: what stands higher explains what stands lower
+    "gpu-off-the-bus",
+    "gpu-needs-reset",
+    "driver-stuck",
+    "gpu-unreadable",
+    "container-lost-devices",
+    "all-peers-at-once",
+    "gpu-application-fault",
+    "gpu-event",
+    "stopped",
+    "defunct-parent-live-children",
+    "defunct-unreaped",
+    "collective-spin",
+    "device-spin",
+    "orphan-idle",
+    "idle-process",
+    "memory-without-holder",
+    "holder-in-other-namespace",
+    "job-without-process",
+    "latched-counter",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A cause with its subjects. `kill`: ending these processes is the remedy."""
+
+    slug: str
+    certainty: Certainty
+    subject: str
+    evidence: tuple[str, ...]
+    decides: tuple[str, ...] = ()
+    innocent: bool = False
+    pids: tuple[int, ...] = ()
+    gpus: tuple[str, ...] = ()  # UUIDs
+    bus: str = ""  # key of the PCI bus id, where the GPU has no UUID any more
+    kill: bool = False
+    reset: bool = False  # the table (or the driver) says: reset this GPU
+    container: str = ""  # restarting this container is the remedy
+
+    @property
+    def confirmed(self) -> bool:
+        """Sure enough to act on."""
+        return self.certainty is Certainty.CONFIRMED
+
+    @property
+    def credible(self) -> bool:
+        """A fault that is confirmed or likely."""
+        return not self.innocent and self.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)
+
+    @property
+    def cause(self) -> Cause:
+        """As the report shows it."""
+        return Cause(
+            slug=self.slug,
+            certainty=self.certainty,
+            subject=self.subject,
+            evidence=self.evidence,
+            decides=self.decides,
+            innocent=self.innocent,
+        )
+
+
+def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
+    """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
+
+    def key(v: Verdict) -> tuple[int, int, str]:
+        out, possible = v.certainty is Certainty.RULED_OUT, v.certainty is Certainty.POSSIBLE
+        group = 3 if out else 2 if v.innocent else 1 if possible else 0
+        return group, ORDER.index(v.slug) if v.slug in ORDER else len(ORDER), v.subject
+
+    return tuple(sorted(verdicts, key=key))
