@@ -84,7 +84,8 @@ def _by_nvml(context: Context, presence: Presence, window_s: float, samples: int
     """By NVML; None when its library is not installed (nvidia-smi may still be)."""
     command = f"NVML through pynvml, {samples} samples over {window_s:g} s"
     path = context.node.labels.get("ld-library-path")
-    env = {"LD_LIBRARY_PATH": path} if path else None
+    state = context.node.labels.get("fake-nvml-state")  # the lab's stub driver
+    env = ({"LD_LIBRARY_PATH": path} if path else {}) | ({"FAKE_NVML_STATE": state} if state else {})
     ask = {"window_s": window_s, "samples": samples}
     try:
         got = run_probe(context.host, "nvml", ask, timeout_s=window_s + 20, env=env, python=sys.executable)
@@ -122,6 +123,7 @@ def _nvml_gpu(g: dict[str, Any], presence: Presence) -> Gpu:
         temperature_c=g["temperature"], pstate=g["pstate"], sm_clock_mhz=g["clock"], sm_clock_max_mhz=g["clock_max"],
         throttle=throttle_names(hex(g["reasons"] or 0)), ecc_uncorrected_volatile=g["ecc_uncorrected"],
         ecc_corrected_volatile=g["ecc_corrected"], mig=g["mig"], compute_mode=g["compute_mode"],
+        memory_reserved_bytes=g["memory"]["reserved"], power_limit_w=g["power_limit_w"], recovery_action=g["recovery"],
         remap=RowRemap(correctable=rows[0], uncorrectable=rows[1], pending=bool(rows[2]), failed=bool(rows[3])) if rows else None,
     )  # fmt: skip
 

@@ -56,7 +56,8 @@ def _gone(text: str) -> tuple[GpuError, ...]:
 
 
 def _parsed_xml(got: dict[str, Any]) -> SmiXml | None:
-    return value_or(parse_smi_xml(got["xml"]["out"]), None) if got.get("xml") else None
+    found = parse_smi_xml(got["xml"]["out"]) if got.get("xml") else None
+    return found.value if isinstance(found, Known) else None
 
 
 def _gpu(row: GpuRow, series: Sequence[Any], got: dict[str, Any], xml: SmiXml | None, container: str) -> Gpu:
@@ -73,6 +74,8 @@ def _gpu(row: GpuRow, series: Sequence[Any], got: dict[str, Any], xml: SmiXml | 
         temperature_c=row.temperature_c, pstate=row.pstate, sm_clock_mhz=row.sm_clock_mhz,
         sm_clock_max_mhz=row.sm_clock_max_mhz, throttle=row.throttle, mig=row.mig, compute_mode=row.compute_mode,
         ecc_uncorrected_volatile=row.ecc_uncorrected, ecc_corrected_volatile=row.ecc_corrected,
+        memory_reserved_bytes=row.reserved_bytes, power_limit_w=row.power_limit_w,
+        recovery_action=xml.recovery.get(row.uuid, "") if xml else "",
         remap=RowRemap(correctable=remap[0], uncorrectable=remap[1], pending=remap[2], failed=remap[3]) if remap else None,
     )  # fmt: skip
 

@@ -103,8 +103,8 @@ def read_earlier(context: Context) -> Known[Earlier] | Absent | Unknown:
 def _earlier(old: Evidence, boot_id: str, report: str) -> Earlier:
     gpus = value_or(old.gpus, GpuSet(gpus=())).gpus
     marks: tuple[ProgressMark, ...] = value_or(old.progress, ())
-    leader = value_or(old.leader, None)
-    peer = next((p for p in leader.peers if p.node == old.node), None) if leader else None
+    peers = old.leader.value.peers if isinstance(old.leader, Known) else ()
+    peer = next((p for p in peers if p.node == old.node), None)
     means = {g.uuid: [s.sm_percent for s in g.samples] for g in gpus if g.samples}
     power = {g.uuid: [s.power_w for s in g.samples if s.power_w is not None] for g in gpus}
     return Earlier(

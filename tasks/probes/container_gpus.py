@@ -36,7 +36,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     if code != 0:
         return {"absent": "", "error": out.strip()[-300:], "containers": [], "silent": 0}
     ids = out.split()[: int(ask["cap"])]
-    code, text = run(["docker", "inspect"] + ids, ask["timeout_s"]) if ids else (0, "[]")  # noqa: RUF005
+    code, text = run(["docker", "inspect"] + ids, ask["timeout_s"]) if ids else (0, "[]")
     found, silent = [], 0
     for one in json.loads(text) if code == 0 else []:
         if given_gpus(one):
@@ -49,4 +49,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

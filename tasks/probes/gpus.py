@@ -33,12 +33,13 @@ class Smi:
             return None
         self.tries += 1
         env = dict(os.environ, LC_ALL="C")
-        p = subprocess.Popen([self.path] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,  # noqa: RUF005
+        p = subprocess.Popen([self.path] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, env=env, start_new_session=True)  # fmt: skip
         try:
             out, _ = p.communicate(timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            return self.end(p)
+            self.end(p)
+            return None
         return {"exit": p.returncode, "out": out.decode("utf-8", "replace")}
 
     def end(self, p: "subprocess.Popen[bytes]") -> None:
@@ -84,4 +85,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

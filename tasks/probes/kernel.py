@@ -51,4 +51,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

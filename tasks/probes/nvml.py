@@ -13,6 +13,7 @@ from typing import Any
 import pynvml as n
 
 MODES = ("Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process")
+RECOVERY = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")  # nvmlDeviceGpuRecoveryAction_t
 LOST = {n.NVML_ERROR_GPU_IS_LOST, n.NVML_ERROR_UNKNOWN, n.NVML_ERROR_RESET_REQUIRED, n.NVML_ERROR_TIMEOUT,
         n.NVML_ERROR_NO_PERMISSION}  # fmt: skip
 
@@ -44,9 +45,18 @@ def memory(h: Any) -> "dict[str, Any]":
     return {"total": m.total, "used": m.used, "reserved": None}
 
 
+def recovery(h: Any) -> str:
+    """What the driver says the GPU needs (R565 and newer), or ""."""
+    found = maybe(n.nvmlDeviceGetFieldValues, h, [n.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    if not found or found[0].nvmlReturn != n.NVML_SUCCESS:
+        return ""
+    at = found[0].value.uiVal
+    return RECOVERY[at] if at < len(RECOVERY) else "action %d" % at
+
+
 def processes(h: Any) -> "dict[str, Any]":
     """Who holds memory by the driver's list; `error` when it gives none."""
-    found = {}
+    found = {}  # type: dict[int, dict[str, Any]]
     calls = (("C", n.nvmlDeviceGetComputeRunningProcesses), ("G", n.nvmlDeviceGetGraphicsRunningProcesses),
              ("M", n.nvmlDeviceGetMPSComputeRunningProcesses))  # fmt: skip
     for kind, call in calls:
@@ -73,7 +83,7 @@ def describe(h: Any, index: int) -> "dict[str, Any]":
     """What a GPU is and how it stands at the end of the window."""
     pci, remap, mig = n.nvmlDeviceGetPciInfo(h), maybe(n.nvmlDeviceGetRemappedRows, h), maybe(n.nvmlDeviceGetMigMode, h)
     why, mode = maybe(n.nvmlDeviceGetCurrentClocksEventReasons, h), maybe(n.nvmlDeviceGetComputeMode, h)
-    pstate = maybe(n.nvmlDeviceGetPerformanceState, h)
+    pstate, limit = maybe(n.nvmlDeviceGetPerformanceState, h), maybe(n.nvmlDeviceGetEnforcedPowerLimit, h)
     return {
         "index": index, "uuid": text(n.nvmlDeviceGetUUID(h)), "name": text(n.nvmlDeviceGetName(h)),
         "bus_id": text(pci.busId), "memory": memory(h), "processes": processes(h),
@@ -83,6 +93,7 @@ def describe(h: Any, index: int) -> "dict[str, Any]":
         "reasons": why,
         "ecc_uncorrected": maybe(n.nvmlDeviceGetTotalEccErrors, h, 1, 0),
         "ecc_corrected": maybe(n.nvmlDeviceGetTotalEccErrors, h, 0, 0), "remap": remap,
+        "recovery": recovery(h), "power_limit_w": limit / 1000 if limit is not None else None,
         "mig": bool(mig[0]) if mig else None,
         "compute_mode": MODES[mode] if mode is not None and mode < len(MODES) else "",
     }  # fmt: skip
@@ -98,8 +109,8 @@ def bus_of(index: int) -> str:
 
 def window(ask: "dict[str, Any]", count: int) -> "dict[str, Any]":
     """All GPUs: samples over the window, then what each is; a GPU that fails becomes an error and is left alone."""
-    began, gpus, errors = time.monotonic(), {}, []
-    handles = {i: None for i in range(count)}  # type: dict[int, Any]
+    began, gpus, errors = time.monotonic(), {}, []  # type: float, dict[int, dict[str, Any]], list[dict[str, Any]]
+    handles = dict.fromkeys(range(count))  # type: dict[int, Any]
     many = max(1, int(ask["samples"]))
     for k in range(many):
         time.sleep(max(0.0, began + float(ask["window_s"]) * k / max(1, many - 1) - time.monotonic()))
@@ -132,4 +143,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

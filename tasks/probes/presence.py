@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import Any
 
-from tasks.probes.proc import in_container, names, read, stat, pids
+from tasks.probes.proc import in_container, names, pids, read, stat
 
 PCI = "/sys/bus/pci/devices"
 NVIDIA, DISPLAY = "0x10de", "0x03"  # PCI vendor id; class byte of VGA, 3D and display controllers
@@ -14,14 +14,14 @@ NVIDIA, DISPLAY = "0x10de", "0x03"  # PCI vendor id; class byte of VGA, 3D and d
 
 def pci() -> "list[dict[str, str]] | None":
     """NVIDIA display devices on the PCI bus with the driver that owns each; None when there is no view of the bus."""
-    devices = names(PCI) if os.path.isdir(PCI) else None  # noqa: PTH112
+    devices = names(PCI) if os.path.isdir(PCI) else None
     if devices is None:
         return None
     found = []
     for one in sorted(devices):
         vendor, kind = (read("%s/%s/%s" % (PCI, one, f)) or "" for f in ("vendor", "class"))
         if vendor.strip() == NVIDIA and kind.startswith(DISPLAY):
-            driver = os.path.basename(os.path.realpath("%s/%s/driver" % (PCI, one)))  # noqa: PTH119
+            driver = os.path.basename(os.path.realpath("%s/%s/driver" % (PCI, one)))
             found.append({"bus_id": one, "driver": "" if driver == "driver" else driver})
     return found
 
@@ -45,4 +45,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -19,7 +19,7 @@ FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel: the namespa
 def read(path: str, limit: int = 1 << 16) -> "str | None":
     """The file as text; None when it is gone, "" when it may not be read."""
     try:
-        with open(path, "rb") as f:  # noqa: PTH123
+        with open(path, "rb") as f:
             return f.read(limit).decode("utf-8", "replace")
     except OSError as e:
         return "" if e.errno in (errno.EACCES, errno.EPERM) else None
@@ -28,7 +28,7 @@ def read(path: str, limit: int = 1 << 16) -> "str | None":
 def link(path: str) -> str:
     """Where the link points, or ""."""
     try:
-        return os.readlink(path)  # noqa: PTH115
+        return os.readlink(path)
     except OSError:
         return ""
 
@@ -136,18 +136,21 @@ def nvidia_fds(pid: int) -> "tuple[str, ...] | None":
 
 
 def in_container() -> str:
-    """Words that say why this is a container, or "" on a machine of its own."""
-    if os.path.exists("/.dockerenv"):  # noqa: PTH110
-        return "/.dockerenv exists"
-    if os.path.exists("/run/.containerenv"):  # noqa: PTH110
-        return "/run/.containerenv exists"
+    """Words that say why this is a container, or "" on a machine of its own.
+
+    /.dockerenv alone says nothing: a virtual machine booted from an image has it too.
+    """
     space = re.sub(r"\D", "", link("/proc/self/ns/pid"))
     if space and int(space) != FIRST_PID_NAMESPACE:
         return "PID namespace %s is not the machine's own" % space
-    env = read("/proc/1/environ") or ""
-    kind = [e for e in env.split("\0") if e.startswith("container=")]
-    groups = re.search(r"docker|kubepods|containerd|libpod|lxc", read("/proc/1/cgroup") or "")
-    return kind[0] if kind else ("cgroup of PID 1 names %s" % groups.group(0) if groups else "")
+    kind = [e for e in (read("/proc/1/environ") or "").split("\0") if e.startswith("container=")]
+    groups = re.search(r"docker|kubepods|containerd|libpod|lxc", cgroup(os.getpid()))
+    if kind or groups:
+        return kind[0] if kind else "its cgroup names %s" % (groups.group(0) if groups else "")
+    roots = [m.split() for m in (read("/proc/self/mountinfo", 1 << 20) or "").splitlines() if m.split()[4:5] == ["/"]]
+    marks = [p for p in ("/.dockerenv", "/run/.containerenv") if os.path.exists(p)]
+    overlay = bool(roots) and "overlay" in roots[-1][6:]
+    return "%s exists and / is an overlay" % marks[0] if marks and overlay else ""
 
 
 def ancestors() -> "set[int]":

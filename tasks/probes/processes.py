@@ -12,8 +12,24 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.proc import HZ, MARK, ancestors, boot_id, cgroup, command, container, in_container, link, names
-from tasks.probes.proc import nvidia_fds, pids, read, stat, status, wait_until
+from tasks.probes.proc import (
+    HZ,
+    MARK,
+    ancestors,
+    boot_id,
+    cgroup,
+    command,
+    container,
+    in_container,
+    link,
+    names,
+    nvidia_fds,
+    pids,
+    read,
+    stat,
+    status,
+    wait_until,
+)
 from tasks.probes.sockets import listening, same_network, tcp_bytes
 
 W_FLAGS = os.O_WRONLY | os.O_RDWR
@@ -42,7 +58,7 @@ def open_files(pid: int) -> "dict[str, tuple[int, int]]":
 def size_of(path: str) -> int:
     """Bytes of the file behind a descriptor, -1 when it is gone."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116
+        return os.stat(path).st_size
     except OSError:
         return -1
 
@@ -97,7 +113,7 @@ def families(table: "dict[int, dict[str, Any]]", core: "dict[int, str]") -> "dic
 
 def below(pid: int, kids: "dict[int, list[int]]") -> "list[int]":
     """All descendants."""
-    found, todo = [], list(kids.get(pid, []))
+    found, todo = [], list(kids.get(pid, []))  # type: list[int], list[int]
     while todo and len(found) < 5000:
         one = todo.pop()
         found.append(one)
@@ -193,4 +209,4 @@ def facts() -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

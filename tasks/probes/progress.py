@@ -17,15 +17,15 @@ SMALL = 64 << 20  # bytes of a database below which rows are counted one by one
 
 def paths(pattern: str, cap: int) -> "list[str]":
     """Regular files that match."""
-    found = [p for p in glob.iglob(pattern, recursive=True) if os.path.isfile(p)]  # noqa: PTH113, PTH207
+    found = [p for p in glob.iglob(pattern, recursive=True) if os.path.isfile(p)]
     return sorted(found)[:cap]
 
 
 def wal_without_writer(path: str) -> bool:
     """Whether the header says WAL and no -wal file lies beside it: no connection is open."""
-    with open(path, "rb") as f:  # noqa: PTH123
+    with open(path, "rb") as f:
         head = f.read(20)
-    return head[18:19] == b"\x02" and not os.path.exists(path + "-wal")  # noqa: PTH110
+    return head[18:19] == b"\x02" and not os.path.exists(path + "-wal")
 
 
 def rows(path: str, table: str) -> "tuple[int, str]":
@@ -37,7 +37,7 @@ def rows(path: str, table: str) -> "tuple[int, str]":
     db.set_progress_handler(lambda: time.monotonic() > end, 10000)
     name = '"%s"' % table.replace('"', '""')
     try:
-        if os.path.getsize(path) < SMALL:  # noqa: PTH202
+        if os.path.getsize(path) < SMALL:
             return int(db.execute("SELECT count(*) FROM " + name).fetchone()[0]), "rows"  # noqa: S608
         return int(db.execute("SELECT max(rowid) FROM " + name).fetchone()[0] or 0), "highest rowid"  # noqa: S608
     finally:
@@ -47,8 +47,8 @@ def rows(path: str, table: str) -> "tuple[int, str]":
 def look(mark: "dict[str, Any]", cap: int) -> "dict[str, Any]":
     """One mark."""
     found = paths(mark["path"], cap)
-    stats = [os.stat(p) for p in found]  # noqa: PTH116
-    ends = [os.stat(p + "-wal") for p in found if os.path.exists(p + "-wal")]  # noqa: PTH110, PTH116
+    stats = [os.stat(p) for p in found]
+    ends = [os.stat(p + "-wal") for p in found if os.path.exists(p + "-wal")]
     newest = max((s.st_mtime for s in stats + ends), default=None)
     age = max(0.0, time.time() - newest) if newest is not None else None
     value, unit = sum(s.st_size for s in stats), "bytes"
@@ -61,8 +61,8 @@ def look(mark: "dict[str, Any]", cap: int) -> "dict[str, Any]":
 def unreadable(pattern: str) -> bool:
     """Whether the folder that the fixed part of the pattern names may not be searched."""
     fixed = pattern.split("*")[0].split("?")[0].split("[")[0]
-    folder = os.path.dirname(fixed) or "/"  # noqa: PTH120
-    return os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK)  # noqa: PTH112
+    folder = os.path.dirname(fixed) or "/"
+    return os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK)
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
@@ -81,4 +81,4 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201
+    print(json.dumps(main(json.loads(sys.argv[1]))))

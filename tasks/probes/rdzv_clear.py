@@ -51,7 +51,7 @@ def main() -> None:
                 guarded = False
     except (Stop, OSError, ValueError) as e:
         stopped = str(e)
-    print(json.dumps({"done": done, "stopped": stopped}))  # noqa: T201
+    print(json.dumps({"done": done, "stopped": stopped}))
 
 
 main()

@@ -38,7 +38,7 @@ def main() -> None:
             said.append("alarm NOSPACE of member %s switched off" % alarm.get("memberID"))
     except (OSError, ValueError, KeyError) as e:
         stopped = str(e)
-    print(json.dumps({"said": said, "stopped": stopped}))  # noqa: T201
+    print(json.dumps({"said": said, "stopped": stopped}))
 
 
 main()

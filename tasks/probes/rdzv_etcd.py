@@ -6,7 +6,6 @@ Argument: endpoint, tls {ca, cert, key}, prefix (backend etcd), keys_only (skip 
 import json
 import re
 import sys
-from typing import Any
 
 from tasks.probes.rdzv_http import call, key_url, opener
 
@@ -36,7 +35,7 @@ def main() -> None:
         answer[name] = call(client, "GET", key_url(base, key, recursive="true", quorum="true"))
         if "error" in answer[name]:
             break
-    print(json.dumps(answer))  # noqa: T201
+    print(json.dumps(answer))
 
 
 main()

@@ -1,4 +1,4 @@
-"""Talks HTTP to etcd for the other rendezvous probes: their text is sent with this one in front. No proxies are used."""
+"""Talks HTTP to etcd for the other rendezvous probes, which are sent with this one in front. No proxies are used."""
 
 import json
 import socket
@@ -22,7 +22,9 @@ def opener(tls: "dict[str, Any]") -> "urllib.request.OpenerDirector":
     return urllib.request.build_opener(*handlers)
 
 
-def call(client: "Any", method: str, url: str, form: "dict[str, Any] | None" = None, body: "Any" = None) -> "dict[str, Any]":
+def call(
+    client: "Any", method: str, url: str, form: "dict[str, Any] | None" = None, body: "Any" = None
+) -> "dict[str, Any]":
     """{"status", "body"}, or {"error", "what"}: refused, timed-out, unresolved, other."""
     data = urllib.parse.urlencode(form).encode() if form is not None else None
     data = json.dumps(body).encode() if body is not None else data

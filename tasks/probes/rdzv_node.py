@@ -1,6 +1,6 @@
 """Reads torchrun agents, their workers, ports and reachability on a node. One JSON argument, one JSON answer.
 
-Argument: pids (that a rendezvous names), ports, addresses (host:port), jobs [{name, match}], checkpoints (glob or null).
+Argument: pids (that a rendezvous names), ports, addresses (host:port), jobs [{name, match}], checkpoints (a glob).
 """
 
 import glob
@@ -10,19 +10,22 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from tasks.probes.proc import HZ, MARK, ancestors, boot_id, cgroup, link, names, pids, read, stat, status
 
 KTHREAD = 0x00200000
-KEEP = re.compile(r"^(RANK|WORLD_SIZE|LOCAL_RANK|GROUP_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_\w+|PET_\w+)$")
+KEEP = re.compile(
+    r"^(RANK|WORLD_SIZE|LOCAL_RANK|GROUP_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_\w+|PET_\w+)$"
+)
 LAUNCHER = re.compile(r"torchrun|torch\.distributed|torch/distributed")
 
 
 def environ(pid: int) -> "dict[str, str] | None":
     """Its environment, only the names in KEEP; None when it may not be read."""
     try:
-        with open("/proc/%d/environ" % pid, "rb") as f:  # noqa: PTH123
+        with open("/proc/%d/environ" % pid, "rb") as f:
             raw = f.read(1 << 20).decode("utf-8", "replace")
     except FileNotFoundError:
         return {}
@@ -63,7 +66,9 @@ def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
     return found
 
 
-def sort(found: "Any", one: "dict[str, Any]", args: "list[str]", spaces: "list[int]", jobs: "list[dict[str, str]]") -> None:
+def sort(
+    found: "Any", one: "dict[str, Any]", args: "list[str]", spaces: "list[int]", jobs: "list[dict[str, str]]"
+) -> None:
     """Put a process among the agents, the workers, or neither."""
     line = " ".join(args)
     if MARK in line:
@@ -75,9 +80,9 @@ def sort(found: "Any", one: "dict[str, Any]", args: "list[str]", spaces: "list[i
     if "TORCHELASTIC_RUN_ID" in env:
         found["workers"].append(dict(one, run_id=env["TORCHELASTIC_RUN_ID"], job=""))
     elif args and "RANK" not in env and "WORLD_SIZE" not in env:
-        names = [j["name"] for j in jobs if re.search(j["match"], line)]
-        if names and re.search("python", args[0]):
-            found["workers"].append(dict(one, run_id=None, job=names[0]))
+        mine = [j["name"] for j in jobs if re.search(j["match"], line)]
+        if mine and re.search("python", args[0]):
+            found["workers"].append(dict(one, run_id=None, job=mine[0]))
 
 
 def port_rows() -> "list[list[str]]":
@@ -144,18 +149,17 @@ def reaches(addresses: "list[str]") -> "list[dict[str, Any]]":
     end = time.monotonic() + 8
     for t in threads:
         t.join(max(0.0, end - time.monotonic()))
-    return [out.get(a) if out.get(a) and not t.is_alive() else {"address": a, "resolves": [], "error": "no answer within 8 s"}
-            for a, t in zip(addresses, threads)]  # fmt: skip
+    late = {"resolves": [], "error": "no answer within 8 s"}  # type: Any
+    pairs = zip(addresses, threads)  # noqa: B905
+    return [dict(late, address=a) if t.is_alive() or a not in out else out[a] for a, t in pairs]
 
 
 def own_names() -> "list[str]":
     """Every name and address of this machine."""
     host = socket.gethostname()
     found = {host, socket.getfqdn(), "localhost", "127.0.0.1", "::1"}
-    try:
+    with suppress(OSError):
         found.update(r[4][0] for r in socket.getaddrinfo(host, None))
-    except OSError:
-        pass
     found.update(local_addresses())
     return sorted(found)
 
@@ -184,7 +188,7 @@ def main() -> None:
     answer["ports"] = ports(wanted)
     answer["reach"] = reaches(sorted(set(addresses))[:64])
     answer["checkpoints"] = len(glob.glob(ask["checkpoints"])) if ask.get("checkpoints") else None
-    print(json.dumps(answer))  # noqa: T201
+    print(json.dumps(answer))
 
 
 main()

@@ -1,7 +1,7 @@
 """Puts saved keys back, only where no key of that run exists. The rendezvous key comes first, folders before it.
 
-Argument: endpoint, tls, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put back by
-an earlier, interrupted restore and is left; any other existing key ends it. Answer: done [[key, result]], stopped.
+Argument: endpoint, tls, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put
+back by an earlier, interrupted restore and is left; any other existing key ends it. Answer: done [[key, result]], stopped.
 """
 
 import json
@@ -44,11 +44,11 @@ def main() -> None:
         found = [there(client, base, put) for put in ask["puts"]]
         if "other" in found:
             raise OSError("%s exists with another value" % ask["puts"][found.index("other")]["key"])
-        for put, state in zip(ask["puts"], found):
+        for put, state in zip(ask["puts"], found):  # noqa: B905
             done.append([put["key"], "there" if state else write(client, base, put)])
     except (OSError, ValueError) as e:
         stopped = str(e)
-    print(json.dumps({"done": done, "stopped": stopped}))  # noqa: T201
+    print(json.dumps({"done": done, "stopped": stopped}))
 
 
 main()

@@ -13,7 +13,7 @@ BYTES = re.compile(r"bytes_(?:sent|received):(\d+)")
 def ss(*options: str) -> "str | None":
     """Output of `ss`, or None where it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(("ss",) + options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)  # noqa: RUF005
+        done = subprocess.run(("ss",) + options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
