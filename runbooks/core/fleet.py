@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.base import Frozen
+from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.rendezvous_config import Rendezvous
@@ -173,6 +174,7 @@ class Fleet(Frozen):
     leader: Leader | None = None
     containers: tuple[ManagedContainer, ...] = ()
     ray: RayCluster | None = None
+    checkpoints: Checkpoints | None = None
     systems: tuple[System, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
     limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
@@ -193,6 +195,10 @@ class Fleet(Frozen):
             missing = [n for n in place.named_nodes() if n not in known]
             if missing:
                 raise ValueError(f"rendezvous {place.name}: no node {', '.join(missing)}")
+        for tier in self.checkpoints.tiers if self.checkpoints else ():
+            missing = [n for n in tier.nodes if n not in known]
+            if missing:
+                raise ValueError(f"checkpoint tier {tier.name}: no node {', '.join(missing)}")
         wanted = {f"container {c.name}": c.node for c in self.containers} | ({"ray.head": self.ray.head} if self.ray else {})
         for what, node in wanted.items():
             if node not in known:

@@ -1,0 +1,161 @@
+"""What is read about a job's checkpoints before one is trusted. Bytes, seconds, Unix times; steps are optimizer steps."""
+
+from datetime import datetime
+from typing import Any
+
+from runbooks.core.base import Frozen
+from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.reading import NOT_RECORDED, Reading
+
+
+class FaultSeen(Frozen):
+    """Proof against a checkpoint (kinds: runbooks/parsers/ckpt_types.py)."""
+
+    kind: str
+    detail: str
+    file: str = ""
+
+
+class Candidate(Frozen):
+    """One checkpoint on one tier, as far as it was checked."""
+
+    name: str  # below the tier
+    step: int
+    folder: bool = False
+    size: int = 0
+    files: int = 1
+    mtime_s: float = 0.0
+    identity: str = ""  # changes when it is written or replaced
+    format: str = "unknown"
+    faults: tuple[FaultSeen, ...] = ()
+    suspects: tuple[FaultSeen, ...] = ()
+    notes: tuple[str, ...] = ()
+    checksummed: bool = False  # its format or manifest can prove its content
+    content: str = "not-read"  # not-read | proven | unprovable | damaged
+    keys: tuple[str, ...] = ()
+    scalars: dict[str, Any] = {}
+    tensors: int = 0
+    prefix: str = ""  # "module." or "_orig_mod." where tensor names carry it
+    refused_globals: tuple[str, ...] = ()
+    unsafe_globals: tuple[str, ...] = ()
+    archived: str = ""  # storage class from which it must be restored first
+    restoring: bool = False
+    read_bytes: int = 0
+    digest: str = ""  # of its content where it was hashed; equal digests are equal content
+
+    @property
+    def whole(self) -> bool:
+        """Nothing speaks against it as far as it was checked."""
+        return not self.faults and self.content != "damaged" and not self.archived
+
+
+class Space(Frozen):
+    """The folder of a tier and the file system below it."""
+
+    path: str
+    exists: bool
+    nearest: str = ""  # the deepest folder above it that exists
+    folder: bool = True
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    owner: str = ""
+    asking_uid: int = 0  # who the probe ran as
+    fs_type: str = ""
+    device: str = ""
+    read_only: bool = False
+    total: int = 0
+    free: int = 0
+    available: int = 0  # to processes without privileges
+    inodes: int = 0
+    inodes_free: int = 0
+    network: bool = False  # other machines may use it, unseen from here
+    write: str = "not-tried"  # "ok", an errno name, or "not-tried": an unnamed file of 4 KiB
+    error: str = ""  # errno name when the folder could not be listed
+
+
+class Holder(Frozen):
+    """A process that has a file below the tier open."""
+
+    pid: int
+    start_ticks: int
+    command: str
+    path: str
+    writing: bool
+
+
+class Pointer(Frozen):
+    """The `latest` file of a tier."""
+
+    text: str
+    identity: str
+    step: int | None = None
+    mtime_s: float = 0.0
+
+
+class Upload(Frozen):
+    """An unfinished multipart upload."""
+
+    key: str
+    upload_id: str
+    begun_s_ago: float
+    newest_part_s_ago: float | None = None  # None: it has no part
+    parts: int = 0
+    bytes: int = 0
+
+
+class Store(Frozen):
+    """How the object store answered. Codes as it sent them."""
+
+    reached: bool
+    bucket: str
+    prefix: str
+    list_code: str = "ok"
+    list_status: int = 200
+    get_code: str = ""  # of a ranged read of an object that the listing names; "" not tried
+    head_code: str = ""  # of an object that the configuration names
+    credentials: str = ""  # where they came from ("env", "shared-credentials-file", "iam-role"); "" none found
+    looked_in: tuple[str, ...] = ()
+    skew_s: float | None = None  # store's clock minus the engine's
+    region_says: str = ""
+    message: str = ""
+
+
+class TierLook(Frozen):
+    """One tier as one look saw it."""
+
+    tier: str
+    kind: str
+    node: str  # "" for s3
+    where: str  # path or s3://bucket/prefix
+    space: Reading[Space] = NOT_RECORDED
+    candidates: Reading[tuple[Candidate, ...]] = NOT_RECORDED
+    leftovers: tuple[str, ...] = ()  # temporary names
+    pointer: Reading[Pointer] = NOT_RECORDED
+    holders: Reading[tuple[Holder, ...]] = NOT_RECORDED
+    store: Reading[Store] = NOT_RECORDED
+    uploads: Reading[tuple[Upload, ...]] = NOT_RECORDED
+
+
+class OtherNode(Frozen):
+    """What another node has on a tier that is not shared: steps that look whole."""
+
+    node: str
+    tier: str
+    steps: Reading[tuple[int, ...]]
+
+
+class Evidence(Frozen):
+    """Everything that the checkpoint judgment looks at."""
+
+    node: str
+    taken_at: datetime
+    config: Reading[Checkpoints] = NOT_RECORDED  # Absent: the fleet file has no `checkpoints`
+    tiers: tuple[TierLook, ...] = ()
+    others: tuple[OtherNode, ...] = ()
+    kernel: Reading[tuple[str, ...]] = NOT_RECORDED  # lines on storage devices and file systems
+    log: Reading[str] = NOT_RECORDED  # the job's last lines, secrets replaced
+    crashed_step: int | None = None  # the last step that the log names
+    torch: Reading[str] = NOT_RECORDED  # version on the node
+    node_credentials: Reading[tuple[str, ...]] = NOT_RECORDED  # places on the node that hold S3 credentials
+    hands_off: bool = False

@@ -1,0 +1,32 @@
+"""Builds the one constant program that runs on a node: the checkers of runbooks/parsers/ckpt_* and one script behind them."""
+
+from functools import cache
+from importlib import resources
+
+MODULES = ("types", "pickle", "zip", "tensors", "torch", "safetensors", "sniff", "dcp", "manifest", "set", "content")
+LOADER = """
+import sys, types
+def _module(name, text, package=False):
+    module = types.ModuleType(name)
+    if package:
+        module.__path__ = []
+    sys.modules[name] = module
+    exec(compile(text, name, "exec"), module.__dict__)
+for _name in ("runbooks", "runbooks.parsers", "tasks", "tasks.probes"):
+    _module(_name, "", True)
+for _name, _text in SOURCES:
+    _module(_name, _text)
+"""
+
+
+@cache
+def bundle(script: str, *extra: str) -> str:
+    """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same text."""
+    parts = [(f"runbooks.parsers.ckpt_{m}", _read("runbooks.parsers", f"ckpt_{m}")) for m in MODULES]
+    parts += [(f"tasks.probes.{name}", _read("tasks.probes", name)) for name in extra]
+    main = _read("tasks.probes", script).replace("from __future__ import annotations\n", "", 1)
+    return f"from __future__ import annotations\nSOURCES = {parts!r}\n{LOADER}\n{main}"
+
+
+def _read(package: str, name: str) -> str:
+    return (resources.files(package) / f"{name}.py").read_text(encoding="utf-8")

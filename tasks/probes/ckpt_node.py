@@ -1,0 +1,329 @@
+"""Reads the checkpoints of one tier on the node: candidates and their structure, space, holders, pointer. Changes nothing.
+JSON argument: {do: scan|content|credentials, root, pattern, spec, ...}. Runs behind the checkers of runbooks/parsers/ckpt_*."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from runbooks.parsers.ckpt_content import check_content
+from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
+from runbooks.parsers.ckpt_types import Blob, Check
+
+NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p", "fuse", "afs", "weka", "virtiofs")
+MOST_FILES = 20_000
+SCALARS = 20
+
+
+def file_blob(path: str, name: str, size: int) -> Blob:
+    """A file in ranges; opened for each read so that thousands need no descriptors."""
+
+    def read(offset: int, length: int) -> bytes:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            return _full(fd, offset, length)
+        finally:
+            os.close(fd)
+
+    return Blob(name, size, read)
+
+
+def _full(fd: int, offset: int, length: int) -> bytes:
+    data = os.pread(fd, length, offset)
+    while len(data) < length:
+        more = os.pread(fd, length - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def members(path: str) -> dict[str, os.stat_result]:
+    """Regular files of a checkpoint, relative name -> stat; a file is its own only member."""
+    top = os.lstat(path)
+    if not stat.S_ISDIR(top.st_mode):
+        return {os.path.basename(path): top}
+    found: dict[str, os.stat_result] = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            full = os.path.join(folder, name)
+            seen = os.lstat(full)
+            if stat.S_ISREG(seen.st_mode):
+                found[os.path.relpath(full, path)] = seen
+        if len(found) > MOST_FILES:
+            raise OSError(errno.E2BIG, "more files than are looked at", path)
+    return found
+
+
+def identity(found: dict[str, os.stat_result]) -> str:
+    """Changes when any file is written, replaced, added or removed."""
+    text = "\n".join("%s %d %d %d" % (n, s.st_size, s.st_mtime_ns, s.st_ino) for n, s in sorted(found.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def open_set(path: str) -> tuple[dict[str, os.stat_result], dict[str, Blob]]:
+    """Members and blobs of one checkpoint."""
+    found = members(path)
+    folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    full = (lambda n: os.path.join(path, n)) if folder else (lambda n: path)
+    return found, {n: file_blob(full(n), n, s.st_size) for n, s in found.items()}
+
+
+def beside(path: str, blobs: dict[str, Blob]) -> None:
+    """Adds `<file>.sha256` and the like that lie beside a single file."""
+    for ending in (".sha256", ".md5"):
+        if os.path.isfile(path + ending):
+            name = os.path.basename(path) + ending
+            blobs[name] = file_blob(path + ending, name, os.path.getsize(path + ending))
+
+
+def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> dict[str, Any]:
+    """One candidate."""
+    path = os.path.join(root, name)
+    out: dict[str, Any] = {"name": name, "step": step}
+    try:
+        found, blobs = open_set(path)
+        newest = max((s.st_mtime for s in found.values()), default=os.lstat(path).st_mtime)
+        folder = os.path.isdir(path)
+        out.update(folder=folder, size=sum(s.st_size for s in found.values()), files=len(found), mtime_s=newest)
+        out["identity"] = identity(found)
+        if structure:
+            if not folder:
+                beside(path, blobs)
+            out.update(as_json(check_set(blobs, spec._replace(step=step))))
+            _times(out, found)
+    except OSError as e:
+        out["faults"] = [["unreadable", "%s: %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror), name]]
+    return out
+
+
+def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
+    """A shard that is newer than the commit marker was written after the save."""
+    marker = found.get(".metadata")
+    late = sorted(n for n, s in found.items() if marker and n.endswith(".distcp") and s.st_mtime > marker.st_mtime + 5)
+    if late:
+        words = "%d shards are newer than the commit marker, e.g. %s" % (len(late), late[0])
+        out["suspects"] = [*out.get("suspects", []), ["mixed-saves", words, late[0]]]
+
+
+def as_json(check: Check) -> dict[str, Any]:
+    """A check as plain data, small."""
+    names = list(check.tensors)
+    prefix = next((p for p in ("module.", "_orig_mod.") if names and sum(_has(n, p) for n in names) * 2 > len(names)), "")
+    scalars = {k: v for k, v in check.scalars.items() if isinstance(v, (int, float, str, bool))}
+    return {
+        "format": check.format, "faults": [list(f) for f in check.faults], "suspects": [list(f) for f in check.suspects],
+        "notes": check.notes[:10], "checksummed": check.checksummed, "keys": check.keys[:50], "tensors": len(names),
+        "scalars": dict(sorted(scalars.items())[:SCALARS]), "prefix": prefix, "refused_globals": check.refused_globals[:20],
+        "unsafe_globals": check.unsafe_globals[:20], "read_bytes": check.read_bytes,
+    }  # fmt: skip
+
+
+def _has(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) or ("." + prefix) in name
+
+
+def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[str]]:
+    """(step, name) newest first, and temporary names. The pattern may reach below folders."""
+    depth, regex = pattern.count("/"), re.compile(pattern)
+    hits: list[tuple[int, str]] = []
+    left: list[str] = []
+    todo = [("", 0)]
+    while todo:
+        below, level = todo.pop()
+        with os.scandir(os.path.join(root, below)) as entries:
+            for entry in entries:
+                name = below + entry.name
+                match = regex.fullmatch(name)
+                if match:
+                    hits.append((int(match["step"]), name))
+                elif TEMPORARY.search(name):
+                    left.append(name)
+                elif level < depth and entry.is_dir(follow_symlinks=False):
+                    todo.append((name + "/", level + 1))
+    return sorted(hits, reverse=True), sorted(left)[:50]
+
+
+def space(root: str, try_write: bool) -> dict[str, Any]:
+    """Folder and file system."""
+    out: dict[str, Any] = {"path": root, "exists": os.path.lexists(root), "asking_uid": os.geteuid()}
+    nearest = root
+    while not os.path.isdir(nearest) and nearest != "/":
+        nearest = os.path.dirname(nearest)
+    out["nearest"] = nearest
+    out["folder"] = os.path.isdir(root)
+    try:
+        seen, fs = os.stat(root if out["exists"] else nearest), os.statvfs(nearest)
+        out.update(mode=stat.S_IMODE(seen.st_mode), uid=seen.st_uid, gid=seen.st_gid, owner=_user(seen.st_uid))
+        unit = fs.f_frsize
+        out.update(total=fs.f_blocks * unit, free=fs.f_bfree * unit, available=fs.f_bavail * unit)
+        out.update(inodes=fs.f_files, inodes_free=fs.f_favail, read_only=bool(fs.f_flag & os.ST_RDONLY))
+    except OSError as e:
+        out["error"] = errno.errorcode.get(e.errno or 0, "?")
+    out.update(_mount(nearest))
+    if try_write and out["folder"]:
+        out["write"] = _try_write(root)
+    return out
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _mount(path: str) -> dict[str, Any]:
+    real, best = os.path.realpath(path), ("", "", "")
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            device, point, kind = line.split()[:3]
+            point = point.encode().decode("unicode_escape")
+            if (real == point or real.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[1]):
+                best = (device, point, kind)
+    return {"device": best[0], "fs_type": best[2], "network": best[2].startswith(NETWORK)}
+
+
+def _try_write(root: str) -> str:
+    """Writes 4 KiB to a file without a name: no one sees it, and it is gone when it is closed."""
+    try:
+        fd = os.open(root, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as e:
+        name = errno.errorcode.get(e.errno or 0, "?")
+        return "not-tried" if name in ("EOPNOTSUPP", "EISDIR", "EINVAL") else name
+    try:
+        os.write(fd, b"\xa5" * 4096)
+        os.fsync(fd)
+    except OSError as e:
+        return errno.errorcode.get(e.errno or 0, "?")
+    finally:
+        os.close(fd)
+    return "ok"
+
+
+def holders(root: str) -> dict[str, Any]:
+    """Processes with files open below the tier; `all` says whether every process could be looked at."""
+    real, out, complete = os.path.realpath(root), [], True
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fds = os.listdir("/proc/%s/fd" % pid)
+        except PermissionError:
+            complete = False
+            continue
+        except OSError:
+            continue
+        for fd in fds:
+            try:
+                target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
+                if target.startswith(real + "/") and pid != str(os.getpid()):
+                    out.append(_holder(pid, fd, target, real))
+            except OSError:
+                continue
+    return {"all": complete, "list": out[:200]}
+
+
+def _holder(pid: str, fd: str, target: str, real: str) -> dict[str, Any]:
+    with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as f:
+        start = int(f.read().rsplit(")", 1)[1].split()[19])
+    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
+        flags = next((int(line.split()[1], 8) for line in f if line.startswith("flags:")), 0)
+    with open("/proc/%s/cmdline" % pid, "rb") as f:
+        command = f.read(2000).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    path = os.path.relpath(target, real)
+    return {"pid": int(pid), "start_ticks": start, "command": command, "path": path, "writing": flags & 3 != 0}
+
+
+def pointer(root: str, name: str) -> dict[str, Any] | None:
+    """The `latest` file (or link): its text and identity."""
+    path = os.path.join(root, name)
+    try:
+        if os.path.islink(path):
+            seen, text = os.lstat(path), os.readlink(path)
+        else:
+            seen = os.stat(path)
+            with open(path, encoding="utf-8", errors="replace") as f:
+                text = f.read(1000).strip()
+    except FileNotFoundError:
+        return None
+    return {"text": text, "identity": identity({name: seen}), "mtime_s": seen.st_mtime}
+
+
+def scan(ask: dict[str, Any]) -> dict[str, Any]:
+    """The whole look at one tier."""
+    root, spec = ask["root"], Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in ask["spec"].items()})
+    out: dict[str, Any] = {"space": space(root, ask.get("try_write", False))}
+    try:
+        names, out["leftovers"] = list_names(root, ask["pattern"])
+    except OSError as e:
+        out["space"]["error"] = errno.errorcode.get(e.errno or 0, "?")
+        return out
+    newest = ask.get("newest", 50)
+    out["candidates"] = [describe(root, n, s, spec, i < newest) for i, (s, n) in enumerate(names)]
+    out["holders"] = holders(root)
+    out["pointer"] = pointer(root, ask["latest"]) if ask.get("latest") else None
+    return out
+
+
+def content(ask: dict[str, Any]) -> dict[str, Any]:
+    """Proves the content of one candidate; says so if it changed meanwhile."""
+    path = os.path.join(ask["root"], ask["name"])
+    spec = Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in ask["spec"].items()})
+    before, blobs = open_set(path)
+    if not os.path.isdir(path):
+        beside(path, blobs)
+    begun = time.monotonic()
+    with ThreadPoolExecutor(ask.get("threads", 4)) as pool:
+        check = check_content(blobs, spec, best_crc32(), pool.map)
+    after = identity(members(path))
+    seconds = time.monotonic() - begun
+    return {**as_json(check), "identity": after, "changed": after != identity(before), "seconds": seconds}
+
+
+def best_crc32() -> Any:
+    """The fastest CRC-32 that is installed."""
+    for module, inner in (("isal", "isal_zlib"), ("zlib_ng", "zlib_ng")):
+        try:
+            return getattr(__import__("%s.%s" % (module, inner), fromlist=["crc32"]), "crc32")
+        except ImportError:
+            continue
+    import zlib
+
+    return zlib.crc32
+
+
+def credentials() -> dict[str, Any]:
+    """Places on this node that hold S3 credentials, by name only."""
+    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+             "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")  # fmt: skip
+    files = [p for p in ("~/.aws/credentials", "~/.aws/config", "/root/.aws/credentials") if os.path.isfile(os.path.expanduser(p))]
+    return {"found": ["variable " + n for n in names if os.environ.get(n)] + ["file " + f for f in files]}
+
+
+def torch_version() -> dict[str, Any]:
+    """The installed torch, without importing it."""
+    from importlib import metadata
+
+    try:
+        return {"torch": metadata.version("torch")}
+    except metadata.PackageNotFoundError:
+        return {"torch": ""}
+
+
+def main(ask: dict[str, Any]) -> dict[str, Any]:
+    """Does what `do` says."""
+    table = {"scan": scan, "content": content, "credentials": lambda a: {**credentials(), **torch_version()}}
+    return table[ask["do"]](ask)
+
+
+if __name__ == "__main__":
+    json.dump(main(json.loads(sys.argv[1])), sys.stdout)
