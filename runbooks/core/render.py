@@ -140,6 +140,10 @@ def _references(report: Report, knowledge: Runbook | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _outcomes(results: Sequence[Result]) -> str:
+    return ", ".join(f"{r.runbook}: {r.outcome.value}" for r in results)
+
+
 def _time(at: datetime | str | None) -> str:
     if isinstance(at, datetime):
         return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -181,6 +185,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration, "count": _count, "made_here": Safe}
-    env.filters.update(filters)
+    filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration}
+    env.filters.update(filters | {"count": _count, "outcomes": _outcomes, "made_here": Safe})
     return env

@@ -1,0 +1,150 @@
+"""`doctor`: can this machine run runbooks? Reads only; the one file that it writes, to see that it can, it removes."""
+
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from runbooks.core.config import ConfigError
+
+LEAST_FREE = 1 << 30  # bytes; the server's database and the reports of some weeks
+PORT = 4200  # Prefect's own
+TOOLS = {
+    "ssh": ("openssh-client", "only for trying a connection by hand"),
+    "ssh-keyscan": ("openssh-client", "only for looking at host keys by hand"),
+    "ps": ("procps", "only for the commands that reports print for this machine"),
+    "nvidia-smi": ("the NVIDIA driver", "only where this machine has a GPU"),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line. `state` is ok, note (works without), or FAULT."""
+
+    name: str
+    state: str
+    says: str
+    fix: str = ""
+
+
+def cmd_doctor(ns: Namespace) -> int:
+    """Prints every check; 0 if nothing is at fault, 2 if a configuration file is, else 1."""
+    checks = [check for look in LOOKS for check in look(ns)]
+    if ns.json:
+        print(json.dumps([asdict(c) for c in checks], indent=1))
+    else:
+        width = max(len(c.name) for c in checks)
+        for c in checks:
+            print(f"{c.state:<5}  {c.name:<{width}}  {c.says}" + (f"\n       {'':<{width}}  fix: {c.fix}" if c.fix else ""))
+    faults = {c.name for c in checks if c.state == "FAULT"}
+    return 0 if not faults else 2 if faults <= {"fleet file", "policy file"} else 1
+
+
+def _python(_ns: Namespace) -> Iterator[Check]:
+    version = ".".join(str(n) for n in sys.version_info[:3])
+    fine = sys.version_info >= (3, 11)
+    yield Check("python", "ok" if fine else "FAULT", f"{version} ({sys.executable})", "" if fine else "install Python 3.11+")
+
+
+def _packages(_ns: Namespace) -> Iterator[Check]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in ("prefect", "pydantic", "fabric", "paramiko"):
+        try:
+            yield Check(name, "ok", version(name))
+        except PackageNotFoundError:
+            yield Check(name, "FAULT", "not installed", "make setup")
+
+
+def _tools(_ns: Namespace) -> Iterator[Check]:
+    for name, (package, why) in TOOLS.items():
+        path = shutil.which(name)
+        yield Check(name, "ok", path) if path else Check(name, "note", f"not here; needed {why} (in {package})")
+
+
+def _folders(ns: Namespace) -> Iterator[Check]:
+    from deployments.state import state_dir
+
+    try:
+        folder = state_dir()
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-"):
+            yield Check("state folder", "ok", f"{folder} can be written")
+        free = shutil.disk_usage(folder).free
+    except OSError as e:
+        yield Check("state folder", "FAULT", f"{e.filename or ''}: {e.strerror}", "set GPU_RUNBOOKS_HOME to a folder of yours")
+        return
+    enough = free >= LEAST_FREE
+    says = f"{free / (1 << 30):.1f} GiB free in {folder}"
+    yield Check("disk", "ok" if enough else "FAULT", says, "" if enough else "free at least 1 GiB")
+
+
+def _server(_ns: Namespace) -> Iterator[Check]:
+    from deployments.server import describe
+
+    url = os.environ.get("PREFECT_API_URL")
+    if url:
+        yield Check("server", "note", f"PREFECT_API_URL names a server of your own: {_without_password(url)}")
+    found = describe()
+    if found["api_answers"]:
+        yield Check("server", "ok", f"answers at {found['ui']}")
+        return
+    yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` do so by themselves")
+    taken = not _is_free(PORT)
+    yield Check("port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}")
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _files(ns: Namespace) -> Iterator[Check]:
+    from flows.config import load_fleet, load_policy
+
+    fleet = ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET")
+    policy = ns.policy or os.environ.get("GPU_RUNBOOKS_POLICY")
+    try:
+        found = load_fleet(fleet)
+        yield Check("fleet file", "ok", f"{fleet or 'none: this machine alone'}; nodes: {len(found.nodes)}")
+        yield from _keys(Path(n.key.file) for n in found.nodes if n.key and n.key.file)
+    except ConfigError as e:
+        yield Check("fleet file", "FAULT", str(e), "gpu-runbooks fleet check FILE, after correcting it")
+    try:
+        load_policy(policy)
+        yield Check("policy file", "ok", policy or "none: nothing is automatic")
+    except ConfigError as e:
+        yield Check("policy file", "FAULT", str(e))
+
+
+def _keys(files: Iterator[Path]) -> Iterator[Check]:
+    for path in dict.fromkeys(p.expanduser() for p in files):
+        try:
+            mode = path.stat().st_mode & 0o077
+        except OSError as e:
+            yield Check("key", "FAULT", f"{path}: {e.strerror}", "correct key.file in the fleet file")
+            continue
+        if mode:
+            yield Check("key", "FAULT", f"{path}: readable by others", f"chmod 600 {path}")
+        elif not os.access(path, os.R_OK):
+            yield Check("key", "FAULT", f"{path}: not readable by this user", "chown it, or run as its owner")
+        else:
+            yield Check("key", "ok", str(path))
+
+
+LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (_python, _packages, _tools, _folders, _server, _files)
