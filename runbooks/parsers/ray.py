@@ -1,0 +1,55 @@
+"""Ray's dashboard JSON (version, nodes, jobs, actors, placement groups, cluster status) as plain types."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runbooks.container_death.evidence import RayNode
+
+
+def from_ms(value: Any) -> datetime | None:
+    """Ray's milliseconds since 1970; 0, None and -1 mean none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return datetime.fromtimestamp(number / 1000, UTC) if number > 0 else None
+
+
+def rows(text: str) -> tuple[list[dict[str, Any]], int]:
+    """The list of a State API answer and how many there are in all. Raises ValueError with Ray's own words."""
+    found = json.loads(text)
+    if not isinstance(found, Mapping) or not found.get("result"):
+        raise ValueError(str(found.get("msg") if isinstance(found, Mapping) else found)[:300])
+    result = found["data"]["result"]
+    return list(result["result"]), int(result.get("total") or len(result["result"]))
+
+
+def parse_ray_version(text: str) -> str:
+    """`/api/version`: Ray's own version."""
+    version = json.loads(text).get("ray_version")
+    if not isinstance(version, str):
+        raise ValueError("no ray_version")
+    return version
+
+
+def parse_nodes(text: str) -> tuple[RayNode, ...]:
+    """`/api/v0/nodes?detail=1`, dead ones too."""
+    return tuple(_node(x) for x in rows(text)[0])
+
+
+def _node(x: Mapping[str, Any]) -> RayNode:
+    resources = x.get("resources_total") or {}
+    return RayNode(
+        node_id=x["node_id"],
+        ip=x.get("node_ip") or "",
+        alive=x.get("state") == "ALIVE",
+        is_head=bool(x.get("is_head_node")),
+        started_at=from_ms(x.get("start_time_ms")),
+        ended_at=from_ms(x.get("end_time_ms")),
+        resources={
+            k: float(v) for k, v in resources.items() if isinstance(v, (int, float)) and not k.startswith("node:")
+        },
+        message=str(x.get("state_message") or "")[:300],
+    )

@@ -1,0 +1,138 @@
+"""Gathers everything about one container: the engine, the host, what runs inside, the cluster. Reads only."""
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from runbooks.container_death.evidence import ContainerFacts, Evidence, Inside, Probe, Wanted
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.fleet import Node
+from runbooks.core.reading import Absent, Known, Source, Unknown
+from tasks.context import Context
+from tasks.diagnostics.docker import (
+    event_window,
+    read_container,
+    read_daemon,
+    read_events,
+    read_log,
+    read_siblings,
+)
+from tasks.diagnostics.host_health import read_fuse, read_host, read_supervisors
+from tasks.diagnostics.ray import read_ray_view
+from tasks.transport.base import Host, TransportError
+
+DENIED = 'for d do if (: <"$d") 2>/dev/null; then :; else echo "$d"; fi; done\n'
+WINDOW_S = 3600.0
+
+
+def subject(context: Context) -> ManagedContainer:
+    """The container that this run is about: the option `container`, or the only one of the target node.
+
+    Raises KeyError that says what to give.
+    """
+    name = context.options.get("container")
+    on_node = context.fleet.containers_on(context.target)
+    found = [c for c in on_node if name in (None, c.name)]
+    if len(found) == 1:
+        return found[0]
+    if name and not found:
+        return ManagedContainer(name=str(name), node=context.target)
+    listed = ", ".join(c.name for c in on_node) or "none in the fleet file"
+    raise KeyError(f"say which container of {context.target}: --option container=NAME (there are: {listed})")
+
+
+def gather_container_death(context: Context) -> Evidence:
+    """Host, container and application of one container."""
+    it, node = subject(context), context.node
+    try:
+        host = context.host
+    except TransportError as e:
+        return _unreachable(context, it, node, e)
+    first = read_container(context, host, it)
+    c = first.value if isinstance(first, Known) else None
+    readings = _readings(context, host, it, c)
+    configured = any(x.name == it.name for x in context.fleet.containers_on(node.name))
+    return Evidence(
+        node=node.name, name=it.name, taken_at=context.now(), container=first, hands_off=node.hands_off,
+        wanted=_wanted(it) if configured or c else None, **readings,
+    )  # fmt: skip
+
+
+def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None) -> dict[str, Any]:
+    """The other readings, side by side; what needs the processes inside comes after them."""
+    since, until = event_window(context.now(), c.finished_at if c else None, WINDOW_S)
+    none = Absent(proof="there is no container to ask about")
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        health = pool.submit(read_host, context, host, it, c)
+        later: dict[str, Future[Any]] = {
+            "siblings": pool.submit(read_siblings, context, host, it, c.id if c else ""),
+            "events": pool.submit(read_events, context, host, it, since, until),
+            "daemon": pool.submit(read_daemon, context, host, it),
+            "supervisors": pool.submit(read_supervisors, context, host, it, c),
+            "ray": pool.submit(read_ray_view, context, it),
+        }  # fmt: skip
+        if c:
+            later["log"] = pool.submit(read_log, context, host, it, c.id)
+            later["probe"] = pool.submit(read_probe, context, host, it, c)
+        found = health.result()
+        inside = _with_devices(context, host, it, c, found.inside)
+        pid = inside.value.pids[0] if isinstance(inside, Known) and inside.value.pids else 0
+        later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
+        done: dict[str, Any] = {name: future.result() for name, future in later.items()}
+    return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
+
+
+def _with_devices(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None, inside: Any) -> Any:
+    """Add the devices that the running container cannot open; only asked where it has any."""
+    if c is None or c.status != "running" or not c.devices or not isinstance(inside, Known):
+        return inside
+    argv = (*it.engine, "exec", "-i", c.id, "sh", "-s", "--", *c.devices)
+    try:
+        done = host.run(argv, stdin=DENIED, timeout_s=10)
+    except TransportError:
+        return inside
+    lost = tuple(line for line in done.out.splitlines() if line in c.devices) if done.exit == 0 else ()
+    return Known[Inside](value=inside.value.model_copy(update={"devices_denied": lost}), source=inside.source)
+
+
+def read_probe(
+    context: Context, host: Host, it: ManagedContainer, c: ContainerFacts
+) -> Known[Probe] | Absent | Unknown:
+    """The configured question to the application; asked a second time when the first answer is bad."""
+    if not it.probe or c.status != "running":
+        return Absent(proof="no probe is configured" if not it.probe else "the container does not run")
+    answer = _probe_once(context, host, it, c)
+    if isinstance(answer, Known) and answer.value.exit != 0:
+        context.sleep(0.5)
+        answer = _probe_once(context, host, it, c)
+    return answer
+
+
+def _probe_once(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts) -> Known[Probe] | Unknown:
+    argv = ("timeout", "-k", "1", f"{it.probe_timeout_s:g}", *it.engine, "exec", c.id, *it.probe)
+    source = Source(command=" ".join(argv), host=host.name, taken_at=context.now())
+    began = time.monotonic()
+    try:
+        done = host.run(argv, timeout_s=it.probe_timeout_s + 5)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+    lines = context.redactor.text(done.out + done.err).strip().splitlines()
+    code = None if done.exit == 124 else done.exit
+    value = Probe(exit=code, seconds=round(time.monotonic() - began, 2), last_line=lines[-1][:300] if lines else "")
+    return Known[Probe](value=value, source=source)
+
+
+def _wanted(it: ManagedContainer) -> Wanted:
+    return Wanted(
+        engine=it.engine, socket=it.socket, setup=it.setup, setup_timeout_s=it.setup_timeout_s,
+        mounts=tuple((m.path, m.where.value, m.mount) for m in it.mounts), start=it.start,
+        start_detached=it.start_detached, match=it.match, ray_ip=it.ray_ip, daemon_start=it.daemon_start,
+        daemon_pidfile=it.daemon_pidfile,
+    )  # fmt: skip
+
+
+def _unreachable(context: Context, it: ManagedContainer, node: Node, error: TransportError) -> Evidence:
+    why = Unknown(reason=error.reason, detail=error.detail)
+    names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe")
+    fields: dict[str, Any] = dict.fromkeys(names, why)
+    return Evidence(node=node.name, name=it.name, taken_at=context.now(), wanted=_wanted(it), **fields)

@@ -1,0 +1,181 @@
+"""Reads a container's host: memory, disks, devices, daemon, packages, kernel kills, what runs inside. JSON in, JSON out.
+
+Argument: id ("" unknown), disks, devices, sources (paths the container asks for), pidfile. Changes nothing.
+"""
+
+import glob
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tasks.probes.proc import boot_id, cgroup, command, names, pids, read, stat, status
+
+KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
+VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
+PACKAGE = re.compile(r"^(\S+ \S+) (upgrade|remove) (docker\S*|containerd\S*|moby\S*|runc\S*|podman\S*) (\S+) (\S+)$")
+RPM = re.compile(r"^(\S+) .*(Upgraded|Updated): (docker\S*|containerd\S*|moby\S*|podman\S*)$")
+
+
+def disk(path: str) -> "dict[str, Any] | None":
+    """Size, free bytes, inodes of the file system at `path`; None when it can't be asked."""
+    try:
+        s = os.statvfs(path)
+    except OSError:
+        return None
+    return {"path": path, "size_bytes": s.f_blocks * s.f_frsize, "free_bytes": s.f_bavail * s.f_frsize,
+            "inodes": s.f_files, "inodes_free": s.f_favail, "read_only": bool(s.f_flag & os.ST_RDONLY)}  # fmt: skip
+
+
+def meminfo() -> "dict[str, int]":
+    """/proc/meminfo in bytes."""
+    return {k: int(v) * 1024 for k, v in re.findall(r"^(\w+):\s+(\d+) kB", read("/proc/meminfo") or "", re.M)}
+
+
+def monotonic_zero() -> float:
+    """Unix time at which the kernel log's clock was zero."""
+    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def booted_at() -> float:
+    """Unix time of the boot."""
+    found = re.search(r"^btime (\d+)", read("/proc/stat", 1 << 20) or "", re.M)
+    return float(found.group(1)) if found else monotonic_zero()
+
+
+def daemon(pidfile: str) -> "dict[str, Any]":
+    """The engine's daemon by its pid file, else by its name. `alive` None: it could not be told."""
+    text = (read(pidfile) or "").strip()
+    pid = int(text) if text.isdigit() else 0
+    now = stat(pid) if pid else None
+    if not text and pidfile == "/var/run/docker.pid":
+        found = [s for s in map(stat, pids()) if s and s["comm"] == "dockerd" and s["state"] not in "ZX"]
+        now = found[0] if len(found) == 1 else None
+    alive = bool(now and now["state"] not in "ZX" and "docker" in now["comm"] + command(now["pid"], "", ""))
+    if not alive or now is None:
+        return {"alive": False, "pid": None, "started_at": None}
+    return {"alive": True, "pid": now["pid"], "started_at": started(now["start_ticks"])}
+
+
+def started(ticks: int) -> float:
+    """Unix time of a start given in clock ticks since boot."""
+    since = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return since + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def packages() -> "list[dict[str, Any]]":
+    """Engine packages upgraded or removed, from the package manager's log (dpkg, dnf)."""
+    found = []
+    for path in ("/var/log/dpkg.log.1", "/var/log/dpkg.log"):
+        for line in tail(path, 1 << 20).splitlines():
+            m = PACKAGE.match(line)
+            if m:
+                at = time.mktime(time.strptime(m.group(1), "%Y-%m-%d %H:%M:%S"))
+                what = "%s %s -> %s" % (m.group(2), m.group(4), m.group(5))
+                found.append({"at": at, "package": m.group(3).split(":")[0], "what": what})
+    for line in tail("/var/log/dnf.rpm.log", 1 << 20).splitlines():
+        m = RPM.match(line)
+        if m:
+            at = time.mktime(time.strptime(m.group(1)[:19], "%Y-%m-%dT%H:%M:%S"))
+            found.append({"at": at, "package": m.group(3), "what": m.group(2)})
+    return found[-20:]
+
+
+def tail(path: str, size: int) -> str:
+    """The end of a log file, "" when it is not there."""
+    try:
+        if path.endswith(".gz"):
+            with gzip.open(path, "rt", errors="replace") as g:
+                return g.read()[-size:]
+        with open(path, "rb") as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - size))
+            return f.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def kernel() -> "dict[str, Any]":
+    """Lines of the kernel log about kills for memory: `dmesg`, else `journalctl -k -b`."""
+    tried = []
+    for argv in (("dmesg",), ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q")):
+        try:
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8)
+        except (OSError, subprocess.TimeoutExpired) as e:
+            tried.append("%s: %s" % (argv[0], e))
+            continue
+        text = done.stdout.decode("utf-8", "replace")
+        if done.returncode == 0 and text.strip():
+            return {"kills": kills(text), "error": ""}
+        tried.append("%s: %s" % (argv[0], done.stderr.decode("utf-8", "replace").strip() or "no lines"))
+    return {"kills": [], "error": "; ".join(tried)}
+
+
+def kills(text: str) -> "list[dict[str, Any]]":
+    """Kills for memory: the victim's cgroup is in the line before."""
+    found, zero = [], monotonic_zero()
+    victims: "dict[int, tuple[str, str]]" = {}
+    for line in text.splitlines():
+        v, k = VICTIM.search(line), KILL.search(line)
+        at = re.match(r"\[\s*(\d+\.\d+)\]", line)
+        if v:
+            victims[int(v.group(3))] = (v.group(1), v.group(2))
+        if k:
+            limit, group = victims.get(int(k.group(1)), ("", ""))
+            memcg = limit == "CONSTRAINT_MEMCG" or "Memory cgroup out of memory" in line
+            found.append({"at": zero + float(at.group(1)) if at else None, "pid": int(k.group(1)), "process": k.group(2),
+                          "memcg": memcg, "cgroup": group, "text": line.split("] ", 1)[-1][:300]})  # fmt: skip
+    return found[-50:]
+
+
+def inside(ident: str) -> "dict[str, Any]":
+    """Processes whose cgroup names the container, its first process first."""
+    rows = []
+    for pid in pids():
+        now = stat(pid) if ident in cgroup(pid) else None
+        if now is not None and now["state"] not in "ZX":
+            inner = (status(pid).get("NSpid") or str(pid)).split()
+            rows.append((int(inner[-1]), pid, command(pid, now["state"], now["comm"])))
+    rows.sort()
+    return {"pids": [r[1] for r in rows], "commands": [r[2][:1000] for r in rows],
+            "readable": os.geteuid() == 0 or bool(rows)}  # fmt: skip
+
+
+def exists(path: str) -> bool:
+    """True when something is there, a dead mount too."""
+    try:
+        os.lstat(path)
+    except OSError as e:
+        return e.errno not in (2, 20)
+    return True
+
+
+def time_jumps() -> "list[str]":
+    """Lines of the system log that say that the clock was set, this boot."""
+    lines = tail("/var/log/syslog", 1 << 18).splitlines()
+    said = re.compile(r"Time has been changed|System clock was stepped|clock step|Forward time jump|time reset")
+    return [line[:200] for line in lines if said.search(line)][-5:]
+
+
+def main(ask: "dict[str, Any]") -> "dict[str, Any]":
+    """Everything in one answer."""
+    memory = meminfo()
+    disks = [d for d in (disk(p) for p in ask["disks"]) if d]
+    accel = sorted(glob.glob("/dev/accel*") + glob.glob("/dev/vfio/[0-9]*"))
+    return {
+        "boot_id": boot_id(), "booted_at": booted_at(), "clock": time.time(), "root": os.geteuid() == 0,
+        "memory_total": memory.get("MemTotal", 0), "memory_available": memory.get("MemAvailable", 0),
+        "disks": disks, "shm": disk("/dev/shm"),  # noqa: S108 - read only
+        "nvidia": sorted("/dev/" + n for n in names("/dev") or [] if n.startswith("nvidia")), "accel": accel,
+        "missing_devices": [p for p in ask["devices"] if not exists(p)],
+        "missing_sources": [p for p in ask["sources"] if not exists(p)],
+        "daemon": daemon(ask["pidfile"]), "packages": packages(), "time_jumps": time_jumps(), "kernel": kernel(),
+        "inside": inside(ask["id"]) if ask["id"] else None,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
