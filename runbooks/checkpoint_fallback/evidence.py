@@ -84,6 +84,14 @@ class Holder(Frozen):
     writing: bool
 
 
+class Leftover(Frozen):
+    """A file or folder with a temporary name."""
+
+    name: str
+    size: int = 0
+    mtime_s: float = 0.0
+
+
 class Pointer(Frozen):
     """The `latest` file of a tier."""
 
@@ -130,7 +138,7 @@ class TierLook(Frozen):
     where: str  # path or s3://bucket/prefix
     space: Reading[Space] = NOT_RECORDED
     candidates: Reading[tuple[Candidate, ...]] = NOT_RECORDED
-    leftovers: tuple[str, ...] = ()  # temporary names
+    leftovers: tuple[Leftover, ...] = ()
     pointer: Reading[Pointer] = NOT_RECORDED
     holders: Reading[tuple[Holder, ...]] = NOT_RECORDED
     store: Reading[Store] = NOT_RECORDED

@@ -15,6 +15,7 @@ from runbooks.parsers.ckpt_torch import check_torch_zip, list_parts
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Fault, Part
 
 CHUNK = 4 << 20
+PAGE = 4000  # a hole of one 4 KiB page that does not begin with the record
 Crc = Callable[[bytes, int], int]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -115,7 +116,21 @@ def _crc_part(blob: Blob, part: Part, crc32: Crc) -> Fault | None:
     if crc == part.crc:
         return None
     where = f"bytes {part.offset}-{part.offset + part.length}"
+    hole = _hole(blob, part)
+    if hole is not None:
+        return Fault("zero-hole", f"record {part.name} ({where}): zeros from byte {hole}, and its CRC-32 differs", part.file)
     return Fault("crc", f"record {part.name} ({where}): CRC-32 {crc:08x}, stored {part.crc:08x}", part.file)
+
+
+def _hole(blob: Blob, part: Part) -> int | None:
+    """Where a page of zeros begins in a damaged record; None if there is none."""
+    at, zeros = part.offset, bytes(PAGE)
+    for data in _chunks(blob, part.offset, part.length):
+        found = data.find(zeros)
+        if found >= 0:
+            return at + found
+        at += len(data)
+    return None
 
 
 def _hash_file(blob: Blob, name: str, entry: Entry) -> Fault | None:

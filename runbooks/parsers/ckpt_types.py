@@ -54,6 +54,7 @@ FAULTS = {
     "pickle": "its object description cannot be read",
     "header": "its header contradicts itself or the file",
     "crc": "content differs from its own checksum",
+    "zero-hole": "a run of zeros where its checksum says there is content",
     "hash": "content differs from the manifest",
     "manifest-size": "size differs from the manifest",
     "manifest-missing-file": "a file of the manifest is not there",

@@ -126,12 +126,7 @@ def _seats(seats: dict[Any, Any]) -> tuple[Seat, ...]:
 
 
 def _members(value: Any) -> tuple[Member, ...]:
-    if (
-        isinstance(value, Record)
-        and value.name == "set"
-        and len(value.args) == 1
-        and isinstance(value.args[0], list)
-    ):
+    if isinstance(value, Record) and value.name == "set" and len(value.args) == 1 and isinstance(value.args[0], list):
         value = value.args[0]
     if not isinstance(value, (set, list)):
         raise Unreadable("a list of nodes that is neither set nor list")

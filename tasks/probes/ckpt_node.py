@@ -18,7 +18,21 @@ from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob, Check
 
-NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p", "fuse", "afs", "weka", "virtiofs")
+NETWORK = (
+    "nfs",
+    "cifs",
+    "smb",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "glusterfs",
+    "9p",
+    "fuse",
+    "afs",
+    "weka",
+    "virtiofs",
+)
 MOST_FILES = 20_000
 SCALARS = 20
 
@@ -73,8 +87,7 @@ def open_set(path: str) -> tuple[dict[str, os.stat_result], dict[str, Blob]]:
     """Members and blobs of one checkpoint."""
     found = members(path)
     folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    full = (lambda n: os.path.join(path, n)) if folder else (lambda n: path)
-    return found, {n: file_blob(full(n), n, s.st_size) for n, s in found.items()}
+    return found, {n: file_blob(os.path.join(path, n) if folder else path, n, s.st_size) for n, s in found.items()}
 
 
 def beside(path: str, blobs: dict[str, Blob]) -> None:
@@ -117,7 +130,9 @@ def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
 def as_json(check: Check) -> dict[str, Any]:
     """A check as plain data, small."""
     names = list(check.tensors)
-    prefix = next((p for p in ("module.", "_orig_mod.") if names and sum(_has(n, p) for n in names) * 2 > len(names)), "")
+    prefix = next(
+        (p for p in ("module.", "_orig_mod.") if names and sum(_has(n, p) for n in names) * 2 > len(names)), ""
+    )
     scalars = {k: v for k, v in check.scalars.items() if isinstance(v, (int, float, str, bool))}
     return {
         "format": check.format, "faults": [list(f) for f in check.faults], "suspects": [list(f) for f in check.suspects],
@@ -131,11 +146,11 @@ def _has(name: str, prefix: str) -> bool:
     return name.startswith(prefix) or ("." + prefix) in name
 
 
-def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[str]]:
+def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[dict[str, Any]]]:
     """(step, name) newest first, and temporary names. The pattern may reach below folders."""
     depth, regex = pattern.count("/"), re.compile(pattern)
     hits: list[tuple[int, str]] = []
-    left: list[str] = []
+    left: list[dict[str, Any]] = []
     todo = [("", 0)]
     while todo:
         below, level = todo.pop()
@@ -146,10 +161,11 @@ def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[str
                 if match:
                     hits.append((int(match["step"]), name))
                 elif TEMPORARY.search(name):
-                    left.append(name)
+                    seen = entry.stat(follow_symlinks=False)
+                    left.append({"name": name, "size": seen.st_size, "mtime_s": seen.st_mtime})
                 elif level < depth and entry.is_dir(follow_symlinks=False):
                     todo.append((name + "/", level + 1))
-    return sorted(hits, reverse=True), sorted(left)[:50]
+    return sorted(hits, reverse=True), left[:50]
 
 
 def space(root: str, try_write: bool) -> dict[str, Any]:
@@ -258,9 +274,13 @@ def pointer(root: str, name: str) -> dict[str, Any] | None:
     return {"text": text, "identity": identity({name: seen}), "mtime_s": seen.st_mtime}
 
 
+def _spec(raw: dict[str, Any]) -> Spec:
+    return Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})  # type: ignore[arg-type]
+
+
 def scan(ask: dict[str, Any]) -> dict[str, Any]:
     """The whole look at one tier."""
-    root, spec = ask["root"], Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in ask["spec"].items()})
+    root, spec = ask["root"], _spec(ask["spec"])
     out: dict[str, Any] = {"space": space(root, ask.get("try_write", False))}
     try:
         names, out["leftovers"] = list_names(root, ask["pattern"])
@@ -277,7 +297,7 @@ def scan(ask: dict[str, Any]) -> dict[str, Any]:
 def content(ask: dict[str, Any]) -> dict[str, Any]:
     """Proves the content of one candidate; says so if it changed meanwhile."""
     path = os.path.join(ask["root"], ask["name"])
-    spec = Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in ask["spec"].items()})
+    spec = _spec(ask["spec"])
     before, blobs = open_set(path)
     if not os.path.isdir(path):
         beside(path, blobs)
@@ -305,7 +325,11 @@ def credentials() -> dict[str, Any]:
     """Places on this node that hold S3 credentials, by name only."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
              "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")  # fmt: skip
-    files = [p for p in ("~/.aws/credentials", "~/.aws/config", "/root/.aws/credentials") if os.path.isfile(os.path.expanduser(p))]
+    files = [
+        p
+        for p in ("~/.aws/credentials", "~/.aws/config", "/root/.aws/credentials")
+        if os.path.isfile(os.path.expanduser(p))
+    ]
     return {"found": ["variable " + n for n in names if os.environ.get(n)] + ["file " + f for f in files]}
 
 
@@ -321,8 +345,9 @@ def torch_version() -> dict[str, Any]:
 
 def main(ask: dict[str, Any]) -> dict[str, Any]:
     """Does what `do` says."""
-    table = {"scan": scan, "content": content, "credentials": lambda a: {**credentials(), **torch_version()}}
-    return table[ask["do"]](ask)
+    if ask["do"] == "credentials":
+        return {**credentials(), **torch_version()}
+    return scan(ask) if ask["do"] == "scan" else content(ask)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""Reads every tier of a job's checkpoints, proves content newest first, and what explains a failed save. Changes nothing."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, OtherNode, TierLook
+from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
+from runbooks.core.fleet import Node
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from tasks.context import Context
+from tasks.diagnostics.checkpoint_node import ask_node, prove_on_node, read_node_tier, spec_of
+from tasks.diagnostics.checkpoint_s3 import prove_s3, read_s3_tier
+from tasks.diagnostics.probe import run_probe
+from tasks.transport.base import TransportError
+
+STORAGE = r"I/O error|blk_update_request|Buffer I/O|nvme.*(timeout|abort|reset|critical)|EXT4-fs error|XFS.*(error|corruption|shutdown)|remount.*read-only|Remounting filesystem read-only|critical medium error|Media error"  # noqa: E501
+STEP = re.compile(r"(?:\bglobal_step|\biteration|\bstep)\b\W{0,4}(\d+)", re.IGNORECASE)
+LOG_BYTES = 64 << 10
+
+
+def gather_checkpoint_fallback(context: Context) -> Evidence:
+    """The whole look from one node: its own tiers, shared ones, the object store, and what other nodes have."""
+    node, config = context.node, context.fleet.checkpoints
+    base: dict[str, Any] = {"node": node.name, "taken_at": context.now(), "hands_off": node.hands_off}
+    if config is None:
+        return Evidence(**base, config=Absent(proof="the fleet file has no `checkpoints` section"))
+    newest, budget = int(_limit(context, "structure_newest", 50)), _limit(context, "content_seconds", 900)
+    looks = tuple(_look(context, node, config, tier, newest) for tier in config.tiers_on(node.name))
+    looks = _prove(context, node, config, looks, budget)
+    facts = _facts(context)
+    log, crashed = _log(context)
+    return Evidence(
+        **base, config=Known[Checkpoints](value=config), tiers=looks, others=_others(context, node, config),
+        kernel=_kernel(context), log=log, crashed_step=crashed, torch=facts[0], node_credentials=facts[1],
+    )  # fmt: skip
+
+
+def _limit(context: Context, name: str, default: float) -> float:
+    return float(context.limits.get(name, default))
+
+
+def _look(context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int) -> TierLook:
+    if tier.kind is TierKind.S3:
+        return read_s3_tier(context, config, tier, spec_of(config), newest)
+    return read_node_tier(context, node, config, tier, newest)
+
+
+def _prove(
+    context: Context, node: Node, config: Checkpoints, looks: tuple[TierLook, ...], budget_s: float
+) -> tuple[TierLook, ...]:
+    """Content of the newest checkpoints that look whole, until as many are proven as pruning must keep.
+
+    The object store is read only where no node tier proved a step as new as its newest.
+    """
+    begun, out, best = context.now(), [], -1
+    for look in sorted(looks, key=lambda n: n.kind == TierKind.S3):
+        tier = config.tier(look.tier)
+        left = budget_s - (context.now() - begun).total_seconds()
+        if tier.kind is TierKind.S3:
+            look = _prove_tier(look, 1, best, lambda c, t=tier: prove_s3(t, config, spec_of(config), c), left)  # type: ignore[misc]
+        else:
+
+            def on_node(c: Candidate, tier: Tier = tier, left: float = left) -> Candidate:
+                return prove_on_node(context, node, config, tier, c, max(10.0, left))
+
+            look = _prove_tier(look, tier.keep, -1, on_node, left)
+            best = max([best, *(c.step for c in _candidates(look) if c.content == "proven")])
+        out.append(look)
+    return tuple(sorted(out, key=lambda n: [k.tier for k in looks].index(n.tier)))
+
+
+def _candidates(look: TierLook) -> tuple[Candidate, ...]:
+    return look.candidates.value if isinstance(look.candidates, Known) else ()
+
+
+def _prove_tier(
+    look: TierLook, wanted: int, above: int, prove: Callable[[Candidate], Candidate], budget_s: float
+) -> TierLook:
+    proven, out = 0, []
+    for c in _candidates(look):
+        if proven < wanted and c.step > above and c.whole and c.checksummed and c.format != "unknown" and budget_s > 0:
+            try:
+                c = prove(c)
+            except (TransportError, OSError) as e:
+                c = c.model_copy(update={"notes": (*c.notes, f"content could not be read: {e}")})
+            proven += c.content == "proven"
+        elif c.whole and not c.checksummed and c.format != "unknown":
+            c = c.model_copy(update={"content": "unprovable"})
+        out.append(c)
+    if not isinstance(look.candidates, Known):
+        return look
+    known = Known[tuple[Candidate, ...]](value=tuple(out), source=look.candidates.source)
+    return look.model_copy(update={"candidates": known})
+
+
+def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNode, ...]:
+    """Steps that look whole on the other nodes' own tiers."""
+    found = []
+    for tier in config.tiers:
+        if tier.kind is TierKind.S3 or tier.shared:
+            continue
+        names = tier.nodes or tuple(n.name for n in context.fleet.nodes)
+        for other in [n for n in names if n != node.name][: int(_limit(context, "cross_nodes", 64))]:
+            look = read_node_tier(context, context.fleet.node(other), config, tier, 5, 60)
+            steps: Reading[tuple[int, ...]]
+            if isinstance(look.candidates, Known):
+                whole = tuple(c.step for c in look.candidates.value if c.whole and c.format != "unknown")
+                steps = Known[tuple[int, ...]](value=whole, source=look.candidates.source)
+            else:
+                steps = look.candidates
+            found.append(OtherNode(node=other, tier=tier.name, steps=steps))
+    return tuple(found)
+
+
+def _kernel(context: Context) -> Reading[tuple[str, ...]]:
+    source = Source(command="dmesg | grep -iE 'I/O error|nvme|EXT4-fs error'", host=context.node.name, taken_at=context.now())
+    try:
+        got = run_probe(context.host, "kernel", {"match": STORAGE, "cap": 200}, timeout_s=25)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+    if not got["tool"]:
+        return Unknown(reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source)
+    return Known[tuple[str, ...]](value=tuple(context.redactor.text(x) for x in got["lines"][-50:]), source=source)
+
+
+def _log(context: Context) -> tuple[Reading[str], int | None]:
+    """The last lines of the job's log, where the run was told which (`option log`)."""
+    path = str(context.options.get("log", ""))
+    if not path:
+        return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run"), None
+    source = Source(command=f"tail -c {LOG_BYTES} {path}", host=context.node.name, taken_at=context.now())
+    try:
+        done = context.host.run(("tail", "-c", str(LOG_BYTES), "--", path), timeout_s=20)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source), None
+    if done.exit:
+        return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=source), None
+    text = context.redactor.text(done.out)
+    steps = [int(m[1]) for m in STEP.finditer(text)]
+    return Known[str](value=text, source=source), max(steps[-20:], default=None)
+
+
+def _facts(context: Context) -> tuple[Reading[str], Reading[tuple[str, ...]]]:
+    source = Source(command="python3 -m pip show torch; ls ~/.aws", host=context.node.name, taken_at=context.now())
+    try:
+        got = ask_node(context.host, {"do": "credentials"}, 20)
+    except TransportError as e:
+        no = Unknown(reason=e.reason, detail=e.detail, source=source)
+        return no, no
+    torch: Reading[str] = Absent(proof="not installed for python3", source=source)
+    if got["torch"]:
+        torch = Known[str](value=got["torch"], source=source)
+    return torch, Known[tuple[str, ...]](value=tuple(got["found"]), source=source)

@@ -1,0 +1,281 @@
+"""Reads an S3 tier: how the store answers, objects, ranges of objects, unfinished uploads. Changes nothing."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ReadTimeoutError,
+    TokenRetrievalError,
+)
+
+from runbooks.checkpoint_fallback.evidence import Store, Upload
+from runbooks.core.checkpoints import Tier
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.parsers.ckpt_types import Blob
+
+COLD = ("GLACIER", "DEEP_ARCHIVE")
+BLOCK = 64 << 10
+AHEAD = 8 << 20
+MOST_KEYS = 200_000
+
+
+class Object:
+    """One object of a listing, or of a HEAD."""
+
+    __slots__ = ("etag", "key", "mtime_s", "size", "storage")
+
+    def __init__(self, key: str, size: int, etag: str, mtime: datetime, storage: str) -> None:
+        self.key, self.size, self.etag = key, size, etag.strip('"')
+        self.mtime_s, self.storage = mtime.timestamp(), storage or "STANDARD"
+
+    @property
+    def cold(self) -> bool:
+        """Lies in an archive class: cannot be read before it is restored."""
+        return self.storage in COLD
+
+
+class S3Tier:
+    """A client for one tier, with short time-outs and few tries: a store that is slow is a finding."""
+
+    def __init__(self, tier: Tier, connect_s: float = 5, read_s: float = 20, tries: int = 3) -> None:
+        self.tier = tier
+        session = boto3.session.Session(profile_name=tier.profile)
+        config = Config(
+            connect_timeout=connect_s,
+            read_timeout=read_s,
+            retries={"mode": "standard", "total_max_attempts": tries},
+            max_pool_connections=16,
+            signature_version="s3v4",
+            s3={"addressing_style": "path"} if tier.endpoint else {},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        self.credentials = session.get_credentials()
+        self.client = session.client(
+            "s3", endpoint_url=tier.endpoint, region_name=tier.region or "us-east-1", config=config
+        )
+        self.reads = 0
+
+    @property
+    def where(self) -> str:
+        """`s3://bucket/prefix`."""
+        return f"s3://{self.tier.bucket}/{self.tier.prefix}"
+
+    @property
+    def prefix(self) -> str:
+        """The prefix with its final slash, or ""."""
+        return self.tier.prefix.strip("/") + "/" if self.tier.prefix.strip("/") else ""
+
+    def objects(self) -> Iterator[Object]:
+        """Every object below the prefix. Raises ClientError, BotoCoreError."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.tier.bucket, Prefix=self.prefix)
+        seen = 0
+        for page in pages:
+            for o in page.get("Contents", ()):
+                seen += 1
+                if seen > MOST_KEYS:
+                    return
+                yield Object(o["Key"], o["Size"], o["ETag"], o["LastModified"], o.get("StorageClass", ""))
+
+    def read(self, key: str, etag: str, offset: int, length: int) -> bytes:
+        """A range of that very version of the object. Raises OSError with the store's code."""
+        if length <= 0:
+            return b""
+        spot = f"bytes={offset}-{offset + length - 1}"
+        extra = {"IfMatch": f'"{etag}"'} if etag else {}
+        try:
+            got = self.client.get_object(Bucket=self.tier.bucket, Key=key, Range=spot, **extra)
+            data = bytes(got["Body"].read())
+        except (ClientError, BotoCoreError) as e:
+            raise OSError(5, code_of(e)[0], key) from e
+        except Exception as e:
+            raise OSError(5, f"{type(e).__name__}", key) from e
+        self.reads += len(data)
+        return data
+
+    def blob(self, name: str, found: Object) -> Blob:
+        """An object in ranges; small reads are joined into blocks."""
+        cache: dict[int, bytes] = {}
+
+        def read(offset: int, length: int) -> bytes:
+            length = max(0, min(length, found.size - offset))
+            if length > BLOCK:
+                return self.read(found.key, found.etag, offset, length)
+            out = b""
+            while len(out) < length:
+                at = offset + len(out)
+                block = at // BLOCK
+                if block not in cache:
+                    size = min(BLOCK, found.size - block * BLOCK)
+                    if len(cache) > 64:
+                        cache.clear()
+                    cache[block] = self.read(found.key, found.etag, block * BLOCK, size)
+                piece = cache[block][at - block * BLOCK :][: length - len(out)]
+                if not piece:
+                    break
+                out += piece
+            return out
+
+        return Blob(name, found.size, read)
+
+    def streaming_blob(self, name: str, found: Object, threads: int = 4) -> Blob:
+        """An object read once from front to back, the next ranges fetched ahead in parallel: bounded memory."""
+        pool, ahead = ThreadPoolExecutor(threads), {}
+
+        def fetch(block: int) -> bytes:
+            size = min(AHEAD, found.size - block * AHEAD)
+            return self.read(found.key, found.etag, block * AHEAD, size)
+
+        def read(offset: int, length: int) -> bytes:
+            out, end = [], min(offset + length, found.size)
+            while offset < end:
+                block = offset // AHEAD
+                for n in range(block, min(block + threads, -(-found.size // AHEAD))):
+                    if n not in ahead:
+                        ahead[n] = pool.submit(fetch, n)
+                for old in [n for n in ahead if n < block - 1 or n > block + threads]:
+                    ahead.pop(old).cancel()
+                piece = ahead[block].result()[offset - block * AHEAD :][: end - offset]
+                if not piece:
+                    break
+                out.append(piece)
+                offset += len(piece)
+            return b"".join(out)
+
+        return Blob(name, found.size, read)
+
+
+def code_of(error: Exception) -> tuple[str, int, str]:
+    """(code, HTTP status, message) of what a client raised; status 0 where there was no answer."""
+    if isinstance(error, ClientError):
+        found = error.response.get("Error", {})
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        return str(found.get("Code", "?")), status, str(found.get("Message", ""))[:300]
+    names: tuple[tuple[type[Exception], str], ...] = (
+        (NoCredentialsError, "NoCredentials"), (PartialCredentialsError, "PartialCredentials"), (TokenRetrievalError, "TokenRetrieval"),
+        (EndpointConnectionError, "ConnectionRefused"), (ConnectTimeoutError, "ConnectTimeout"), (ReadTimeoutError, "ReadTimeout"),
+    )  # fmt: skip
+    name = next((n for kind, n in names if isinstance(error, kind)), type(error).__name__)
+    return name, 0, str(error)[:300]
+
+
+def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception | None) -> Known[Store] | Unknown:
+    """How the store answered to a listing (`error`: what it raised) and to a ranged read of `sample`."""
+    source = Source(command=f"aws s3api list-objects-v2 --bucket {s3.tier.bucket}", host="engine", taken_at=at)
+    code, status, message = code_of(error) if error else ("ok", 200, "")
+    headers = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}) if error else {}
+    store = Store(
+        reached=status > 0,
+        bucket=s3.tier.bucket,
+        prefix=s3.tier.prefix,
+        list_code=code,
+        list_status=status,
+        get_code=_try_read(s3, sample),
+        credentials=s3.credentials.method if s3.credentials else "",
+        looked_in=looked_in(s3.tier),
+        skew_s=_skew(headers.get("date", ""), at),
+        region_says=str(headers.get("x-amz-bucket-region", "")),
+        message=message,
+    )
+    return Known[Store](value=store, source=source)
+
+
+def _skew(date: str, at: datetime) -> float | None:
+    try:
+        return (parsedate_to_datetime(date) - at).total_seconds() if date else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _try_read(s3: S3Tier, sample: Object | None) -> str:
+    if sample is None or sample.cold or not sample.size:
+        return ""
+    try:
+        s3.read(sample.key, sample.etag, 0, 1)
+    except OSError as e:
+        return str(e.strerror)
+    return "ok"
+
+
+def head_code(s3: S3Tier, key: str) -> str:
+    """What HEAD of one key answers: ok, or the code."""
+    try:
+        s3.client.head_object(Bucket=s3.tier.bucket, Key=key)
+    except (ClientError, BotoCoreError) as e:
+        code, status, _ = code_of(e)
+        return str(status) if code in ("403", "404") else code
+    return "ok"
+
+
+def looked_in(tier: Tier) -> tuple[str, ...]:
+    """Where the engine looks for credentials, and what is there, by name only."""
+    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    found = [f"variable {n}: {'set' if os.environ.get(n) else 'not set'}" for n in names]
+    path = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")).expanduser()
+    found.append(f"file {path}: {'there' if path.is_file() else 'not there'}")
+    if tier.profile:
+        found.append(f"profile {tier.profile} of the fleet file")
+    if Path("/.dockerenv").exists() or os.environ.get("KUBERNETES_SERVICE_HOST"):
+        found.append("instance metadata: this is a container, where its hop limit must be 2 or more")
+    else:
+        found.append("instance metadata: asked last")
+    return tuple(found)
+
+
+def restore_state(s3: S3Tier, key: str) -> tuple[str, bool]:
+    """(storage class, a restore is going on) of an object; ("", False) when it can be read now."""
+    head = s3.client.head_object(Bucket=s3.tier.bucket, Key=key)
+    storage, restore = head.get("StorageClass", ""), head.get("Restore", "")
+    if storage not in COLD or re.search(r'ongoing-request="false"', restore):
+        return "", False
+    return storage, 'ongoing-request="true"' in restore
+
+
+def read_uploads(s3: S3Tier, now: datetime) -> Known[tuple[Upload, ...]] | Absent | Unknown:
+    """Unfinished multipart uploads below the prefix, with the age of their newest part."""
+    source = Source(command=f"aws s3api list-multipart-uploads --bucket {s3.tier.bucket}", host="engine", taken_at=now)
+    try:
+        pages = s3.client.get_paginator("list_multipart_uploads").paginate(Bucket=s3.tier.bucket, Prefix=s3.prefix)
+        found = tuple(_upload(s3, u, now) for page in pages for u in page.get("Uploads", ()))
+    except (ClientError, BotoCoreError) as e:
+        code, status, message = code_of(e)
+        why = Why.DENIED if status in (401, 403) else Why.UNREACHABLE if status == 0 else Why.FAILED
+        return Unknown(reason=why, detail=f"{code}: {message}", source=source)
+    return Known[tuple[Upload, ...]](value=found, source=source) if found else Absent(proof="none", source=source)
+
+
+def _upload(s3: S3Tier, raw: dict[str, Any], now: datetime) -> Upload:
+    pages = s3.client.get_paginator("list_parts").paginate(
+        Bucket=s3.tier.bucket, Key=raw["Key"], UploadId=raw["UploadId"]
+    )
+    parts = [p for page in pages for p in page.get("Parts", ())]
+    newest = max((p["LastModified"] for p in parts), default=None)
+    return Upload(
+        key=raw["Key"],
+        upload_id=raw["UploadId"],
+        begun_s_ago=(now - raw["Initiated"]).total_seconds(),
+        newest_part_s_ago=(now - newest).total_seconds() if newest else None,
+        parts=len(parts),
+        bytes=sum(p["Size"] for p in parts),
+    )
+
+
+def set_identity(found: dict[str, Object]) -> str:
+    """Changes when any object of the set is replaced, added or removed."""
+    text = "\n".join(f"{n} {o.size} {o.etag}" for n, o in sorted(found.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
