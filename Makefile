@@ -8,7 +8,7 @@ TEST_TORCH ?= 0
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev nightly test check soak bench lock fmt clean
+.PHONY: help setup setup-dev nightly test check soak bench lock schema fmt clean
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
@@ -28,7 +28,7 @@ nightly: setup
 
 test: setup-dev
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(ARGS)
 
 check: setup-dev
 	$(BIN)/ruff check .
@@ -44,6 +44,10 @@ bench: setup-dev
 
 lock:
 	@sh .ci/lock.sh
+
+schema: setup-dev
+	@$(BIN)/python -c 'import json; from runbooks.core.report import Report; print(json.dumps(Report.model_json_schema(), indent=1))' \
+		> runbooks/core/report.schema.json
 
 fmt: setup-dev
 	$(BIN)/ruff check --fix .

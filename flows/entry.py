@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect.client.schemas.objects import State
-from tasks.transport.open import HostPool
 
 from flows import store
 from flows.config import load_fleet, load_policy, with_target
@@ -16,7 +15,9 @@ from flows.specs import load_spec
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 from tasks.context import Context, utc_now
+from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, latest
+from tasks.transport.open import HostPool
 
 
 def reports_folder(folder: str) -> Path:
@@ -45,7 +46,7 @@ def run_by_name(
     folder = reports_folder(out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
-    timeline = Timeline()
+    timeline = Timeline(clean=installation_redactor().text)
     draft = Draft(
         started_at=stored.start_time or utc_now(),
         trigger=trigger,
@@ -59,7 +60,7 @@ def run_by_name(
     context = Context(
         fleet=full,
         target=target,
-        open_host=pool.open,
+        open_host=pool,
         limits=limits,
         options=options or {},
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),

@@ -15,12 +15,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import ValidationError
-from tasks.transport.open import HostPool
 
 from flows import store
 from flows.config import load_fleet
 from flows.engine import current_run_id
 from flows.entry import reports_folder
+from flows.outcomes import clean_report
 from flows.ownership import heartbeat, own_run
 from flows.progress import Timeline
 from flows.specs import SLUGS, load_spec
@@ -35,7 +35,9 @@ from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import Context, utc_now
 from tasks.diagnostics.systems import look_at_system
+from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, history, save, save_nightly
+from tasks.transport.open import HostPool
 
 AT_ONCE = 8
 OUTCOMES = {
@@ -128,34 +130,36 @@ def _diagnose(sweep: Sweep, node: Node, name: str, pool: HostPool, at: datetime)
     limits = load_runbook(name).limit_values(sweep.fleet.limits.get(name))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
     earlier = earlier_evidence(sweep.folder, name, node.name, bridge, at)
-    context = Context(fleet=sweep.fleet, target=node.name, open_host=pool.open, limits=limits, earlier=earlier)
+    context = Context(fleet=sweep.fleet, target=node.name, open_host=pool, limits=limits, earlier=earlier)
     evidence = spec.gather(context)
     diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(limits))
-    return Report(
-        id=f"{sweep.run_id}-{slug(node.name)}",
-        runbook=name,
-        title=load_runbook(name).title,
-        target=node.name,
-        fleet=sweep.fleet.name,
-        mode="diagnose",
-        trigger=sweep.trigger,
-        flow_run=sweep.run_id,
-        outcome=OUTCOMES[diagnosis.state],
-        headline=diagnosis.headline,
-        started_at=at,
-        ended_at=utc_now(),
-        diagnosis=diagnosis,
-        evidence=evidence.model_dump(mode="json"),
-        limits=limits,
-        connection=pool.notes,
-        guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
+    return clean_report(
+        Report(
+            id=f"{sweep.run_id}-{slug(node.name)}",
+            runbook=name,
+            title=load_runbook(name).title,
+            target=node.name,
+            fleet=sweep.fleet.name,
+            mode="diagnose",
+            trigger=sweep.trigger,
+            flow_run=sweep.run_id,
+            outcome=OUTCOMES[diagnosis.state],
+            headline=diagnosis.headline,
+            started_at=at,
+            ended_at=utc_now(),
+            diagnosis=diagnosis,
+            evidence=evidence.model_dump(mode="json"),
+            limits=limits,
+            connection=pool.notes,
+            guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
+        )
     )
 
 
 def sweep_fleet(fleet: Fleet, slugs: tuple[str, ...], out: str | None, at_once: int, trigger: str) -> State[Any]:
     """The sweep itself, inside a flow run."""
     run_id, began, cpu, at = current_run_id(), time.monotonic(), os.times(), utc_now()
-    timeline = Timeline()
+    timeline = Timeline(clean=installation_redactor().text)
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
     whole = Sweep(
         fleet=fleet, slugs=slugs, folder=reports_folder(out or fleet.reports.folder), run_id=run_id, trigger=trigger

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
-from tasks.transport.open import HostPool
 
 from flows import store
 from flows.progress import Timeline
@@ -20,7 +19,9 @@ from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import utc_now
+from tasks.installation import installation_redactor
 from tasks.report_store import save
+from tasks.transport.open import HostPool
 
 if TYPE_CHECKING:
     from flows.engine import Run
@@ -70,32 +71,39 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
     d = run.draft
     evidence = d.evidence if d.evidence is not None else run.evidence
     diagnosis = d.diagnosis or run.diagnosis or NOTHING_READ
-    return Report(
-        id=run.run_id,
-        runbook=run.spec.slug,
-        title=load_runbook(run.spec.slug).title,
-        target=run.context.target,
-        fleet=run.fleet.name,
-        mode=run.mode.value,
-        trigger=d.trigger,
-        flow_run=run.run_id,
-        outcome=outcome,
-        headline=headline or diagnosis.headline,
-        started_at=d.started_at,
-        ended_at=utc_now(),
-        diagnosis=diagnosis,
-        evidence=_json(evidence),
-        limits=dict(run.context.limits),
-        guards=tuple(d.guards),
-        chosen=d.chosen,
-        permission=d.permission,
-        acts=tuple(d.acts),
-        after=d.after_diagnosis,
-        after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
-        timeline=tuple(d.timeline.events),
-        connection=tuple(pool.notes if pool else ()),
-        approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
+    return clean_report(
+        Report(
+            id=run.run_id,
+            runbook=run.spec.slug,
+            title=load_runbook(run.spec.slug).title,
+            target=run.context.target,
+            fleet=run.fleet.name,
+            mode=run.mode.value,
+            trigger=d.trigger,
+            flow_run=run.run_id,
+            outcome=outcome,
+            headline=headline or diagnosis.headline,
+            started_at=d.started_at,
+            ended_at=utc_now(),
+            diagnosis=diagnosis,
+            evidence=_json(evidence),
+            limits=dict(run.context.limits),
+            guards=tuple(d.guards),
+            chosen=d.chosen,
+            permission=d.permission,
+            acts=tuple(d.acts),
+            after=d.after_diagnosis,
+            after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
+            timeline=tuple(d.timeline.events),
+            connection=tuple(pool.notes if pool else ()),
+            approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
+        )
     )
+
+
+def clean_report(report: Report) -> Report:
+    """The report with secrets replaced once more, whatever slipped through where it was read."""
+    return Report.model_validate(installation_redactor().data(report.model_dump(mode="json")))
 
 
 def _json(evidence: Any) -> dict[str, Any]:

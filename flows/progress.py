@@ -33,12 +33,13 @@ POINTS = (
 class Timeline:
     """The events of one run, in order."""
 
-    def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], datetime] = utc_now, clean: Callable[[str], str] = str) -> None:
+        self._now, self._clean = now, clean
         self.events: list[Event] = []
 
     def reached(self, point: str, text: str) -> None:
         """Notes that the run reached `point`."""
+        text = self._clean(text)
         self.events.append(Event(at=self._now(), what=text))
         log.info("%s: %s", point, text)
         for listener in tuple(LISTENERS):

@@ -10,6 +10,7 @@ from typing import Any
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.redact import Redactor
+from tasks.installation import installation_redactor
 from tasks.transport.base import Host
 
 
@@ -33,6 +34,7 @@ class Context:
     limits: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # runbook-specific parameters of the run
     earlier: dict[str, Any] | None = None  # last report's JSON of this runbook and target, to bridge limits of minutes
+    redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
     redactor: Redactor = field(default_factory=one_time_redactor)  # the engine passes one with the installation's key

@@ -25,6 +25,7 @@ class HostPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._hosts: dict[str, Host] = {}
+        self._machines: dict[str, SshHost] = {}  # two nodes with one address and key are one machine
         self._jumps: dict[str, SshConnection] = {}
         self._closed = False
 
@@ -40,7 +41,11 @@ class HostPool:
     def _make(self, node: Node) -> Host:
         if node.local:
             return LocalHost(node.name)
-        return SshHost(node, self._jump(node.jump, node.connect_timeout_s) if node.jump else None)
+        same = node.model_dump_json(exclude={"name", "labels", "hands_off", "reason"})
+        if same not in self._machines:
+            jump = self._jump(node.jump, node.connect_timeout_s) if node.jump else None
+            self._machines[same] = SshHost(node, jump)
+        return self._machines[same].named(node.name)
 
     def _jump(self, jump: Jump, timeout_s: float) -> SshConnection:
         """Nodes behind the same jump host share its connection."""
@@ -49,13 +54,21 @@ class HostPool:
             self._jumps[key] = SshConnection(jump, timeout_s)
         return self._jumps[key]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every connection has to say to the report."""
+        with self._lock:
+            return tuple(dict.fromkeys(note for host in self._hosts.values() for note in host.notes))
+
     def close_all(self) -> None:
         """End every connection of the run."""
         with self._lock:
             self._closed = True
             hosts, jumps = list(self._hosts.values()), list(self._jumps.values())
-        for one in (*hosts, *jumps):
-            one.close()
+        for host in hosts:
+            host.close()
+        for jump in jumps:
+            jump.close()
 
 
 def parse_target(target: str) -> Node:

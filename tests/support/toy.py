@@ -15,10 +15,13 @@ from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk, Step
+from runbooks.core.reading import Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tasks.context import ActResult, Context, Refused
+from tasks.transport.base import TransportError
 
 CAUSE = "stopped-process"
+_LOOKS: dict[str, int] = {}
 
 
 class ToyEvidence(Frozen):
@@ -63,8 +66,11 @@ def acts_done(folder: Path, target: str) -> list[str]:
 
 
 def gather(context: Context) -> ToyEvidence:
-    """Reads the world file."""
+    """Reads the world file. `cut_at_look` N: the N-th look of this process does not get through."""
     world = read_world(context.target)
+    _LOOKS[context.target] = _LOOKS.get(context.target, 0) + 1
+    if world.get("cut_at_look") == _LOOKS[context.target]:
+        raise TransportError(Why.UNREACHABLE, "the link is cut")
     return ToyEvidence(
         node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"])
     )

@@ -1,0 +1,254 @@
+"""A run killed at any point, then carried on: no act twice, none unapproved, every run ends, a true report, a usable target."""
+
+import json
+import os
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.states import Scheduled
+
+from flows import store
+from flows.approval import answer_run
+from flows.claim import claim_all, release
+from flows.reaper import sweep
+from runbooks.core.plan import Plan, Step
+from tasks.context import utc_now
+from tests.faults.fault import struck
+from tests.support.engine_rig import Rig, World
+from tests.support.toy import acts_done, read_world, write_world
+
+pytestmark = pytest.mark.xdist_group("prefect")
+
+BEFORE_THE_ACT = (
+    "started",
+    "gathered",
+    "judged",
+    "settled",
+    "claimed",
+    "gathered-again",
+    "budgeted",
+    "acting",
+    "step-begins",
+)
+AFTER_THE_ACT = ("step-done", "acted", "verified", "reported")
+
+
+def carry_on(w: World, rounds: int = 8) -> None:
+    """What reaper and workers do until nothing is left to do. Time is passed on so that nothing has to be waited for."""
+    for _ in range(rounds):
+        sweep(utc_now() + timedelta(seconds=200))
+        w.work()
+        if all(r.state and (r.state.is_final() or r.state.is_paused()) for r in runs_on(w)):
+            return
+
+
+def runs_on(w: World) -> list[Any]:
+    found = [r for r in store.find_runs([store.RUNBOOK_TAG]) if r.parameters.get("target") == w.name]
+    return found + [
+        a for a in store.find_runs([store.ACT_TAG]) if a.parameters.get("about", {}).get("target") == w.name
+    ]
+
+
+def check(w: World, allowed_acts: int) -> None:
+    """The invariants, whatever was killed."""
+    acts = [a for a in acts_done(w.rig.worlds, w.name) if a.startswith("fix")]
+    assert len(acts) <= allowed_acts, f"acted {len(acts)} times: {acts}"
+    states = [(r.name, r.state.name if r.state else None) for r in runs_on(w)]
+    assert all(r.state and (r.state.is_final() or r.state.is_paused()) for r in runs_on(w)), states
+    reports = w.reports()
+    assert reports, f"no report at all; runs: {states}"
+    last = reports[-1]
+    sick = bool(read_world(w.name)["sick"])
+    seen = (last["after"] or last["diagnosis"])["state"]
+    assert seen == ("sick" if sick else "healthy"), (
+        f"the last report says {seen}, the world is {'sick' if sick else 'well'}"
+    )
+    usable(w)
+
+
+def usable(w: World) -> None:
+    """The target's lock can be taken again."""
+    step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
+    claims = claim_all(Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"})
+    release(claims, "only a test")
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_ACT + AFTER_THE_ACT)
+def test_sigkill_of_the_run(rig: Rig, point: str) -> None:
+    w = rig.world()
+    w.arm(point)
+    w.run("auto")
+    assert struck(w.fault)
+    done = len(acts_done(rig.worlds, w.name))
+    assert done == (0 if point in BEFORE_THE_ACT else 1)
+    carry_on(w)
+    assert len(acts_done(rig.worlds, w.name)) == done  # carrying on never acts by itself
+    check(w, 1)
+
+
+@pytest.mark.parametrize("point", ["gathered", "claimed", "step-begins", "step-done", "verified"])
+def test_sigterm_of_the_run(rig: Rig, point: str) -> None:
+    w = rig.world()
+    w.arm(point, "SIGTERM")
+    w.run("auto")
+    assert struck(w.fault)
+    carry_on(w)
+    check(w, 1)
+
+
+@pytest.mark.parametrize("point", ["asking", "gathered", "decided", "claimed", "step-begins", "step-done"])
+def test_sigkill_around_an_approval(rig: Rig, point: str) -> None:
+    """Killed while asking, or after the approval in the process that carries on."""
+    w = rig.world()
+    if point == "asking":
+        w.arm(point)
+    run = w.run("approve")
+    if point != "asking":
+        assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+        w.arm(point)
+        w.work(fault=True)
+    assert struck(w.fault)
+    carry_on(w)
+    check(w, 1)
+
+
+@pytest.mark.parametrize("point", ["gathered", "claimed", "step-begins", "step-done", "verified"])
+def test_sigkill_of_the_server(rig: Rig, point: str) -> None:
+    """The server dies under the run and comes back: no act without its record, and everything ends."""
+    w = rig.world()
+    w.arm(point, "SIGKILL", pid=rig.server_pid())
+    pid, _ = w.start_run("auto")
+    deadline = time.monotonic() + 30
+    while not struck(w.fault) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert struck(w.fault)
+    rig.start_server()
+    rig.wait(pid)
+    carry_on(w)
+    check(w, 1)
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_link_to_the_node_cut(rig: Rig, look: int) -> None:
+    """The first reading, the one before the act, or the one that should prove it does not come."""
+    w = rig.world(cut_at_look=look)
+    w.run("auto")
+    acts = len(acts_done(rig.worlds, w.name))
+    assert acts == (1 if look == 3 else 0)
+    write_world(rig.worlds, w.name, **(read_world(w.name) | {"cut_at_look": 0}))
+    carry_on(w)
+    report = w.reports()[-1]
+    assert report["outcome"] != "fixed" or report["after"]["state"] == "healthy"
+    usable(w)
+
+
+def test_retry_of_a_crashed_run_in_the_ui_does_not_act_again(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+    w.arm("step-done")
+    w.work(fault=True)
+    assert len(acts_done(rig.worlds, w.name)) == 1
+    write_world(rig.worlds, w.name, sick=True, identity=str(read_world(w.name)["identity"]))  # it did not help
+    sweep(utc_now() + timedelta(seconds=200))
+    store.set_state(run, Scheduled(name="AwaitingRetry"))  # what the UI's Retry button does
+    carry_on(w)
+    assert len(acts_done(rig.worlds, w.name)) == 1
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.is_paused()  # the spent approval does not count: it asks again
+
+
+def test_retry_of_an_act_run_is_refused(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("auto")
+    (act,) = store.find_runs([store.ACT_TAG, f"run:{run}"])
+    store.set_state(act.id, Scheduled(name="AwaitingRetry"))
+    carry_on(w)
+    assert len(acts_done(rig.worlds, w.name)) == 1
+    usable(w)
+
+
+def test_read_only_report_folder_loses_nothing_and_stops_nothing(rig: Rig) -> None:
+    w = rig.world()
+    w.out.parent.mkdir(parents=True, exist_ok=True)
+    w.out.write_text("a file stands where the folder should be", encoding="utf-8")
+    run = w.run("auto")
+    assert store.read_run(run).labels["outcome"] == "fixed"
+    log = (rig.home / "children.log").read_text()
+    assert f"report {run}" in log  # the report is printed where it can't be written
+
+
+def race(rig: Rig, tries: int) -> None:
+    """Two processes claim one owner 0-50 ms apart."""
+    for i in range(tries):
+        owner, at = f"race-{os.getpid()}-{i}", time.time() + 0.25
+        outs = [rig.home / f"race-{i}-{k}" for k in range(2)]
+        pids = [
+            rig.start(
+                {
+                    "do": "claim",
+                    "owner": owner,
+                    "token": str(k),
+                    "out": str(out),
+                    "wait_until": at + k * (i % 11) * 0.005,
+                }
+            )
+            for k, out in enumerate(outs)
+        ]
+        for pid in pids:
+            rig.wait(pid)
+        found = sorted(out.read_text().split()[0] for out in outs)
+        assert found == ["locked", "won"], f"try {i}: {found}"
+
+
+def test_two_runs_for_one_target_at_the_same_moment(rig: Rig) -> None:
+    race(rig, 20)
+
+
+@pytest.mark.soak
+def test_two_runs_for_one_target_200_times(rig: Rig) -> None:
+    race(rig, 200)
+
+
+def test_reaper_leaves_the_living_alone(rig: Rig) -> None:
+    """A run that is stopped for a moment is not dead: its process is there."""
+    w = rig.world()
+    w.arm("claimed", "SIGSTOP")
+    pid, _ = w.start_run("auto")
+    deadline = time.monotonic() + 30
+    while not struck(w.fault) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [line for line in sweep() if w.name in line]
+    os.kill(pid, signal.SIGCONT)
+    rig.wait(pid)
+    assert len(acts_done(rig.worlds, w.name)) == 1
+    check(w, 1)
+
+
+def test_fencing_a_run_declared_dead_does_not_act(rig: Rig) -> None:
+    """The run is stopped, declared dead and ended by others, then wakes up: it must not act."""
+    from prefect.states import Crashed
+
+    w = rig.world()
+    w.arm("budgeted", "SIGSTOP")
+    pid, id_file = w.start_run("auto")
+    deadline = time.monotonic() + 30
+    while not struck(w.fault) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    store.set_state(id_file.read_text(), Crashed(message="declared dead by a test"))
+    os.kill(pid, signal.SIGCONT)
+    rig.wait(pid)
+    assert acts_done(rig.worlds, w.name) == []
+    carry_on(w)
+    check(w, 0)
+
+
+def test_soak_result_is_committed() -> None:
+    """The last soak's numbers are in the repository."""
+    path = Path(__file__).parents[1] / "soak.json"
+    assert json.loads(path.read_text())["claim_races"]["tries"] >= 200

@@ -1,0 +1,196 @@
+"""The engine on a real Prefect server and a toy world: every outcome, every guard."""
+
+from typing import Any
+
+import pytest
+
+from flows import store
+from flows.approval import answer_run
+from flows.guards import FREEZE, breaker_name, reset_breaker
+from flows.reaper import sweep
+from tests.support.engine_rig import Rig
+from tests.support.toy import acts_done, write_world
+
+pytestmark = pytest.mark.xdist_group("prefect")
+
+
+def outcome(run_id: str) -> str:
+    return str(store.read_run(run_id).labels.get("outcome"))
+
+
+def test_diagnose_changes_nothing(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("diagnose")
+    assert outcome(run) == "sick"
+    assert acts_done(rig.worlds, w.name) == []
+    (report,) = w.reports()
+    assert report["outcome"] == "sick"
+    assert report["acts"] == []
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.name == "Something is wrong"
+
+
+def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("auto")
+    assert outcome(run) == "fixed"
+    assert len(acts_done(rig.worlds, w.name)) == 1
+    (report,) = w.reports()
+    assert report["acts"][0]["outcome"] == "done"
+    assert report["after"]["state"] == "healthy"
+    assert report["permission"]["by"] == "policy"
+    assert list(w.out.rglob("2*.md"))
+
+
+def test_a_fix_that_does_not_help_is_not_fixed_and_is_not_retried_by_itself(rig: Rig) -> None:
+    w = rig.world(unfixable=True)
+    assert outcome(w.run("auto")) == "not-fixed"
+    assert outcome(w.run("auto")) == "waiting"
+    assert len(acts_done(rig.worlds, w.name)) == 1
+
+
+def approve(run: str, **answer: Any) -> str:
+    return answer_run(run, {"decision": "approve", "who": "ana"} | answer)
+
+
+def test_approval_runs_the_chosen_plan_in_another_process(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    assert outcome(run) == "waiting"
+    assert w.reports()[0]["outcome"] == "waiting"
+    assert approve(run, choice="clean up and restart") == ""
+    assert approve(run) != ""  # approving twice
+    w.work()
+    assert outcome(run) == "fixed"
+    assert [line.split()[0] for line in acts_done(rig.worlds, w.name)] == ["fix", "restart"]
+    (report,) = w.reports()
+    assert report["permission"]["who"] == "ana"
+
+
+def test_rejected_changes_nothing(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    assert answer_run(run, {"decision": "reject", "who": "bo", "why": "leave it"}) == ""
+    w.work()
+    assert outcome(run) == "rejected"
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_plan_that_changed_during_approval_asks_again(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    write_world(rig.worlds, w.name, sick=True, identity="another pid")
+    assert approve(run) == ""
+    w.work()
+    assert outcome(run) == "waiting"
+    assert acts_done(rig.worlds, w.name) == []
+    assert approve(run) == ""
+    w.work()
+    assert outcome(run) == "fixed"
+    assert acts_done(rig.worlds, w.name)[0].startswith("fix another pid")
+
+
+def test_world_that_healed_during_approval_is_left_alone(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    write_world(rig.worlds, w.name, sick=False, identity="x")
+    assert approve(run) == ""
+    w.work()
+    assert outcome(run) == "healthy"
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_expired_approval_is_closed_with_a_report(rig: Rig) -> None:
+    w = rig.world()
+    rig_policy = rig.policy.read_text()
+    short = rig.home / "short.yaml"
+    short.write_text(rig_policy.replace("approval_ttl_s: 3600", "approval_ttl_s: 0.5"), encoding="utf-8")
+    run = w.run("approve", policy=str(short))
+    import time
+
+    time.sleep(0.6)
+    lines = sweep()
+    assert any("nobody decided" in line for line in lines)
+    w.work()
+    assert outcome(run) == "expired"
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_approval_after_expiry_does_not_act(rig: Rig) -> None:
+    w = rig.world()
+    short = rig.home / "short2.yaml"
+    short.write_text(rig.policy.read_text().replace("approval_ttl_s: 3600", "approval_ttl_s: 0.5"), encoding="utf-8")
+    run = w.run("approve", policy=str(short))
+    import time
+
+    time.sleep(0.6)
+    assert approve(run) == ""
+    w.work()
+    assert outcome(run) == "expired"
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_freeze_refuses_and_closes_waiting_approvals(rig: Rig) -> None:
+    w, v = rig.world(), rig.world()
+    waiting = v.run("approve")
+    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
+    try:
+        assert outcome(w.run("auto")) == "refused"
+        sweep()
+    finally:
+        store.delete_variable(FREEZE)
+    v.work()
+    assert outcome(waiting) == "expired"
+    assert acts_done(rig.worlds, w.name) + acts_done(rig.worlds, v.name) == []
+
+
+def test_budget_trips_the_breaker_until_a_person_resets_it(rig: Rig) -> None:
+    nodes = [rig.world() for _ in range(3)]
+    fleet = rig.home / "many.yaml"
+    fleet.write_text("name: many\nnodes:\n" + "".join(f"  - {{name: {w.name}, local: true}}\n" for w in nodes))
+    policy = rig.home / "tight.yaml"
+    policy.write_text(rig.policy.read_text().replace("nodes: 100", "nodes: 2"))
+    found = [outcome(w.run("auto", fleet=str(fleet), policy=str(policy))) for w in nodes]
+    assert found == ["fixed", "fixed", "refused"]
+    assert store.get_variable(breaker_name("many"))
+    assert outcome(nodes[2].run("diagnose", fleet=str(fleet))) == "sick"  # diagnosis goes on
+    assert reset_breaker("many")
+    assert outcome(nodes[2].run("auto", fleet=str(fleet), policy=str(policy))) == "fixed"
+
+
+def test_storm_of_one_cause_is_one_incident(rig: Rig) -> None:
+    nodes = [rig.world() for _ in range(3)]
+    fleet = rig.home / "storm.yaml"
+    fleet.write_text("name: storm\nnodes:\n" + "".join(f"  - {{name: {w.name}, local: true}}\n" for w in nodes))
+    policy = rig.home / "storm-policy.yaml"
+    policy.write_text(rig.policy.read_text().replace("alike: 1000", "alike: 3"))
+    for w in nodes[:2]:
+        w.run("diagnose", fleet=str(fleet))
+    run = nodes[2].run("auto", fleet=str(fleet), policy=str(policy))
+    assert outcome(run) == "refused"
+    assert any("one incident" in g for g in nodes[2].reports()[-1]["guards"])
+    assert acts_done(rig.worlds, nodes[2].name) == []
+
+
+def test_hands_off_node_is_refused(rig: Rig) -> None:
+    w = rig.world()
+    w.fleet.write_text(f"name: f-{w.name}\nnodes: [{{name: {w.name}, local: true, hands_off: true, reason: lab}}]\n")
+    assert outcome(w.run("auto")) == "refused"
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_identity_that_changes_between_looks_is_refused_by_the_act(rig: Rig) -> None:
+    w = rig.world()
+    w.arm("acting", "SIGCONT")  # harmless; the fault file shows that acting was reached
+    assert outcome(w.run("auto")) == "fixed"
+
+
+def test_bad_configuration_fails_the_run_and_still_says_why(rig: Rig) -> None:
+    w = rig.world()
+    w.fleet.write_text("name: x\nnodes: [{name: a, hst: b}]\n")
+    run = w.run("diagnose")
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.type.value == "FAILED"
+    assert "hst" in (state.message or "")

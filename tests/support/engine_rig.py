@@ -1,0 +1,179 @@
+"""A Prefect server of the tests' own, and processes that run the toy runbook on it and die when told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from deployments import server
+from deployments.state import LocalState, auth_string, use_server
+from tests.faults.fault import arm
+from tests.support.toy import write_world
+
+REPO = Path(__file__).resolve().parents[2]
+POLICY = """
+mode: auto
+kinds:
+  toy-fix: {mode: auto, cooldown_s: 0, attempts: 1000, approval_ttl_s: 3600}
+  toy-restart: {mode: auto, cooldown_s: 0, attempts: 1000}
+budget: {nodes: 100, window_s: 3600}
+storm: {settle_s: 0.05, alike: 1000}
+"""
+
+
+class Rig:
+    """Server, zygote, worlds. One per test process."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.worlds = home / "worlds"
+        self.worlds.mkdir(parents=True)
+        self.policy = home / "policy.yaml"
+        self.policy.write_text(POLICY, encoding="utf-8")
+        os.environ["GPU_RUNBOOKS_HOME"] = str(home / "state")
+        os.environ["TOY_WORLDS"] = str(self.worlds)
+        os.environ.pop("PREFECT_API_URL", None)
+        self.state = self.start_server()
+
+    def settings(self) -> AbstractContextManager[object]:
+        """Prefect reads its environment once, at import: this makes the test process use the rig's server as well."""
+        from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+        return temporary_settings({PREFECT_API_URL: self.state.api, PREFECT_API_AUTH_STRING: auth_string()})
+
+    def begin(self) -> None:
+        """Registers the deployments and warms up the zygote."""
+        from deployments.register import register_all
+        from tests.support import toy
+
+        toy.install()
+        register_all()
+        self.zygote = self._start_zygote()
+
+    def start_server(self) -> LocalState:
+        """Starts (or finds) the server and points this process at it."""
+        state = server._server(say=False)
+        use_server(state)
+        return state
+
+    def server_pid(self) -> int:
+        """Pid of the server that runs now."""
+        proc = server._find(server.read_state(), "server")
+        assert proc is not None
+        return proc.pid
+
+    def _start_zygote(self) -> "subprocess.Popen[str]":
+        env = os.environ | {
+            "PYTHONPATH": f"{REPO / 'tests/faults/inject'}:{REPO}",
+            "PREFECT_LOGGING_TO_API_ENABLED": "false",
+            "FAULT": "",
+        }
+        z = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(self.home / "zygote.log").open("a"),
+            text=True,
+            env=env,
+            cwd=REPO,
+        )
+        assert z.stdout is not None
+        line = z.stdout.readline()
+        assert line, (self.home / "zygote.log").read_text()
+        assert json.loads(line)["ready"]
+        return z
+
+    def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        assert self.zygote.stdin is not None
+        assert self.zygote.stdout is not None
+        self.zygote.stdin.write(json.dumps(job) + "\n")
+        self.zygote.stdin.flush()
+        answer = json.loads(self.zygote.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def start(self, job: dict[str, Any]) -> int:
+        """Forks a child for `job`; returns its pid."""
+        return int(self._ask(job | {"log": str(self.home / "children.log")})["pid"])
+
+    def wait(self, pid: int) -> int:
+        """Waits for a child; returns the wait status (signal number if it was killed)."""
+        return int(self._ask({"do": "wait", "pid": pid})["status"])
+
+    def world(self, **facts: Any) -> "World":
+        """A new sick target in a fleet of its own."""
+        name = f"n{uuid4().hex[:10]}"
+        fleet = self.home / f"{name}.yaml"
+        fleet.write_text(f"name: f-{name}\nnodes: [{{name: {name}, local: true}}]\n", encoding="utf-8")
+        write_world(self.worlds, name, **({"sick": True, "identity": f"pid of {name}"} | facts))
+        return World(self, name, fleet)
+
+    def close(self) -> None:
+        """Ends the zygote and the server; by recorded pid."""
+        assert self.zygote.stdin is not None
+        self.zygote.stdin.close()
+        try:
+            self.zygote.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.zygote.kill()
+        server.stop_all(drain=False)
+
+
+class World:
+    """One toy target and the runs on it."""
+
+    def __init__(self, rig: Rig, name: str, fleet: Path) -> None:
+        self.rig, self.name, self.fleet = rig, name, fleet
+        self.out = rig.home / "reports" / name
+        self.fault = rig.home / f"{name}.fault"
+
+    def parameters(self, mode: str, **more: Any) -> dict[str, Any]:
+        """Parameters of a run on this world."""
+        return {
+            "target": self.name,
+            "mode": mode,
+            "fleet": str(self.fleet),
+            "policy": str(self.rig.policy),
+            "out": str(self.out),
+        } | more
+
+    def start_run(self, mode: str = "auto", **more: Any) -> tuple[int, Path]:
+        """Starts a run in a process of its own; returns its pid and the file that will hold the run's id."""
+        id_file = self.rig.home / f"{self.name}-{uuid4().hex[:6]}.id"
+        job = {"do": "run", "slug": "zombie-gpu", "parameters": self.parameters(mode, **more), "id_file": str(id_file)}
+        return self.rig.start(job | {"env": {"FAULT": str(self.fault)}}), id_file
+
+    def run(self, mode: str = "auto", **more: Any) -> str:
+        """Runs to the end of the process (however it ends); returns the run's id, "" if it was never created."""
+        pid, id_file = self.start_run(mode, **more)
+        self.rig.wait(pid)
+        return id_file.read_text() if id_file.exists() else ""
+
+    def work(self, fault: bool = False) -> None:
+        """What a worker does: every scheduled run is run in a process of its own."""
+        self.rig.wait(self.rig.start({"do": "work", "env": {"FAULT": str(self.fault) if fault else ""}}))
+
+    def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1) -> None:
+        """Plants a fault for the next run on this world."""
+        arm(self.fault, point, sig, pid, nth)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Every report on this world, newest last."""
+        found = [json.loads(p.read_text()) for p in self.out.rglob("2*.json")]
+        return sorted(found, key=lambda r: str(r["started_at"]))
+
+
+def kill_and_wait(pid: int, sig: int = signal.SIGKILL, limit_s: float = 10.0) -> None:
+    """Sends `sig` and waits until the process is gone."""
+    from tasks.this_machine import start_ticks
+
+    os.kill(pid, sig)
+    deadline = time.monotonic() + limit_s
+    while start_ticks(pid) is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
