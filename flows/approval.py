@@ -50,6 +50,7 @@ def given(run_id: str, gate: Gate) -> tuple[Permission | None, str]:
         if answer is not None:
             plan = next((p for p in gate.plans if p.name == answer.get("choice")), gate.plans[0])
             if answer.get("decision") != "approve" or not used_by(run_id, plan.digest):
+                answer = answer | {"choice": plan.name}
                 return _permission(run_id, approval_key(digest, attempt), answer, digest), ""
         attempt += 1
     return None, approval_key(digest, attempt)
