@@ -1,12 +1,14 @@
 """Which processes belong to what is ended: all of them listed, none of them at work, or nothing is ended."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from runbooks.zombie_gpu.activity import activity
+from runbooks.zombie_gpu.activity import Sign, activity
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.innocents import supervisor
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View
+
+IDLE_CAUSES = ("idle-process", "orphan-idle")
 
 
 @dataclass(frozen=True)
@@ -19,25 +21,58 @@ class Family:
     gpus: tuple[str, ...]
     bytes: int
     slugs: tuple[str, ...]
-    container: str = ""  # its first process is a container's: that is restarted instead, and nothing is signalled
 
 
-def families(
-    view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...]
-) -> tuple[list[Family], list[str]]:
+@dataclass
+class KillSets:
+    """What would be ended, which containers restarted instead, and why the rest is left alone."""
+
+    families: list[Family] = field(default_factory=list)
+    boxes: dict[str, set[str]] = field(default_factory=dict)  # container id -> causes
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The judgment that a kill set has to respect."""
+
+    view: View
+    verdicts: tuple[Verdict, ...]
+    hardware: tuple[Verdict, ...]
+
+    @property
+    def guilty(self) -> set[int]:
+        """PIDs whose own confirmed cause asks for their end."""
+        return {p for v in self.verdicts if v.kill and v.confirmed and not v.innocent for p in v.pids}
+
+    @property
+    def guarded(self) -> set[int]:
+        """Innocent PIDs and everything above them."""
+        innocent = {p for v in self.verdicts if v.innocent for p in v.pids}
+        return innocent | {a for p in innocent for a in self.view.ancestors(p)}
+
+
+def kill_sets(view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...]) -> KillSets:
     """Kill sets for the confirmed causes whose remedy is to end processes, and why others get none."""
-    sets: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
-    notes: list[str] = []
+    case, found = Case(view, verdicts, hardware), KillSets()
+    chosen: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
-        for root in (view.processes[pid] for pid in v.pids):
-            members, why_not = _members(view, root, v, verdicts, hardware)
-            if why_not:
-                notes.append(f"pid {root.pid} is not ended from here: {why_not}")
-                continue
-            kept, slugs = sets.setdefault((root.sid, root.cgroup), ({}, set()))
+        root = view.processes[v.pids[0]]
+        members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
+        why_not = _forbidden(case, root, v) or next((w for q in members if (w := _not_this(case, root, q))), "")
+        if why_not:
+            found.notes.append(f"pid {root.pid} is not ended from here: {why_not}")
+        elif _is_container(view, root):
+            found.boxes.setdefault(root.container, set()).add(v.slug)
+        else:
+            kept, slugs = chosen.setdefault((root.sid, root.cgroup), ({}, set()))
             kept.update({p.pid: p for p in members})
             slugs.add(v.slug)
-    return [_family(view, kept, slugs) for _, (kept, slugs) in sorted(sets.items())], notes
+    ended = {pid for kept, _ in chosen.values() for pid in kept}
+    for _, (kept, slugs) in sorted(chosen.items()):
+        kept.update({p.pid: p for pid in sorted(kept) for p in _launchers(case, view.processes[pid], ended)})
+        found.families.append(_family(view, kept, slugs))
+    return found
 
 
 def _family(view: View, kept: dict[int, Process], slugs: set[str]) -> Family:
@@ -48,88 +83,71 @@ def _family(view: View, kept: dict[int, Process], slugs: set[str]) -> Family:
     return Family(members, first.sid, first.cgroup, tuple(gpus), total, tuple(sorted(slugs)))
 
 
-def _members(
-    view: View, root: Process, v: Verdict, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...]
-) -> tuple[list[Process], str]:
-    """Root, its descendants, and idle kin of the same job and session; or why nothing may be ended."""
-    why_not = _forbidden(view, root, v, verdicts, hardware)
-    if why_not:
-        return [], why_not
-    innocent = {pid for w in verdicts if w.innocent for pid in w.pids}
-    guarded = innocent | {a for pid in innocent for a in view.ancestors(pid)}
-    below = [q for q in view.family_down(root.pid) if q.state not in "ZX"]
-    members = [root, *below, *_kin(view, root, guarded)]
-    for q in members:
-        why_not = _not_this_one(view, root, q, guarded)
-        if why_not:
-            return [], why_not
-    return members, ""
+def _is_container(view: View, p: Process) -> bool:
+    """It is the first process of a container, seen from the host: its end is the container's end."""
+    return bool(p.container) and not view.in_container and len(p.ns_pids) > 1 and p.ns_pids[-1] == 1
 
 
-def _forbidden(
-    view: View, root: Process, v: Verdict, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...]
-) -> str:
-    """What stands above this cause: hardware, a supervisor, ranks elsewhere."""
-    for h in hardware:
+def _forbidden(case: Case, root: Process, v: Verdict) -> str:
+    """What stands above this cause: hardware, a supervisor, trouble of all, ranks elsewhere."""
+    for h in case.hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
-            return f"{h.slug} ({h.subject}) comes first; signals may not end a process that waits in the driver"
+            return f"{h.slug} ({h.subject}) comes first; a process that waits in the driver can't be ended"
     unit = supervisor(root)
     if unit:
         return f"{unit} supervises it and may start it again: `systemctl stop {unit}`"
-    if any(w.slug == "all-peers-at-once" and w.credible for w in verdicts) and v.slug in (
-        "idle-process",
-        "orphan-idle",
-    ):
+    if v.slug in IDLE_CAUSES and any(w.slug == "all-peers-at-once" and w.credible for w in case.verdicts):
         return "all peers look idle at once: the leader or the network first"
-    job = view.jobs.get(root.job)
-    whole = job is not None and job.single_node
-    if v.slug == "collective-spin" and not whole:
+    return _ranks_elsewhere(case, root, v)
+
+
+def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
+    job = case.view.jobs.get(root.job)
+    if job is not None and job.single_node:
+        return ""
+    if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
-    mates = [
-        w for w in verdicts if w.slug == "collective-spin" and any(view.processes[p].job == root.job for p in w.pids)
-    ]
-    if v.slug == "stopped" and root.job and mates and not whole:
+    spins = [w for w in case.verdicts if w.slug == "collective-spin"]
+    mates = [p for w in spins for p in w.pids if root.job and case.view.processes[p].job == root.job]
+    if v.slug == "stopped" and mates:
         return f"other ranks of {root.job} wait for it: `kill -CONT {root.pid}` first, else stop the whole job"
     return ""
 
 
-def _kin(view: View, root: Process, guarded: set[int]) -> list[Process]:
-    """Same job, same session or container, not below root, doing nothing: launchers and siblings."""
-    below = {q.pid for q in view.family_down(root.pid)} | {root.pid}
-    found = []
-    for q in view.processes.values():
-        near = q.sid == root.sid or bool(root.container and q.container == root.container)
-        if q.pid in below or q.pid in guarded or not (root.job and q.job == root.job and near) or q.state in "ZXDt":
-            continue
-        launcher = q.pid in view.ancestors(root.pid) and q.pid not in view.holdings
-        if launcher and not activity(view, q).moves and not _feeds_others(view, q, below):
-            found.append(q)
-    return found
-
-
-def _feeds_others(view: View, launcher: Process, below: set[int]) -> bool:
-    """It has live descendants that are not in this kill set."""
-    return any(
-        q.pid not in below and q.state not in "ZX" and q.pid not in view.ancestors(next(iter(below)))
-        for q in view.family_down(launcher.pid)
-    )
-
-
-def _not_this_one(view: View, root: Process, q: Process, guarded: set[int]) -> str:
+def _not_this(case: Case, root: Process, q: Process) -> str:
     """Why a member forbids the whole set; "" if it may be ended."""
+    view = case.view
     if q.pid <= 1 or q.start_ticks <= 0:
         return f"pid {q.pid} has no identity that could be checked"
-    if q.pid in guarded:
-        return f"pid {q.pid} of its family works (or another innocent process depends on it)"
+    if q.pid in case.guarded:
+        return f"pid {q.pid} of its family works, or another process that works depends on it"
     if q.state == "D":
         return f"pid {q.pid} of its family is in uninterruptible sleep"
     if q.tracer or q.state == "t":
         return f"pid {q.pid} of its family is being debugged"
-    if q.sid != root.sid and (not root.cgroup or q.cgroup != root.cgroup):
+    if q.sid != root.sid and (q.cgroup in ("", "/") or q.cgroup != root.cgroup):
         return f"pid {q.pid} left its session and its cgroup: whose it is is not sure"
     if view.held_bytes(q.pid) is None:
         return f"how much GPU memory pid {q.pid} holds is not known, so its release could not be proven"
-    spinning = q.pid == root.pid or q.pid in view.holdings
-    if not spinning and q.state != "T" and activity(view, q).moves:
-        return f"pid {q.pid} of its family is at work: {activity(view, q).moves[0]}"
-    return ""
+    if q.pid in case.guilty:
+        return ""
+    if q.pid in view.holdings or q.nvidia_fds:
+        return f"pid {q.pid} of its family is on a GPU too, and its own case is not proven"
+    moves = activity(view, q).moves
+    return f"pid {q.pid} of its family is at work: {moves[0]}" if moves else ""
+
+
+def _launchers(case: Case, root: Process, ended: set[int]) -> list[Process]:
+    """Idle processes of the same job and session above it that have nothing else left to look after."""
+    view = case.view
+    found: list[Process] = []
+    for q in (view.processes[a] for a in view.ancestors(root.pid)):
+        near = q.sid == root.sid or bool(root.container and q.container == root.container)
+        below = {d.pid for d in view.family_down(q.pid) if d.state not in "ZX"} - {p.pid for p in found}
+        own = activity(view, q).signs - {Sign.CHILDREN, Sign.PROGRESS}
+        if not (root.job and q.job == root.job and near and below <= ended) or own:
+            break
+        if q.pid in case.guarded or q.pid <= 1 or q.state not in "SRT" or q.tracer or q.pid in view.holdings:
+            break
+        found.append(q)
+    return found

@@ -26,4 +26,6 @@ class Limits(Frozen):
     heartbeat_fresh_s: float
     peers_alike: int
     warm_up_s: float
+    window_s: float
+    samples: int
     min_samples: int

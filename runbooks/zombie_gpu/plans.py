@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
-from runbooks.zombie_gpu.family import Family, families
+from runbooks.zombie_gpu.family import Family, KillSets, kill_sets
 from runbooks.zombie_gpu.registered import live_job_processes
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, size
@@ -49,46 +49,48 @@ def _why_none(view: View) -> str:
 
 
 def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer) -> None:
-    kin, notes = families(view, verdicts, _hardware(verdicts))
-    found.withheld += notes
+    kin = kill_sets(view, verdicts, tuple(v for v in verdicts if v.slug in HARDWARE and v.credible))
+    found.withheld += kin.notes
     boxes = _boxes(view, verdicts, sure, kin, found)
-    steps = [_terminate(view, f) for f in kin] + [_restart_container(view, b) for b in boxes]
-    causes = {s for f in kin for s in f.slugs} | {v.slug for v in sure if v.container in boxes and v.container}
-    ended = {p.pid for f in kin for p in f.members}
-    count = _reset_count(view, verdicts, ended)
+    steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]
+    causes = {s for f in kin.families for s in f.slugs} | {s for slugs in boxes.values() for s in slugs}
+    ended = {p.pid for f in kin.families for p in f.members}
     alone = any(v.slug == "job-without-process" for v in sure)
-    if count and (alone or kin):
+    count = _reset_count(view, verdicts, ended) if alone or kin.families else None
+    if count:
         steps.append(count)
         causes |= {"job-without-process"} if alone else set()
     if not steps:
         return
     slugs = tuple(sorted(causes))
     found.plans.append(Plan(name="clean up only", steps=tuple(steps), for_causes=slugs, why="ends what is stuck"))
-    again = _restarts(view, kin, alone, ended, found)
+    again = _restarts(view, kin.families, bool(alone and count), ended, found)
     if again:
         why = "ends what is stuck and starts the job by the fleet file's command"
         both = Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why)
         found.plans.append(both)
 
 
-def _hardware(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    return tuple(v for v in verdicts if v.slug in HARDWARE and v.credible)
-
-
 def _boxes(
-    view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], kin: list[Family], found: Offer
-) -> list[str]:
-    """Containers to restart: asked for by a confirmed cause, and nothing in them works."""
-    wanted = {v.container for v in sure if v.container} | {f.container for f in kin if f.container}
-    kept = []
+    view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], kin: KillSets, found: Offer
+) -> dict[str, set[str]]:
+    """Containers to restart and for which causes: nothing in them works."""
+    wanted = {box: set(slugs) for box, slugs in kin.boxes.items()}
+    for v in (v for v in sure if v.container):
+        wanted.setdefault(v.container, set()).add(v.slug)
+    kept = {}
     for box in sorted(wanted):
-        innocent = [p for v in verdicts if v.innocent for p in v.pids if view.processes[p].container == box]
+        innocent = {p for v in verdicts if v.innocent for p in v.pids if view.processes[p].container == box}
         if innocent or view.in_container:
-            who = f"pid {', '.join(map(str, innocent))} works in it" if innocent else "this node is a container itself"
+            who = f"pid {_list(innocent)} works in it" if innocent else "this node is a container itself"
             found.withheld.append(f"container {box[:12]} is not restarted: {who}")
         else:
-            kept.append(box)
+            kept[box] = wanted[box]
     return kept
+
+
+def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
+    return ", ".join(map(str, sorted(pids)))
 
 
 def _terminate(view: View, f: Family) -> Step:
