@@ -1,0 +1,100 @@
+"""Which checkpoint to resume from: the newest whole one, how far it is proven, and why newer ones were passed over."""
+
+from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
+from runbooks.core.base import Frozen
+from runbooks.core.checkpoints import Checkpoints, TierKind
+from runbooks.core.reading import Known
+
+SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
+TRUST = ("proven", "unprovable", "not-read")
+
+
+class Copy(Frozen):
+    """A candidate and the tier it lies on."""
+
+    look: TierLook
+    candidate: Candidate
+
+    @property
+    def where(self) -> str:
+        """Full path or URL."""
+        return f"{self.look.where.rstrip('/')}/{self.candidate.name}"
+
+
+class Choice(Frozen):
+    """The answer, and what was passed over (newest first)."""
+
+    best: Copy | None
+    copies: tuple[Copy, ...]  # every whole copy of the chosen step
+    newer: tuple[Copy, ...]  # newer ones that were not taken
+    not_everywhere: dict[str, tuple[str, ...]] = {}  # step -> nodes that lack it, for newer steps of tiers of one node
+
+
+def all_copies(evidence: Evidence) -> tuple[Copy, ...]:
+    """Every candidate of every tier, newest step first, fastest tier first."""
+    found = [
+        Copy(look=look, candidate=c)
+        for look in evidence.tiers
+        if isinstance(look.candidates, Known)
+        for c in look.candidates.value
+    ]
+    return tuple(sorted(found, key=lambda c: (-c.candidate.step, SPEED.index(TierKind(c.look.kind)))))
+
+
+def trusted(c: Candidate) -> bool:
+    """Its structure was checked and nothing speaks against it."""
+    return c.whole and not c.suspects and c.format != "unknown"
+
+
+def choose(evidence: Evidence, config: Checkpoints) -> Choice:
+    """The newest step with a trusted copy that every node can reach."""
+    copies = all_copies(evidence)
+    lacking: dict[str, tuple[str, ...]] = {}
+    for copy in copies:
+        if not trusted(copy.candidate):
+            continue
+        nodes = missing_on(evidence, config, copy)
+        if nodes and not _reachable_elsewhere(copies, copy, config):
+            lacking[str(copy.candidate.step)] = nodes
+            continue
+        step = copy.candidate.step
+        same = [c for c in copies if c.candidate.step == step and trusted(c.candidate)]
+        same.sort(key=lambda c: (TRUST.index(c.candidate.content), SPEED.index(TierKind(c.look.kind))))
+        newer = tuple(c for c in copies if c.candidate.step > step or (c.candidate.step == step and c not in same))
+        return Choice(best=same[0], copies=tuple(same), newer=newer, not_everywhere=lacking)
+    return Choice(best=None, copies=(), newer=copies, not_everywhere=lacking)
+
+
+def missing_on(evidence: Evidence, config: Checkpoints, copy: Copy) -> tuple[str, ...]:
+    """Nodes that are known to lack this step on a tier that is not shared."""
+    tier = config.tier(copy.look.tier)
+    if tier.kind is TierKind.S3 or tier.shared:
+        return ()
+    step = copy.candidate.step
+    return tuple(
+        o.node
+        for o in evidence.others
+        if o.tier == tier.name and isinstance(o.steps, Known) and step not in o.steps.value
+    )
+
+
+def _reachable_elsewhere(copies: tuple[Copy, ...], copy: Copy, config: Checkpoints) -> bool:
+    return any(
+        c.candidate.step == copy.candidate.step
+        and trusted(c.candidate)
+        and (config.tier(c.look.tier).shared or c.look.kind == TierKind.S3)
+        for c in copies
+    )
+
+
+def why_not(c: Candidate) -> str:
+    """Why a candidate was passed over, in one sentence with its evidence."""
+    if c.faults:
+        first = c.faults[0]
+        more = f" (and {len(c.faults) - 1} more)" if len(c.faults) > 1 else ""
+        return f"{first.kind}: {first.file + ': ' if first.file else ''}{first.detail}{more}"
+    if c.archived:
+        return f"lies in {c.archived}" + (" and is being restored" if c.restoring else " and must be restored first")
+    if c.suspects:
+        return f"suspect, {c.suspects[0].kind}: {c.suspects[0].detail}"
+    return "its structure was not read" if c.format == "unknown" else "not on every node"
