@@ -100,9 +100,7 @@ def proposals(causes: tuple[Cause, ...], evidence: Evidence) -> tuple[str, ...]:
                 words += _propose(cause.slug, agent, evidence)
     if any(c.slug in CLEARABLE for c in causes) and not words:
         stamp = f"{evidence.taken_at:%Y%m%d%H%M%S}"
-        words.append(
-            f"torchrun … --rdzv-id={(evidence.run or 'job')}-{stamp} …   # a new id never meets old keys"
-        )
+        words.append(f"torchrun … --rdzv-id={(evidence.run or 'job')}-{stamp} …   # a new id never meets old keys")
     return tuple(dict.fromkeys(words))
 
 

@@ -6,9 +6,7 @@ from runbooks.parsers.torchrun_cmdline import Launch
 
 def confirmed(slug: str, subject: str, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
     """A cause that was proven."""
-    return Cause(
-        slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, decides=decides
-    )
+    return Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, decides=decides)
 
 
 def likely(slug: str, subject: str, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:

@@ -34,9 +34,7 @@ class Limits(Frozen):
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one rendezvous (or one run of it)."""
     if isinstance(evidence.configured, Absent):
-        return Diagnosis(
-            state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}"
-        )
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
     causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
     plans = plans_for(causes, evidence, limits.old_agent_age_s)
     unknowns = _unknowns(evidence)
@@ -138,12 +136,8 @@ def _unknowns(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _costs(causes: tuple[Cause, ...]) -> tuple[str, ...]:
-    waits = [
-        c for c in causes if c.slug in ("some-dead", "waiting-for-nodes", "below-min-nodes", "dead-waiting")
-    ]
-    return tuple(
-        f"{c.subject}: its GPUs stand idle until the join time-out (600 s unless set)" for c in waits
-    )
+    waits = [c for c in causes if c.slug in ("some-dead", "waiting-for-nodes", "below-min-nodes", "dead-waiting")]
+    return tuple(f"{c.subject}: its GPUs stand idle until the join time-out (600 s unless set)" for c in waits)
 
 
 def _finding(cause: Cause) -> Finding:

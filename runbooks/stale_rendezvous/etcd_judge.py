@@ -4,15 +4,10 @@ import re
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause
+from runbooks.stale_rendezvous.address import address_of
 from runbooks.stale_rendezvous.causes import confirmed, likely, possible
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeFacts, Reach
 from runbooks.stale_rendezvous.life import known_nodes
-
-
-def address_of(endpoint: str, default_port: int = 2379) -> str:
-    """host:port of an endpoint."""
-    rest = re.sub(r"^https?://", "", endpoint).rstrip("/")
-    return rest if re.search(r":\d+$", rest) else f"{rest}:{default_port}"
 
 
 def etcd_causes(evidence: Evidence, fsync_limit_s: float) -> list[Cause]:
@@ -59,12 +54,8 @@ def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:
     if not facts.healthy and not causes:
         causes.append(confirmed("etcd-unhealthy", where, f"/health says {facts.health[:200]}"))
     if facts.fsync_p99_s is not None and facts.fsync_p99_s > fsync_limit_s:
-        words = (
-            f"99 % of its log writes take up to {facts.fsync_p99_s:.3g} s; the limit is {fsync_limit_s:g} s"
-        )
-        causes.append(
-            likely("etcd-slow-disk", where, words, decides=("iostat on its host while it is slow",))
-        )
+        words = f"99 % of its log writes take up to {facts.fsync_p99_s:.3g} s; the limit is {fsync_limit_s:g} s"
+        causes.append(likely("etcd-slow-disk", where, words, decides=("iostat on its host while it is slow",)))
     return causes
 
 

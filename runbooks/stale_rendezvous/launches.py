@@ -4,11 +4,10 @@ from itertools import groupby
 
 from runbooks.core.verdict import Cause
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
+from runbooks.stale_rendezvous.address import is_loopback
 from runbooks.stale_rendezvous.causes import confirmed, likely, possible
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
-
-_LOOPBACK = ("127.", "localhost", "::1", "[::1]", "ip6-localhost")
 
 
 def live_agents(evidence: Evidence) -> list[Agent]:
@@ -19,11 +18,6 @@ def live_agents(evidence: Evidence) -> list[Agent]:
 def live_workers(evidence: Evidence) -> list[Worker]:
     """Workers on all nodes that could be read, without their children."""
     return [w for n in known_nodes(evidence) for w in n.workers if w.state not in "ZX" and not w.loader]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address means the machine itself."""
-    return host.startswith(_LOOPBACK)
 
 
 def launch_causes(evidence: Evidence) -> list[Cause]:
@@ -53,15 +47,9 @@ def _one_id(run: str, agents: list[Agent]) -> list[Cause]:
         if run == DEFAULT_RUN_ID:
             words.append("'none' is what torchrun uses when --rdzv-id is not given")
         return [confirmed("run-id-collision", subject, *words)]
-    if (
-        len({a.launch.script_digest for a in agents}) > 1
-        and run == DEFAULT_RUN_ID
-        and len(endpoints) < len(agents)
-    ):
+    if len({a.launch.script_digest for a in agents}) > 1 and run == DEFAULT_RUN_ID and len(endpoints) < len(agents):
         words = [f"{_who(agents)} use the default id 'none' for {scripts[0]} with different arguments"]
-        return [
-            likely("run-id-collision", subject, *words, decides=("whether they are meant to be one job",))
-        ]
+        return [likely("run-id-collision", subject, *words, decides=("whether they are meant to be one job",))]
     if len(endpoints) > 1 and len(agents) > 1 and len(scripts) == 1:
         said = "; ".join(f"{a.node}: {a.launch.backend} {a.launch.endpoint}" for a in agents)
         return [confirmed("settings-differ", subject, f"one id, different endpoints: {said}")]
@@ -76,9 +64,7 @@ def _different_ids(agents: list[Agent]) -> list[Cause]:
     causes = []
     for script, endpoint in sorted({(a.launch.script, a.launch.endpoint) for a in agents}):
         mine = [a for a in agents if (a.launch.script, a.launch.endpoint) == (script, endpoint)]
-        by_id = {
-            r: [a for a in mine if a.launch.run_id == r] for r in sorted({a.launch.run_id for a in mine})
-        }
+        by_id = {r: [a for a in mine if a.launch.run_id == r] for r in sorted({a.launch.run_id for a in mine})}
         if len(by_id) > 1 and all(_short(found) for found in by_id.values()):
             words = "; ".join(f"{_who(found)}: --rdzv-id={r}" for r, found in by_id.items())
             where = f"{script} at {endpoint}"
@@ -151,11 +137,11 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
             spread = {w.node for w in workers if w.run_id == worker.run_id}
             who = f"pid {worker.pid} on {worker.node}"
             if addr and is_loopback(addr) and len(spread) > 1:
-                words = (
-                    f"{who} has MASTER_ADDR={addr}, and the run has workers on {', '.join(sorted(spread))}"
-                )
+                words = f"{who} has MASTER_ADDR={addr}, and the run has workers on {', '.join(sorted(spread))}"
                 causes.append(confirmed("master-loopback", who, words))
                 continue
+            if any(w.orphan for w in workers if w.run_id == worker.run_id):
+                continue  # the store ended with its agent: that comes first
             full = f"{addr}:{worker.env.get('MASTER_PORT', '')}"
             for reach in [r for r in node.reach if r.address == full and r.error]:
                 slug = "master-unresolvable" if not reach.resolves else "master-wrong"
@@ -169,24 +155,16 @@ def _stores(evidence: Evidence) -> list[Cause]:
     """c10d: agents whose store does not answer; several jobs in one store."""
     causes = []
     for store in evidence.stores:
-        users = [
-            a
-            for a in live_agents(evidence)
-            if a.launch.backend == "c10d" and a.launch.endpoint == store.endpoint
-        ]
+        users = [a for a in live_agents(evidence) if a.launch.backend == "c10d" and a.launch.endpoint == store.endpoint]
         if users and not store.answers:
             owner = hosts_of(store.endpoint.rsplit(":", 1)[0], known_nodes(evidence))
             words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
-            words += [
-                f"{n.node} owns that address and runs no agent of it" for n in owner if not _on(n.node, users)
-            ]
+            words += [f"{n.node} owns that address and runs no agent of it" for n in owner if not _on(n.node, users)]
             causes.append((confirmed if owner else possible)("store-host-died", store.endpoint, *words))
         jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest) for a in users}
         if store.answers and len(jobs) > 1:
             words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
-            causes.append(
-                likely("store-shared", store.endpoint, *words, decides=("whether they are one job",))
-            )
+            causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
     return causes
 
 

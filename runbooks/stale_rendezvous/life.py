@@ -7,6 +7,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.reading import Known
 from runbooks.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState, Member
+from runbooks.stale_rendezvous.address import address_of, is_loopback
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Worker
 
 _PLAIN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,199}$")
@@ -54,9 +55,7 @@ def workers_of(run: RunKeys, evidence: Evidence) -> tuple[Worker, ...]:
     out = []
     for node in known_nodes(evidence):
         other = {a.pid for a in node.agents if a.state not in "ZX" and not _may_be(a, run.backend)}
-        out += [
-            w for w in node.workers if w.run_id == run.run and w.state not in "ZX" and w.ppid not in other
-        ]
+        out += [w for w in node.workers if w.run_id == run.run and w.state not in "ZX" and w.ppid not in other]
     return tuple(out)
 
 
@@ -114,8 +113,7 @@ def _process(member: Member, run: RunKeys, evidence: Evidence) -> bool:
 
 def _agent_words(agents: tuple[Agent, ...]) -> tuple[str, ...]:
     return tuple(
-        f"agent pid {a.pid} on {a.node} runs with --rdzv-id {a.launch.run_id} (state {a.state})"
-        for a in agents
+        f"agent pid {a.pid} on {a.node} runs with --rdzv-id {a.launch.run_id} (state {a.state})" for a in agents
     )
 
 
@@ -133,9 +131,7 @@ def _beat_words(
     first: RunKeys | None, second: RunKeys | None, beating: tuple[Member, ...], lives: set[Member]
 ) -> tuple[str, ...]:
     words = [f"the heartbeat of {m.label} moved between the two reads" for m in beating]
-    words += [
-        f"process {m.pid} of {m.label} exists on its host" for m in sorted(lives, key=lambda m: m.label)
-    ]
+    words += [f"process {m.pid} of {m.label} exists on its host" for m in sorted(lives, key=lambda m: m.label)]
     if second and second.ranks:
         words.append(f"the 10 s keep-alive of rank {', '.join(map(str, second.ranks))} is there")
     if first and second and _indexes(first) != _indexes(second):
@@ -157,15 +153,11 @@ def _unsure(
 ) -> tuple[str, ...]:
     words = []
     if not isinstance(evidence.configured, Known):
-        words.append(
-            "this rendezvous is not in the fleet file, so nobody knows which nodes may have joined it"
-        )
+        words.append("this rendezvous is not in the fleet file, so nobody knows which nodes may have joined it")
     if not isinstance(evidence.runs, Known) or second is None:
         words.append("the keys were not read twice")
     elif evidence.runs.value.apart_s < 3 * evidence.keep_alive_s:
-        words.append(
-            f"the two reads were only {evidence.runs.value.apart_s:.0f} s apart, less than three beats"
-        )
+        words.append(f"the two reads were only {evidence.runs.value.apart_s:.0f} s apart, less than three beats")
     elif first is None:
         words.append("the run appeared between the two reads")
     words += [f"node {v.node} could not be read" for v in evidence.nodes if not isinstance(v.facts, Known)]
@@ -176,13 +168,21 @@ def _unsure(
     ]
     if not evidence.nodes:
         words.append("no node was read")
+    return (*words, *_strangers(run, members, evidence), *_odd(run))
+
+
+def _strangers(run: RunKeys, members: tuple[Member, ...], evidence: Evidence) -> tuple[str, ...]:
+    """Hosts that nobody looked at. A host that calls itself localhost is only known where etcd is on loopback too."""
     nodes = known_nodes(evidence)
-    strangers = sorted({m.addr for m in members if not hosts_of(m.addr, nodes)})
-    words += [f"participant host {addr} is not a node of this rendezvous" for addr in strangers]
+    here = all(is_loopback(address_of(e).rsplit(":", 1)[0]) for e in evidence.endpoints)
     master = run.master.rsplit(":", 1)[0]
-    if master and not hosts_of(master, nodes) and master not in strangers:
-        words.append(f"MASTER_ADDR {master} of its last round is not a node of this rendezvous")
-    return (*words, *_odd(run))
+    words = []
+    for addr in sorted({*(m.addr for m in members), *([master] if master else [])}):
+        if is_loopback(addr) and not here:
+            words.append(f"participant host {addr} names no machine")
+        elif not hosts_of(addr, nodes):
+            words.append(f"participant host {addr} is not a node of this rendezvous")
+    return tuple(words)
 
 
 def _odd(run: RunKeys) -> tuple[str, ...]:

@@ -59,13 +59,17 @@ def _clear_one(run: RunKeys, slugs: tuple[str, ...], evidence: Evidence) -> Plan
 def delete_order(run: RunKeys) -> list[Key]:
     """The order in which dying half-way leaves nothing worse: store, rendezvous key, folders."""
     if run.backend is Backend.ETCD_V2:
-        return [*run.store, *([run.rendezvous] if run.rendezvous else [])]
+        return [*sorted(run.store, key=_name), *([run.rendezvous] if run.rendezvous else [])]
     counter = [k for k in run.tree if k.key.endswith("/rdzv/version_counter")]
-    leaves = [k for k in run.tree if not k.dir and k not in counter]
-    folders = sorted((k for k in run.tree if k.dir), key=lambda k: -k.key.count("/"))
+    leaves = sorted((k for k in run.tree if not k.dir and k not in counter), key=_name)
+    folders = sorted((k for k in run.tree if k.dir), key=lambda k: (-k.key.count("/"), k.key))
     rounds = [k for k in folders if "/rdzv/v_" in k.key]
     rest = [k for k in folders if k not in rounds]
     return [*leaves, *rounds, *([run.rendezvous] if run.rendezvous else []), *counter, *rest]
+
+
+def _name(key: Key) -> str:
+    return key.key  # etcd lists a folder in any order; the plan's digest must not change with it
 
 
 def _delete(run: RunKeys, evidence: Evidence) -> Step:
@@ -130,15 +134,11 @@ def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
                     "expect_freed_bytes": 0,
                     "grace_s": 15,
                 },
-                commands=(
-                    f"kill -TERM {old.pid}  # started at tick {old.start_ticks}, id {old.launch.run_id}",
-                ),
+                commands=(f"kill -TERM {old.pid}  # started at tick {old.start_ticks}, id {old.launch.run_id}",),
                 effect=f"port {port.port} on {node.node} is free",
                 loses="nothing: this agent has no worker and nobody is connected to it",
             )
-            plans.append(
-                Plan(name=f"end the old agent on {node.node}", steps=(step,), for_causes=("port-old-agent",))
-            )
+            plans.append(Plan(name=f"end the old agent on {node.node}", steps=(step,), for_causes=("port-old-agent",)))
     return plans
 
 

@@ -37,9 +37,7 @@ def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list
     asked = any(w in evidence.symptom for w in _IN_USE)
     if not port.open:
         if port.time_wait and asked:
-            words = (
-                f"nobody listens; {port.time_wait} old connections are in TIME_WAIT and vanish within 60 s"
-            )
+            words = f"nobody listens; {port.time_wait} old connections are in TIME_WAIT and vanish within 60 s"
             return [likely("port-time-wait", where, words, decides=("whether a bind works after a minute",))]
         return []
     old = leftover_agent(port, node, evidence, age_s)
@@ -57,9 +55,7 @@ def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
     if agent is None and not asked and not wants:
         return []
     if agent is not None and not wants and agent.ppid == 1 and not agent.workers:
-        words = (
-            f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"
-        )
+        words = f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"
         return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
     if not asked and agent is not None:
         return [innocent("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]

@@ -109,9 +109,7 @@ def _closed(run: RunKeys, want: bool, life_words: str) -> Cause:
     how = "finished" if is_complete(run) and joined(run) else "failed or finished"
     words = (f"closed by a run that {how}; {joined(run)} participants are still named", life_words)
     if want:
-        return confirmed(
-            "closed-round", subject(run), *words, "this id is used again: it gets RendezvousClosedError"
-        )
+        return confirmed("closed-round", subject(run), *words, "this id is used again: it gets RendezvousClosedError")
     return innocent("leftover-keys", subject(run), *words, "harmless until this id is used again")
 
 
@@ -177,9 +175,7 @@ def _waiting(run: RunKeys, life: Life) -> list[Cause]:
     number = run.state.round if isinstance(run.state, DynamicState) else 0
     if number > 0:
         return [confirmed("below-min-nodes", subject(run), words, f"round {number}: nodes were lost")]
-    return [
-        likely("waiting-for-nodes", subject(run), words, decides=("which nodes have not started an agent",))
-    ]
+    return [likely("waiting-for-nodes", subject(run), words, decides=("which nodes have not started an agent",))]
 
 
 def _late(run: RunKeys, life: Life) -> list[Cause]:
@@ -194,8 +190,4 @@ def _late(run: RunKeys, life: Life) -> list[Cause]:
         return []
     names = ", ".join(f"pid {a.pid} on {a.node}" for a in late)
     words = f"the round has {len(seats)} of at most {most} nodes; {names} came after its last call"
-    return [
-        likely(
-            "late-nodes", subject(run), words, decides=("start times of the agents against the last call",)
-        )
-    ]
+    return [likely("late-nodes", subject(run), words, decides=("start times of the agents against the last call",))]

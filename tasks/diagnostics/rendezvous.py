@@ -8,7 +8,7 @@ from typing import Any
 from runbooks.core.reading import Known, Source, Unknown
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.torchrun_cmdline import parse_launch
-from runbooks.stale_rendezvous.etcd_judge import address_of
+from runbooks.stale_rendezvous.address import address_of
 from runbooks.stale_rendezvous.evidence import Agent, NodeFacts, NodeView, Pid, Port, Reach, Worker
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe

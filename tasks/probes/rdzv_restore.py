@@ -1,7 +1,7 @@
 """Puts saved keys back, only where no key of that run exists. The rendezvous key comes first, folders before it.
 
-Argument: endpoint, tls, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put
-back by an earlier, interrupted restore and is left; any other existing key ends it. Answer: done [[key, result]], stopped.
+Argument: endpoint, tls, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put back
+by an earlier, interrupted restore and is left; any other one ends it. Answer: done [[key, result]], stopped.
 """
 
 import json

@@ -1,0 +1,16 @@
+"""Addresses in endpoints and environments."""
+
+import re
+
+_LOOPBACK = ("127.", "localhost", "::1", "[::1]", "ip6-localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address means the machine itself."""
+    return host.lower().startswith(_LOOPBACK)
+
+
+def address_of(endpoint: str, default_port: int = 2379) -> str:
+    """host:port of an endpoint."""
+    rest = re.sub(r"^https?://", "", endpoint).rstrip("/")
+    return rest if re.search(r":\d+$", rest) else f"{rest}:{default_port}"

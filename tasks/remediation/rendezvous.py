@@ -1,0 +1,221 @@
+"""Deletes exactly one dead run's keys, proves a rendezvous by a short run, starts etcd, makes room in it."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from runbooks.core.plan import Step
+from runbooks.core.reading import Known
+from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, NotEtcd, RunKeys
+from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.stale_rendezvous.life import agents_of, workers_of
+from runbooks.stale_rendezvous.plans import delete_order
+from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics.etcd import ask_etcd, etcd_endpoint, parse_runs, read_runs
+from tasks.diagnostics.probe import run_probe
+from tasks.diagnostics.rendezvous import read_node
+from tasks.remediation.rendezvous_save import Saved, write_saved
+from tasks.transport.base import Host, TransportError
+
+
+class Unfinished(Exception):
+    """The action began and did not end as it should. The text says what was done and what was not."""
+
+
+def delete_run_keys(step: Step, context: Context) -> ActResult:
+    """Deletes the keys in `step.args`, each while it has the index it was judged with; saves them to a file first."""
+    place, host = _place(step, context)
+    backend, run = Backend(step.args["backend"]), str(step.args["run"])
+    before = _runs(host, place)
+    now = next((r for r in before if r.run == run and r.backend == backend), RunKeys(run=run, backend=backend))
+    _same(step, now)
+    _nobody(now, place, context)
+    path = _save(now, place, context)
+    said, stopped = _clear(step, host, place)
+    said = (f"saved {len(now.keys)} keys to {path}", *said, *_others(before, _runs(host, place), now))
+    if stopped:
+        raise Unfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
+    return ActResult(said=said)
+
+
+def _place(step: Step, context: Context) -> tuple[Rendezvous, Host]:
+    name = step.args["rendezvous"]
+    place = next((p for p in context.fleet.rendezvous if p.name == name), None)
+    if place is None:
+        raise Refused(f"the fleet file has no rendezvous {name!r} any more")
+    if "endpoint" in step.args and etcd_endpoint(place) != str(step.args["endpoint"]).rstrip("/"):
+        raise Refused(f"rendezvous {name} has another endpoint now: {etcd_endpoint(place)}")
+    return place, context.open_host(context.fleet.node(place.asks))
+
+
+def _runs(host: Host, place: Rendezvous) -> tuple[RunKeys, ...]:
+    try:
+        return read_runs(host, place)
+    except NotEtcd as e:
+        raise Refused(f"the keys could not be read: {e}") from e
+
+
+def _same(step: Step, now: RunKeys) -> None:
+    """The run's keys are exactly those that were judged."""
+    found = [[k.key, None if k.dir else k.modified] for k in delete_order(now)]
+    judged = [list(k) for k in step.args["keys"]]
+    if found != judged:
+        gone = [k for k, _ in judged if k not in [f[0] for f in found]]
+        new = [k for k, _ in found if k not in [j[0] for j in judged]]
+        raise Refused(f"the run's keys changed since they were judged (gone: {gone}, new: {new}, or rewritten)")
+
+
+def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
+    """No agent or worker of the run on any configured node, read once more."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        views = tuple(pool.map(lambda n: read_node(context, place, n), place.nodes))
+    unread = [v.node for v in views if not isinstance(v.facts, Known)]
+    if unread:
+        raise Refused(f"nodes that could not be read: {', '.join(unread)}")
+    evidence = Evidence(name=place.name, taken_at=context.now(), nodes=views)
+    living = [f"agent {a.pid} on {a.node}" for a in agents_of(run, evidence)]
+    living += [f"worker {w.pid} on {w.node}" for w in workers_of(run, evidence)]
+    if living:
+        raise Refused(f"processes of run {run.run} are alive: {', '.join(living)}")
+
+
+def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
+    keys = tuple(sorted(now.keys, key=lambda k: k.key.count("/")))
+    saved = Saved(
+        rendezvous=place.name,
+        endpoint=etcd_endpoint(place),
+        backend=now.backend.value,
+        run=now.run,
+        saved_at=context.now(),
+        keys=keys,
+    )
+    try:
+        return write_saved(saved, Path(context.fleet.reports.folder) / "rendezvous")
+    except OSError as e:
+        raise Refused(f"the keys could not be saved first, so nothing was deleted: {e}") from e
+
+
+def absent_key(backend: Backend, run: str, prefix: str) -> str:
+    """The key that a newcomer of that run would write first."""
+    return f"{DYNAMIC_ROOT}/{run}" if backend is Backend.ETCD_V2 else f"{prefix}/run_{run}/rdzv/active_version"
+
+
+def _clear(step: Step, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
+    data = {
+        "endpoint": etcd_endpoint(place),
+        "tls": place.tls.model_dump(),
+        "guard": step.args["guard"],
+        "absent": absent_key(Backend(step.args["backend"]), step.args["run"], place.prefix),
+        "keys": step.args["keys"],
+    }
+    answer = run_probe(host, "rdzv_clear", data, timeout_s=120)
+    said = tuple(f"{result}: {key}" for key, result in answer["done"])
+    return said, f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
+
+
+def _others(before: tuple[RunKeys, ...], after: tuple[RunKeys, ...], mine: RunKeys) -> tuple[str, ...]:
+    """What happened to every other run meanwhile."""
+    kept = {(r.run, r.backend) for r in before} - {(mine.run, mine.backend)}
+    missing = sorted(run for run, _ in kept - {(r.run, r.backend) for r in after})
+    words = [f"{len(kept) - len(missing)} other runs are where they were"]
+    return (*words, *(f"run {m} vanished meanwhile, not by this" for m in missing))
+
+
+def probe_rendezvous(step: Step, context: Context) -> ActResult:
+    """Runs the configured short command with the same id on its nodes at once, then clears that run's own keys."""
+    place, host = _place(step, context)
+    probe, run = place.probe, str(step.args["run"])
+    if probe is None:
+        raise Refused(f"rendezvous {place.name} has no probe")
+    backend = Backend(step.args["backend"])
+    if any(r.run == run and r.backend == backend for r in _runs(host, place)):
+        raise Refused(f"run {run} has keys again: somebody started it")
+    argv = [w.replace("{run}", run).replace("{endpoint}", place.endpoints[0]) for w in probe.command]
+    outputs = _everywhere(argv, place, context, probe.timeout_s)
+    matched = [n for n, out in outputs if re.search(probe.expect, out)]
+    said = [f"{n}: {_last(out)}" for n, out in outputs]
+    said += _after_probe(run, backend, host, place, context)
+    if not matched:
+        raise Unfinished(f"the probe formed no world that matches {probe.expect!r}: {'; '.join(said)}")
+    return ActResult(said=(f"a world was formed ({probe.expect!r} seen on {', '.join(matched)})", *said))
+
+
+def _everywhere(argv: list[str], place: Rendezvous, context: Context, timeout_s: float) -> list[tuple[str, str]]:
+    """The command on every probe node at once; one entry per place in the list, so a node may stand there twice."""
+    nodes = place.probe.nodes if place.probe else ()
+
+    def one(node: str) -> tuple[str, str]:
+        try:
+            done = context.open_host(context.fleet.node(node)).run(argv, timeout_s=timeout_s)
+        except TransportError as e:
+            return node, str(e)
+        return node, done.out + done.err
+
+    with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
+        return list(pool.map(one, nodes))
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no output"
+
+
+def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, context: Context) -> list[str]:
+    """A clean finish closes the round: clear what the probe itself left, or the next real start fails."""
+    left = next((r for r in _runs(host, place) if r.run == run and r.backend == backend), None)
+    if left is None:
+        return ["the probe left nothing behind"]
+    guard = [left.rendezvous.key, left.rendezvous.modified] if left.rendezvous else None
+    keys = [[k.key, None if k.dir else k.modified] for k in delete_order(left)]
+    args = {"backend": backend.value, "run": run, "guard": guard, "keys": keys}
+    step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
+    _nobody(left, place, context)
+    said, stopped = _clear(step, host, place)
+    return [stopped or f"the probe's own {len(said)} keys were cleared"]
+
+
+def start_etcd(step: Step, context: Context) -> ActResult:
+    """Starts the configured etcd that is down, by the configured command, with the data it had."""
+    place, asks = _place(step, context)
+    start = place.start
+    if start is None or start.node != step.args["node"] or list(start.command) != step.args["command"]:
+        raise Refused("the start command in the fleet file is another one now")
+    if _answers(asks, place):
+        raise Refused("etcd answers already")
+    host = context.open_host(context.fleet.node(start.node))
+    if start.data_dir and host.run(["test", "-d", f"{start.data_dir}/member"]).exit != 0:
+        raise Refused(f"{start.data_dir}/member is not there: started like this etcd would be empty")
+    done = host.run(list(start.command), timeout_s=60)
+    if done.exit != 0:
+        raise Unfinished(f"`{done.command}` ended with {done.exit}: {_last(done.err or done.out)}")
+    return ActResult(said=(f"`{done.command}` on {start.node}", _wait_for(asks, place, context)))
+
+
+def _answers(host: Host, place: Rendezvous) -> bool:
+    try:
+        return "error" not in ask_etcd(host, place)["health"]
+    except TransportError:
+        return False
+
+
+def _wait_for(host: Host, place: Rendezvous, context: Context) -> str:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if _answers(host, place):
+            runs = parse_runs(ask_etcd(host, place, keys_only=True), place)
+            return f"etcd answers at {etcd_endpoint(place)}; it knows {len(runs)} runs"
+        context.sleep(0.5)
+    return f"etcd did not answer at {etcd_endpoint(place)} within 30 s"
+
+
+def defragment_etcd(step: Step, context: Context) -> ActResult:
+    """Compacts etcd's old v3 revisions, defragments it and switches its no-space alarm off. No key is touched."""
+    place, host = _place(step, context)
+    data: dict[str, Any] = {"endpoint": etcd_endpoint(place), "tls": place.tls.model_dump()}
+    answer = run_probe(host, "rdzv_defrag", data, timeout_s=300)
+    if answer["stopped"]:
+        raise Unfinished("; ".join([answer["stopped"], *answer["said"]]))
+    return ActResult(said=tuple(answer["said"]))

@@ -1,0 +1,102 @@
+"""A real etcd on a free loopback port with the v2 API on; stopped by the pid that was recorded at its start."""
+
+import base64
+import json
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.need import need_program
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Etcd:
+    """A running server."""
+
+    def __init__(self, folder: Path, port: int, peer: int, *options: str) -> None:
+        self.folder, self.port, self.peer, self.options = folder, port, peer, options
+        self.url = f"http://127.0.0.1:{port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it on its data folder and wait until it is healthy."""
+        client, peer = self.url, f"http://127.0.0.1:{self.peer}"
+        argv = ["etcd", "--name", "t", "--data-dir", str(self.folder / "data"), "--listen-client-urls", client]
+        argv += ["--advertise-client-urls", client, "--listen-peer-urls", peer]
+        argv += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}", *self.options]
+        log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(argv, stdout=log, stderr=log)
+        end = time.monotonic() + 30
+        while not self.healthy():
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def healthy(self) -> bool:
+        """Whether /health says so."""
+        try:
+            with urllib.request.urlopen(self.url + "/health", timeout=1) as answer:  # noqa: S310
+                return b"true" in answer.read()
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def call(self, method: str, path: str, **form: Any) -> dict[str, Any]:
+        """A request; error bodies are returned like others."""
+        data = urllib.parse.urlencode(form).encode() if form else None
+        request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+                return dict(json.loads(answer.read()))
+        except urllib.error.HTTPError as e:
+            return dict(json.loads(e.read()))
+
+    def put(self, key: str, value: str, **options: Any) -> dict[str, Any]:
+        """Write a key."""
+        return self.call("PUT", "/v2/keys" + urllib.parse.quote(key), value=value, **options)
+
+    def store(self, name: str, value: str) -> None:
+        """Write a key of torch's store by its name."""
+        key = base64.b64encode(name.encode()).decode()
+        self.put(f"/torch/elastic/store/{key}", base64.b64encode(value.encode()).decode())
+
+    def keys(self) -> dict[str, str]:
+        """Every leaf: key -> value."""
+        found, todo = {}, [self.call("GET", "/v2/keys/?recursive=true")["node"]]
+        while todo:
+            node = todo.pop()
+            if not node.get("dir"):
+                found[node["key"]] = node.get("value", "")
+            todo += node.get("nodes", [])
+        return found
+
+
+@contextmanager
+def real_etcd(folder: Path, *options: str, v2: bool = True) -> Iterator[Etcd]:
+    """A server for one test (or module)."""
+    need_program("etcd", "etcd-server")
+    server = Etcd(folder, free_port(), free_port(), *(("--enable-v2=true",) if v2 else ()), *options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,105 @@
+"""Real torchrun agents on CPU with gloo, each in its own session; ended by recorded pid."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+WORKER = """
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+t = torch.ones(1)
+dist.all_reduce(t)
+print(f"world {dist.get_world_size()} rank {dist.get_rank()}", flush=True)
+for i in range(int(os.environ.get("STEPS", "2"))):
+    time.sleep(0.2); dist.all_reduce(t)
+    print(f"step {i}", flush=True)
+dist.destroy_process_group()
+"""
+
+
+class Agents:
+    """Starts agents and remembers every process of theirs."""
+
+    def __init__(self, folder: Path) -> None:
+        if importlib.util.find_spec("torch") is None or importlib.util.find_spec("etcd") is None:
+            pytest.skip("torch or python-etcd is missing: pip install torch==2.13.0 python-etcd numpy")
+        self.folder, self.started = folder, []  # type: tuple[Path, list[subprocess.Popen[bytes]]]
+        self.script = folder / "train_worker.py"
+        self.script.write_text(WORKER)
+
+    def start(
+        self, backend: str, endpoint: str, run: str, *, nodes: str = "2", steps: int = 2, conf: str = "", name: str = ""
+    ) -> subprocess.Popen[bytes]:
+        """One agent with one worker; its output goes to `<name or number>.log`."""
+        protocol = "protocol=http," if backend.startswith("etcd") else ""
+        argv = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", "--nproc-per-node=1"]
+        argv += [f"--rdzv-backend={backend}", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={run}", "--max-restarts=0"]
+        argv += [f"--rdzv-conf={protocol}join_timeout=60,timeout=60,last_call_timeout=1{conf}", str(self.script)]
+        env = os.environ | {"OMP_NUM_THREADS": "1", "STEPS": str(steps)}
+        log = (self.folder / f"{name or len(self.started)}.log").open("wb")
+        process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, start_new_session=True)
+        self.started.append(process)
+        return process
+
+    def log(self, name: str | int) -> str:
+        """What an agent printed."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    @staticmethod
+    def workers(agent: subprocess.Popen[bytes]) -> list[int]:
+        """Pids of an agent's children."""
+        found = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
+        return [int(p) for p in found.read_text().split()] if found.exists() else []
+
+    def kill(self, agent: subprocess.Popen[bytes], *, workers: bool = True, how: int = signal.SIGKILL) -> list[int]:
+        """End an agent; with `workers` its children as well. Returns the children's pids."""
+        children = self.workers(agent)
+        agent.send_signal(how)
+        for pid in children if workers else []:
+            _kill(pid)
+        agent.wait(timeout=60)
+        return children
+
+    def stop(self) -> None:
+        """End whatever is left, by session (each agent began one)."""
+        for agent in self.started:
+            with suppress(ProcessLookupError):
+                os.killpg(agent.pid, signal.SIGKILL)
+            for pid in _of_session(agent.pid):
+                _kill(pid)
+            agent.wait(timeout=30)
+
+
+def _of_session(sid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == sid and fields[0] not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def until(true: Callable[[], bool], seconds: float = 60, what: str = "it") -> None:
+    """Wait until `true()`."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {seconds} s")
+        time.sleep(0.1)

@@ -1,0 +1,92 @@
+"""Real etcd and real torchrun (backend etcd-v2): living runs stay, dead ones are cleared, the same id starts again."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.etcd import Etcd, real_etcd
+from tests.support.rendezvous import act, context_of, look, place, slugs
+from tests.support.torchrun import Agents, until
+
+BEAT = ",keep_alive_interval=1"
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    with real_etcd(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    started = Agents(tmp_path)
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def pair(agents: Agents, etcd: Etcd, run: str, steps: int, tag: str) -> list[int]:
+    """Two agents of one run, training. Returns their place in `agents.started`."""
+    end = f"127.0.0.1:{etcd.port}"
+    for i in range(2):
+        agents.start("etcd-v2", end, run, steps=steps, conf=BEAT, name=f"{tag}{i}")
+    until(lambda: all("step 0" in agents.log(f"{tag}{i}") for i in range(2)), 90, f"training of {run}")
+    return [len(agents.started) - 2, len(agents.started) - 1]
+
+
+def test_finished_run_is_cleared_and_a_living_one_is_not_touched(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
+    pair(agents, etcd, "live", 10_000, "live")
+    a, b = pair(agents, etcd, "job1", 1, "first")
+    assert agents.started[a].wait(60) == 0
+    assert agents.started[b].wait(60) == 0
+    context = context_of(place(etcd.url), tmp_path / "reports", "t/job1")
+    _, diagnosis = look(context)
+    assert slugs(diagnosis) == ["closed-round"]
+    (plan,) = diagnosis.plans
+    before = {k for k in etcd.keys() if not k.endswith("/live")}
+    said = act(plan, context)
+    gone = {k for k in before if k not in etcd.keys()}
+    assert len(gone) == len(plan.steps[0].args["keys"])
+    assert any("saved" in s for s in said[0].said)
+    _, after = look(context)
+    assert slugs(after) == []
+    _, everything = look(context_of(place(etcd.url), tmp_path, "t"))
+    assert [c.slug for c in everything.causes] == ["live-run"]
+    assert all(p.poll() is None for p in agents.started[:2])
+    pair(agents, etcd, "job1", 1, "second")  # the same id starts again
+
+
+def test_agent_gone_and_worker_alive_is_never_deleted(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
+    a, b = pair(agents, etcd, "job1", 10_000, "x")
+    agents.kill(agents.started[a], workers=False)
+    agents.kill(agents.started[b], workers=False)
+    _, diagnosis = look(context_of(place(etcd.url), tmp_path, "t/job1"))
+    assert "orphan-worker" in slugs(diagnosis)
+    assert diagnosis.plans == ()
+
+
+def test_all_killed_recovers_by_itself_and_nothing_is_planned(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
+    for started in pair(agents, etcd, "job1", 10_000, "x"):
+        agents.kill(agents.started[started])
+    _, diagnosis = look(context_of(place(etcd.url), tmp_path, "t/job1"))
+    assert slugs(diagnosis) == ["all-dead"]
+    assert diagnosis.plans == ()
+    pair(agents, etcd, "job1", 1, "again")
+
+
+def test_killed_while_waiting_alone_is_cleared(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
+    alone = agents.start("etcd-v2", f"127.0.0.1:{etcd.port}", "job1", conf=BEAT, name="alone")
+    until(lambda: "/torch/elastic/rendezvous/job1" in etcd.keys(), 60, "joining")
+    context = context_of(place(etcd.url), tmp_path, "t/job1")
+    _, waiting = look(context)
+    assert slugs(waiting) in (["waiting-for-nodes"], ["min-above-existing"])
+    assert waiting.plans == ()
+    agents.kill(alone, how=signal.SIGKILL)
+    _, diagnosis = look(context)
+    assert slugs(diagnosis) == ["dead-waiting"]
+    act(diagnosis.plans[0], context)
+    assert not [k for k in etcd.keys() if k.startswith("/torch/elastic")]
+    pair(agents, etcd, "job1", 1, "again")
