@@ -1,0 +1,81 @@
+"""Judges the checkpoints of one job as one node sees them: which one to resume from, and what broke the others. Pure."""
+
+from runbooks.checkpoint_fallback import story
+from runbooks.checkpoint_fallback.candidates import candidate_causes
+from runbooks.checkpoint_fallback.choose import Choice, choose
+from runbooks.checkpoint_fallback.evidence import Evidence
+from runbooks.checkpoint_fallback.limits import Limits
+from runbooks.checkpoint_fallback.loader import loader_causes
+from runbooks.checkpoint_fallback.places import place_causes
+from runbooks.checkpoint_fallback.plans import offer
+from runbooks.checkpoint_fallback.store import store_causes
+from runbooks.core.reading import Known, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+
+__all__ = ["Limits", "diagnose"]
+
+FIRST = (  # what came first in time stands first
+    "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks", "truncated-by-full-disk",
+    "directory-missing", "permissions", "s3-clock-skew", "s3-no-credentials", "s3-expired", "s3-wrong-credentials", "s3-no-bucket",
+    "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit", "save-stalled",
+    "save-too-slow", "killed-mid-save", "mixed-saves",
+)  # fmt: skip
+RANK = list(Certainty)
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The whole judgment."""
+    if not isinstance(evidence.config, Known):
+        why = getattr(evidence.config, "proof", "") or "its configuration is not known"
+        return Diagnosis(
+            state=State.NOT_APPLICABLE, headline=f"No checkpoints to judge: {why}",
+            must_not=("take 'nothing configured' for 'nothing saved': add a `checkpoints` section to the fleet file",),
+        )  # fmt: skip
+    config = evidence.config.value
+    choice = choose(evidence, config)
+    causes = _ordered(
+        (
+            *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
+            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
+        )
+    )  # fmt: skip
+    offered = offer(evidence, config, limits, choice, causes)
+    wrong = tuple(c for c in causes if not c.innocent)
+    return Diagnosis(
+        state=_state(evidence, choice, causes),
+        headline=story.headline(choice, wrong),
+        symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
+        causes=causes,
+        must_not=story.must_not(wrong, choice),
+        plans=offered.plans,
+        do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
+        waiting_costs=story.waiting_costs(evidence, config, choice),
+        findings=story.findings(wrong),
+        unknowns=story.unknowns(evidence),
+        by_hand=story.by_hand(choice),
+    )
+
+
+def _ordered(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    def key(c: Cause) -> tuple[int, int]:
+        return RANK.index(c.certainty), FIRST.index(c.slug) if c.slug in FIRST else len(FIRST)
+
+    return tuple(sorted(causes, key=key))
+
+
+def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+    """No candidate at all, on tiers that could all be read."""
+    read = [t for t in evidence.tiers if not isinstance(t.candidates, Unknown)]
+    if choice.best is not None or choice.newer or len(read) < len(evidence.tiers) or not evidence.tiers:
+        return ()
+    words = tuple(f"{t.where}: no name matches" for t in evidence.tiers)
+    return (Cause(slug="no-checkpoint", certainty=Certainty.CONFIRMED, subject=evidence.node, evidence=words),)
+
+
+def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...]) -> State:
+    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) and not c.innocent for c in causes):
+        return State.SICK
+    unread = any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
+    if choice.best is None or choice.best.candidate.content != "proven" or unread:
+        return State.CANNOT_TELL
+    return State.HEALTHY

@@ -1,0 +1,91 @@
+"""Causes in which the checkpoint is fine and the loader is not: read from the job's log and the chosen checkpoint."""
+
+import re
+from collections.abc import Iterator
+
+from runbooks.checkpoint_fallback.choose import Choice
+from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
+from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty
+
+WEIGHTS_ONLY = re.compile(r"Weights only load failed|Unsupported global|WeightsUnpickler error")
+NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
+KEYS = re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict")
+PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
+SAVED = re.compile(r"sav(?:ed|ing)\b.{0,60}checkpoint.{0,60}?(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)\b", re.IGNORECASE)
+NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
+
+
+def loader_causes(evidence: Evidence, config: Checkpoints, choice: Choice) -> tuple[Cause, ...]:
+    """Loader faults; only said of a checkpoint that itself is whole."""
+    out: list[Cause] = []
+    if choice.best is not None:
+        c = choice.best.candidate
+        out.extend(_weights_only(evidence, c, choice.best.where))
+        out.extend(_prefix(evidence, c, choice.best.where))
+        out.extend(_world(config, c, choice.best.where))
+    out.extend(_slow(evidence, config))
+    return tuple(out)
+
+
+def _log(evidence: Evidence) -> str:
+    return evidence.log.value if isinstance(evidence.log, Known) else ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", text)[:2])
+
+
+def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
+    log = _log(evidence)
+    torch = evidence.torch.value if isinstance(evidence.torch, Known) else ""
+    refused = c.refused_globals
+    if WEIGHTS_ONLY.search(log):
+        named = NAMED.search(log)
+        words = [f"the log says that the loader refuses {named[1] if named else 'a global'}", f"{where} is whole"]
+        if refused:
+            words.append(f"it names {', '.join(refused[:5])}, which weights_only does not take by itself")
+        if torch:
+            words.append(f"torch {torch} is installed; the default changed in 2.6")
+        yield _cause("loader-weights-only", Certainty.CONFIRMED if refused else Certainty.LIKELY, where, words)
+    elif refused and torch and _version(torch) >= NEW_DEFAULT:
+        words = [f"torch {torch} loads with weights_only by default and will refuse {', '.join(refused[:5])}"]
+        yield _cause("loader-weights-only", Certainty.POSSIBLE, where, words, ("how the training code calls torch.load",))
+    if c.unsafe_globals:
+        words = [f"loading it without weights_only would call {', '.join(c.unsafe_globals[:5])}"]
+        yield _cause("runs-code", Certainty.CONFIRMED, where, words)
+
+
+def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
+    log = _log(evidence)
+    if not KEYS.search(log):
+        return
+    in_log = PREFIX.search(log)
+    if c.prefix or in_log:
+        prefix = c.prefix or (in_log[1] if in_log else "")
+        words = ["the log says that state_dict keys are missing or unexpected", f"the names differ by the prefix `{prefix}`"]
+        yield _cause("loader-prefix", Certainty.CONFIRMED if c.prefix else Certainty.LIKELY, where, words)
+    else:
+        words = ["the log says that state_dict keys are missing or unexpected, and no prefix explains it"]
+        yield _cause("loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",))
+
+
+def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:
+    wrote = c.scalars.get("world_size")
+    if isinstance(wrote, int) and config.world_size and wrote != config.world_size and c.format == "sharded":
+        words = [f"written by {wrote} ranks, the job runs with {config.world_size}"]
+        yield _cause("loader-world-size", Certainty.LIKELY, where, words, ("whether the loader can re-shard",))
+
+
+def _slow(evidence: Evidence, config: Checkpoints) -> Iterator[Cause]:
+    took = [float(m[1]) for m in SAVED.finditer(_log(evidence))]
+    if took and config.interval_steps and config.step_seconds:
+        every = config.interval_steps * config.step_seconds
+        if max(took[-5:]) > every:
+            words = [f"a save takes {max(took[-5:]):.0f} s, one is due every {every:.0f} s"]
+            yield _cause("save-too-slow", Certainty.CONFIRMED, evidence.node, words)
+
+
+def _cause(slug: str, certainty: Certainty, subject: str, words: list[str], decides: tuple[str, ...] = ()) -> Cause:
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=tuple(words), decides=decides)

@@ -1,0 +1,204 @@
+"""Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered come along."""
+
+from runbooks.checkpoint_fallback.choose import Choice, Copy, all_copies
+from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
+from runbooks.checkpoint_fallback.limits import Limits
+from runbooks.checkpoint_fallback.prune import plan_prune
+from runbooks.core.base import Frozen
+from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
+from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty
+
+ROOM = 1.05  # of the size, before a copy is offered
+
+
+class Offer(Frozen):
+    """Plans, and why others are not among them."""
+
+    plans: tuple[Plan, ...] = ()
+    withheld: tuple[str, ...] = ()
+
+
+def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice, causes: tuple[Cause, ...]) -> Offer:
+    """Everything that can safely be put right, most useful first. Nothing on a node that opted out."""
+    if evidence.hands_off:
+        return Offer(withheld=(f"{evidence.node} is marked hands_off: nothing is offered",))
+    sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED}
+    plans: list[Plan | None] = []
+    withheld: list[str] = []
+    for look in evidence.tiers:
+        plans.append(_folder(look, sure))
+        pruned, why = plan_prune(evidence, config, limits, look, causes)
+        plans.append(pruned)
+        withheld.extend(why)
+    plans.append(_copy(evidence, config, choice, withheld))
+    for look in evidence.tiers:
+        plans.append(_repoint(config, look, choice, sure, withheld))
+    plans.append(_quarantine(evidence, withheld))
+    plans.extend(_uploads(look, limits) for look in evidence.tiers)
+    plans.append(_restore(evidence, limits, choice))
+    return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
+
+
+def lock_of(look: TierLook, tier: Tier | None = None) -> str:
+    """The physical owner of a tier."""
+    return f"store:{look.where}" if look.kind == TierKind.S3 or (tier and tier.shared) else look.node
+
+
+def _folder(look: TierLook, sure: set[str]) -> Plan | None:
+    if not isinstance(look.space, Known):
+        return None
+    s = look.space.value
+    if "directory-missing" in sure and not s.exists and s.nearest == s.path.rpartition("/")[0]:
+        return _create(look, s)
+    if "permissions" in sure and s.exists and s.folder and s.mode & 0o700 != 0o700:
+        mode = s.mode | 0o700
+        step = Step(
+            kind="restore-folder-mode", owner=look.node, commands=(f"chmod {mode:04o} {s.path}",),
+            args={"path": s.path, "from": s.mode, "to": mode, "uid": s.uid, "node": look.node},
+            effect=f"the owner of {s.path} ({s.owner}) can write to it again",
+        )  # fmt: skip
+        return Plan(name=f"restore modes of {look.tier}", steps=(step,), for_causes=("permissions",))
+    return None
+
+
+def _create(look: TierLook, s: Space) -> Plan:
+    step = Step(
+        kind="create-checkpoint-folder", owner=look.node, commands=(f"mkdir -m 0755 {s.path}",),
+        args={"path": s.path, "parent": s.nearest, "device": s.device, "node": look.node},
+        effect=f"{s.path} exists on {s.device}",
+    )  # fmt: skip
+    why = f"it would lie on {s.device} ({s.fs_type}, {s.available} bytes available); is a mount missing instead?"
+    return Plan(name=f"create folder of {look.tier}", steps=(step,), for_causes=("directory-missing",), why=why)
+
+
+def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: list[str]) -> Plan | None:
+    """The chosen step to the first tier (as the file lists them) that lacks it and has room."""
+    source = next((c for c in choice.copies if c.candidate.content in ("proven", "unprovable")), None)
+    if source is None:
+        return None
+    have = {c.look.tier for c in choice.copies}
+    for look in evidence.tiers:
+        tier = config.tier(look.tier)
+        if look.tier in have or tier.kind is TierKind.MEMORY or not _has_room(look, source, withheld):
+            continue
+        step = Step(
+            kind="copy-checkpoint", owner=lock_of(look, tier), commands=_copy_commands(source, look),
+            args={
+                "from_tier": source.look.tier, "to_tier": look.tier, "node": evidence.node, "name": source.candidate.name,
+                "identity": source.candidate.identity, "size": source.candidate.size, "step": source.candidate.step,
+            },
+            effect=f"step {source.candidate.step} lies whole on {look.where}, checked again there",
+        )  # fmt: skip
+        name = f"copy step {source.candidate.step} to {look.tier}"
+        return Plan(name=name, steps=(step,), for_causes=("tier-lacks-it",), why="never replaces anything that is there")
+    return None
+
+
+def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
+    if look.kind == TierKind.S3:
+        return isinstance(look.candidates, Known)
+    if not isinstance(look.space, Known) or not look.space.value.exists or look.space.value.write not in ("ok", "not-tried"):
+        return False
+    name = source.candidate.name
+    if isinstance(look.candidates, Known) and any(c.name == name for c in look.candidates.value):
+        withheld.append(f"no copy to {look.tier}: {name} is there, and nothing is ever replaced (quarantine it first)")
+        return False
+    return look.space.value.available > source.candidate.size * ROOM
+
+
+def _copy_commands(source: Copy, look: TierLook) -> tuple[str, ...]:
+    target = f"{look.where.rstrip('/')}/{source.candidate.name}"
+    if TierKind.S3 in (source.look.kind, look.kind):
+        return (f"aws s3 cp {source.where} {target}.incoming", "compare checksums", f"mv -n {target}.incoming {target}")
+    return (f"cp -a {source.where} {target}.incoming", "compare checksums", f"mv -nT {target}.incoming {target}")
+
+
+def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str], withheld: list[str]) -> Plan | None:
+    here = next((c for c in choice.copies if c.look.tier == look.tier), None)
+    if "pointer-wrong" not in sure or here is None or not isinstance(look.pointer, Known):
+        return None
+    p, tier = look.pointer.value, config.tier(look.tier)
+    if here.candidate.name.rpartition("/")[2] == p.text.rstrip("/").rpartition("/")[2]:
+        return None
+    why = unseen_clients(config, look, tier)
+    if why:
+        withheld.append(f"the pointer of {look.tier} stays as it is: {why}")
+        return None
+    text = str(here.candidate.step) if p.text.isdigit() else here.candidate.name
+    step = Step(
+        kind="repoint-latest", owner=lock_of(look, tier), commands=(f"printf %s {text} > {look.where}/{tier.latest} (if still {p.text})",),
+        args={
+            "tier": look.tier, "node": look.node, "pointer": tier.latest, "expect": p.identity, "text": text,
+            "name": here.candidate.name, "identity": here.candidate.identity,
+        },
+        effect=f"`{tier.latest}` of {look.tier} names {text}", loses=f"the pointer's old text, {p.text}",
+    )  # fmt: skip
+    return Plan(name=f"repoint latest of {look.tier}", steps=(step,), for_causes=("pointer-wrong",))
+
+
+def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
+    """Why another reader or writer can't be ruled out; "" if it can."""
+    if config.others_write:
+        return "the fleet file says that others write or read here"
+    if look.kind == TierKind.S3:
+        return "" if tier.kind is TierKind.S3 else "?"
+    if tier.shared or (isinstance(look.space, Known) and look.space.value.network):
+        return "it lies on a file system whose other clients can't be seen from here"
+    if not isinstance(look.holders, Known):
+        return "not every process could be looked at"
+    writing = [h for h in look.holders.value if h.writing]
+    return f"pid {writing[0].pid} writes {writing[0].path}" if writing else ""
+
+
+def _quarantine(evidence: Evidence, withheld: list[str]) -> Plan | None:
+    """Proven-bad checkpoints, renamed so that no loader picks them. Never deleted, never one that is open."""
+    steps = []
+    for copy in all_copies(evidence):
+        c, look = copy.candidate, copy.look
+        if look.kind == TierKind.S3 or not c.faults or not c.identity or any(f.kind == "unreadable" for f in c.faults):
+            continue
+        if not isinstance(look.holders, Known) or any(h.path.split("/")[0] == c.name.split("/")[0] for h in look.holders.value):
+            withheld.append(f"{copy.where} is not quarantined: it is open, or that can't be told")
+            continue
+        to = f"{c.name}.bad-{c.identity[:8]}"
+        steps.append(Step(
+            kind="quarantine-checkpoint", owner=look.node, commands=(f"mv -nT {copy.where} {look.where}/{to}",),
+            args={"node": look.node, "tier": look.tier, "name": c.name, "to": to, "identity": c.identity},
+            effect=f"no loader finds {c.name}; it lies beside as {to}",
+        ))  # fmt: skip
+    return Plan(name="quarantine the bad ones", steps=tuple(steps), for_causes=("damaged",)) if steps else None
+
+
+def _uploads(look: TierLook, limits: Limits) -> Plan | None:
+    if not isinstance(look.uploads, Known):
+        return None
+    steps = tuple(
+        Step(
+            kind="abort-upload", owner=f"store:{look.where}",
+            commands=(f"aws s3api abort-multipart-upload --key {u.key} --upload-id {u.upload_id}",),
+            args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts, "older_than_s": limits.upload_age_s},
+            effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
+        )
+        for u in look.uploads.value
+        if (u.newest_part_s_ago if u.newest_part_s_ago is not None else u.begun_s_ago) > limits.upload_age_s
+    )  # fmt: skip
+    return Plan(name="abort old uploads", steps=steps, for_causes=("s3-incomplete-multipart",)) if steps else None
+
+
+def _restore(evidence: Evidence, limits: Limits, choice: Choice) -> Plan | None:
+    """The newest archived checkpoint, if it is newer than what can be had now. Cost is shown."""
+    best = choice.best.candidate.step if choice.best else -1
+    wanted = next((c for c in choice.newer if c.candidate.archived and not c.candidate.restoring and c.candidate.step > best), None)
+    if wanted is None:
+        return None
+    c = wanted.candidate
+    cost = c.size / 2**30 * limits.restore_price_per_gib
+    step = Step(
+        kind="restore-archived", owner=f"store:{wanted.look.where}", commands=(f"aws s3api restore-object … {wanted.where}",),
+        args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days, "retrieval": "Standard"},
+        effect=f"{wanted.where} can be read for {limits.restore_days} days, some hours from now",
+        loses=f"about {cost:.2f} (currency of the price limit) for {c.size / 2**30:.1f} GiB",
+    )  # fmt: skip
+    return Plan(name=f"restore archived step {c.step}", steps=(step,), for_causes=("archived",), settle_s=60)
