@@ -34,42 +34,67 @@ def _parameters(ns: argparse.Namespace) -> dict[str, Any]:
 
 def cmd_run(ns: argparse.Namespace) -> int:
     """`gpu-runbooks run`: in this process, so that the first command runs within a second or two."""
-    from flows.config import load_fleet, load_policy, with_target
-    from flows.specs import SLUGS
+    facts = run_online(
+        ns.runbook,
+        ns.target,
+        ns.mode,
+        _absolute(ns.fleet),
+        _absolute(ns.policy),
+        _absolute(ns.out),
+        choice=ns.choice or "",
+        quiet=ns.json,
+        follow=ns.wait,
+    )
+    return _finish(ns, facts)
 
-    if ns.runbook not in SLUGS:
-        raise CommandError(f"no runbook {ns.runbook!r}; there are: {', '.join(SLUGS)}")
-    fleet = load_fleet(ns.fleet)
-    with_target(fleet, ns.target, bool(ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET")))
-    load_policy(ns.policy)
+
+def run_online(
+    slug: str,
+    target: str,
+    mode: str,
+    fleet: str | None,
+    policy: str | None,
+    out: str | None,
+    *,
+    choice: str = "",
+    quiet: bool = False,
+    follow: bool = False,
+) -> dict[str, Any]:
+    """Runs a runbook in this process until it ends or asks (`follow`: until it has ended). Returns its facts."""
+    _check(slug, target, fleet, policy)
     ui = _ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
-    _show_progress(ns)
-    slug = ns.runbook
-    parameters = _parameters(ns) | {
-        "target": ns.target,
-        "mode": ns.mode,
-        "choice": ns.choice or "",
-        "trigger": "by hand",
-    }
-    run = create_pending(slug, parameters)
+    _show_progress(quiet)
+    parameters = {"target": target, "mode": mode, "choice": choice, "fleet": fleet, "policy": policy, "out": out}
+    run = create_pending(slug, parameters | {"trigger": "by hand"})
     name = slug.replace("-", "_")
     run_here(load(f"flows.{name}.{name}"), run)
-    if ns.wait:
-        _follow(str(run.id))
-    return _finish(ns, str(run.id), ui)
+    if follow:
+        _follow(str(run.id), quiet)
+    return _facts(str(run.id), ui)
 
 
-def _show_progress(ns: argparse.Namespace) -> None:
+def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> None:
+    """Bad words and files are refused before anything is started."""
+    from flows.config import load_fleet, load_policy, with_target
+    from flows.specs import SLUGS
+
+    if slug not in SLUGS:
+        raise CommandError(f"no runbook {slug!r}; there are: {', '.join(SLUGS)}")
+    with_target(load_fleet(fleet), target, bool(fleet or os.environ.get("GPU_RUNBOOKS_FLEET")))
+    load_policy(policy)
+
+
+def _show_progress(quiet: bool) -> None:
     from flows.progress import LISTENERS
 
-    if not ns.json:
+    if not quiet:
         LISTENERS.append(lambda _point, text: print(f"  {text}", file=sys.stderr, flush=True))
 
 
-def _follow(run_id: str) -> None:
+def _follow(run_id: str, quiet: bool = False) -> None:
     """Waits until the run has ended. Ctrl-C stops waiting, not the run."""
     from flows import store
 
@@ -80,33 +105,37 @@ def _follow(run_id: str) -> None:
             return
         if run.state.name != said:
             said = str(run.state.name)
-            print(f"  {said} …", file=sys.stderr, flush=True)
+            if not quiet:
+                print(f"  {said} …", file=sys.stderr, flush=True)
         time.sleep(FOLLOW_EVERY_S)
 
 
-def _finish(ns: argparse.Namespace, run_id: str, ui: str) -> int:
+def _facts(run_id: str, ui: str) -> dict[str, Any]:
+    """What the command line says of a run."""
     from flows import store
 
     run = store.read_run(run_id)
-    state = run.state
-    outcome = _outcome(run.labels.get("outcome"))
-    facts = {
+    state, outcome = run.state, _outcome(run.labels.get("outcome"))
+    return {
         "run": run_id,
         "name": run.name,
         "state": state.name if state else None,
+        "message": (state.message or "") if state else "",
         "outcome": outcome.value if outcome else None,
         "headline": str(run.labels.get("headline", "")),
         "report": str(run.labels.get("report", "")),
         "ui": f"{ui}/runs/flow-run/{run_id}" if ui else "",
     }
+
+
+def _finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
+    outcome = _outcome(facts["outcome"])
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
         _print_facts(facts, outcome)
     if outcome is None:
-        raise CommandError(
-            f"run {run_id} ended as {facts['state']} without a report: {state.message if state else ''}", 3
-        )
+        raise CommandError(f"run {facts['run']} ended as {facts['state']} without a report: {facts['message']}", 3)
     return outcome.exit_code
 
 
@@ -136,7 +165,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
-    _show_progress(ns)
+    _show_progress(ns.json)
     run = create_pending("nightly", _parameters(ns))
     run_here(load("flows.nightly.nightly"), run)
     from flows import store
@@ -176,22 +205,32 @@ def _waiting_run(name: str) -> str:
 
 def _decide(ns: argparse.Namespace, decision: str) -> int:
     ui = _ready()
-    from flows.approval import answer_run
-
     run_id = _waiting_run(ns.run)
-    answer = {"decision": decision, "who": ns.who or os.environ.get("USER", ""), "why": ns.why}
-    if ns.choice:
-        answer["choice"] = ns.choice
-    problem = answer_run(run_id, answer)
-    if problem:
-        raise CommandError(f"the server did not take the decision: {problem}")
+    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice)
     if ns.wait:
-        _follow(run_id)
-        return _finish(ns, run_id, ui)
+        _follow(run_id, ns.json)
+        return _finish(ns, _facts(run_id, ui))
     print(
         json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
     )
     return 0
+
+
+def _answer(run_id: str, decision: str, who: str, why: str, choice: str) -> None:
+    from flows.approval import answer_run
+
+    answer = {"decision": decision, "who": who, "why": why} | ({"choice": choice} if choice else {})
+    problem = answer_run(run_id, answer)
+    if problem:
+        raise CommandError(f"the server did not take the decision: {problem}")
+
+
+def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False) -> dict[str, Any]:
+    """Decides a waiting run and follows it to its end. Returns its facts."""
+    ui = _ready()
+    _answer(run_id, decision, who, "", "")
+    _follow(run_id, quiet)
+    return _facts(run_id, ui)
 
 
 def cmd_approve(ns: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from flows import store
 from flows.actions import ACTIONS
 from flows.claim import Claim
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
 from runbooks.core.plan import Step
 from runbooks.core.report import ActRecord
@@ -136,7 +137,8 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
     reset = _SESSION.set(session)
     began = utc_now()
     try:
-        run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
+        with without_prefect_heartbeat():
+            run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
     finally:
         _SESSION.reset(reset)
     return ActRecord(

@@ -93,7 +93,7 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Call
         if target in targets:
             return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"
         if len(targets) >= allowed:
-            why = f"{len(targets)} of {allowed} nodes changed in {policy.budget.window_s:.0f} s, {target} would be one more"
+            why = f"{len(targets)} of {allowed} nodes changed in {policy.budget.window_s:.0f} s; {target} is one more"
             trip(fleet.name, why, now())
             raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
         k = max((int(s.parameters["k"]) for s in slots), default=0) + 1

@@ -21,11 +21,17 @@ def load_spec(slug: str) -> RunbookSpec:
 
 def _zombie_gpu() -> RunbookSpec:
     from runbooks.zombie_gpu.diagnose import Limits, diagnose
-
     from runbooks.zombie_gpu.evidence import Evidence
     from tasks.diagnostics.zombie_gpu import gather_zombie_gpu
 
-    return RunbookSpec(slug="zombie-gpu", evidence=Evidence, limits=Limits, gather=gather_zombie_gpu, diagnose=diagnose)
+    return RunbookSpec(
+        slug="zombie-gpu",
+        evidence=Evidence,
+        limits=Limits,
+        gather=gather_zombie_gpu,
+        diagnose=diagnose,
+        bridge="idle_s",
+    )
 
 
 SPECS: dict[str, Callable[[], RunbookSpec]] = {

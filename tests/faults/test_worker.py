@@ -1,0 +1,114 @@
+"""Real worker processes: killed while a resumed run acts, stopped by `down`, started again."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from deployments import server
+from deployments.state import Proc, read_state, write_state
+from flows import store
+from flows.approval import answer_run
+from flows.reaper import sweep
+from tasks.context import utc_now
+from tests.faults.fault import struck
+from tests.faults.test_faults import check
+from tests.support.engine_rig import REPO, Rig, kill_and_wait
+from tests.support.toy import acts_done
+
+pytestmark = pytest.mark.xdist_group("prefect")
+
+
+def start_worker(rig: Rig, fault: str = "") -> Proc:
+    """A worker as `up` starts it, with the toy runbook in its processes."""
+    state = read_state()
+    assert state is not None
+    os.environ.update(PYTHONPATH=f"{REPO / 'tests/faults/inject'}:{REPO}", FAULT=fault)
+    try:
+        proc = server._process(state, "worker", server._worker_argv())
+    finally:
+        os.environ.pop("PYTHONPATH")
+        os.environ.pop("FAULT")
+    others = [p for p in state.processes if p.name != "worker"]
+    write_state(state.model_copy(update={"processes": (*others, proc)}))
+    return proc
+
+
+@pytest.fixture
+def worker(rig: Rig) -> Iterator[Callable[[str], Proc]]:
+    started: list[Proc] = []
+
+    def start(fault: str = "") -> Proc:
+        started.append(start_worker(rig, fault))
+        return started[-1]
+
+    yield start
+    for proc in started:
+        server._stop(proc, limit_s=15)
+
+
+def wait_until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.1)
+
+
+def ended(run: str) -> bool:
+    state = store.read_run(run).state
+    return bool(state and state.is_final())
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc], sig: signal.Signals) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    w.arm("step-begins", "SIGSTOP")  # holds the run at its act while the worker is killed
+    first = worker(str(w.fault))
+    assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+    wait_until(lambda: struck(w.fault))
+    child = int(str(store.read_run(run).labels["owner.pid"]))
+    if sig is signal.SIGKILL:
+        kill_and_wait(first.pid)
+    else:
+        os.kill(first.pid, sig)
+        time.sleep(1)
+    os.kill(child, signal.SIGCONT)
+    wait_until(lambda: server.start_ticks(child) is None)
+    worker("")
+    wait_until(lambda: not still_open(w.name))
+    check(w, 1)
+    assert len(acts_done(rig.worlds, w.name)) <= 1
+
+
+def still_open(target: str) -> list[str]:
+    sweep(utc_now() + timedelta(seconds=200))
+    runs = store.find_runs([store.RUNBOOK_TAG]) + store.find_runs([store.ACT_TAG])
+    mine = [r for r in runs if target in (r.parameters.get("target"), r.parameters.get("about", {}).get("target"))]
+    return [r.name for r in mine if r.state and not r.state.is_final() and not r.state.is_paused()]
+
+
+def test_down_lets_an_act_finish(rig: Rig) -> None:
+    w = rig.world()
+    w.arm("step-begins", "SIGSTOP")
+    pid, id_file = w.start_run("auto")
+    wait_until(lambda: struck(w.fault))
+    waiting = server.subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from deployments.server import _drain; from deployments.state import read_state;_drain(read_state())",
+        ],
+        env=os.environ.copy(),
+        cwd=REPO,
+    )
+    time.sleep(3)
+    assert waiting.poll() is None  # still waiting for the act
+    os.kill(pid, signal.SIGCONT)
+    rig.wait(pid)
+    assert waiting.wait(timeout=30) == 0
+    assert store.read_run(id_file.read_text()).labels["outcome"] == "fixed"
