@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-from tasks.transport.open import parse_target
-
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.policy import Policy
+from tasks.transport.open import parse_target
 
 LARGEST = 8 << 20
 

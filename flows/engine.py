@@ -10,7 +10,6 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import Pause
-from tasks.transport.open import HostPool
 
 from flows import store
 from flows.act import do_claim
@@ -32,6 +31,7 @@ from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import Context
+from tasks.transport.open import HostPool
 
 
 @dataclass
