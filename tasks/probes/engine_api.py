@@ -1,0 +1,62 @@
+"""Talks to a container engine's API over its unix socket, on the node. Used by the probes that change containers."""
+
+import http.client
+import json
+import socket
+from typing import Any
+from urllib.parse import quote
+
+
+class Refuse(Exception):
+    """It is not what it was judged to be, or the engine said no before anything was changed."""
+
+
+class EngineError(Exception):
+    """The engine answered with an error. `status` is its HTTP code."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Api:
+    """The engine behind one socket."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def call(self, method: str, url: str, body: Any = None, timeout: float = 60) -> Any:
+        """JSON answer (None for an empty one). Raises EngineError, OSError."""
+        link = http.client.HTTPConnection("engine", timeout=timeout)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(timeout)
+        sock.connect(self.path)
+        link.sock = sock
+        try:
+            data = None if body is None else json.dumps(body)
+            link.request(method, url, data, {"Content-Type": "application/json"} if data else {})
+            answer = link.getresponse()
+            text = answer.read().decode("utf-8", "replace")
+        finally:
+            link.close()
+        if answer.status >= 400:
+            raise EngineError(answer.status, message(text))
+        return json.loads(text) if text.strip() else None
+
+    def inspect(self, ident: str) -> "dict[str, Any] | None":
+        """The container, or None when there is none of that id or name."""
+        try:
+            found = self.call("GET", "/containers/%s/json" % quote(ident, safe=""))
+        except EngineError as e:
+            if e.status == 404:
+                return None
+            raise
+        return found if isinstance(found, dict) else None
+
+
+def message(text: str) -> str:
+    """The engine's own words of an error."""
+    try:
+        return str(json.loads(text)["message"])[:500]
+    except (ValueError, KeyError, TypeError):
+        return text[:500]

@@ -1,0 +1,51 @@
+"""Runs a command inside a container for the probes that change one; and the engine's times in one form."""
+
+import subprocess
+import time
+from typing import Any
+
+
+def seconds(text: str) -> str:
+    """The engine's time to the microsecond, as the judgment had it; "" for never."""
+    if not text or text.startswith("0001-"):
+        return ""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    return whole + "." + (rest + "000000")[:6]
+
+
+def wanted_time(text: str) -> str:
+    """The judgment's ISO time in the same form."""
+    if not text:
+        return ""
+    whole, _, rest = text.split("+")[0].partition(".")
+    return whole + "." + (rest + "000000")[:6]
+
+
+def hide(text: str, env: "list[str]") -> str:
+    """`text` without the values of the container's environment."""
+    pairs = [e.split("=", 1) for e in env if "=" in e]
+    for name, value in sorted(pairs, key=lambda p: -len(p[1])):
+        if len(value) >= 6:
+            text = text.replace(value, "<%s>" % name)
+    return text
+
+
+def run_inside(
+    ask: "dict[str, Any]", new: str, argv: "list[str]", env: "list[str]", more: "list[str]"
+) -> "dict[str, Any]":
+    """One command inside, its words passed on as they are: exit code, seconds, last line."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [*ask["engine"], "exec", *more, new, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=ask["setup_timeout_s"],
+        )
+        code, out = done.returncode, done.stdout.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        code, out = 124, "no end after %g s; left running inside" % ask["setup_timeout_s"]
+    lines = [x for x in out.splitlines() if x.strip()]
+    last = hide(lines[-1], env)[:300] if lines else ""
+    return {"argv": argv, "exit": code, "seconds": round(time.monotonic() - began, 2), "last": last}
