@@ -106,6 +106,9 @@ def do_now(report: Report) -> tuple[str | Safe, ...]:
         return ("Escalate: the first change did not help and nothing is retried by itself.", *said)
     if report.outcome is Outcome.UNFINISHED:
         return ("Check by hand how far it came (timeline and `what was done` below); nothing is repeated.", *said)
+    if report.outcome is Outcome.REFUSED:
+        held = tuple(f"Held back: {guard}" for guard in report.guards)
+        return (*said, *held, "Lift what held it back, or do it by hand as shown below.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or ("Nothing.",)
     if said or report.outcome.exit_code == 0:

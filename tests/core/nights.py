@@ -1,0 +1,55 @@
+"""Nights made up for the tests of the nightly report."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from runbooks.core.nightly import Cost, NightlyReport, Result, SystemLook, compare
+from runbooks.core.report import Outcome
+from tests.core.samples import T0
+
+
+def result(node: str, *causes: str, outcome: Outcome | None = None, **more: Any) -> Result:
+    """One runbook on one node: sick with those causes, healthy without."""
+    outcome = outcome or (Outcome.SICK if causes else Outcome.HEALTHY)
+    base: dict[str, Any] = {"headline": f"{causes[0]} on {node}" if causes else "nothing wrong", "causes": causes}
+    return Result.model_validate({"node": node, "runbook": "zombie-gpu", "outcome": outcome} | base | more)
+
+
+def night(n: int, *results: Result, previous: tuple[NightlyReport, ...] = (), **more: Any) -> NightlyReport:
+    """The night `n` days after the first."""
+    at: datetime = T0 + timedelta(days=n)
+    base: dict[str, Any] = {
+        "id": f"n-{n}",
+        "fleet": "lab",
+        "started_at": at,
+        "ended_at": at + timedelta(seconds=95),
+        "results": results,
+        "nodes": tuple(dict.fromkeys(r.node for r in results)),
+        "troubles": compare(previous, results, at),
+        "cost": Cost(wall_s=95, cpu_s=3.2, nodes=len(results), readings=12),
+    }
+    return NightlyReport.model_validate(base | more)
+
+
+BEFORE = (
+    night(0, result("a", "stopped-process"), result("b", "orphan"), result("c"), result("d", "gpu-lost")),
+    night(1, result("a", "stopped-process"), result("b"), result("c"), result("d", "gpu-lost")),
+    night(2, result("a", "stopped-process"), result("b"), result("c"), result("d", "gpu-lost"), result("e", "orphan")),
+)
+TONIGHT = night(
+    3,
+    result(
+        "a", "stopped-process", headline="GPU 0 is held by pid 4242 (stopped)",
+        do_now=("Ask who stopped pid 4242.",), report="reports/zombie-gpu/a/20260310T031205Z-r1.md",
+    ),
+    result("b", "orphan"),
+    result("c", "latched-counter"),
+    result("d", outcome=Outcome.CANNOT_TELL, headline="d could not be read", unknowns=("ssh: unreachable: no route",)),
+    result("e"),
+    previous=BEFORE,
+    not_read=("d: ssh: unreachable: no route",),
+    systems=(
+        SystemLook(name="registry", url="https://registry.example/v2/", reachable=True, detail="HTTP 200", seconds=0.2),
+        SystemLook(name="database", url="tcp://10.0.0.9:5432", reachable=False, detail="connection refused"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""Reports as a person reads them, word for word. `UPDATE_GOLDEN=1 pytest …` writes the files anew; read the diff."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runbooks.core.knowledge import CauseKnowledge, Runbook
+from runbooks.core.nightly import NightlyReport
+from runbooks.core.render import SAYS, do_now, render, render_nightly
+from runbooks.core.report import Outcome, Report
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.core.nights import TONIGHT
+from tests.core.samples import DIAGNOSIS, WELL, fixed, report
+
+GOLDEN = Path(__file__).parent / "golden"
+KNOWLEDGE = Runbook(
+    slug="zombie-gpu",
+    title="Zombie GPU",
+    summary="A GPU that is busy on paper and does nothing.",
+    symptoms=("memory in use, nothing computed",),
+    target="a node of the fleet",
+    causes={
+        "stopped-process": CauseKnowledge(
+            title="Process stopped by a signal",
+            explanation="It holds its GPU memory and does nothing until it gets SIGCONT.",
+            decided_by=("state T in every look",),
+            remedy="Find out who stopped it; continue or end it.",
+            must_not=("Do not end it before asking whether a person is debugging it.",),
+            references=("proc(5), field state",),
+        )
+    },
+    limits={},
+)
+BLIND = Diagnosis(
+    state=State.CANNOT_TELL,
+    headline="the driver did not answer",
+    causes=(
+        Cause(
+            slug="driver-hung",
+            certainty=Certainty.POSSIBLE,
+            subject="node-a",
+            evidence=("nvidia-smi gave no answer in 20 s",),
+            decides=("nvidia-smi -L, by hand, with a time-out",),
+        ),
+    ),
+    unknowns=("GPUs of node-a: timed-out: left running, pid 812",),
+    must_not=("Do not restart jobs: nothing shows that they are at fault.",),
+)
+REPORTS = {
+    "waiting": report(),
+    "fixed": fixed(),
+    "healthy": report(
+        outcome=Outcome.HEALTHY, headline="GPU 0 computes", diagnosis=WELL, approve_command="", connection=(), links={}
+    ),
+    "cannot-tell": report(outcome=Outcome.CANNOT_TELL, headline=BLIND.headline, diagnosis=BLIND, approve_command=""),
+    "refused": report(
+        outcome=Outcome.REFUSED, approve_command="", guards=("fleet lab: 2 of 2 nodes were changed within 3600 s",)
+    ),
+    "not-fixed": fixed().model_copy(
+        update={"outcome": Outcome.NOT_FIXED, "headline": "pid 4242 is still there", "after": DIAGNOSIS}
+    ),
+}
+
+
+def check(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_report_word_for_word(name: str) -> None:
+    check(name, render(REPORTS[name], KNOWLEDGE))
+
+
+def test_nightly_word_for_word() -> None:
+    check("nightly", render_nightly(TONIGHT))
+
+
+def test_markdown_comes_from_the_json_alone() -> None:
+    for sample in REPORTS.values():
+        again = Report.model_validate_json(sample.model_dump_json())
+        assert render(again, KNOWLEDGE) == render(sample, KNOWLEDGE)
+    assert render_nightly(NightlyReport.model_validate_json(TONIGHT.model_dump_json())) == render_nightly(TONIGHT)
+
+
+def test_order_of_the_sections() -> None:
+    text = render(fixed().model_copy(update={"outcome": Outcome.NOT_FIXED}), KNOWLEDGE)
+    wanted = ["Do now", "What waiting costs", "What was seen", "Why", "Do NOT", "The plan", "What was done",
+              "Before and after", "By hand", "Findings", "Timeline", "Raw readings"]  # fmt: skip
+    found = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert [h for h in found if h in wanted] == wanted
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_says_what_to_do(outcome: Outcome) -> None:
+    sample = report(outcome=outcome)
+    assert SAYS[outcome]
+    assert do_now(sample)
+    assert "## Do now\n\n" in render(sample)
+
+
+def test_a_report_without_anything_still_renders() -> None:
+    bare = Diagnosis(state=State.CANNOT_TELL, headline="nothing was read")
+    text = render(report(diagnosis=bare, evidence={}, timeline=(), connection=(), links={}, approve_command=""))
+    assert "Nothing was changed." in text
+
+
+def test_published_schema_is_that_of_the_code() -> None:
+    from importlib import resources
+
+    text = (resources.files("runbooks.core") / "report.schema.json").read_text(encoding="utf-8")
+    wanted = json.dumps(Report.model_json_schema(), indent=1) + "\n"
+    assert text == wanted, "report.schema.json is old: `make schema`, and if a field changed its meaning raise SCHEMA"
