@@ -55,8 +55,10 @@ def _merge(verdicts: list[Verdict]) -> list[Verdict]:
     """One verdict where the driver and the kernel log say the same of one GPU; the surer one leads."""
     kept: dict[tuple[str, str], Verdict] = {}
     rank = list(Certainty)
+    named = [v for v in verdicts if v.slug == "gpu-off-the-bus" and v.bus and v.credible]
     for v in verdicts:
-        key = (v.slug, v.bus or v.subject)
+        counted = v.slug == "gpu-off-the-bus" and not v.bus  # the bus has more than the driver lists: which, is known
+        key = (v.slug, named[0].bus if counted and named else v.bus or v.subject)
         old = kept.get(key)
         if old is None:
             kept[key] = v

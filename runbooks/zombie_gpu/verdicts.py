@@ -70,9 +70,12 @@ class Verdict:
 def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
     """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
 
-    def key(v: Verdict) -> tuple[int, int, str]:
+    sure = list(Certainty)
+
+    def key(v: Verdict) -> tuple[int, int, int, str]:
         out, possible = v.certainty is Certainty.RULED_OUT, v.certainty is Certainty.POSSIBLE
         group = 3 if out else 2 if v.innocent else 1 if possible else 0
-        return group, ORDER.index(v.slug) if v.slug in ORDER else len(ORDER), v.subject
+        order = ORDER.index(v.slug) if v.slug in ORDER else len(ORDER)
+        return group, order, sure.index(v.certainty), v.subject
 
     return tuple(sorted(verdicts, key=key))
