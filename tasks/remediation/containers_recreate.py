@@ -7,10 +7,10 @@ from runbooks.container_death.backoff import delay_s, is_kept, recent
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActResult, Context
 from tasks.diagnostics.docker import read_siblings
-from tasks.diagnostics.probe import run_probe
-from tasks.transport.base import Host, TransportError
+from tasks.remediation.changing_probe import change
+from tasks.transport.base import Host
 
 
 def recreate_container(step: Step, context: Context) -> ActResult:
@@ -22,24 +22,11 @@ def recreate_container(step: Step, context: Context) -> ActResult:
     args, host = step.args, context.host
     waited = _back_off(context, host, args)
     budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
-    got = _act(host, "recreate", args, budget)
+    got = change(host, "recreate", args, budget)
     said = [*waited, *got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
             f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
     return ActResult(said=(*said, *_ran(context, got["ran"])))
-
-
-def _act(host: Host, probe: str, args: dict[str, Any], budget_s: float) -> dict[str, Any]:
-    """Run a changing probe. Raises Refused (nothing changed) or RuntimeError (it says what was)."""
-    try:
-        got = run_probe(host, probe, args, timeout_s=budget_s)
-    except TransportError as e:
-        raise RuntimeError(f"{e.reason}: {e.detail}; look at the node before anything else") from e
-    if "refused" in got:
-        raise Refused(got["refused"])
-    if "failed" in got:
-        raise RuntimeError(got["failed"])
-    return got
 
 
 def _back_off(context: Context, host: Host, args: dict[str, Any]) -> list[str]:
@@ -79,11 +66,11 @@ def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
 
 def restart_application(step: Step, context: Context) -> ActResult:
     """End what is left of the application inside a running container and start it again. Raises Refused."""
-    got = _act(context.host, "restart_application", step.args, 120)
+    got = change(context.host, "restart_application", step.args, 120)
     return ActResult(said=(*got["said"], *_ran(context, got["ran"])))
 
 
 def remove_kept_container(step: Step, context: Context) -> ActResult:
     """Remove a container that a recreation has set aside, by id; its volumes stay. Raises Refused."""
-    got = _act(context.host, "remove_kept", step.args, 60)
+    got = change(context.host, "remove_kept", step.args, 60)
     return ActResult(said=tuple(got["said"]))

@@ -1,0 +1,45 @@
+"""Changes an engine as a whole: its daemon from down to up, its disk space, another supervisor of its containers."""
+
+import time
+
+from runbooks.core.plan import Step
+from tasks.context import ActResult, Context
+from tasks.remediation.changing_probe import change
+from tasks.transport.base import TransportError
+
+
+def start_engine(step: Step, context: Context) -> ActResult:
+    """Start the engine's daemon, only if its process is gone. Raises Refused while it runs."""
+    args = step.args
+    got = change(context.host, "start_engine", {"pidfile": args["pidfile"], "start": args["start"]}, 100)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            if (
+                context.host.run((*args["engine"], "version", "--format", "{{.Server.Version}}"), timeout_s=10).exit
+                == 0
+            ):
+                return ActResult(said=(*got["said"], "the engine answers"))
+        except TransportError:
+            pass
+        context.sleep(0.5)
+    raise RuntimeError("; ".join(got["said"]) + "; it does not answer after 60 s")
+
+
+def free_engine_space(step: Step, context: Context) -> ActResult:
+    """Remove images without a name and the build cache. Never volumes, containers or named images."""
+    engine, said = step.args["engine"], []
+    for words in (("image", "prune", "--force"), ("builder", "prune", "--force")):
+        try:
+            done = context.host.run((*engine, *words), timeout_s=300)
+        except TransportError as e:
+            raise RuntimeError(f"{' '.join(words)}: {e.reason}: {e.detail}") from e
+        last = (done.out.strip() or done.err.strip()).splitlines()[-1:] or [""]
+        said.append(f"{' '.join(words)}: exit {done.exit}, {last[0][:200]}")
+    return ActResult(said=tuple(said))
+
+
+def stop_supervisor(step: Step, context: Context) -> ActResult:
+    """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises Refused if it is another process."""
+    ask = {name: step.args[name] for name in ("pid", "start_ticks", "boot_id")}
+    return ActResult(said=tuple(change(context.host, "stop_process", ask, 20)["said"]))
