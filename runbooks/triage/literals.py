@@ -6,7 +6,7 @@ from typing import Any
 
 LOWER = bytes(c + 32 if 65 <= c <= 90 else c for c in range(256))
 DIGITS = b"0123456789"
-SHORTEST = 3
+SHORTEST = 2
 
 
 def fold(text: bytes) -> bytes:

@@ -1,0 +1,56 @@
+"""Numbers and words read out of the text, or given by the person: what conditions of signatures compare."""
+
+from collections.abc import Mapping
+
+from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
+from runbooks.triage.load import FactKnowledge
+from runbooks.triage.scan import Probe, Raw
+
+Facts = dict[str, tuple[Value, ...]]
+
+
+def convert(kind: str, text: str) -> Value | None:
+    """The value of a fact of that kind; None where the text is not one."""
+    try:
+        if kind == "flag":
+            return text.strip().lower() not in ("no", "false", "0")
+        if kind == "word":
+            return text.strip().lower()
+        if kind == "percent":
+            text = text.replace("%", "")
+        given = {"size": size, "seconds": seconds, "version": version}.get(kind, number)(text)
+    except Unknown:
+        return None
+    return None if kind in ("number", "percent") and not isinstance(given, float) else given
+
+
+def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -> tuple[Facts, dict[str, list[Raw]]]:
+    """Facts of the text and the lines that they stand in."""
+    facts: Facts = {}
+    lines: dict[str, list[Raw]] = {}
+    for name, fact in known.items():
+        values: list[Value] = []
+        for pattern in fact.patterns:
+            for hit in probes[pattern].hits:
+                value = convert(fact.kind, hit.groups.get("v", "true"))
+                if value is None:
+                    continue
+                values.append(value)
+                lines.setdefault(name, []).append(hit.line)
+        if values:
+            facts[name] = tuple(dict.fromkeys(values))
+    return facts, lines
+
+
+def given(known: Mapping[str, FactKnowledge], stated: Mapping[str, str]) -> Facts:
+    """Facts that a person or a runbook states: they replace what the text says."""
+    facts: Facts = {}
+    for key, text in stated.items():
+        name = key.strip().lower().replace("-", "_").replace(" ", "_")
+        fact = known.get(name)
+        value = convert(fact.kind, str(text)) if fact else number(str(text))
+        if value is None:
+            kind = fact.kind if fact else "number"
+            raise ValueError(f"fact {key}: {text!r} is no {kind}")
+        facts[name] = (value,)
+    return facts

@@ -1,0 +1,219 @@
+"""Weighs what was found: which cause comes first, which lines only follow from it, and when the text does not say enough."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from runbooks.core.knowledge import Role, Signature
+from runbooks.core.verdict import Certainty
+from runbooks.triage import facts as facts_of
+from runbooks.triage.expr import Value, holds, names, number
+from runbooks.triage.facts import Facts
+from runbooks.triage.load import Known, Library, library
+from runbooks.triage.model import Candidate, Line, Outcome
+from runbooks.triage.scan import Hit, Probe, Raw, Scanner
+from runbooks.triage.sources import Block
+
+SHOWN = 4  # evidence lines of a cause
+LONGEST = 300
+
+
+class Seen:
+    """What speaks for one cause."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.by_role: dict[Role, list[Raw]] = {role: [] for role in Role}
+        self.signatures: dict[Role, int] = dict.fromkeys(Role, 0)
+
+    def add(self, role: Role, lines: list[Raw]) -> None:
+        """Lines of one signature."""
+        self.by_role[role].extend(lines)
+        self.signatures[role] += 1
+
+    @property
+    def rooted(self) -> bool:
+        """A line says where it began."""
+        return bool(self.signatures[Role.ROOT])
+
+    @property
+    def order(self) -> int:
+        """Position of its earliest line in the input."""
+        return min((r.order for r in self.by_role[Role.ROOT] or self.by_role[Role.FOLLOWS]), default=0)
+
+
+class Reading:
+    """Matches and facts of one text, asked by signatures."""
+
+    def __init__(self, probes: dict[str, Probe], facts: Facts, fact_lines: dict[str, list[Raw]]) -> None:
+        self.probes, self.facts, self.fact_lines = probes, facts, fact_lines
+
+    def lines(self, signature: Signature) -> list[Raw]:
+        """Lines on which the signature stands; empty where it does not."""
+        if not all(self.probes[p].count for p in signature.needs):
+            return []
+        if any(self.probes[p].count for p in signature.unless):
+            return []
+        if not signature.pattern:
+            return self._by_facts(signature)
+        return [h.line for h in self.probes[signature.pattern].hits if self._stands(signature, h)]
+
+    def _stands(self, signature: Signature, hit: Hit) -> bool:
+        for pattern in signature.near:
+            if not self._neighbour(pattern, hit, signature.within):
+                return False
+        if any(self._neighbour(p, hit, signature.within) for p in signature.not_near):
+            return False
+        groups: dict[str, tuple[Value, ...]] = {k: (number(v),) for k, v in hit.groups.items()}
+        return all(holds(c, {**self.facts, **groups}) for c in signature.where)
+
+    def _neighbour(self, pattern: str, hit: Hit, within: int) -> bool:
+        return any(
+            o.line.file == hit.line.file and abs(o.line.number - hit.line.number) <= within
+            for o in self.probes[pattern].hits
+        )
+
+    def _by_facts(self, signature: Signature) -> list[Raw]:
+        if not all(holds(c, self.facts) for c in signature.where):
+            return []
+        used = sorted({n for c in signature.where for n in names(c)})
+        stated = Raw("given", 0, 0, "facts: " + ", ".join(f"{n}={_plain(self.facts[n])}" for n in used))
+        return [r for n in used for r in self.fact_lines.get(n, [])[:2]] or [stated]
+
+
+def _plain(values: tuple[Value, ...]) -> str:
+    return "/".join(f"{v:g}" if isinstance(v, float) else ".".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in values)
+
+
+def judge(
+    blocks: Iterable[Block],
+    stated: Mapping[str, str] | None = None,
+    redact: Callable[[str], str] = str,
+    notes: Iterable[str] = (),
+) -> Outcome:
+    """What the text and the stated facts point to. Raises ValueError for a fact that cannot be one."""
+    lib = library()
+    probes = {p: Probe(p, (t.encode("utf-8", "surrogateescape") for t in texts)) for p, texts in lib.literals.items()}
+    scanner = Scanner(probes.values())
+    files: dict[str, None] = {}
+    for block in blocks:
+        files[block.file] = None
+        scanner.feed(block)
+    scanner.finish()
+    found, fact_lines = facts_of.from_text(lib.facts, probes)
+    known = {**found, **facts_of.given(lib.facts, stated or {})}
+    seen = _collect(lib, Reading(probes, known, fact_lines))
+    show = _Shower(redact)
+    outcome = _weigh(seen, show)
+    left = _unexplained(lib, probes, show) if not outcome.causes and not outcome.undecided else ()
+    return outcome.model_copy(
+        update={
+            "verdict": "not-enough" if left else outcome.verdict,
+            "unexplained": left,
+            "facts": {n: tuple(_plain((v,)) for v in vs) for n, vs in known.items()},
+            "files": tuple(files),
+            "lines_read": scanner.lines,
+            "notes": tuple(notes),
+        }
+    )
+
+
+def _collect(lib: Library, reading: Reading) -> list[Seen]:
+    found: list[Seen] = []
+    for known in lib.causes:
+        seen = Seen(known)
+        for signature in known.cause.signatures:
+            if not _possible(signature, reading):
+                continue
+            if lines := reading.lines(signature):
+                seen.add(signature.role, lines)
+        if seen.rooted or seen.signatures[Role.FOLLOWS]:
+            found.append(seen)
+    return found
+
+
+def _possible(signature: Signature, reading: Reading) -> bool:
+    return not signature.pattern or reading.probes[signature.pattern].count > 0
+
+
+def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
+    decided = [s for s in seen if s.rooted and not s.known.cause.undecided]
+    before = {id(s): _earlier(s, decided) for s in decided}
+    decided.sort(key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order))
+    guilty = [s for s in decided if not s.known.cause.innocent]
+    causes = tuple(show.candidate(s, before[id(s)]) for s in decided)
+    still = [s for s in seen if (s.known.cause.undecided or not s.rooted) and not _explained(s, guilty, decided)]
+    still.sort(key=lambda s: (not s.known.cause.undecided, not s.rooted, s.order))
+    undecided = tuple(show.candidate(s, ()) for s in still)
+    if guilty:
+        return Outcome(verdict="causes", causes=causes, undecided=undecided)
+    if still:
+        return Outcome(verdict="not-enough", causes=causes, undecided=undecided)
+    return Outcome(verdict="innocent" if causes else "nothing", causes=causes)
+
+
+def _earlier(one: Seen, decided: list[Seen]) -> tuple[str, ...]:
+    """Slugs of causes that are seen as well and come before this one."""
+    mine = one.known.cause.yields_to
+    return tuple(
+        o.known.slug
+        for o in decided
+        if o is not one
+        and not o.known.cause.innocent
+        and (o.known.slug in mine or ("*" in mine and "*" not in o.known.cause.yields_to))
+        and one.known.slug not in o.known.cause.yields_to
+    )
+
+
+def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
+    """Whether a cause that was found makes this starting point superfluous."""
+    mine = one.known.cause.yields_to or ("*",)
+    if any(o.known.slug in mine for o in decided):
+        return True
+    return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
+
+
+def _unexplained(lib: Library, probes: dict[str, Probe], show: "_Shower") -> tuple[Line, ...]:
+    raws = sorted((h.line for p in lib.failure for h in probes[p].hits), key=lambda r: r.order)
+    return show.lines(raws)
+
+
+class _Shower:
+    """Turns what was seen into what is said, secrets replaced."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+
+    def candidate(self, seen: Seen, before: tuple[str, ...]) -> Candidate:
+        """The cause with its lines."""
+        cause = seen.known.cause
+        rooted = seen.rooted and not cause.undecided
+        return Candidate(
+            slug=seen.known.slug,
+            family=seen.known.family,
+            runbook=cause.runbook,
+            target=cause.target,
+            certainty=Certainty.LIKELY if rooted and not before else Certainty.POSSIBLE,
+            innocent=cause.innocent,
+            title=cause.title,
+            explanation=cause.explanation,
+            evidence=self.lines(seen.by_role[Role.ROOT] or seen.by_role[Role.FOLLOWS]),
+            confirmed_by=self.lines(seen.by_role[Role.CONFIRMS]),
+            decided_by=cause.decided_by,
+            remedy=cause.remedy,
+            must_not=cause.must_not,
+            follows=before,
+            references=cause.references,
+        )
+
+    def lines(self, raws: list[Raw]) -> tuple[Line, ...]:
+        """First lines and the last, each once."""
+        once = list({(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values())
+        kept = once if len(once) <= SHOWN else [*once[: SHOWN - 1], once[-1]]
+        return tuple(
+            Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept
+        )
+
+    def _text(self, raw: Raw) -> str:
+        text = self._redact(raw.text.strip())
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"
+
+

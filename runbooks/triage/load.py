@@ -1,0 +1,179 @@
+"""Everything that triage knows: the causes of all runbooks and family files, facts and failure words, as probes."""
+
+import hashlib
+import json
+import os
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.knowledge import CauseKnowledge, Signature
+from runbooks.triage.literals import required
+
+FORMAT = 3  # of the cache file
+
+
+class FamilyCause(CauseKnowledge):
+    """A cause of a family file: as in a runbook, and which runbook reads the machine for it."""
+
+    runbook: str = ""
+    target: str = ""
+    same_as: str = ""  # "runbook/slug" under which a runbook knows this cause; that text wins
+
+
+class Family(Frozen):
+    """A file of runbooks/knowledge/families/."""
+
+    family: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    title: str
+    runbook: str = ""  # default for its causes
+    target: str = ""
+    causes: dict[str, FamilyCause]
+
+
+class FactKnowledge(Frozen):
+    """A number or word that is read out of the text."""
+
+    kind: str  # number | size | seconds | percent | word | flag | version
+    about: str
+    patterns: tuple[str, ...]  # group `v` is the value; a flag needs none
+    examples: tuple[str, ...] = ()
+
+
+class Known(Frozen):
+    """One cause, wherever it was written down."""
+
+    slug: str
+    family: str
+    cause: FamilyCause
+
+
+class Library(Frozen):
+    """All causes, all facts, and for every pattern the texts that it cannot match without."""
+
+    causes: tuple[Known, ...]
+    facts: dict[str, FactKnowledge]
+    failure: tuple[str, ...]  # patterns of lines that report a failure, known or not
+    literals: dict[str, tuple[str, ...]]
+
+
+def _sources() -> list[tuple[str, str]]:
+    """(path below runbooks/, text) of every file that knowledge is read from."""
+    root = resources.files("runbooks")
+    found = [d / "runbook.yaml" for d in root.iterdir() if d.is_dir() and (d / "runbook.yaml").is_file()]
+    tables = root / "knowledge"
+    found += [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
+    found.append(tables / "facts.yaml")
+    return sorted((str(f).rsplit("runbooks/", 1)[-1], f.read_text(encoding="utf-8")) for f in found)
+
+
+@lru_cache(maxsize=1)
+def library() -> Library:
+    """The knowledge, from the cache where the files have not changed. Raises pydantic.ValidationError on bad files."""
+    sources = _sources()
+    digest = hashlib.sha256(f"{FORMAT}{sources}".encode()).hexdigest()[:16]
+    cached = _cache_file(digest)
+    try:
+        return Library.model_validate_json(cached.read_bytes())
+    except (OSError, ValueError):
+        built = build(sources)
+        _keep(cached, built)
+        return built
+
+
+def build(sources: list[tuple[str, str]]) -> Library:
+    """The library from the files' texts."""
+    causes: dict[tuple[str, str], Known] = {}
+    facts: dict[str, FactKnowledge] = {}
+    failure: tuple[str, ...] = ()
+    families: list[Family] = []
+    for path, text in sources:
+        data = _parse(text)
+        if path.endswith("runbook.yaml"):
+            for known in _runbook_causes(data):
+                causes[known.family, known.slug] = known
+        elif path.endswith("facts.yaml"):
+            facts = {k: FactKnowledge.model_validate(v) for k, v in data["facts"].items()}
+            failure = tuple(data["failure"])
+        else:
+            families.append(Family.model_validate(data))
+    for family in families:
+        _add_family(family, causes)
+    library = tuple(sorted(causes.values(), key=lambda k: (k.family, k.slug)))
+    return Library(causes=library, facts=facts, failure=failure, literals=_literals(library, facts, failure))
+
+
+def _parse(text: str) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
+
+
+def _runbook_causes(data: dict[str, Any]) -> list[Known]:
+    extra = {"runbook": data["slug"], "target": data.get("target", "")}
+    return [
+        Known(slug=s, family=data["slug"], cause=FamilyCause.model_validate({**c, **extra}))
+        for s, c in data["causes"].items()
+    ]
+
+
+def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
+    """A runbook's cause of the same slug keeps its words and gains the family's signatures."""
+    for slug, cause in family.causes.items():
+        runbook = cause.runbook or family.runbook
+        key = tuple(cause.same_as.split("/", 1)) if cause.same_as else (runbook or family.family, slug)
+        known = causes.get((key[0], key[1]))
+        if known is None:
+            filled = cause.model_copy(update={"runbook": runbook, "target": cause.target or family.target})
+            causes[key[0], slug] = Known(slug=slug, family=family.family, cause=filled)
+            continue
+        more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in known.cause.signatures if k.pattern}]
+        both = known.cause.model_copy(
+            update={
+                "signatures": (*known.cause.signatures, *more),
+                "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "undecided": cause.undecided,
+                "innocent": known.cause.innocent or cause.innocent,
+                "must_not": known.cause.must_not or cause.must_not,
+            }
+        )
+        causes[key[0], key[1]] = known.model_copy(update={"cause": both})
+
+
+def signature_patterns(signature: Signature) -> tuple[str, ...]:
+    """Every pattern that has to be looked for to judge it."""
+    return tuple(p for p in (signature.pattern, *signature.needs, *signature.unless, *signature.near, *signature.not_near) if p)
+
+
+def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
+    patterns = [p for k in causes for s in k.cause.signatures for p in signature_patterns(s)]
+    patterns += [p for f in facts.values() for p in f.patterns] + list(failure)
+    return {p: tuple(t.decode("utf-8", "surrogateescape") for t in required(p)) for p in dict.fromkeys(patterns)}
+
+
+def _cache_file(digest: str) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(base) / "gpu-runbooks" / f"triage-{digest}.json"
+
+
+def _keep(path: Path, library: Library) -> None:
+    """Write the cache; a read-only home only costs time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_suffix(f".{os.getpid()}")
+        scratch.write_text(library.model_dump_json(), encoding="utf-8")
+        scratch.replace(path)
+        for old in path.parent.glob("triage-*.json"):
+            if old != path:
+                old.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def as_json(library: Library) -> str:
+    """For `--knowledge`: all causes as JSON."""
+    return json.dumps(library.model_dump(mode="json"), indent=1)

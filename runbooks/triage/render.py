@@ -1,0 +1,68 @@
+"""The answer as text for a terminal."""
+
+from runbooks.triage.model import Candidate, Line, Outcome
+
+_HEAD = {
+    "nothing": "Nothing found wrong in {lines} lines.",
+    "innocent": "Nothing is broken: what the text shows has an innocent explanation.",
+    "causes": "{count} found.",
+    "not-enough": "Not enough to tell.",
+}
+
+
+def render(outcome: Outcome) -> str:
+    """The whole answer."""
+    real = [c for c in outcome.causes if not c.innocent]
+    count = f"{len(real)} cause{'s' if len(real) != 1 else ''}"
+    parts = [_HEAD[outcome.verdict].format(lines=outcome.lines_read, count=count)]
+    parts += [f"Note: {n}" for n in outcome.notes]
+    parts += [_cause(n, c) for n, c in enumerate(outcome.causes, 1)]
+    if outcome.undecided:
+        parts.append("Left open by this text:" if outcome.causes else "What it shows is a starting point, not a cause:")
+        parts += [_open(c) for c in outcome.undecided]
+    if outcome.unexplained:
+        parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
+        parts.append("What would decide: the 50 lines before the first of these, and the exit code or state of the process.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _cause(number: int, cause: Candidate) -> str:
+    kind = "innocent" if cause.innocent else cause.certainty.value
+    rows = [f"{number}. {cause.title}  [{kind}] {cause.family}/{cause.slug}", _wrapped(cause.explanation)]
+    if cause.follows:
+        rows.append(f"   usually follows from: {', '.join(cause.follows)} (seen as well)")
+    rows.append("   lines that say so:\n" + _lines(cause.evidence))
+    if cause.confirmed_by:
+        rows.append("   and that fit:\n" + _lines(cause.confirmed_by))
+    rows.append(_bullets("what would decide", cause.decided_by))
+    rows.append(f"   do: {cause.remedy}")
+    rows.append(_bullets("do not", cause.must_not))
+    rows.append(_next(cause))
+    return "\n".join(r for r in rows if r)
+
+
+def _open(cause: Candidate) -> str:
+    rows = [f" - {cause.title}  [{cause.family}/{cause.slug}]", _wrapped(cause.explanation)]
+    rows += [_lines(cause.evidence), _bullets("what would decide", cause.decided_by)]
+    rows += [_bullets("do not", cause.must_not), _next(cause)]
+    return "\n".join(r for r in rows if r)
+
+
+def _wrapped(text: str) -> str:
+    return f"   {' '.join(text.split())}"
+
+
+def _lines(lines: tuple[Line, ...]) -> str:
+    return "\n".join(
+        f"     {x.file}:{x.number}: {x.text}" + (f"  (x{x.times})" if x.times > 1 else "") for x in lines
+    )
+
+
+def _bullets(title: str, items: tuple[str, ...]) -> str:
+    return "\n".join([f"   {title}:", *(f"     - {' '.join(i.split())}" for i in items)]) if items else ""
+
+
+def _next(cause: Candidate) -> str:
+    if not cause.runbook:
+        return "   runbook: none reads the machine for this; by hand"
+    return f"   runbook: gpu-runbooks run {cause.runbook} TARGET   ({cause.target or 'the target it names'})"

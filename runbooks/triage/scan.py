@@ -1,0 +1,196 @@
+"""Finds the lines on which patterns match, in one pass over blocks of text, in bounded memory.
+
+Most log lines are alike but for their numbers. Lines are folded (lower case, digits out) and each new folded line is searched
+once for the texts that the patterns cannot do without; regular expressions run only on lines that hold one. Of every
+pattern the first and the last matches are kept.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from functools import lru_cache
+
+from runbooks.triage.literals import fold
+from runbooks.triage.normal import CODE, FRAME, normal
+from runbooks.triage.sources import Block
+
+KEEP = 8  # first and last matches kept of every pattern
+ENOUGH = 64  # matches of a pattern after which lines are only counted, and the last few looked at
+REMEMBER = 48 << 20  # bytes of folded lines remembered as uninteresting
+SMALL = 65536
+_WORD = re.compile(rb"[a-z]{3,}")
+
+
+class Probe:
+    """One pattern to look for."""
+
+    __slots__ = ("_regex", "count", "first", "last", "literals", "pattern", "pending", "words")
+
+    def __init__(self, pattern: str, literals: Iterable[bytes]) -> None:
+        self.pattern = pattern
+        self.literals = tuple(literals)
+        self.words = tuple(max(_WORD.findall(t), key=len, default=b"") for t in self.literals)
+        self._regex: re.Pattern[str] | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was found."""
+        self.count = 0
+        self.first: list[Hit] = []
+        self.last: deque[Hit] = deque(maxlen=KEEP)
+        self.pending: deque[Raw] = deque(maxlen=KEEP)
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled when first needed."""
+        if self._regex is None:
+            self._regex = compiled(self.pattern)
+        return self._regex
+
+    @property
+    def hits(self) -> tuple["Hit", ...]:
+        """First and last matches in order."""
+        return (*self.first, *self.last)
+
+    def look(self, raw: "Raw") -> None:
+        """Try one line that holds the pattern's literal."""
+        if self.count >= ENOUGH:
+            self.count += 1
+            self.pending.append(raw)
+            return
+        self._try(raw)
+
+    def finish(self) -> None:
+        """Look at the last lines that were only counted."""
+        for raw in self.pending:
+            self._try(raw, counted=True)
+        self.pending.clear()
+
+    def _try(self, raw: "Raw", counted: bool = False) -> None:
+        found = self.regex.search(raw.message)
+        if not found:
+            self.count -= counted
+            return
+        hit = Hit(raw, found.groupdict())
+        self.count += 0 if counted else raw.times
+        if len(self.first) < KEEP:
+            self.first.append(hit)
+        else:
+            self.last.append(hit)
+
+
+@lru_cache(maxsize=8192)
+def compiled(pattern: str) -> "re.Pattern[str]":
+    """Compiled once per process."""
+    return re.compile(pattern)
+
+
+class Raw:
+    """A line that a pattern may match."""
+
+    __slots__ = ("file", "message", "number", "order", "rank", "text", "times")
+
+    def __init__(self, file: str, number: int, order: int, text: str) -> None:
+        cooked = normal(text)
+        self.file, self.number, self.order, self.text = file, number, order, text
+        self.message, self.rank, self.times = cooked.text, cooked.rank, cooked.times
+
+
+class Hit:
+    """A match: where, and what its named groups took."""
+
+    __slots__ = ("groups", "line")
+
+    def __init__(self, line: Raw, groups: dict[str, str | None]) -> None:
+        self.line = line
+        self.groups = {k: v for k, v in groups.items() if v is not None}
+
+
+class Scanner:
+    """Feeds blocks to probes. One per text; probes keep the result."""
+
+    def __init__(self, probes: Iterable[Probe]) -> None:
+        self.probes = tuple(probes)
+        self.lines = 0
+        self._boring: set[bytes] = set()
+        self._bored = 0
+        self._interesting: dict[bytes, tuple[Probe, ...]] = {}
+        self._always = tuple(p for p in self.probes if not p.literals)
+
+    def feed(self, block: Block) -> None:
+        """Look through one block of whole lines."""
+        raw = block.data
+        if b"\x1b" in raw:
+            raw = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", raw)
+        folded = fold(raw).split(b"\n")
+        fresh = {t for t in set(folded) if t not in self._boring and t not in self._interesting}
+        if fresh:
+            self._learn(fresh)
+        known = self._interesting
+        picked = [i for i, t in enumerate(folded) if t in known]
+        if picked:
+            self._try(block, raw.split(b"\n"), folded, picked)
+        self.lines += len(folded)
+
+    def finish(self) -> None:
+        """After the last block."""
+        for probe in self.probes:
+            probe.finish()
+
+    def _learn(self, fresh: set[bytes]) -> None:
+        lines = sorted(fresh)
+        blob = b"\n".join(lines)
+        matched: dict[bytes, list[Probe]] = {}
+        for literal, probes in self._likely(blob).items():
+            for line in _lines_with(blob, literal):
+                matched.setdefault(line, []).extend(probes)
+        for line in lines:
+            probes = (*dict.fromkeys(matched.get(line, ())), *self._always)
+            if probes:
+                self._interesting[line] = probes
+            else:
+                self._boring.add(line)
+                self._bored += len(line)
+        self._forget()
+
+    def _likely(self, blob: bytes) -> dict[bytes, list[Probe]]:
+        """Literals whose longest word stands in the text, with their probes."""
+        words = blob if len(blob) < SMALL else b" ".join(set(_WORD.findall(blob)))
+        found: dict[bytes, list[Probe]] = {}
+        checked: dict[bytes, bool] = {}
+        for probe in self.probes:
+            for literal, word in zip(probe.literals, probe.words, strict=True):
+                if word not in checked:
+                    checked[word] = word in words
+                if checked[word]:
+                    found.setdefault(literal, []).append(probe)
+        return found
+
+    def _forget(self) -> None:
+        if self._bored > REMEMBER:
+            self._boring.clear()
+            self._bored = 0
+        if len(self._interesting) > 100_000:
+            self._interesting.clear()
+
+    def _try(self, block: Block, raw: list[bytes], folded: list[bytes], picked: list[int]) -> None:
+        for i in picked:
+            text = raw[i].decode("utf-8", "replace")
+            if FRAME.match(text) or (i and CODE.match(text) and _is_frame(raw[i - 1])):
+                continue
+            line = Raw(block.file, block.first + i, self.lines + i, text)
+            for probe in self._interesting[folded[i]]:
+                probe.look(line)
+
+
+def _is_frame(line: bytes) -> bool:
+    return b'File "' in line and b", line " in line
+
+
+def _lines_with(blob: bytes, literal: bytes) -> Iterable[bytes]:
+    at = blob.find(literal)
+    while at >= 0:
+        end = blob.find(b"\n", at)
+        end = len(blob) if end < 0 else end
+        yield blob[blob.rfind(b"\n", 0, at) + 1 : end]
+        at = blob.find(literal, end)
