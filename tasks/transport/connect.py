@@ -129,7 +129,7 @@ def open_connection(node: Node | Jump, timeout_s: float, tunnel: Callable[[], An
 
 
 def _prepare(node: Node | Jump, entries: tuple[Entry, ...], where: str, timeout_s: float) -> Connection:
-    timeouts = {"timeout": timeout_s, "banner_timeout": timeout_s, "auth_timeout": timeout_s}
+    timeouts = {"timeout": 2 * timeout_s, "banner_timeout": timeout_s, "auth_timeout": timeout_s}
     connection = Connection(
         str(node.host),
         user=node.user or getpass.getuser(),
@@ -186,6 +186,8 @@ def _explain(error: Exception, node: Node | Jump, key: str, timeout_s: float) ->
             f"{where} took the connection but sent no SSH banner within {timeout_s:g} s: hung, overloaded or no sshd"
         )
         return TransportError(Why.UNREACHABLE, detail)
+    if "No existing session" in text:
+        return TransportError(Why.UNREACHABLE, f"{where}: the SSH handshake took more than {2 * timeout_s:g} s")
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return TransportError(Why.FAILED, f"{where} offers no algorithm that both sides know: {text}")
     return TransportError(Why.UNREACHABLE, f"{where}: the SSH handshake failed: {text}")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import copy
 
 import paramiko
 
@@ -26,7 +27,7 @@ class SshHost:
     """A node of the fleet over SSH."""
 
     def __init__(self, node: Node, jump: SshConnection | None = None) -> None:
-        self._node, self._own_jump = node, None
+        self._node, self._name, self._own_jump = node, node.name, None
         if node.jump and jump is None:
             jump = self._own_jump = SshConnection(node.jump, node.connect_timeout_s)
         via = jump
@@ -36,18 +37,24 @@ class SshHost:
         self._left = LeftRunning()
         self._marker = f"gpu-runbooks-{secrets.token_hex(6)}:"
         self._open_now, self._has_timeout = 0, False
-        self._count = threading.Lock()
+        self._opening, self._count = threading.Lock(), threading.Lock()
 
     @property
     def name(self) -> str:
         """Name in the fleet file."""
-        return self._node.name
+        return self._name
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Jump host and reconnections."""
         jump = (f"reached through jump host {address_of(self._node.jump)}",) if self._node.jump else ()
         return (*jump, *self._connection.notes)
+
+    def named(self, name: str) -> "SshHost":
+        """This host under another name of the fleet file; connection and limits are shared."""
+        other = copy(self)
+        other._name = name
+        return other
 
     def close(self) -> None:
         """End the connection; later calls raise."""
@@ -95,9 +102,10 @@ class SshHost:
         transport, until = self._connection.transport(), time.monotonic() + 30
         while True:
             try:
-                channel = transport.open_session(timeout=self._node.connect_timeout_s)
-                with self._count:
-                    self._open_now += 1
+                with self._opening:  # paramiko mixes up the refusals of two opens at once
+                    channel = transport.open_session(timeout=self._node.connect_timeout_s)
+                    with self._count:
+                        self._open_now += 1
                 return channel
             except paramiko.ChannelException as e:
                 if self._open_now == 0 or time.monotonic() > until:
@@ -170,6 +178,8 @@ class SshHost:
     def _lost(self, said: Said, timeout_s: float, seconds: float) -> None:
         """The session ended without an exit status. Always raises."""
         if said.pid and self._ask_to_stop(said.pid) == "gone":
+            if seconds >= timeout_s:  # `timeout` ends its own group by KILL, itself included
+                raise TransportError(Why.TIMED_OUT, f"no answer within {timeout_s:g} s; it was ended on the node")
             raise TransportError(Why.FAILED, "its session was killed on the node by a signal; nothing of it is left")
         pid = f"pid {said.pid}" if said.pid else "pid unknown"
         limit = f"; the node ends it {timeout_s:g} s after its start" if said.has_timeout else ""
