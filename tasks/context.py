@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from secrets import token_bytes
 from time import sleep
 from typing import Any
 
@@ -19,11 +18,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def one_time_redactor() -> Redactor:
-    """A redactor with a key of its own: hides as well as any, but its hashes compare only within this process."""
-    return Redactor(token_bytes(32))
-
-
 @dataclass(frozen=True)
 class Context:
     """One run's access to the world. Tests pass their own clock, sleep and hosts."""
@@ -37,7 +31,6 @@ class Context:
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
-    redactor: Redactor = field(default_factory=one_time_redactor)  # the engine passes one with the installation's key
 
     @property
     def node(self) -> Node:

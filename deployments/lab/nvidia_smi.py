@@ -7,9 +7,10 @@ python3 nvidia_smi.py STATE ARGS…: --query-gpu=…, --query-compute-apps=… (
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_state import Held, StubGpu, StubState, next_step, read_state  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from deployments.lab.gpu_state import Held, StubGpu, StubState, next_step, read_state
 
 MIB = 1 << 20
 UNITS = {
@@ -134,7 +135,7 @@ def table(path: Path, state: StubState) -> str:
         row = fields(path, i, gpu, state)
         watts = f"{int(float(row['power.draw'])):>10}W / {int(float(row['power.limit'])):>4}W"
         used = f"{row['memory.used']:>7}MiB / {row['memory.total']:>6}MiB"
-        lines += [f"|{i:4}  {row['name']:<28} On  |   {row['pci.bus_id']} Off |{row['ecc.errors.uncorrected.volatile.total']:>21} |",
+        lines += [f"|{i:4}  {row['name']:<30} On  |   {row['pci.bus_id']} Off |{row['ecc.errors.uncorrected.volatile.total']:>21} |",
                   f"| N/A {row['temperature.gpu']:>4}C {row['pstate']:>5}   {watts:>21} | {used} |"
                   f"{row['utilization.gpu']:>7}% {row['compute_mode']:>12} |",
                   f"|{'':41}|{'':24}|{row['mig.mode.current']:>21} |", RULE]  # fmt: skip
@@ -214,7 +215,7 @@ def answer(path: Path, state: StubState, args: list[str]) -> str:
     return table(path, state)
 
 
-def fail(words: str, code: int) -> None:
+def fail(words: str, code: int) -> NoReturn:
     """Say it and end."""
     sys.stdout.write(words)
     raise SystemExit(code)

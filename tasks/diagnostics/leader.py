@@ -1,16 +1,15 @@
 """Reads what the leader of the peer-to-peer cluster believes: GET <url>/status."""
 
-import os
 from datetime import datetime
 from urllib.parse import urlsplit, urlunsplit
 
-import httpx
-
 from runbooks.core.fleet import Leader
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.leader_status import LeaderStatus, parse_leader_status
 from runbooks.zombie_gpu.evidence import LeaderView, Peer
 from tasks.context import Context
+from tasks.transport.base import TransportError
+from tasks.transport.http import HttpReader
 
 CAP = 16 << 20  # bytes of /status that are read
 
@@ -28,28 +27,18 @@ def read_leader(context: Context) -> Known[LeaderView] | Absent | Unknown:
 
 def read_status(context: Context, leader: Leader) -> Known[LeaderStatus] | Unknown:
     """One GET of /status, parsed."""
-    url = f"{leader.url.rstrip('/')}/status"
-    at = Source(command=f"GET {without_login(url)}", host="leader", taken_at=context.now())
+    base = leader.url.rstrip("/")
+    at = Source(command=f"GET {without_login(base)}/status", host="leader", taken_at=context.now())
     try:
-        answer = httpx.get(url, headers=auth(leader), timeout=leader.timeout_s)
-        data = answer.json() if answer.status_code == 200 else None
-    except httpx.TimeoutException as e:
-        return Unknown(reason=Why.TIMED_OUT, detail=f"no answer in {leader.timeout_s:g} s: {e}", source=at)
-    except httpx.HTTPError as e:
-        return Unknown(reason=Why.UNREACHABLE, detail=context.redactor.text(str(e)), source=at)
-    except ValueError as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"/status is not JSON: {e}", source=at)
-    if answer.status_code != 200:
-        why = Why.DENIED if answer.status_code in (401, 403) else Why.FAILED
-        return Unknown(reason=why, detail=f"HTTP {answer.status_code}", source=at)
-    parsed = parse_leader_status(data)
-    return parsed.model_copy(update={"source": at})
-
-
-def auth(leader: Leader) -> dict[str, str]:
-    """The bearer token's header, where the fleet file names a variable that has one."""
-    token = os.environ.get(leader.token_env or "", "")
-    return {"Authorization": f"Bearer {token}"} if token else {}
+        http = HttpReader(base, context.redactor, token_env=leader.token_env, timeout_s=leader.timeout_s, limit=CAP)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=at)
+    try:
+        return parse_leader_status(http.get("/status").body).model_copy(update={"source": at})
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=at)
+    finally:
+        http.close()
 
 
 def without_login(url: str) -> str:

@@ -69,7 +69,7 @@ def _cut(known: Known[tuple[Process, ...]], got: dict[str, Any]) -> Unknown:
 
 
 def _process(context: Context, p: dict[str, Any]) -> Process:
-    clean = {k: redact(context, p[k]) for k in ("command", "parent_command", "cgroup")}
+    clean = {k: redact(context, p[k]) for k in ("command", "parent_command")}
     lists = {k: tuple(p[k]) for k in ("states", "children", "live_children", "ns_pids", "nvidia_fds", "listening")}
     return Process(**{**p, **clean, **lists, "writing": tuple(redact(context, w) for w in p["writing"])})
 

@@ -13,7 +13,9 @@ from typing import Any
 def run(argv: "list[str]", timeout_s: float) -> "tuple[int, str]":
     """Exit and output; 124 when it took too long."""
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s
+        )
     except (OSError, subprocess.TimeoutExpired) as e:
         return 124, str(e)
     return done.returncode, done.stdout.decode("utf-8", "replace")
@@ -44,8 +46,15 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
             bad = [line for line in said.splitlines() if "NVML" in line or "device handle" in line]
             silent += code != 0 and not bad
             if code == 0 or bad:
-                found.append({"container": one["Id"], "name": one["Name"].lstrip("/"), "nvml": "" if code == 0 else bad[0][:200]})
-    return {"absent": "", "error": "" if code in (0, 1, 126, 127) or found else text[-300:], "containers": found, "silent": silent}
+                found.append(
+                    {"container": one["Id"], "name": one["Name"].lstrip("/"), "nvml": "" if code == 0 else bad[0][:200]}
+                )
+    return {
+        "absent": "",
+        "error": "" if code in (0, 1, 126, 127) or found else text[-300:],
+        "containers": found,
+        "silent": silent,
+    }
 
 
 if __name__ == "__main__":

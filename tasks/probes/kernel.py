@@ -22,7 +22,12 @@ def ask_tool(argv: "tuple[str, ...]") -> "dict[str, Any]":
     except subprocess.TimeoutExpired:
         return {"tool": argv[0], "exit": 124, "lines": [], "said": "no answer in 8 s"}
     said = done.stderr.decode("utf-8", "replace").strip()[-300:]
-    return {"tool": argv[0], "exit": done.returncode, "lines": done.stdout.decode("utf-8", "replace").splitlines(), "said": said}
+    return {
+        "tool": argv[0],
+        "exit": done.returncode,
+        "lines": done.stdout.decode("utf-8", "replace").splitlines(),
+        "said": said,
+    }
 
 
 def begins(lines: "list[str]") -> "float | None":

@@ -136,7 +136,10 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     try:
         n.nvmlInit()
         cuda = maybe(n.nvmlSystemGetCudaDriverVersion)
-        head = {"driver": text(n.nvmlSystemGetDriverVersion()), "cuda": "%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else ""}
+        head = {
+            "driver": text(n.nvmlSystemGetDriverVersion()),
+            "cuda": "%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else "",
+        }
         return dict(head, **window(ask, n.nvmlDeviceGetCount()))
     except n.NVMLError as e:
         return {"error": str(e), "code": e.value}

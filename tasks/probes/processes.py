@@ -138,7 +138,9 @@ def user(number: int) -> str:
         return ""
 
 
-def describe(pid: int, table: "dict[int, Any]", kids: "dict[int, list[int]]", first: "dict[int, Any]") -> "dict[str, Any]":
+def describe(
+    pid: int, table: "dict[int, Any]", kids: "dict[int, list[int]]", first: "dict[int, Any]"
+) -> "dict[str, Any]":
     """One process as the judgment wants it, but for what needs two looks at files and sockets."""
     p, more, uptime = table[pid], status(pid), float((read("/proc/uptime") or "0").split()[0])
     cpu, io = moved(p, first)
@@ -192,7 +194,9 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
             "denied": denied, "window_s": taken if window else 0.0, "facts": facts()}  # fmt: skip
 
 
-def difference(then: "dict[int, dict[str, int]] | None", now: "dict[int, dict[str, int]] | None", pid: int) -> "int | None":
+def difference(
+    then: "dict[int, dict[str, int]] | None", now: "dict[int, dict[str, int]] | None", pid: int
+) -> "int | None":
     """TCP bytes of a process between the looks; a connection that is new counts whole."""
     if then is None or now is None or not same_network(pid):
         return None

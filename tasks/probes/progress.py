@@ -71,7 +71,9 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     for mark in ask["marks"]:
         try:
             one = look(mark, int(ask["cap"]))
-            one["error"] = "denied: folder of %s" % mark["path"] if not one["files"] and unreadable(mark["path"]) else ""
+            one["error"] = (
+                "denied: folder of %s" % mark["path"] if not one["files"] and unreadable(mark["path"]) else ""
+            )
         except PermissionError as e:
             one = {"value": 0, "unit": "", "files": 0, "age_s": None, "error": "denied: %s" % e}
         except (OSError, sqlite3.Error) as e:

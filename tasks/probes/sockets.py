@@ -48,5 +48,7 @@ def listening(pid: int) -> "list[int]":
     inodes = {s[8:-1] for s in links if s.startswith("socket:[")}
     if not inodes:
         return []
-    rows = [r.split() for f in ("tcp", "tcp6") for r in (read("/proc/%d/net/%s" % (pid, f), 1 << 22) or "").splitlines()[1:]]
+    rows = [
+        r.split() for f in ("tcp", "tcp6") for r in (read("/proc/%d/net/%s" % (pid, f), 1 << 22) or "").splitlines()[1:]
+    ]
     return sorted({int(r[1].rsplit(":", 1)[1], 16) for r in rows if len(r) > 9 and r[3] == "0A" and r[9] in inodes})

@@ -1,0 +1,166 @@
+"""Ends listed processes on the node, by pidfd, after checking that each is still the one that was judged.
+
+JSON argument: boot_id, processes [{pid, start_ticks, command, uid}], cgroup, sid, grace_s, on_these (PIDs that the driver
+lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refused": why} with nothing changed, or {"ended": [...]}.
+A pidfd is taken first and the start time read after it, so that the signal can only reach the process that was checked.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from tasks.probes.proc import ancestors, boot_id, cgroup, command, nvidia_fds, pids, stat, uid
+
+SECRET = "<secret:"  # noqa: S105 - where a replaced secret begins: what stands before it is compared
+PIDFD_SEND_SIGNAL, PIDFD_OPEN = 424, 434  # the same on every architecture but alpha
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+KILL_WAIT_S = 10.0
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Refuse(Exception):
+    """Nothing was changed, and why."""
+
+
+def pidfd(pid: int) -> "int | None":
+    """A descriptor of that process; None when it is gone. Raises Refuse where the kernel has no pidfd (before 5.3)."""
+    fd = LIBC.syscall(PIDFD_OPEN, pid, 0)
+    if fd >= 0:
+        return int(fd)
+    error = ctypes.get_errno()
+    if error == 3:  # ESRCH
+        return None
+    raise Refuse("pidfd_open(%d): %s (kernel %s)" % (pid, os.strerror(error), platform.release()))
+
+
+def send(fd: int, number: int) -> int:
+    """Signal the process behind the descriptor; 0, or the errno."""
+    return 0 if LIBC.syscall(PIDFD_SEND_SIGNAL, fd, number, None, 0) == 0 else ctypes.get_errno()
+
+
+def ended(fd: int, wait_s: float) -> bool:
+    """Whether it ends within that time (a pidfd is readable once its process is Z or gone)."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(int(wait_s * 1000)))
+
+
+def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":
+    """The process, held by a pidfd, or what became of it. Raises Refuse when it is not the one that was judged."""
+    pid, fd = int(want["pid"]), pidfd(int(want["pid"]))
+    now = stat(pid) if fd is not None else None
+    if fd is None or now is None:
+        return {"pid": pid, "fd": None, "outcome": "gone before"}
+    if now["start_ticks"] != want["start_ticks"]:
+        raise Refuse("pid %d is another process now: started at tick %d, judged was the one of tick %d"
+                     % (pid, now["start_ticks"], want["start_ticks"]))  # fmt: skip
+    if now["state"] in "ZX":
+        return {"pid": pid, "fd": None, "outcome": "ended before (Z): its parent %d has not reaped it" % now["ppid"]}
+    if pid in protected or pid == 1 or now["flags"] & KERNEL_THREAD:
+        raise Refuse("pid %d is init, a kernel thread, or above this check itself" % pid)
+    same_owner(pid, now, want)
+    near = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
+    if not near:
+        raise Refuse("pid %d left session %s and cgroup %r" % (pid, ask["sid"], ask["cgroup"]))
+    error = send(fd, 0)
+    if error:
+        raise Refuse("pid %d may not be signalled from here: %s" % (pid, os.strerror(error)))
+    return {"pid": pid, "fd": fd, "outcome": "", "state": now["state"], "start_ticks": now["start_ticks"]}
+
+
+def same_owner(pid: int, now: "dict[str, Any]", want: "dict[str, Any]") -> None:
+    """The user and the program are those that were judged (exec keeps the start time)."""
+    if uid(pid) != want["uid"]:
+        raise Refuse("pid %d belongs to uid %d now, judged was uid %s" % (pid, uid(pid), want["uid"]))
+    text, known = command(pid, now["state"], now["comm"]), want["command"].split(SECRET)[0]
+    if text != known if SECRET not in want["command"] else not text.startswith(known):
+        raise Refuse("pid %d runs another program now: %r" % (pid, text[:200]))
+
+
+def outsiders(ask: "dict[str, Any]", listed: "set[int]") -> "list[str]":
+    """Processes outside the list that belong to it: children, and members of session or cgroup on the same GPUs."""
+    found = []
+    for pid in pids():
+        now = stat(pid)
+        if now is None or pid in listed or now["state"] in "ZX" or pid == os.getpid():
+            continue
+        shares = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
+        by_fd = bool(nvidia_fds(pid)) and pid not in ask["on_others"] and now["sid"] == ask["sid"]
+        if now["ppid"] in listed:
+            found.append("pid %d (%s) is a child of pid %d" % (pid, now["comm"], now["ppid"]))
+        elif shares and (pid in ask["on_these"] or by_fd):
+            found.append("pid %d (%s) of the same session or cgroup is on these GPUs" % (pid, now["comm"]))
+    return found
+
+
+def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Everything that must hold before the first signal."""
+    if boot_id() != ask["boot_id"]:
+        raise Refuse("the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
+    if not ask["processes"]:
+        raise Refuse("the list of processes is empty; an empty list never means all")
+    protected = ancestors()
+    held = [check_one(p, ask, protected) for p in ask["processes"]]
+    more = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
+    if more and any(h["fd"] is not None for h in held):
+        raise Refuse("not in the plan: " + "; ".join(more[:10]))
+    return held
+
+
+def finish(held: "list[dict[str, Any]]", grace_s: float) -> None:
+    """TERM to all, the grace time, KILL to what is left; each gets its outcome."""
+    began = time.monotonic()
+    live = [h for h in held if h["fd"] is not None]
+    for h in live:
+        send(h["fd"], signal.SIGTERM)
+    while any(not h["outcome"] for h in live) and time.monotonic() < began + grace_s:
+        note(live, "ended by TERM", began, 0.05)
+        left = [h for h in live if not h["outcome"]]
+        if time.monotonic() > began + 0.5 and left and all(stopped(h) for h in left):
+            break  # a stopped process keeps TERM pending for ever (recorded): waiting would change nothing
+    for h in live:
+        if not h["outcome"]:
+            h["kept_pending"] = stopped(h)
+            send(h["fd"], signal.SIGKILL)
+    until = time.monotonic() + KILL_WAIT_S
+    while any(not h["outcome"] for h in live) and time.monotonic() < until:
+        note(live, "ended by KILL", began, 0.05)
+    for h in live:
+        if not h["outcome"]:
+            now = stat(h["pid"])
+            h["outcome"] = "survives KILL" + (" in state %s" % now["state"] if now else "")
+
+
+def stopped(h: "dict[str, Any]") -> bool:
+    """Whether it is stopped or traced."""
+    now = stat(h["pid"])
+    return now is not None and now["state"] in "Tt"
+
+
+def note(live: "list[dict[str, Any]]", word: str, began: float, wait_s: float) -> None:
+    """Give those that ended meanwhile their outcome."""
+    for h in live:
+        if not h["outcome"] and ended(h["fd"], wait_s):
+            h["outcome"], h["seconds"] = word, round(time.monotonic() - began, 2)
+
+
+def main(ask: "dict[str, Any]") -> "dict[str, Any]":
+    """Check, then end; refuse before the first signal or not at all."""
+    try:
+        held = check(ask)
+    except Refuse as e:
+        return {"refused": str(e)}
+    finish(held, float(ask["grace_s"]))
+    after = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
+    said = [{k: h.get(k) for k in ("pid", "outcome", "seconds", "state", "kept_pending")} for h in held]
+    return {"ended": said, "appeared": after}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
