@@ -1,0 +1,139 @@
+"""Reads a hosts YAML of unknown making: a mapping or list of hosts under one of several usual names."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from deployments.errors import CommandError
+
+if TYPE_CHECKING:
+    from deployments.fleet_import import Imported
+
+_ALIASES = {
+    "host": (
+        "ssh_host",
+        "tailscale_ip",
+        "hostname",
+        "host",
+        "address",
+        "addr",
+        "ip",
+        "ip_address",
+        "ansible_host",
+        "public_ip",
+    ),
+    "port": ("ssh_port", "port", "ansible_port"),
+    "user": ("ssh_user", "user", "username", "ansible_user", "login"),
+    "key": ("ssh_key", "key", "key_file", "key_path", "identity_file", "ssh_key_path", "ansible_ssh_private_key_file"),
+    "known_hosts": ("known_hosts", "known_hosts_file"),
+    "host_key": ("host_key",),
+    "name": ("name", "id", "node_id"),
+}
+_UNDER = ("hosts", "nodes", "machines", "workers", "servers")
+_SECRETS = ("password", "ssh_password", "ssh_pass", "ansible_password", "token", "api_key")
+_LABELS = ("role", "gpu", "gpu_type", "provider", "region", "group", "status", "zone", "cluster")
+_OFF = ("offline", "disabled", "retired", "terminated", "stopped", "archived")
+
+
+def read_hosts(text: str, origin: str, found: "Imported") -> None:
+    """Add every host of the YAML text. Raises CommandError if it is no such file."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        raise CommandError(f"{origin}: not YAML: {e}") from e
+    hosts = list(_entries(data))
+    if not hosts:
+        raise CommandError(f"{origin}: expected a mapping name -> {{ssh_host: …}}, perhaps under {', '.join(_UNDER)}")
+    for name, fields in hosts:
+        _add(name, fields, found)
+
+
+def _entries(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, fields) of every host, wherever the usual places put them."""
+    if isinstance(data, Mapping):
+        for under in _UNDER:
+            if isinstance(data.get(under), (Mapping, list)):
+                yield from _entries(data[under])
+                return
+        for name, fields in data.items():
+            if isinstance(fields, Mapping):
+                yield str(name), fields
+            elif isinstance(fields, str) and "@" in fields:
+                user, _, host = fields.partition("@")
+                yield str(name), {"user": user, "host": host}
+    elif isinstance(data, list):
+        for fields in data:
+            if isinstance(fields, Mapping):
+                yield str(_pick(fields, "name") or _pick(fields, "host") or "node"), fields
+
+
+def _pick(fields: Mapping[str, Any], what: str) -> Any:
+    """The first alias that is there and not empty."""
+    return next((fields[a] for a in _ALIASES[what] if fields.get(a) not in (None, "")), None)
+
+
+def _add(name: str, fields: Mapping[str, Any], found: "Imported") -> None:
+    host = _pick(fields, "host")
+    if not isinstance(host, (str, int, float)):
+        found.remarks.append(f"{name}: left out, it gives no host (looked for {', '.join(_ALIASES['host'])})")
+        return
+    user, host, port = _address(str(host), _pick(fields, "user"), _pick(fields, "port"))
+    key = _key(name, _pick(fields, "key"), found)
+    node = {"host": host, "port": _port(name, port, found), "user": user, "key": key}
+    node |= {"known_hosts": _text(_pick(fields, "known_hosts")), "host_key": _text(_pick(fields, "host_key"))}
+    labels = {k: str(fields[k]) for k in _LABELS if isinstance(fields.get(k), (str, int, float))}
+    node["labels"] = labels
+    node |= _hands_off(fields)
+    _remark(name, fields, found)
+    found.add(name, {k: v for k, v in node.items() if (k, v) != ("port", 22)})
+
+
+def _address(host: str, user: Any, port: Any) -> tuple[str | None, str, Any]:
+    """Takes `user@host:port` apart where it stands in one field."""
+    before, at, after = host.rpartition("@")
+    head, colon, tail = after.rpartition(":")
+    if colon and tail.isdigit() and ":" not in head:
+        after, port = head, port or tail
+    return str(user or before or "") if user or at else None, after, port
+
+
+def _port(name: str, port: Any, found: "Imported") -> int:
+    if port is None:
+        return 22
+    text = str(port).strip()
+    if text.isdigit() and 1 <= int(text) <= 65535:
+        return int(text)
+    found.remarks.append(f"{name}: port {port!r} is none; 22 is assumed")
+    return 22
+
+
+def _key(name: str, key: Any, found: "Imported") -> dict[str, Any] | None:
+    if key is None:
+        return None
+    if "PRIVATE KEY" in str(key):
+        found.remarks.append(
+            f"{name}: its private key stands in that file; it is left out, name a key file or variable"
+        )
+        return None
+    return {"file": str(key)}
+
+
+def _hands_off(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Nodes that the file calls off are kept, but nothing may act on them."""
+    status = str(fields.get("status", "")).lower()
+    if fields.get("enabled") is False or fields.get("disabled") is True or status in _OFF:
+        return {"hands_off": True, "reason": f"the hosts file says {status or 'disabled'}"}
+    return {}
+
+
+def _remark(name: str, fields: Mapping[str, Any], found: "Imported") -> None:
+    if secret := [k for k in _SECRETS if k in fields]:
+        found.remarks.append(f"{name}: {', '.join(secret)} left out; only keys are used")
+    used = {a for names in _ALIASES.values() for a in names} | {*_LABELS, *_SECRETS, "enabled", "disabled"}
+    if rest := sorted(str(k) for k in fields if k not in used):
+        found.remarks.append(f"{name}: fields not carried over: {', '.join(rest)[:200]}")
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value is not None else None
