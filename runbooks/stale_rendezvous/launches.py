@@ -83,7 +83,7 @@ def _min_above(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]
     if need <= max(nodes, len(agents)) or any(a.workers for a in agents):
         return []
     words = f"--nnodes asks for at least {need}, the fleet file names {nodes} nodes for this rendezvous"
-    return [confirmed("min-above-existing", f"run {run}", words)]
+    return [likely("min-above-existing", f"run {run}", words, decides=("whether a node runs several agents",))]
 
 
 def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:

@@ -79,7 +79,7 @@ class Etcd:
         key = base64.b64encode(name.encode()).decode()
         self.put(f"/torch/elastic/store/{key}", base64.b64encode(value.encode()).decode())
 
-    def keys(self) -> dict[str, str]:
+    def leaves(self) -> dict[str, str]:
         """Every leaf: key -> value."""
         found, todo = {}, [self.call("GET", "/v2/keys/?recursive=true")["node"]]
         while todo:

@@ -69,26 +69,25 @@ class Agents:
         return children
 
     def stop(self) -> None:
-        """End whatever is left, by session (each agent began one)."""
+        """End whatever is left: the agents, and every process that runs this test's own script (workers begin a
+        session of their own and outlive their agent)."""
         for agent in self.started:
             with suppress(ProcessLookupError):
-                os.killpg(agent.pid, signal.SIGKILL)
-            for pid in _of_session(agent.pid):
-                _kill(pid)
+                agent.kill()
+        for pid in self.running():
+            _kill(pid)
+        for agent in self.started:
             agent.wait(timeout=30)
 
-
-def _of_session(sid: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[3]) == sid and fields[0] not in "ZX":
-                found.append(int(entry.name))
-    return found
+    def running(self) -> list[int]:
+        """Processes that run this test's script now; its path is in no other command line."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    if str(self.script).encode() in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
+        return found
 
 
 def _kill(pid: int) -> None:
