@@ -64,7 +64,7 @@ def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> 
         yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {s.available} bytes are available")
     elif s.inodes and s.inodes_free == 0:
         yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {s.available} bytes are")
-    elif s.total and s.available == 0 and s.free > 0:
+    elif s.total and s.available == 0 and s.free > newest_size(look):
         yield cause("reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available")
     elif s.write == "ENOSPC" or (s.total and s.available < newest_size(look) * limits.free_saves and newest_size(look)):
         certainty = yes if s.write == "ENOSPC" or s.available < newest_size(look) else Certainty.LIKELY

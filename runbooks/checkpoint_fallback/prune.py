@@ -5,7 +5,7 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.plan import Plan, Step
-from runbooks.core.reading import Known
+from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
 
 FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks", "truncated-by-full-disk")
@@ -28,7 +28,7 @@ def plan_prune(
         return None, (f"nothing is pruned on {look.where}: {words}",)
     old = [c for c in reversed(look.candidates.value) if c.step < kept[-1].step and c.whole and not c.suspects]
     spared = [c for c in old if not _elsewhere(evidence, look, c)]
-    free = [c for c in old if c not in spared and not _open(look, c) and c.identity]
+    free = [c for c in old if c not in spared and not _open(look, c) and not _pointed(look, c) and c.identity]
     chosen = _enough(free, look.space.value.available, max(c.size for c in kept) * limits.free_saves)
     notes = tuple(f"{c.name} is not pruned: it is the last whole copy of step {c.step}" for c in spared[:5])
     if not chosen:
@@ -58,6 +58,13 @@ def _is_copy(other: Copy, look: TierLook, c: Candidate) -> bool:
 def _open(look: TierLook, c: Candidate) -> bool:
     top = c.name.split("/")[0]
     return not isinstance(look.holders, Known) or any(h.path.split("/")[0] == top for h in look.holders.value)
+
+
+def _pointed(look: TierLook, c: Candidate) -> bool:
+    if not isinstance(look.pointer, Known):
+        return isinstance(look.pointer, Unknown) and look.pointer.reason is not Why.NOT_RECORDED
+    text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
+    return text in (c.name, c.name.rpartition("/")[2], str(c.step))
 
 
 def _enough(free: list[Candidate], available: int, wanted: float) -> list[Candidate]:
