@@ -33,7 +33,7 @@ def run_offline(spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, trig
     context = Context(
         fleet=fleet,
         target=target,
-        open_host=pool.open,
+        open_host=pool,
         limits=limits,
         earlier=earlier_evidence(folder, spec.slug, target, bridge, started),
     )

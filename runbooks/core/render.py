@@ -148,9 +148,11 @@ def _outcomes(results: Sequence[Result]) -> str:
 
 
 def _time(at: datetime | str | None) -> str:
-    if isinstance(at, datetime):
-        return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return at or ""
+    try:
+        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError:
+        return str(at)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else ""
 
 
 def _duration(seconds: float) -> str:

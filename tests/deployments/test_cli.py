@@ -1,0 +1,234 @@
+"""The command line without a server: quick, plain errors, exit codes, nothing lost when the disk is bad."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deployments import cli, cli_offline
+from deployments.cli import COMMANDS, main
+from deployments.cli_parser import build_parser
+from runbooks.core.knowledge import runbook_slugs
+from runbooks.core.report import Outcome, Report
+from tests.core.samples import report
+
+ROOT = Path(__file__).parents[2]
+GPU_CLI = [sys.executable, "-m", "deployments.cli"]
+
+
+def call(*args: str, stdin: str = "", **env: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*GPU_CLI, *args], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | env,
+    )  # fmt: skip
+
+
+def imports(*args: str) -> set[str]:
+    """Top-level packages that the command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *GPU_CLI[1:], *args], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
+    return {name.partition(".")[0] for name in names}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A real report file of this machine, made without a server."""
+    done = call("run", "zombie-gpu", "local", "--no-server", "--out", str(tmp_path))
+    assert done.returncode in (0, 1, 3), done.stderr
+    return next((tmp_path / "zombie-gpu" / "local").glob("2*.json"))
+
+
+def test_help_list_and_replay_need_no_heavy_imports(saved: Path) -> None:
+    heavy = {"prefect", "fabric", "paramiko", "httpx", "boto3", "jinja2"}
+    assert not imports("--help") & (heavy | {"pydantic", "yaml"})
+    assert not imports("list") & heavy
+    assert not imports("replay", str(saved)) & heavy
+
+
+@pytest.mark.parametrize("command", [["--help"], ["list"], ["run", "--help"], ["replay"]])
+def test_quick(command: list[str], saved: Path) -> None:
+    """Under half a second of processor time, the best of five: other tests share the machine's clock."""
+    args = [*command, str(saved)] if command == ["replay"] else command
+    best = 99.0
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert call(*args).returncode in (0, 1, 3)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert best < 0.5
+
+
+def test_every_command_has_help_and_a_home() -> None:
+    parser = build_parser()
+    commands = next(a for a in parser._actions if a.dest == "command").choices
+    assert isinstance(commands, dict)
+    assert set(commands) == {*COMMANDS, "triage"}
+    for name, sub in commands.items():
+        assert name == "triage" or sub.format_help()
+
+
+def test_list_shows_every_runbook() -> None:
+    lines = call("list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(runbook_slugs())
+    assert [h["slug"] for h in json.loads(call("list", "--json").stdout)] == list(runbook_slugs())
+
+
+def test_no_server_run_writes_a_report_and_changes_nothing(saved: Path) -> None:
+    made = Report.model_validate_json(saved.read_text())
+    assert made.mode == "diagnose"
+    assert made.acts == ()
+    assert saved.with_suffix(".md").read_text().startswith("# ")
+
+
+def test_json_is_the_report_alone(tmp_path: Path) -> None:
+    done = call("run", "zombie-gpu", "local", "--no-server", "--json", "--out", str(tmp_path))
+    made = Report.model_validate_json(done.stdout)
+    assert made.outcome.exit_code == done.returncode
+
+
+def test_no_server_refuses_modes_that_change() -> None:
+    done = call("run", "zombie-gpu", "local", "--no-server", "--mode", "auto")
+    assert done.returncode == 2
+    assert "--no-server only diagnoses" in done.stderr
+
+
+def test_replay_of_a_fresh_report_is_the_same(saved: Path) -> None:
+    done = call("replay", str(saved), "--json")
+    again = json.loads(done.stdout)
+    assert again["same"] is True
+    assert again["notes"] == []
+    assert "same state, causes and plans as then" in call("replay", str(saved)).stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "line 1: not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not UTF-8 text"),
+        (b"[]", "not a report"),
+        (b'{"schema_version": 7}', "use a newer gpu-runbooks"),
+        (b"[" * 200_000, "nested too deep"),
+    ],
+)
+def test_replay_of_something_else(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    done = call("replay", str(path))
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+BAD = {
+    "no such runbook": (["run", "nope", "local", "--no-server"], "no runbook 'nope'; there are: "),
+    "no such node": (["run", "zombie-gpu", "nope", "--no-server"], "nope"),
+    "no such fleet file": (["run", "zombie-gpu", "local", "--no-server", "--fleet", "/none.yaml"], "/none.yaml: No such file"),
+    "a folder as fleet file": (["fleet", "check", "/etc"], "/etc: Is a directory"),
+    "no such policy file": (["run", "zombie-gpu", "local", "--no-server", "--policy", "/none.yaml"], "/none.yaml: "),
+    "no such report": (["replay", "/none.json"], "/none.json: No such file or directory"),
+    "the Markdown": (["replay", "README.md"], "give the .json file"),
+    "no such command": (["nightyl"], "invalid choice: 'nightyl'"),
+    "no target": (["run", "zombie-gpu"], "required: TARGET"),
+    "bad mode": (["run", "zombie-gpu", "local", "--mode", "kill"], "invalid choice: 'kill'"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD.keys())
+def test_bad_usage_is_one_plain_line(args: list[str], says: str) -> None:
+    done = call(*args)
+    assert done.returncode == 2, done
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_fleet_check_names_every_fault(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("nodes:\n- {name: a, local: true}\nlimits:\n  zombie-gpu: {idel_s: 3, idle_s: soon}\n  nope: {}\n")
+    done = call("fleet", "check", str(path), "--json")
+    assert done.returncode == 2
+    assert "limits.zombie-gpu.idel_s: unknown limit; there are: " in done.stderr
+    assert "limits.zombie-gpu.idle_s: " in done.stderr
+    assert "limits.nope: no such runbook; there are: " in done.stderr
+    assert json.loads(done.stdout)["exit_code"] == 2
+
+
+def test_fleet_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_bytes(b"name: \xff\n")
+    done = call("fleet", "check", str(path))
+    assert (done.returncode, "not UTF-8 text" in done.stderr) == (2, True)
+
+
+def test_report_is_printed_when_it_cannot_be_saved(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = call("run", "zombie-gpu", "local", "--no-server", "--out", str(tmp_path / "file"))
+    assert "could not be written" in done.stderr
+    assert done.stdout.startswith("# ")
+    assert "## What was done" in done.stdout
+    assert done.returncode in (0, 1, 3)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_exit_code_tells_the_verdict(outcome: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = report(outcome=outcome)
+    assert cli_offline.finish(sample, tmp_path, 5, False) == outcome.exit_code
+    assert str(tmp_path) in capsys.readouterr().out
+
+
+def test_doctor_says_what_is_wrong(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("nodes:\n- {name: a, host: h, key: {file: /none}}\n")
+    done = call("doctor", "--fleet", str(fleet), "--json", GPU_RUNBOOKS_HOME=str(tmp_path / "home"))
+    checks = {c["name"]: c for c in json.loads(done.stdout)}
+    assert checks["key"]["says"] == "/none: No such file or directory"
+    assert checks["state folder"]["state"] == "ok"
+    assert done.returncode == 1
+    fleet.write_text("nodes: 3\n")
+    assert call("doctor", "--fleet", str(fleet), GPU_RUNBOOKS_HOME=str(tmp_path / "home")).returncode == 2
+
+
+def test_closed_pipe_is_quiet() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m deployments.cli list --json | true; echo ${{PIPESTATUS[0]}}",
+        shell=True, executable="/bin/bash", cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # noqa: S602 # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "141")
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(_ns: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "_function", lambda _place: fail)
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    replaced(monkeypatch, KeyboardInterrupt())
+    assert main(["list"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced(monkeypatch, ZeroDivisionError("x"))
+    with pytest.raises(ZeroDivisionError):
+        main(["list"])
+
+
+def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setitem(
+        sys.modules, "deployments.cli_triage", SimpleNamespace(main=lambda args: seen.append(args) or 3)  # type: ignore[func-returns-value]
+    )
+    assert main(["triage", "-", "--help"]) == 3
+    assert seen == [["-", "--help"]]
