@@ -1,0 +1,177 @@
+"""Holds the structure: which way the rooms may call each other, names, sizes, locks, and what the README says exists."""
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import metadata, packages_distributions
+from pathlib import Path
+
+import pytest
+
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("runbooks", "tasks", "flows", "deployments")
+MAY_IMPORT = {  # room -> our own packages that it may import
+    "runbooks": {"runbooks"},
+    "tasks": {"tasks", "runbooks"},
+    "flows": {"flows", "tasks", "runbooks"},
+    "deployments": set(ROOMS),
+}
+PURE = {"pydantic", "pydantic_core", "yaml", "jinja2"}  # what runbooks/ may use besides the standard library
+IMPURE = {"subprocess", "socket", "http", "urllib", "ssl", "asyncio", "threading", "multiprocessing", "signal", "time", "select"}
+OPTIONAL = {"zstandard"}  # inside a function, with a plain error where it is missing
+LONGEST = 250
+
+
+def sources(room: str) -> list[Path]:
+    return sorted(p for p in (ROOT / room).rglob("*.py") if "__pycache__" not in p.parts)
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
+    """(module, is it at module level, line) of each import; an import under TYPE_CHECKING is at module level too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.name, id(node) not in inside, node.lineno) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
+            yield node.module or "", id(node) not in inside, node.lineno
+
+
+def faults(room: str, wrong: Callable[[str, bool], bool]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line}: imports {module}"
+        for path in sources(room)
+        for module, top, line in imports(path)
+        if wrong(module, top)
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_arrow(room: str) -> None:
+    """deployments -> flows -> tasks -> runbooks, never back; nothing imports tests."""
+
+    def backwards(module: str, top: bool) -> bool:
+        first = module.partition(".")[0]
+        return first in {*ROOMS, "tests"} - MAY_IMPORT[room]
+
+    assert faults(room, backwards) == []
+
+
+def test_runbooks_are_pure() -> None:
+    """Standard library without processes, network and threads; pydantic, pyyaml, jinja2."""
+
+    def impure(module: str, top: bool) -> bool:
+        first = module.partition(".")[0]
+        if module == "urllib.parse" or (first in OPTIONAL and not top):
+            return False
+        return first in IMPURE or first not in {*sys.stdlib_module_names, *PURE, "runbooks"}
+
+    assert faults("runbooks", impure) == []
+
+
+def test_runbooks_do_not_look_at_the_clock() -> None:
+    clock = re.compile(r"\b(datetime\.(now|utcnow|today)|date\.today|time\.time)\(")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sources("runbooks")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if clock.search(line)
+    ]
+    assert found == []
+
+
+def test_prefect_is_for_flows_and_deployments() -> None:
+    """In tasks/ only inside a function (a Secret block), so that reading needs no Prefect."""
+
+    def early(module: str, top: bool) -> bool:
+        return module.partition(".")[0] == "prefect" and top
+
+    assert faults("tasks", early) == []
+
+
+def test_specs_need_no_prefect() -> None:
+    for name in ("spec.py", "specs.py", "config.py"):
+        found = [m for m, _, _ in imports(ROOT / "flows" / name) if m.partition(".")[0] == "prefect"]
+        assert found == [], f"flows/{name}"
+
+
+def test_no_other_distribution_owns_our_names() -> None:
+    owners = packages_distributions()
+    assert {room: set(owners.get(room, ["gpu-runbooks"])) for room in ROOMS} == {room: {"gpu-runbooks"} for room in ROOMS}
+    assert "Private :: Do Not Upload" in (metadata("gpu-runbooks").get_all("Classifier") or [])
+
+
+def test_files_are_short() -> None:
+    """Each module can be read in one sitting."""
+    counts = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for room in ROOMS
+        for path in sources(room)
+    }
+    assert {name: n for name, n in counts.items() if n >= LONGEST} == {}
+
+
+def test_init_files_are_empty() -> None:
+    """No re-exports, no registry by import."""
+    full = [p for room in (*ROOMS, "tests") for p in sources(room) if p.name == "__init__.py" and imports_anything(p)]
+    assert full == []
+
+
+def imports_anything(path: Path) -> bool:
+    return next(imports(path), None) is not None
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_hold_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.search(r"^\s*(-i|--index|--extra-index|--find-links|-f)\b", text, re.MULTILINE)
+    assert not re.search(r"(^|\s)/[a-z]+/", text), "a path of somebody's machine"
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==\S+.*\\$", text, re.MULTILINE)
+    entries = re.findall(r"^[A-Za-z0-9].*$", text, re.MULTILINE)
+    assert len(pins) == len(entries) > 50
+    assert not (ROOT / "uv.lock").exists()
+
+
+def test_the_dev_lock_contains_the_run_lock() -> None:
+    def pins(name: str) -> set[str]:
+        return set(re.findall(r"^\S+==\S+", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert pins("requirements.lock") <= pins("requirements-dev.lock")
+
+
+def test_every_dependency_is_locked() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    locked = {n.lower() for n in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)}
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {m[0].lower().replace("_", "-") for w in wanted if (m := re.match(r"[A-Za-z0-9._-]+", w))}
+    assert names - locked == set(), "run `make lock`"
+
+
+def test_readme_lists_every_runbook() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("\n## Runbooks\n")[2].partition("\n## ")[0]
+    listed = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.+?) \|", table, re.MULTILINE))
+    assert listed == {slug: load_runbook(slug).title for slug in runbook_slugs()}
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_a_runbook_is_whole(slug: str) -> None:
+    """Folder, knowledge, judgment, reading: all under one name."""
+    name = slug.replace("-", "_")
+    assert load_runbook(slug).slug == slug
+    wanted = [f"runbooks/{name}/{part}" for part in ("__init__.py", "evidence.py", "diagnose.py", "runbook.yaml")]
+    wanted += [f"tasks/diagnostics/{name}.py", f"flows/{name}.py"]
+    assert [w for w in wanted if not (ROOT / w).is_file()] == []
+
+
+def test_specs_name_every_runbook() -> None:
+    from flows.specs import SLUGS
+
+    assert sorted(SLUGS) == sorted(runbook_slugs())
