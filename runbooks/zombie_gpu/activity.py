@@ -1,5 +1,6 @@
 """Does a process do anything? What moved within the window, what stood still, what could not be read."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,6 +8,10 @@ from enum import StrEnum
 from runbooks.core.reading import Known
 from runbooks.zombie_gpu.evidence import Gpu, Process
 from runbooks.zombie_gpu.view import View, span
+
+CHECKPOINT = re.compile(
+    r"ckpt|checkpoint|\.(pt|pth|safetensors|distcp|npz|h5|tar|tmp|part)\b|/step[-_]?\d", re.IGNORECASE
+)
 
 
 class Sign(StrEnum):
@@ -83,7 +88,9 @@ def _io(view: View, p: Process) -> Iterator[Look]:
         moved = _rate(view, p.io_window_bytes) > view.limits.idle_io_bytes_per_s
         yield Look(Sign.IO, moved, f"it read and wrote {p.io_window_bytes} bytes meanwhile")
     if p.writing:
-        yield Look(Sign.WRITING, True, f"it writes {', '.join(p.writing[:3])}")
+        moved = _rate(view, p.io_window_bytes or 0) > view.limits.idle_io_bytes_per_s
+        whole = any(CHECKPOINT.search(w) for w in p.writing)  # a heartbeat line now and then is not work
+        yield Look(Sign.WRITING, moved or whole, f"it writes {', '.join(p.writing[:3])}")
 
 
 def _sockets(view: View, p: Process) -> Iterator[Look]:
@@ -103,9 +110,9 @@ def _children(view: View, p: Process) -> Iterator[Look]:
 
 def _gpu_use(view: View, p: Process) -> Iterator[Look]:
     for held in view.holdings.get(p.pid, ()):
-        own, gpu = held.listed.sm_percent, held.gpu
-        sole = isinstance(gpu.processes, Known) and len(gpu.processes.value) == 1
+        gpu, sole = held.gpu, isinstance(held.gpu.processes, Known) and len(held.gpu.processes.value) == 1
         device = [s.sm_percent for s in gpu.samples]
+        own = _believable(view, held.listed.sm_percent, device)
         yield _use(gpu, [*own, *device] if sole else list(own) or device)  # alone on it: all of it is its doing
     if p.nvidia_fds and p.pid not in view.holdings:
         for gpu in view.gpus:
@@ -114,6 +121,16 @@ def _gpu_use(view: View, p: Process) -> Iterator[Look]:
                 yield Look(Sign.GPU, None, f"GPU {gpu.index} runs kernels; whether its own can't be seen here")
             else:
                 yield _use(gpu, device)
+
+
+def _believable(view: View, own: tuple[float, ...], device: list[float]) -> list[float]:
+    """Samples of a process without those that its whole GPU contradicts: the driver's buffer may be minutes old.
+
+    Recorded on an H100: an orphan asleep, the device at 0 %, and 97 % still in the buffer for the process.
+    """
+    if len(device) < view.limits.min_samples:
+        return list(own)
+    return [v for v in own if v <= max(view.limits.low_gpu_percent, *device)]
 
 
 def _use(gpu: Gpu, values: list[float]) -> Look:

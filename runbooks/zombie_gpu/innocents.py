@@ -4,7 +4,7 @@ import re
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
-from runbooks.zombie_gpu.activity import Activity, Sign, activity
+from runbooks.zombie_gpu.activity import CHECKPOINT, Activity, Sign, activity
 from runbooks.zombie_gpu.evidence import Gpu, Process
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, span
@@ -52,7 +52,7 @@ def at_work(view: View, p: Process, seen: Activity) -> Verdict | None:
 
 
 def _name_of_work(p: Process, seen: Activity, kind: str, children: list[Process]) -> str:
-    if p.writing:
+    if any(CHECKPOINT.search(w) for w in p.writing):
         return "writing-checkpoint"
     if any(COMPILERS.search(c.command) for c in children):
         return "compiling-or-loading"
@@ -64,7 +64,7 @@ def _name_of_work(p: Process, seen: Activity, kind: str, children: list[Process]
 
 
 def _name_of_lone_work(signs: frozenset[Sign]) -> str:
-    if signs & {Sign.GPU, Sign.PROGRESS}:
+    if signs & {Sign.GPU, Sign.PROGRESS, Sign.WRITING}:
         return "works-at-low-utilisation"
     if Sign.SOCKETS in signs:
         return "transferring"

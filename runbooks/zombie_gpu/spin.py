@@ -3,7 +3,7 @@
 import re
 
 from runbooks.core.verdict import Certainty
-from runbooks.zombie_gpu.activity import Activity, Sign, device_busy
+from runbooks.zombie_gpu.activity import CHECKPOINT, Activity, Sign, device_busy
 from runbooks.zombie_gpu.evidence import Gpu, Process
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, span
@@ -17,7 +17,7 @@ LAUNCHER = re.compile(
 def judge_spin(view: View, p: Process, seen: Activity) -> Verdict | None:
     """A holder whose GPUs are all busy, without memory traffic, at flat power, while its job makes no progress."""
     held = [h.gpu for h in view.holdings.get(p.pid, ())]
-    if not held or not all(spins(view, g) for g in held) or _progressed(seen):
+    if not held or not all(spins(view, g) for g in held) or _progressed(p, seen):
         return None
     together = _mates(view, p)
     slug = "collective-spin" if together or LAUNCHER.search(f"{p.command} {p.parent_command}") else "device-spin"
@@ -41,9 +41,9 @@ def spins(view: View, gpu: Gpu) -> bool:
     return flat and max(s.memory_percent for s in gpu.samples) <= view.limits.spin_memory_percent
 
 
-def _progressed(seen: Activity) -> bool:
-    """Rows, files or log lines moved (CPU and kernels move in a spin too, so they say nothing here)."""
-    return bool(seen.signs & {Sign.PROGRESS, Sign.WRITING})
+def _progressed(p: Process, seen: Activity) -> bool:
+    """Rows, files or log lines moved, or a checkpoint is written. CPU and kernels move in a spin too."""
+    return Sign.PROGRESS in seen.signs or any(CHECKPOINT.search(w) for w in p.writing)
 
 
 def _mates(view: View, p: Process) -> list[int]:

@@ -1,6 +1,7 @@
 """Evidence of a node from few words: a healthy idle H100 node, changed by what a situation names."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from typing import Any
 
 from runbooks.core.knowledge import load_runbook
@@ -85,8 +86,8 @@ def _gpu(index: int, words: dict[str, Any]) -> dict[str, Any]:
         "memory_used_bytes": int(g.pop("used_gib", 0) * GIB) or RESERVE,
         "memory_reserved_bytes": RESERVE,
         "samples": [
-            {"at_s": i * 0.5, "sm_percent": u, "memory_percent": traffic, "power_w": (power or [None])[i % (len(power) or 1)]}
-            for i, u in enumerate(use)
+            {"at_s": i * 0.5, "sm_percent": u, "memory_percent": traffic, "power_w": w}
+            for i, (u, w) in enumerate(zip(use, cycle(power or [None]), strict=False))
         ],
         "mig": False,
         "power_limit_w": 700.0,
