@@ -68,8 +68,8 @@ def _compile(target: Path) -> None:
         raise RuntimeError(f"cannot build the lab's GPU: {e.stderr[-500:]}") from e
 
 
-def holding(pid: int, mib: int = 8710, sm: int = 0, flag: str = "-", **keys: str) -> StubGpu:
+def holding(pid: int, mib: int = 8710, own_sm: int = 0, flag: str = "-", **keys: str) -> StubGpu:
     """An H100 whose memory one process holds; `keys` change what else it says."""
-    gpu = StubGpu(processes=[Held(pid, mib << 20, "C", sm, flag)])
+    gpu = StubGpu(processes=[Held(pid, mib << 20, "C", own_sm, flag)])
     gpu.keys.update(keys)
     return gpu
