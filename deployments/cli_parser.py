@@ -28,7 +28,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, does: str) -> argparse.ArgumentParser:
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, does: str
+) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=does, description=does[0].upper() + does[1:] + ".")
     parser.add_argument("--json", action="store_true", help="machine-readable output on stdout")
     return parser
@@ -63,7 +65,9 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     for name, does in (("approve", "allow the plan of a waiting run"), ("reject", "refuse the plan of a waiting run")):
         decide = _add(commands, name, does)
         decide.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
-        decide.add_argument("--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)")
+        decide.add_argument(
+            "--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)"
+        )
         decide.add_argument("--why", metavar="TEXT", default="", help="your reason, for the report")
         decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans")
         decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
@@ -89,7 +93,9 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add(commands, "list", "list the runbooks")
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
-    fleet = commands.add_parser("fleet", help="check or import a fleet file", description="Check or import a fleet file.")
+    fleet = commands.add_parser(
+        "fleet", help="check or import a fleet file", description="Check or import a fleet file."
+    )
     what = fleet.add_subparsers(dest="fleet_command", metavar="WHAT", required=True)
     check = _add(what, "check", "check a fleet file and show what it says")
     check.add_argument("file", metavar="FILE")

@@ -41,7 +41,10 @@ def cmd_doctor(ns: Namespace) -> int:
     else:
         width = max(len(c.name) for c in checks)
         for c in checks:
-            print(f"{c.state:<5}  {c.name:<{width}}  {c.says}" + (f"\n       {'':<{width}}  fix: {c.fix}" if c.fix else ""))
+            print(
+                f"{c.state:<5}  {c.name:<{width}}  {c.says}"
+                + (f"\n       {'':<{width}}  fix: {c.fix}" if c.fix else "")
+            )
     faults = {c.name for c in checks if c.state == "FAULT"}
     return 0 if not faults else 2 if faults <= {"fleet file", "policy file"} else 1
 
@@ -49,7 +52,9 @@ def cmd_doctor(ns: Namespace) -> int:
 def _python(_ns: Namespace) -> Iterator[Check]:
     version = ".".join(str(n) for n in sys.version_info[:3])
     fine = sys.version_info >= (3, 11)
-    yield Check("python", "ok" if fine else "FAULT", f"{version} ({sys.executable})", "" if fine else "install Python 3.11+")
+    yield Check(
+        "python", "ok" if fine else "FAULT", f"{version} ({sys.executable})", "" if fine else "install Python 3.11+"
+    )
 
 
 def _packages(_ns: Namespace) -> Iterator[Check]:
@@ -68,7 +73,7 @@ def _tools(_ns: Namespace) -> Iterator[Check]:
         yield Check(name, "ok", path) if path else Check(name, "note", f"not here; needed {why} (in {package})")
 
 
-def _folders(ns: Namespace) -> Iterator[Check]:
+def _folders(_ns: Namespace) -> Iterator[Check]:
     from deployments.state import state_dir
 
     try:
@@ -77,7 +82,9 @@ def _folders(ns: Namespace) -> Iterator[Check]:
             yield Check("state folder", "ok", f"{folder} can be written")
         free = shutil.disk_usage(folder).free
     except OSError as e:
-        yield Check("state folder", "FAULT", f"{e.filename or ''}: {e.strerror}", "set GPU_RUNBOOKS_HOME to a folder of yours")
+        yield Check(
+            "state folder", "FAULT", f"{e.filename or ''}: {e.strerror}", "set GPU_RUNBOOKS_HOME to a folder of yours"
+        )
         return
     enough = free >= LEAST_FREE
     says = f"{free / (1 << 30):.1f} GiB free in {folder}"
@@ -96,7 +103,9 @@ def _server(_ns: Namespace) -> Iterator[Check]:
         return
     yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` do so by themselves")
     taken = not _is_free(PORT)
-    yield Check("port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}")
+    yield Check(
+        "port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}"
+    )
 
 
 def _without_password(url: str) -> str:

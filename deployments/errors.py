@@ -2,7 +2,7 @@
 
 
 class CommandError(Exception):
-    """The message is for the operator as it stands; `exit_code` 2 is bad usage or configuration, 4 a guard's refusal."""
+    """The message is for the operator as it stands; `exit_code` 2 is bad usage or configuration, 4 a refusal."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)

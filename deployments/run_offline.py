@@ -25,7 +25,7 @@ OUTCOMES = {
 
 
 def run_offline(spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, trigger: str = "by hand") -> Report:
-    """One diagnosis of `target` as a report (not yet saved). Raises UnknownNode and ConfigError; all else is reported."""
+    """One diagnosis of `target` as a report (not yet saved). Raises UnknownNode; all else is reported."""
     started = utc_now()
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0

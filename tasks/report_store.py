@@ -30,7 +30,7 @@ class Saved(Frozen):
 
 
 def reports_root(folder: str) -> Path:
-    """The reports folder; a relative one lies in $GPU_RUNBOOKS_REPORTS or the state folder, for worker and command alike."""
+    """The reports folder; a relative one lies in $GPU_RUNBOOKS_REPORTS or the state folder, for everybody alike."""
     path = Path(folder).expanduser()
     home = os.environ.get("GPU_RUNBOOKS_REPORTS") or os.environ.get("GPU_RUNBOOKS_HOME") or "."
     return path if path.is_absolute() else Path(home) / path

@@ -1,4 +1,4 @@
-"""Holds the structure: which way the rooms may call each other, names, sizes, locks, and what the README says exists."""
+"""Holds the structure: which way the rooms may call each other, names, sizes, locks, and the README's table."""
 
 import ast
 import re
@@ -20,7 +20,19 @@ MAY_IMPORT = {  # room -> our own packages that it may import
     "deployments": set(ROOMS),
 }
 PURE = {"pydantic", "pydantic_core", "yaml", "jinja2"}  # what runbooks/ may use besides the standard library
-IMPURE = {"subprocess", "socket", "http", "urllib", "ssl", "asyncio", "threading", "multiprocessing", "signal", "time", "select"}
+IMPURE = {
+    "subprocess",
+    "socket",
+    "http",
+    "urllib",
+    "ssl",
+    "asyncio",
+    "threading",
+    "multiprocessing",
+    "signal",
+    "time",
+    "select",
+}
 OPTIONAL = {"zstandard"}  # inside a function, with a plain error where it is missing
 LONGEST = 250
 
@@ -32,7 +44,9 @@ def sources(room: str) -> list[Path]:
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
     """(module, is it at module level, line) of each import; an import under TYPE_CHECKING is at module level too."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
+    inside = {
+        id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((a.name, id(node) not in inside, node.lineno) for a in node.names)
@@ -101,7 +115,9 @@ def test_specs_need_no_prefect() -> None:
 
 def test_no_other_distribution_owns_our_names() -> None:
     owners = packages_distributions()
-    assert {room: set(owners.get(room, ["gpu-runbooks"])) for room in ROOMS} == {room: {"gpu-runbooks"} for room in ROOMS}
+    assert {room: set(owners.get(room, ["gpu-runbooks"])) for room in ROOMS} == {
+        room: {"gpu-runbooks"} for room in ROOMS
+    }
     assert "Private :: Do Not Upload" in (metadata("gpu-runbooks").get_all("Classifier") or [])
 
 
@@ -148,7 +164,10 @@ def test_every_dependency_is_locked() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    locked = {n.lower() for n in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)}
+    locked = {
+        n.lower()
+        for n in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
+    }
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     names = {m[0].lower().replace("_", "-") for w in wanted if (m := re.match(r"[A-Za-z0-9._-]+", w))}
     assert names - locked == set(), "run `make lock`"

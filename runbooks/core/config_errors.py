@@ -10,9 +10,7 @@ from pydantic_core import ErrorDetails
 PLAIN_TYPES = (bool, int, float)
 
 
-def explain(
-    path: str, root: yaml.Node | None, errors: Sequence[ErrorDetails], model: type[BaseModel]
-) -> Iterator[str]:
+def explain(path: str, root: yaml.Node | None, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> Iterator[str]:
     """One line per field at fault, in the order of the file. Faults that only follow from another are left out."""
     places: dict[tuple[int, str], list[ErrorDetails]] = {}
     for error in _own_faults(errors):
@@ -41,7 +39,7 @@ def _own_faults(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _place(root: yaml.Node | None, error: ErrorDetails) -> tuple[int, str]:
-    """Line and dotted name of the field. Parts of `loc` that are no field (a union's branch) are left out of the name."""
+    """Line and dotted name of the field, without parts of `loc` that are no field (a union's branch)."""
     loc = error["loc"]
     node, line, names = root, 1, []
     for i, part in enumerate(loc):

@@ -56,13 +56,17 @@ def render_nightly(report: NightlyReport) -> str:
     by = {change: [t for t in report.troubles if t.change is change] for change in Change}
     lines = [(n, [r for r in report.results if r.node == n]) for n in report.nodes]
     needs = [r for r in report.results if r.outcome.exit_code == 1]
-    text = _environment().get_template("nightly.md.j2").render(
-        r=report,
-        headline=nightly_headline(report),
-        needs=needs,
-        by=by,
-        lines=[(node, node_says(results), results) for node, results in lines],
-        blind=[r for r in report.results if not r.answered],
+    text = (
+        _environment()
+        .get_template("nightly.md.j2")
+        .render(
+            r=report,
+            headline=nightly_headline(report),
+            needs=needs,
+            by=by,
+            lines=[(node, node_says(results), results) for node, results in lines],
+            blind=[r for r in report.results if not r.answered],
+        )
     )
     return _tidy(text)
 
@@ -139,7 +143,9 @@ def _undone(report: Report) -> tuple[Plan, ...]:
 def _references(report: Report, knowledge: Runbook | None) -> tuple[str, ...]:
     if knowledge is None:
         return ()
-    found = [ref for c in report.diagnosis.wrong if c.slug in knowledge.causes for ref in knowledge.causes[c.slug].references]
+    found = [
+        ref for c in report.diagnosis.wrong if c.slug in knowledge.causes for ref in knowledge.causes[c.slug].references
+    ]
     return tuple(dict.fromkeys(found))
 
 

@@ -87,7 +87,7 @@ def replay_with(
 
 
 def fit(evidence: dict[str, Any], model: type[BaseModel], notes: list[str]) -> BaseModel:
-    """Old evidence as today's type. A reading that no longer fits becomes Unknown(not recorded); unknown fields are left out.
+    """Old evidence as today's type. A reading that no longer fits becomes unknown; unknown fields are left out.
 
     Raises ReplayError when something that is not a reading is missing or does not fit.
     """
@@ -99,7 +99,8 @@ def fit(evidence: dict[str, Any], model: type[BaseModel], notes: list[str]) -> B
             return model.model_validate(data)
         except ValidationError as e:
             faults = e.errors(include_url=False)
-            if not any([_repair(data, fault, model, notes) for fault in faults]):
+            repaired = [_repair(data, fault, model, notes) for fault in faults]  # all of them, then look
+            if not any(repaired):
                 raise ReplayError(f"the evidence does not fit today's code: {_where(faults[0])}") from e
     raise ReplayError("the evidence does not fit today's code in too many places")
 
@@ -140,9 +141,7 @@ def _drop(data: Any, loc: Sequence[str | int], notes: list[str]) -> bool:
     return True
 
 
-def _limits(
-    recorded: dict[str, Any], model: type[BaseModel], known: dict[str, Any], notes: list[str]
-) -> BaseModel:
+def _limits(recorded: dict[str, Any], model: type[BaseModel], known: dict[str, Any], notes: list[str]) -> BaseModel:
     names = set(model.model_fields)
     notes += [f"limit {n}: left out, today's code does not know it" for n in sorted(set(recorded) - names)]
     notes += [f"limit {n}: not recorded, today's value {known.get(n)!r} is used" for n in sorted(names - set(recorded))]

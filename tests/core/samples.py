@@ -99,7 +99,12 @@ def fixed() -> Report:
         headline="GPU 0 is free again",
         chosen=PLAN,
         permission=Permission(
-            allowed=True, by="person", who="Ann", at=T0 + timedelta(minutes=3), choice="clean up only", said="nobody owns it"
+            allowed=True,
+            by="person",
+            who="Ann",
+            at=T0 + timedelta(minutes=3),
+            choice="clean up only",
+            said="nobody owns it",
         ),
         acts=(
             ActRecord(

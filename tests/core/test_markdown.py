@@ -15,11 +15,68 @@ from tests.core.samples import fixed, report
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PIECES = [
-    "`", "``", "```", "~~~", "~", "|", "\\", "*", "**", "_", "__", "#", "# ", "- ", "+ ", "1. ", "1) ", "> ", "---", "===", "=",
-    "<script>alert(1)</script>", "</details>", "<!--", "-->", "<b>", "&lt;", "&#60;", "&", "[a](http://x)", "![i](http://x)",
-    "[a]: http://x", "[x]", "]", "(", ")", "\n", "\r\n", "\n\n", "\t", "    ", " ", "\x1b[31m", "\x1b]0;t\x07", "\x00", "\x07",
-    "\u2028", "\u202e", "\u200b", "\ufeff", "\u061c", "\U000e0041", "$x$", "a", "word", "0", "é", "界", "http://x/?a=b&copy=1", "|---|---|", ":--",
-]  # fmt: skip
+    "`",
+    "``",
+    "```",
+    "~~~",
+    "~",
+    "|",
+    "\\",
+    "*",
+    "**",
+    "_",
+    "__",
+    "#",
+    "# ",
+    "- ",
+    "+ ",
+    "1. ",
+    "1) ",
+    "> ",
+    "---",
+    "===",
+    "=",
+    "<script>alert(1)</script>",
+    "</details>",
+    "<!--",
+    "-->",
+    "<b>",
+    "&lt;",
+    "&#60;",
+    "&",
+    "[a](http://x)",
+    "![i](http://x)",
+    "[a]: http://x",
+    "[x]",
+    "]",
+    "(",
+    ")",
+    "\n",
+    "\r\n",
+    "\n\n",
+    "\t",
+    "    ",
+    " ",
+    "\x1b[31m",
+    "\x1b]0;t\x07",
+    "\x00",
+    "\x07",
+    "\u2028",
+    "\u202e",
+    "\u200b",
+    "\ufeff",
+    "\u061c",
+    "\U000e0041",
+    "$x$",
+    "a",
+    "word",
+    "0",
+    "é",
+    "界",
+    "http://x/?a=b&copy=1",
+    "|---|---|",
+    ":--",
+]
 NASTY = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 PLACES = ["{}", "- {}", "1. {}", "  - {}", "### {}", "**Waiting.** {}", "| a | {} | b |"]
 
@@ -62,7 +119,11 @@ def test_inline_text_is_shown_and_nothing_else(place: str, text: str) -> None:
 @example(text="````\n```\n`````")
 def test_a_fenced_block_cannot_be_left(text: str) -> None:
     tokens = PARSER.parse(f"<details><summary>s</summary>\n\n{block(text)}\n\n</details>\n\nafter\n")
-    assert [t.type for t in tokens if t.type in ("fence", "html_block", "heading_open")] == ["html_block", "fence", "html_block"]
+    assert [t.type for t in tokens if t.type in ("fence", "html_block", "heading_open")] == [
+        "html_block",
+        "fence",
+        "html_block",
+    ]
     fence = next(t for t in tokens if t.type == "fence")
     assert fence.content.strip("\n") == clean(text).strip("\n")
 
@@ -83,7 +144,18 @@ def test_no_control_characters_pass(text: str) -> None:
 
 def poisoned(value: Any, poison: str) -> Any:
     """Every free text in a report's JSON replaced by `poison`."""
-    keep = {"schema_version", "outcome", "state", "certainty", "started_at", "ended_at", "at", "kind", "reason", "allowed"}
+    keep = {
+        "schema_version",
+        "outcome",
+        "state",
+        "certainty",
+        "started_at",
+        "ended_at",
+        "at",
+        "kind",
+        "reason",
+        "allowed",
+    }
     if isinstance(value, dict):
         return {k: v if k in keep else poisoned(v, poison) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -96,12 +168,19 @@ def poisoned(value: Any, poison: str) -> Any:
 def test_a_whole_report_keeps_its_shape(poison: str) -> None:
     for sample in (report(), fixed()):
         hostile = type(sample).model_validate(poisoned(sample.model_dump(mode="json"), poison or "x"))
-        assert shape(render(hostile)) == shape(render(type(sample).model_validate(poisoned(sample.model_dump(mode="json"), "x"))))
+        assert shape(render(hostile)) == shape(
+            render(type(sample).model_validate(poisoned(sample.model_dump(mode="json"), "x")))
+        )
 
 
 def shape(markdown: str) -> list[str]:
     """Headings, tables, HTML and fences, in order."""
     kinds = ("heading_open", "table_open", "tr_open", "html_block", "fence", "html_inline", "blockquote_open", "hr")
     tokens = PARSER.parse(markdown)
-    inline = [c.type for t in tokens for c in (t.children or []) if c.type not in ("text", "softbreak", "strong_open", "strong_close")]
+    inline = [
+        c.type
+        for t in tokens
+        for c in (t.children or [])
+        if c.type not in ("text", "softbreak", "strong_open", "strong_close")
+    ]
     return [t.type + t.tag for t in tokens if t.type in kinds] + inline

@@ -9,7 +9,7 @@ from runbooks.core.report import Outcome
 from tests.core.nights import BEFORE, TONIGHT, night, result
 
 CASES: dict[str, tuple[str, Change | None, int]] = {
-    # one letter a night, tonight last: x there, . not there, ? could not be read, - not run; change, nights of the spell
+    # a letter a night, tonight last: x there, . not there, ? not read, - not run; then the change, nights of the spell
     "first night": ("x", Change.FIRST, 1),
     "new": ("..x", Change.NEW, 1),
     "second night": (".xx", Change.PERSISTING, 2),
@@ -59,7 +59,9 @@ def test_tonight() -> None:
         "e": Change.GONE,
     }
     assert TONIGHT.outcome is Outcome.SICK
-    assert nightly_headline(TONIGHT) == "3 of 5 nodes need a person; 1 could not be read in full; no answer from database"
+    assert (
+        nightly_headline(TONIGHT) == "3 of 5 nodes need a person; 1 could not be read in full; no answer from database"
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,13 @@ def record(**changes: Any) -> dict[str, Any]:
 
 def run(evidence: dict[str, Any], **limits: Any) -> Any:
     limits = limits or {"idle_s": 600}
-    report = {"id": "r", "runbook": "x", "target": "a", "limits": limits, "diagnosis": {"state": "healthy", "headline": "h"}}
+    report = {
+        "id": "r",
+        "runbook": "x",
+        "target": "a",
+        "limits": limits,
+        "diagnosis": {"state": "healthy", "headline": "h"},
+    }
     return replay_with(report, evidence, Evidence, Limits, judge, {"idle_s": 1, "new_s": 2})
 
 

@@ -132,7 +132,10 @@ def test_replay_of_something_else(tmp_path: Path, content: bytes, says: str) -> 
 BAD = {
     "no such runbook": (["run", "nope", "local", "--no-server"], "no runbook 'nope'; there are: "),
     "no such node": (["run", "zombie-gpu", "nope", "--no-server"], "nope"),
-    "no such fleet file": (["run", "zombie-gpu", "local", "--no-server", "--fleet", "/none.yaml"], "/none.yaml: No such file"),
+    "no such fleet file": (
+        ["run", "zombie-gpu", "local", "--no-server", "--fleet", "/none.yaml"],
+        "/none.yaml: No such file",
+    ),
     "a folder as fleet file": (["fleet", "check", "/etc"], "/etc: Is a directory"),
     "no such policy file": (["run", "zombie-gpu", "local", "--no-server", "--policy", "/none.yaml"], "/none.yaml: "),
     "no such report": (["replay", "/none.json"], "/none.json: No such file or directory"),
@@ -198,10 +201,8 @@ def test_doctor_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_closed_pipe_is_quiet() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m deployments.cli list --json | true; echo ${{PIPESTATUS[0]}}",
-        shell=True, executable="/bin/bash", cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # noqa: S602 # fmt: skip
+    script = f"{sys.executable} -m deployments.cli list --json | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
 
@@ -228,7 +229,9 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setitem(
-        sys.modules, "deployments.cli_triage", SimpleNamespace(main=lambda args: seen.append(args) or 3)  # type: ignore[func-returns-value]
+        sys.modules,
+        "deployments.cli_triage",
+        SimpleNamespace(main=lambda args: seen.append(args) or 3),  # type: ignore[func-returns-value]
     )
     assert main(["triage", "-", "--help"]) == 3
     assert seen == [["-", "--help"]]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from runbooks.core.report import Report
-from tasks import report_store
 from tasks.report_store import earlier_evidence, history, latest, prune, report_folder, save, save_nightly
 from tests.core.nights import TONIGHT
 from tests.core.samples import T0, report
@@ -73,7 +72,7 @@ def test_prune_keeps_the_newest_and_clears_stale_leftovers(tmp_path: Path) -> No
     place = report_folder(tmp_path, "zombie-gpu", "node-a")
     for name, age in ((".tmp-1-old", 7200), (".tmp-2-new", 0)):
         (place / name).touch()
-        os.utime(place / name, (os.path.getmtime(place / name) - age,) * 2)
+        os.utime(place / name, ((place / name).stat().st_mtime - age,) * 2)
     assert prune(tmp_path, "zombie-gpu", "node-a", 2) == 4
     assert [r["id"] for r in history(tmp_path, "zombie-gpu", "node-a")] == ["r5", "r4"]
     assert len(list(place.glob("*.md"))) == 2
@@ -118,7 +117,7 @@ def test_bad_disk_leaves_nothing_half_and_says_why(
     def fail(_fd: int) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(report_store.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     saved = save(report(), "x", tmp_path)
     assert (saved.record, saved.markdown) == (None, None)
     assert all(says in p for p in saved.problems)
