@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,18 @@ def fingerprint() -> str:
 
 def register_all() -> int:
     """Creates or updates pool and deployments. Returns how many deployments there are."""
-    with store.client() as c:
-        try:
-            c.read_work_pool(POOL)
-        except ObjectNotFound:
-            c.create_work_pool(WorkPoolCreate(name=POOL, type="process", description="Runs GPU runbooks"))
-        for spec in specs():
-            _register(c, spec)
-    return len(specs())
+    store.ask(_make_pool)
+    found = specs()
+    for spec in found:
+        store.ask(partial(_register, spec))
+    return len(found)
+
+
+def _make_pool(c: SyncPrefectClient) -> None:
+    try:
+        c.read_work_pool(POOL)
+    except ObjectNotFound:
+        c.create_work_pool(WorkPoolCreate(name=POOL, type="process", description="Runs GPU runbooks"))
 
 
 def load(entrypoint: str) -> Flow[Any, Any]:
@@ -97,7 +102,7 @@ def load(entrypoint: str) -> Flow[Any, Any]:
     return found
 
 
-def _register(c: SyncPrefectClient, spec: Spec) -> None:
+def _register(spec: Spec, c: SyncPrefectClient) -> None:
     flow = load(spec.entrypoint)
     flow_id = c.create_flow(flow)
     try:

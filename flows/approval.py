@@ -105,8 +105,4 @@ def _times(run_id: str, key: str) -> tuple[datetime, datetime]:
 
 def answer_run(run_id: str, decision: dict[str, Any]) -> str:
     """Resumes a waiting run with a decision. Returns "" or why the server would not take it."""
-    from uuid import UUID
-
-    with store.client() as c:
-        result = c.resume_flow_run(UUID(run_id), run_input=decision)
-    return "" if str(result.status.value) == "ACCEPT" else str(getattr(result.details, "reason", result.status.value))
+    return store.resume(run_id, decision)

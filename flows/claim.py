@@ -11,6 +11,7 @@ from flows.gate import PastAct
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
+from tasks.context import utc_now
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
@@ -40,19 +41,24 @@ def acts_on(owner: str, limit: int = 50) -> list[FlowRun]:
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
 
 
+def began(run: FlowRun) -> bool:
+    """True if a step of this act run was begun: each step is written down before it touches anything."""
+    return any(key.startswith("step.") for key in run.labels)
+
+
 def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
     """Acts on these owners that really began."""
     past = []
     for owner in owners:
         for run in acts_on(owner):
-            if run.start_time is None:
+            if not began(run):
                 continue
             past.append(
                 PastAct(
                     owner=owner,
                     kinds=tuple(run.parameters.get("kinds", ())),
                     causes=tuple(run.parameters.get("causes", ())),
-                    started_at=run.start_time,
+                    started_at=run.start_time or run.created or utc_now(),
                     verified=str(run.labels.get("verified", "")),
                 )
             )
@@ -127,4 +133,4 @@ def release(claims: tuple[Claim, ...], why: str) -> None:
 def used_by(runbook_run: str | UUID, digest: str) -> bool:
     """True if an act of this plan already began for that runbook run: its approval is spent."""
     runs = store.find_runs([store.ACT_TAG, f"run:{runbook_run}"])
-    return any(r.parameters.get("digest") == digest and r.start_time is not None for r in runs)
+    return any(r.parameters.get("digest") == digest and began(r) for r in runs)

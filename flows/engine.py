@@ -112,12 +112,12 @@ def _conduct(run: Run) -> Outcome:
             return _unchanged(run, diagnosis)
         if gate.may is May.REFUSE:
             return Outcome.REFUSED
-        permission, plan = _permit(run, gate, diagnosis)
-        run.draft.permission = permission
-        if plan is None:
-            return Outcome.EXPIRED if permission.by == "nobody" else Outcome.REJECTED
         try:
-            outcome, diagnosis = _claimed(run, plan, permission)
+            permission, plan = _permit(run, gate, diagnosis)
+            run.draft.permission = permission
+            if plan is None:
+                return Outcome.EXPIRED if permission.by == "nobody" else Outcome.REJECTED
+            outcome, diagnosis = _claimed(run, plan)
         except (Locked, GuardSaidNo) as e:
             run.draft.guards.append(str(e))
             return Outcome.REFUSED
@@ -165,8 +165,7 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
         run.context.sleep(run.policy.storm.settle_s)
         storm = look_for_storm(run, diagnosis)
         if storm:
-            run.draft.guards.append(storm)
-            return Permission(allowed=False, by="nobody", digest=plan.digest, said=storm, at=run.context.now()), None
+            raise GuardSaidNo(storm)
     if gate.may is May.ACT:
         at = run.context.now()
         return Permission(
@@ -205,15 +204,16 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, key: str) -
     ask(run.run_id, gate, form, key)
 
 
-def _claimed(run: Run, plan: Plan, permission: Permission) -> tuple[Outcome | None, Diagnosis]:
+def _claimed(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
     """Claims, looks again, acts, verifies. (None, diagnosis): the plan changed meanwhile, decide again."""
+    permission = run.draft.permission
     about = {
         "runbook_run": run.run_id,
         "runbook": run.spec.slug,
         "target": run.context.target,
         "fleet": run.fleet.name,
-        "allowed_by": permission.by,
-        "who": permission.who,
+        "allowed_by": permission.by if permission else "",
+        "who": permission.who if permission else "",
     }
     claims = claim_all(plan, about)
     run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")

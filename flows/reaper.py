@@ -1,6 +1,7 @@
 """Ends what nobody runs any more, looks at its targets again, closes approvals that ran out. Repeats no act."""
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from prefect.states import Cancelled, Crashed, Scheduled
 
 from flows import store
 from flows.approval import EXPIRES, REAPER, answer_run
+from flows.claim import began
 from flows.guards import FREEZE
 from flows.launch import deployment_name
 from flows.ownership import BEAT, BEAT_DEAD_S
@@ -23,18 +25,23 @@ RESUMING_LIMIT = timedelta(seconds=30)
 AFTER_CRASH = "after a crash of run "
 
 
+Handler = Callable[[FlowRun, datetime], str]
+
+
 def sweep(now: datetime | None = None) -> list[str]:
     """One round. Returns a line for each thing done; one run's failure never stops the others."""
     now = now or utc_now()
     done: list[str] = []
-    for find, handle in (
-        (lambda: store.find_runs([store.ACT_TAG], [StateType.PENDING, StateType.RUNNING, StateType.SCHEDULED]), _act),
-        (lambda: store.find_runs([store.RUNBOOK_TAG], [StateType.RUNNING]), _running),
-        (lambda: store.find_runs([store.RUNBOOK_TAG], [StateType.PENDING]), _pending),
-        (lambda: store.find_runs([store.RUNBOOK_TAG], [StateType.CRASHED], since=now - timedelta(hours=24)), _crashed),
-        (lambda: store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED]), _waiting),
-    ):
-        for run in find():
+    yesterday = now - timedelta(hours=24)
+    rounds: tuple[tuple[str, tuple[StateType, ...], datetime | None, Handler], ...] = (
+        (store.ACT_TAG, (StateType.PENDING, StateType.RUNNING, StateType.SCHEDULED), None, _act),
+        (store.RUNBOOK_TAG, (StateType.RUNNING,), None, _running),
+        (store.RUNBOOK_TAG, (StateType.PENDING,), None, _pending),
+        (store.RUNBOOK_TAG, (StateType.CRASHED,), yesterday, _crashed),
+        (store.RUNBOOK_TAG, (StateType.PAUSED,), None, _waiting),
+    )
+    for tag, states, since, handle in rounds:
+        for run in store.find_runs([tag], states, since=since):
             try:
                 line = handle(run, now)
             except Exception as e:
@@ -68,7 +75,7 @@ def _act(run: FlowRun, now: datetime) -> str:
     """An act run whose process is gone is ended. Its steps are never repeated; the target is looked at again."""
     gone = _act_owner_gone(run, now)
     if run.state_type is StateType.SCHEDULED or gone:
-        begun = run.start_time is not None
+        begun = began(run)
         left = _left_behind(run)
         if not begun:
             store.set_state(run.id, Cancelled(message="never started: the process that claimed it is gone"))
@@ -121,7 +128,7 @@ def _look_again(run: FlowRun) -> str:
     if trigger.startswith(AFTER_CRASH):
         store.label(run.id, {"looked.again": "no: it was itself a look after a crash"})
         return ""
-    acts = [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if a.start_time]
+    acts = [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if began(a)]
     left = "; ".join(f"{a.name}: {_left_behind(a)}" for a in acts) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(

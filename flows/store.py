@@ -1,13 +1,15 @@
 """The Prefect API as the engine uses it: runs, labels, variables, artifacts. Nothing else talks to the client."""
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
-from uuid import UUID
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
 
-from httpx import HTTPStatusError
+from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -18,15 +20,38 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
 ACT_TAG = "gpu-act"
 OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 
 
-def client() -> SyncPrefectClient:
-    """A synchronous client; use as a context manager."""
-    return get_client(sync_client=True)
+PATIENCE_S = 20.0
+BUSY = (408, 429, 502, 503)
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
+
+
+def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE_S) -> T:
+    """Asks the API, again and again for `patience_s` while it is busy or restarting. Raises what it last said.
+
+    Prefect's own client waits two seconds after a first 503, and SQLite gives one whenever two writers meet. Everything
+    asked here may be asked twice: creations carry an idempotency key, the rest sets what is to be.
+    """
+    wait, deadline = FIRST_WAIT_S, time.monotonic() + patience_s
+    while True:
+        try:
+            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as c:
+                return question(c)
+        except HTTPStatusError as e:
+            if e.response.status_code not in BUSY or time.monotonic() > deadline:
+                raise
+        except TransportError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(wait)
+        wait = min(wait * 1.5, LONGEST_WAIT_S)
 
 
 def create_run(
@@ -40,29 +65,28 @@ def create_run(
     labels: dict[str, str],
 ) -> FlowRun:
     """Creates a run of `flow/deployment`, or returns the one that already has this idempotency key."""
-    with client() as c:
-        d = c.read_deployment_by_name(deployment)
-        return c.create_flow_run_from_deployment(
+    d = ask(lambda c: c.read_deployment_by_name(deployment))
+    return ask(
+        lambda c: c.create_flow_run_from_deployment(
             d.id,
             parameters=parameters,
             state=state,
             name=name,
             tags=list(tags),
-            idempotency_key=key,
+            idempotency_key=key or uuid4().hex,  # never without: the request may be sent twice
             labels=dict(labels),
         )
+    )
 
 
 def read_run(run_id: UUID | str) -> FlowRun:
     """The run as the server has it now."""
-    with client() as c:
-        return c.read_flow_run(UUID(str(run_id)))
+    return ask(lambda c: c.read_flow_run(UUID(str(run_id))))
 
 
 def label(run_id: UUID | str, labels: dict[str, str]) -> None:
     """Adds labels to a run; others stay."""
-    with client() as c:
-        c.update_flow_run_labels(UUID(str(run_id)), dict(labels))
+    ask(lambda c: c.update_flow_run_labels(UUID(str(run_id)), dict(labels)))
 
 
 def find_runs(
@@ -77,38 +101,40 @@ def find_runs(
         from prefect.client.schemas.filters import FlowRunFilterExpectedStartTime
 
         run_filter.expected_start_time = FlowRunFilterExpectedStartTime(after_=since)
-    with client() as c:
-        return c.read_flow_runs(flow_run_filter=run_filter, sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=limit)
+    newest = FlowRunSort.EXPECTED_START_TIME_DESC
+    return ask(lambda c: c.read_flow_runs(flow_run_filter=run_filter, sort=newest, limit=limit))
 
 
 def set_state(run_id: UUID | str, state: State[Any], force: bool = True) -> None:
     """Sets a run's state."""
-    with client() as c:
-        c.set_flow_run_state(UUID(str(run_id)), state, force=force)
+    ask(lambda c: c.set_flow_run_state(UUID(str(run_id)), state, force=force))
+
+
+def resume(run_id: UUID | str, run_input: dict[str, Any]) -> str:
+    """Resumes a suspended run with a form's content. Returns "" or why the server would not take it."""
+    result = ask(lambda c: c.resume_flow_run(UUID(str(run_id)), run_input=run_input))
+    return "" if str(result.status.value) == "ACCEPT" else str(getattr(result.details, "reason", result.status.value))
 
 
 def states_of(run_id: UUID | str) -> list[State[Any]]:
     """The run's states, oldest first."""
-    with client() as c:
-        found = c.request("GET", "/flow_run_states/", params={"flow_run_id": str(run_id)}).json()
+    found = ask(lambda c: c.request("GET", "/flow_run_states/", params={"flow_run_id": str(run_id)}).json())
     return sorted((State.model_validate(s) for s in found), key=lambda s: s.timestamp)
 
 
 def read_input(run_id: UUID | str, key: str) -> str | None:
     """A run's stored input of that key, or None if there is none."""
-    with client() as c:
-        try:
-            return c.read_flow_run_input(UUID(str(run_id)), key) or None
-        except HTTPStatusError as e:
-            if e.response.status_code == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+    try:
+        return ask(lambda c: c.read_flow_run_input(UUID(str(run_id)), key)) or None
+    except HTTPStatusError as e:
+        if e.response.status_code == HTTPStatus.NOT_FOUND:
+            return None
+        raise
 
 
 def get_variable(name: str) -> dict[str, Any] | None:
     """A Prefect Variable that holds JSON, or None."""
-    with client() as c:
-        found = c.read_variable_by_name(name)
+    found = ask(lambda c: c.read_variable_by_name(name))
     if found is None:
         return None
     return found.value if isinstance(found.value, dict) else json.loads(str(found.value))
@@ -118,27 +144,27 @@ def set_variable(name: str, value: dict[str, Any]) -> None:
     """Writes a Prefect Variable."""
     from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
-    with client() as c:
+    def write(c: SyncPrefectClient) -> None:
         if c.read_variable_by_name(name) is None:
             c.create_variable(VariableCreate(name=name, value=value))
         else:
             c.update_variable(VariableUpdate(name=name, value=value))
 
+    ask(write)
+
 
 def delete_variable(name: str) -> bool:
     """Deletes a Prefect Variable; False if it was not there."""
-    with client() as c:
-        try:
-            c.delete_variable_by_name(name)
-        except ObjectNotFound:
-            return False
+    try:
+        ask(lambda c: c.delete_variable_by_name(name))
+    except ObjectNotFound:
+        return False
     return True
 
 
 def variables(prefix: str) -> dict[str, dict[str, Any]]:
     """Every Prefect Variable whose name begins so, by the rest of its name."""
-    with client() as c:
-        found = c.request("POST", "/variables/filter", json={"limit": 200}).json()
+    found = ask(lambda c: c.request("POST", "/variables/filter", json={"limit": 200}).json())
     return {v["name"].removeprefix(prefix): v["value"] for v in found if v["name"].startswith(prefix)}
 
 
@@ -146,11 +172,8 @@ def pause_pool(name: str, paused: bool) -> None:
     """Stops (or lets) workers take new runs from the pool."""
     from prefect.client.schemas.actions import WorkPoolUpdate
 
-    with client() as c:
-        try:
-            c.update_work_pool(name, WorkPoolUpdate(is_paused=paused))
-        except ObjectNotFound:
-            return
+    with suppress(ObjectNotFound):
+        ask(lambda c: c.update_work_pool(name, WorkPoolUpdate(is_paused=paused)))
 
 
 def running_runs() -> list[str]:

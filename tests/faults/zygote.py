@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ def main() -> None:
     import flows.launch
     import flows.reaper
     import flows.zombie_gpu  # noqa: F401
+    from runbooks.core.knowledge import load_runbook
+
+    for name in ("prefect.artifacts", "prefect.events.clients", "prefect.events.utilities", "graphviz"):
+        import_module(name)
+    load_runbook("zombie-gpu")
 
     print(json.dumps({"ready": os.getpid()}), flush=True)
     children: dict[int, dict[str, Any]] = {}
