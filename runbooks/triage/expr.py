@@ -70,7 +70,7 @@ def parse(condition: str) -> ast.expr:
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _CALLS):
             raise ValueError(f"{condition!r}: only {', '.join(_CALLS)} may be called")
         if not isinstance(node, _ALLOWED):
-            raise ValueError(f"{condition!r}: {type(node).__name__} is not allowed")  # noqa: TRY004
+            raise ValueError(f"{condition!r}: {type(node).__name__} is not allowed")
     return tree
 
 

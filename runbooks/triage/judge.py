@@ -135,7 +135,8 @@ def _possible(signature: Signature, reading: Reading) -> bool:
 
 
 def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
-    decided = [s for s in seen if s.rooted and not s.known.cause.undecided]
+    rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
+    decided = [s for s in rooted if not _covered(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
     decided.sort(key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order))
     guilty = [s for s in decided if not s.known.cause.innocent]
@@ -150,6 +151,17 @@ def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
     return Outcome(verdict="innocent" if causes else "nothing", causes=causes)
 
 
+def _covered(one: Seen, rooted: list[Seen]) -> bool:
+    finer = one.known.cause.covered_by
+    others = [o for o in rooted if o is not one]
+    twins = [o for o in others if o.known.slug == one.known.slug]  # known to two runbooks: the one that sees more, once
+    return any(o.known.names.intersection(finer) for o in others) or any(_rank(o) > _rank(one) for o in twins)
+
+
+def _rank(seen: Seen) -> tuple[int, int, str]:
+    return sum(seen.signatures.values()), len(seen.known.aliases), seen.known.family
+
+
 def _earlier(one: Seen, decided: list[Seen]) -> tuple[str, ...]:
     """Slugs of causes that are seen as well and come before this one."""
     mine = one.known.cause.yields_to
@@ -158,15 +170,15 @@ def _earlier(one: Seen, decided: list[Seen]) -> tuple[str, ...]:
         for o in decided
         if o is not one
         and not o.known.cause.innocent
-        and (o.known.slug in mine or ("*" in mine and "*" not in o.known.cause.yields_to))
-        and one.known.slug not in o.known.cause.yields_to
+        and (o.known.names.intersection(mine) or ("*" in mine and "*" not in o.known.cause.yields_to))
+        and not one.known.names.intersection(o.known.cause.yields_to)
     )
 
 
 def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
     """Whether a cause that was found makes this starting point superfluous."""
     mine = one.known.cause.yields_to or ("*",)
-    if any(o.known.slug in mine for o in decided):
+    if any(o.known.names.intersection(mine) for o in decided):
         return True
     return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
 

@@ -15,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.literals import required
 
-FORMAT = 3  # of the cache file
+FORMAT = 5  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -24,6 +24,7 @@ class FamilyCause(CauseKnowledge):
     runbook: str = ""
     target: str = ""
     same_as: str = ""  # "runbook/slug" under which a runbook knows this cause; that text wins
+    covered_by: tuple[str, ...] = ()  # finer causes of a runbook; with one of them seen, this one is not shown
 
 
 class Family(Frozen):
@@ -51,6 +52,12 @@ class Known(Frozen):
     slug: str
     family: str
     cause: FamilyCause
+    aliases: tuple[str, ...] = ()  # slugs under which family files know it
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every slug that means this cause."""
+        return frozenset((self.slug, *self.aliases))
 
 
 class Library(Frozen):
@@ -136,12 +143,12 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
             update={
                 "signatures": (*known.cause.signatures, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
-                "undecided": cause.undecided,
+                "undecided": known.cause.undecided or cause.undecided,
                 "innocent": known.cause.innocent or cause.innocent,
-                "must_not": known.cause.must_not or cause.must_not,
+                "must_not": tuple(dict.fromkeys((*known.cause.must_not, *cause.must_not))),
             }
         )
-        causes[key[0], key[1]] = known.model_copy(update={"cause": both})
+        causes[key[0], key[1]] = known.model_copy(update={"cause": both, "aliases": (*known.aliases, slug)})
 
 
 def signature_patterns(signature: Signature) -> tuple[str, ...]:

@@ -1,0 +1,150 @@
+"""`gpu-runbooks triage FILE… | -`: what a text says is wrong. No server, no network, no Prefect."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from runbooks.core.redact import Redactor
+from runbooks.triage.sources import Block, SourceError, blocks, files_below, stream_blocks
+
+EPILOG = """exit codes:
+  0  nothing found wrong (or only what is innocent)
+  1  cause(s) found
+  2  bad usage, or nothing could be read
+  3  not enough to tell
+
+facts that are not in the text: --fact exit_code=137 --fact oom_killed=false --fact gpu_util=100
+"""
+
+
+def main(args: list[str]) -> int:
+    """The command. Returns the exit code."""
+    try:
+        given = _parser().parse_args(args)
+    except SystemExit as e:
+        return int(e.code or 0)
+    if given.facts:
+        return _list_facts()
+    facts, bad = _facts(given.fact)
+    if bad or not (given.files or facts):
+        print(f"triage: {bad or 'give a FILE, - for standard input, or --fact'}", file=sys.stderr)
+        return 2
+    return _answer(given, facts)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpu-runbooks triage",
+        description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines that "
+        "say so, what would decide, what not to do, which runbook. Reads plain text, gz, zst, journald JSON, folders.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="file or folder; - is standard input")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
+    parser.add_argument("--fact", action="append", default=[], metavar="NAME=VALUE", help="something known besides the text")
+    parser.add_argument("--facts", action="store_true", help="list the names of facts that conditions use, and exit")
+    parser.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
+    return parser
+
+
+def _list_facts() -> int:
+    from runbooks.triage.load import library
+
+    for name, fact in library().facts.items():
+        print(f"{name:<18} {fact.kind:<8} {fact.about}")
+    return 0
+
+
+def _facts(given: list[str]) -> tuple[dict[str, str], str]:
+    pairs = [f.partition("=") for f in given]
+    bad = [f"--fact {''.join(p)}: expected NAME=VALUE" for p in pairs if not (p[0].strip() and p[1])]
+    return {name: value for name, _, value in pairs}, "; ".join(bad)
+
+
+def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
+    from runbooks.triage.judge import judge
+    from runbooks.triage.render import render
+
+    notes: list[str] = []
+    read_any: list[str] = []
+    shown = Progress(given.progress or sys.stderr.isatty(), _total(given.files))
+    found = _blocks(given.files, notes, read_any, shown)
+    try:
+        outcome = judge(found, facts, Redactor(os.urandom(32)).text, notes)
+    except ValueError as e:
+        print(f"triage: {e}", file=sys.stderr)
+        return 2
+    finally:
+        shown.end()
+    if given.files and not read_any:
+        print("triage: nothing could be read: " + "; ".join(notes), file=sys.stderr)
+        return 2
+    outcome = outcome.model_copy(update={"notes": tuple(notes)})
+    print(outcome.model_dump_json(indent=2) if given.json else render(outcome), end="" if not given.json else "\n")
+    return outcome.exit_code
+
+
+def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Progress") -> Iterator[Block]:
+    """Blocks of everything named; what cannot be read becomes a note."""
+    for name in names:
+        for one in [None] if name == "-" else _paths(Path(name)):
+            label = "stdin" if one is None else _label(one, Path(name))
+            try:
+                source = stream_blocks(sys.stdin.buffer, label, shown.add) if one is None else blocks(one, label, shown.add)
+                for block in source:
+                    if label not in read_any:
+                        read_any.append(label)
+                    yield block
+                if label not in read_any and (one is None or one.stat().st_size == 0):
+                    read_any.append(label)
+                    notes.append(f"{label} is empty")
+            except SourceError as e:
+                notes.append(str(e))
+
+
+def _paths(path: Path) -> list[Path]:
+    return sorted(files_below(path), key=lambda p: (p.suffix in (".json", ".yaml"), str(p))) if path.is_dir() else [path]
+
+
+def _label(path: Path, named: Path) -> str:
+    return str(path.relative_to(named)) if named.is_dir() else str(path)
+
+
+def _total(names: list[str]) -> int:
+    total = 0
+    for name in names:
+        if name != "-" and Path(name).exists():
+            total += sum(p.stat().st_size for p in _paths(Path(name)) if p.is_file())
+    return total
+
+
+class Progress:
+    """A line on stderr, rewritten at most ten times a second, that appears after half a second."""
+
+    def __init__(self, on: bool, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._on, self._total, self._clock = on, total, clock
+        self._done, self._began, self._shown = 0, clock(), 0.0
+
+    def add(self, count: int) -> None:
+        """So many bytes more were read."""
+        self._done += count
+        now = self._clock()
+        if self._on and now - self._began > 0.5 and now - self._shown > 0.1:
+            self._shown = now
+            self._show(now)
+
+    def _show(self, now: float) -> None:
+        speed = self._done / max(now - self._began, 0.001)
+        share = min(self._done / self._total, 1.0) if self._total else 0.0
+        left = f", {max(self._total - self._done, 0) / speed:.0f} s left" if self._total else ""
+        bar = f"[{'#' * int(share * 30):<30}] {share:4.0%} " if self._total else ""
+        print(f"\r{bar}{self._done >> 20} MiB, {speed / 2**20:.0f} MiB/s{left}   ", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)

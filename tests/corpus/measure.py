@@ -1,0 +1,158 @@
+"""How well triage judges the labelled excerpts: run as `python -m tests.corpus.measure [--write] [--held]`.
+
+An excerpt names the causes of which one must come first (`first`), others that may (`second`), the verdict that is right
+and patterns of advice that would do harm (`harm`). A quarter of the excerpts, chosen by the hash of their id, is held apart:
+signatures are not written on it, and its failures are not listed unless asked for.
+"""
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+import yaml
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.triage import judge_lines
+from runbooks.triage.load import library
+from runbooks.triage.model import Candidate, Outcome
+
+HERE = Path(__file__).parent
+
+
+class Excerpt(Frozen):
+    """A labelled text."""
+
+    id: str = Field(pattern=r"^[a-z0-9-]+$")
+    source: str
+    first: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+    verdict: str = Field(default="causes", pattern="^(causes|not-enough|innocent|nothing|any)$")
+    harm: tuple[str, ...] = ()
+    facts: dict[str, str] = {}  # noqa: RUF012 - frozen
+    text: str = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held apart."""
+        return hashlib.sha256(self.id.encode()).digest()[0] % 4 == 0
+
+
+class Score(Frozen):
+    """What triage made of one excerpt."""
+
+    excerpt: Excerpt
+    verdict: str
+    shown: tuple[str, ...]
+    first: bool
+    two: bool
+    verdict_right: bool
+    harmful: tuple[str, ...]
+
+
+def excerpts() -> tuple[Excerpt, ...]:
+    """Every excerpt of the corpus. Raises ValueError for an id given twice."""
+    found = [
+        Excerpt.model_validate(e)
+        for path in sorted(HERE.glob("*.yaml"))
+        for e in yaml.safe_load(path.read_text(encoding="utf-8"))["excerpts"]
+    ]
+    twice = {e.id for e in found if sum(o.id == e.id for o in found) > 1}
+    if twice:
+        raise ValueError(f"ids given twice: {sorted(twice)}")
+    return tuple(found)
+
+
+def meanings() -> dict[str, frozenset[str]]:
+    """For each slug the slugs that mean it: aliases, and the finer causes that replace it."""
+    found: dict[str, set[str]] = {}
+    for known in library().causes:
+        for name in known.names:
+            found.setdefault(name, set()).update(known.names, known.cause.covered_by)
+    return {name: frozenset(same) for name, same in found.items()}
+
+
+def score(excerpt: Excerpt, same: dict[str, frozenset[str]]) -> Score:
+    """Judge it and compare with its label."""
+    outcome = judge_lines(excerpt.text, excerpt.facts)
+    shown = _shown(outcome)
+    right = {s for name in excerpt.first for s in same.get(name, {name})}
+    also = right | {s for name in excerpt.second for s in same.get(name, {name})}
+    slugs = [c.slug for c in shown]
+    return Score(
+        excerpt=excerpt,
+        verdict=outcome.verdict,
+        shown=tuple(slugs),
+        first=bool(slugs[:1] and slugs[0] in right) if right else not outcome.causes,
+        two=any(s in also for s in slugs[:2]) if right else not outcome.causes,
+        verdict_right=excerpt.verdict in ("any", outcome.verdict),
+        harmful=tuple(p for p in excerpt.harm for c in shown[:3] if re.search(p, c.remedy)),
+    )
+
+
+def _shown(outcome: Outcome) -> list[Candidate]:
+    return [*outcome.causes, *outcome.undecided]
+
+
+def summary(scores: list[Score]) -> dict[str, float]:
+    """Shares of the right, and the count of harmful advice."""
+    total = max(len(scores), 1)
+    open_ones = [s for s in scores if s.excerpt.verdict == "not-enough"]
+    return {
+        "excerpts": len(scores),
+        "first": sum(s.first for s in scores) / total,
+        "two": sum(s.two for s in scores) / total,
+        "verdict": sum(s.verdict_right for s in scores) / total,
+        "not_enough_excerpts": len(open_ones),
+        "not_enough": sum(s.verdict == "not-enough" for s in open_ones) / max(len(open_ones), 1),
+        "harmful": sum(bool(s.harmful) for s in scores),
+    }
+
+
+def table(scores: list[Score]) -> str:
+    """Markdown: one row for all, the held-apart quarter and the rest, one for each family of excerpts."""
+    groups = {"all": scores, "written on": [s for s in scores if not s.excerpt.held], "held apart": [s for s in scores if s.excerpt.held]}
+    rows = ["| excerpts | count | right first | right among first two | verdict right | \"not enough\" right | harmful advice |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for name, group in groups.items():
+        x = summary(group)
+        rows.append(
+            f"| {name} | {x['excerpts']:.0f} | {x['first']:.1%} | {x['two']:.1%} | {x['verdict']:.1%} "
+            f"| {x['not_enough']:.1%} of {x['not_enough_excerpts']:.0f} | {x['harmful']:.0f} |"
+        )
+    return "\n".join(rows)
+
+
+def confusion(scores: list[Score]) -> str:
+    """What was expected and what came first instead, most frequent first."""
+    wrong: dict[tuple[str, str], int] = {}
+    for s in scores:
+        if not s.first:
+            pair = (s.excerpt.first[0] if s.excerpt.first else s.excerpt.verdict, s.shown[0] if s.shown else s.verdict)
+            wrong[pair] = wrong.get(pair, 0) + 1
+    rows = [f"| {a} | {b} | {n} |" for (a, b), n in sorted(wrong.items(), key=lambda x: -x[1])]
+    return "\n".join(["| expected | came first | times |", "| --- | --- | ---: |", *rows])
+
+
+def all_scores() -> list[Score]:
+    """Every excerpt, judged."""
+    same = meanings()
+    return [score(e, same) for e in excerpts()]
+
+
+def main(args: list[str]) -> int:
+    """Print the tables; `--write` renews RESULTS.md; `--held` lists failures of the held-apart quarter too."""
+    scores = all_scores()
+    print(table(scores))
+    for s in scores:
+        if (s.first and s.verdict_right and not s.harmful) or (s.excerpt.held and "--held" not in args):
+            continue
+        print(f"{s.excerpt.id}: expected {s.excerpt.first} {s.excerpt.verdict}; got {s.verdict} {s.shown[:3]} harm {s.harmful}")
+    if "--write" in args:
+        text = f"# How well triage judges\n\n{table(scores)}\n\nConfusions:\n\n{confusion(scores)}\n"
+        (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
