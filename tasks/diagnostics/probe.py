@@ -45,7 +45,8 @@ def run_probe(
         argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)
     done = host.run(argv, stdin=probe_text(name), timeout_s=timeout_s, limit_bytes=8 << 20)
     if done.exit != 0:
-        raise TransportError(Why.FAILED, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", done.command)
+        why = {126: Why.DENIED, 127: Why.TOOL_MISSING}.get(done.exit, Why.FAILED)
+        raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", done.command)
     return _answer(done)
 
 
