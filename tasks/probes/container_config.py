@@ -12,8 +12,8 @@ def create_body(old: "dict[str, Any]", image: str, endless: "list[str]") -> "tup
     host = copy.deepcopy(old["HostConfig"])
     notes: "list[str]" = []
     body["Image"] = image
-    if body.get("Hostname") == old["Id"][:12]:
-        body.pop("Hostname")  # the engine's default: the new one gets its own
+    if host.get("UTSMode") == "host" or body.get("Hostname") == old["Id"][:12]:
+        body.pop("Hostname")  # the engine gives it
     if endless:
         entry = len(body.get("Entrypoint") or ())
         body["Entrypoint"], body["Cmd"] = endless[:entry] or None, endless[entry:]
@@ -81,9 +81,9 @@ def comparable(it: "dict[str, Any]", endless: bool) -> "dict[str, Any]":
     for key in ("HostConfig.Binds", "HostConfig.Mounts", "HostConfig.ContainerIDFile"):
         fields.pop(key, None)  # compared as Mounts, which is what they come to
     for m in it.get("Mounts") or ():
-        fields["Mounts." + m["Destination"]] = [
-            m.get(k) for k in ("Type", "Name", "Source", "Mode", "RW", "Propagation")
-        ]
+        mode = sorted(set((m.get("Mode") or "").split(",")) - {"", "rw", "ro", "z"})
+        values = [m.get(k) for k in ("Type", "Name", "Source", "RW", "Propagation")]
+        fields["Mounts." + m["Destination"]] = [*values, mode]
     for name, net in ((it.get("NetworkSettings") or {}).get("Networks") or {}).items():
         fields["Networks." + name] = endpoint(it, net)
     fields["Image"] = it.get("Image")

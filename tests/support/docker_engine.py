@@ -24,8 +24,8 @@ APPLETS = (
 class Engine:
     """One dockerd and its client."""
 
-    def __init__(self, folder: Path, docker: str, dockerd: str) -> None:
-        self.folder, self._docker, self._dockerd = folder, docker, dockerd
+    def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "") -> None:
+        self.folder, self._docker, self._dockerd, self.netns = folder, docker, dockerd, netns
         self.socket, self.pidfile = folder / "docker.sock", folder / "dockerd.pid"
         self.group = f"gpurb-{folder.name}"
         self._wrapper: subprocess.Popen[bytes] | None = None
@@ -37,12 +37,13 @@ class Engine:
 
     def start_argv(self) -> list[str]:
         """The command that starts the daemon in the foreground, in a mount namespace of its own."""
+        no_network = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false")
         return [
+            *(("nsenter", f"--net=/run/netns/{self.netns}") if self.netns else ()),
             "unshare", "-m", "--propagation", "slave", self._dockerd, "-H", f"unix://{self.socket}",
             "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
-            "--pidfile", str(self.pidfile), "--iptables=false", "--ip6tables=false", "--ip-forward=false",
-            "--bridge=none", "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs",
-            f"--cgroup-parent=/{self.group}", "--userland-proxy=false",
+            "--pidfile", str(self.pidfile), "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs",
+            f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self.netns else no_network),
         ]  # fmt: skip
 
     def up(self) -> None:
@@ -168,13 +169,20 @@ def _image(engine: Engine) -> None:
 
 
 @contextmanager
-def docker_engine() -> Iterator[Engine]:
-    """A ready engine with the image bb:1; all of it is gone afterwards."""
+def docker_engine(own_network: bool = False) -> Iterator[Engine]:
+    """A ready engine with the image bb:1; all of it is gone afterwards. `own_network`: bridges, in a namespace of its own."""
     docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else need_program("docker", "docker.io")
-    engine = Engine(Path(tempfile.mkdtemp(prefix="dk")), docker, need_program("dockerd", "docker.io"))
+    folder = Path(tempfile.mkdtemp(prefix="dk"))
+    netns = f"gpurb-{folder.name}" if own_network else ""
+    if netns:
+        subprocess.run(["ip", "netns", "add", netns], check=True)
+        subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)
+    engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns)
     try:
         engine.up()
         _image(engine)
         yield engine
     finally:
         engine.down()
+        if netns:
+            subprocess.run(["ip", "netns", "del", netns], check=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.need import need_program
 
-PROGRAM = '''
+PROGRAM = """
 import errno, os, sys
 from mfusepy import FUSE, FuseOSError, Operations
 KEYS = ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")
@@ -25,7 +25,7 @@ class Pass(Operations):
             f.seek(off)
             return f.read(size)
 FUSE(Pass(sys.argv[1]), sys.argv[2], foreground=True, ro=True, fsname="gcsfuse-like", allow_other=True)
-'''
+"""
 
 
 def write_program(folder: Path) -> Path:
