@@ -19,6 +19,7 @@ _FOLLOWS = {
     "nccl-interface": r"no socket interface found|wrong interface|Using \S+:(lo|docker0):",
     "nccl-no-route": r"No route to host|Network is unreachable",
     "nccl-version": r"NCCL version mismatch|mismatched NCCL|version.{0,20}mismatch",
+    "first-start-race": r"EtcdKeyNotFound.*/torch/elastic/store",
     "nccl-data-preparation": r"Watchdog caught collective operation timeout.*Timeout\(ms\)=1800000",
 }
 

@@ -186,7 +186,7 @@ def _late(run: RunKeys, life: Life) -> list[Cause]:
     inside = {pid for _, pid in seats}
     late = [a for a in life.agents if a.pid not in inside and not inside & set(a.ns_pids)]
     most = max((a.launch.max_nodes for a in life.agents), default=0)
-    if not late or len(seats) >= most:
+    if not late or not seats or len(seats) >= most:
         return []
     names = ", ".join(f"pid {a.pid} on {a.node}" for a in late)
     words = f"the round has {len(seats)} of at most {most} nodes; {names} came after its last call"
