@@ -7,7 +7,7 @@ from runbooks.core.verdict import Certainty
 from runbooks.triage import facts as facts_of
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
-from runbooks.triage.load import Known, Library, library
+from runbooks.triage.load import FamilyCause, Known, Library, library
 from runbooks.triage.model import Candidate, Line, Outcome
 from runbooks.triage.scan import Hit, Probe, Raw, Scanner
 from runbooks.triage.sources import Block
@@ -46,11 +46,17 @@ class Reading:
     def __init__(self, probes: dict[str, Probe], facts: Facts, fact_lines: dict[str, list[Raw]]) -> None:
         self.probes, self.facts, self.fact_lines = probes, facts, fact_lines
 
+    def may_be(self, cause: FamilyCause) -> bool:
+        """Whether nothing in the text excludes the cause, whatever its signatures say."""
+        if any(self.probes[p].found for p in cause.never_when):
+            return False
+        return not cause.only_when or any(self.probes[p].found for p in cause.only_when)
+
     def lines(self, signature: Signature) -> list[Raw]:
         """Lines on which the signature stands; empty where it does not."""
-        if not all(self.probes[p].count for p in signature.needs):
+        if not all(self.probes[p].found for p in signature.needs):
             return []
-        if any(self.probes[p].count for p in signature.unless):
+        if any(self.probes[p].found for p in signature.unless):
             return []
         if not signature.pattern:
             return self._by_facts(signature)
@@ -120,6 +126,8 @@ def _collect(lib: Library, reading: Reading) -> list[Seen]:
     found: list[Seen] = []
     for known in lib.causes:
         seen = Seen(known)
+        if not reading.may_be(known.cause):
+            continue
         for signature in known.cause.signatures:
             if not _possible(signature, reading):
                 continue

@@ -15,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.literals import required
 
-FORMAT = 5  # of the cache file
+FORMAT = 6  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -24,6 +24,9 @@ class FamilyCause(CauseKnowledge):
     runbook: str = ""
     target: str = ""
     same_as: str = ""  # "runbook/slug" under which a runbook knows this cause; that text wins
+    also: tuple[str, ...] = ()  # other "runbook/slug" for which `yields_to`, `never_when` and `only_when` hold as well
+    never_when: tuple[str, ...] = ()  # patterns that exclude this cause, whatever its signatures say
+    only_when: tuple[str, ...] = ()  # patterns of which one must stand in the text
     covered_by: tuple[str, ...] = ()  # finer causes of a runbook; with one of them seen, this one is not shown
 
 
@@ -132,6 +135,8 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
     """A runbook's cause of the same slug keeps its words and gains the family's signatures."""
     for slug, cause in family.causes.items():
         runbook = cause.runbook or family.runbook
+        for other in cause.also:
+            _narrow(causes, other, cause)
         key = tuple(cause.same_as.split("/", 1)) if cause.same_as else (runbook or family.family, slug)
         known = causes.get((key[0], key[1]))
         if known is None:
@@ -143,12 +148,27 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
             update={
                 "signatures": (*known.cause.signatures, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "never_when": (*known.cause.never_when, *cause.never_when),
+                "only_when": (*known.cause.only_when, *cause.only_when),
                 "undecided": known.cause.undecided or cause.undecided,
                 "innocent": known.cause.innocent or cause.innocent,
                 "must_not": tuple(dict.fromkeys((*known.cause.must_not, *cause.must_not))),
             }
         )
         causes[key[0], key[1]] = known.model_copy(update={"cause": both, "aliases": (*known.aliases, slug)})
+
+
+def _narrow(causes: dict[tuple[str, str], Known], name: str, cause: FamilyCause) -> None:
+    family, _, slug = name.partition("/")
+    if known := causes.get((family, slug)):
+        narrower = known.cause.model_copy(
+            update={
+                "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "never_when": (*known.cause.never_when, *cause.never_when),
+                "only_when": (*known.cause.only_when, *cause.only_when),
+            }
+        )
+        causes[family, slug] = known.model_copy(update={"cause": narrower})
 
 
 def signature_patterns(signature: Signature) -> tuple[str, ...]:
@@ -158,6 +178,7 @@ def signature_patterns(signature: Signature) -> tuple[str, ...]:
 
 def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
     patterns = [p for k in causes for s in k.cause.signatures for p in signature_patterns(s)]
+    patterns += [p for k in causes for p in (*k.cause.never_when, *k.cause.only_when)]
     patterns += [p for f in facts.values() for p in f.patterns] + list(failure)
     return {p: tuple(t.decode("utf-8", "surrogateescape") for t in required(p)) for p in dict.fromkeys(patterns)}
 

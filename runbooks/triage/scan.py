@@ -24,7 +24,7 @@ _WORD = re.compile(rb"[a-z]{3,}")
 class Probe:
     """One pattern to look for."""
 
-    __slots__ = ("_regex", "count", "first", "last", "literals", "pattern", "pending", "words")
+    __slots__ = ("_regex", "count", "first", "framed", "last", "literals", "pattern", "pending", "words")
 
     def __init__(self, pattern: str, literals: Iterable[bytes]) -> None:
         self.pattern = pattern
@@ -36,6 +36,7 @@ class Probe:
     def reset(self) -> None:
         """Forget what was found."""
         self.count = 0
+        self.framed = 0  # matches in stack frames and source lines: context, never evidence
         self.first: list[Hit] = []
         self.last: deque[Hit] = deque(maxlen=KEEP)
         self.pending: deque[Raw] = deque(maxlen=KEEP)
@@ -46,6 +47,11 @@ class Probe:
         if self._regex is None:
             self._regex = compiled(self.pattern)
         return self._regex
+
+    @property
+    def found(self) -> bool:
+        """Whether it stands anywhere in the text, stack frames included."""
+        return self.count + self.framed > 0
 
     @property
     def hits(self) -> tuple["Hit", ...]:
@@ -68,7 +74,8 @@ class Probe:
 
     def _try(self, raw: "Raw", counted: bool = False) -> None:
         found = self.regex.search(raw.message)
-        if not found:
+        if not found or raw.frame:
+            self.framed += bool(found)
             self.count -= counted
             return
         hit = Hit(raw, found.groupdict())
@@ -88,10 +95,11 @@ def compiled(pattern: str) -> "re.Pattern[str]":
 class Raw:
     """A line that a pattern may match."""
 
-    __slots__ = ("file", "message", "number", "order", "rank", "text", "times")
+    __slots__ = ("file", "frame", "message", "number", "order", "rank", "text", "times")
 
-    def __init__(self, file: str, number: int, order: int, text: str) -> None:
+    def __init__(self, file: str, number: int, order: int, text: str, frame: bool = False) -> None:
         cooked = normal(text)
+        self.frame = frame
         self.file, self.number, self.order, self.text = file, number, order, text
         self.message, self.rank, self.times = cooked.text, cooked.rank, cooked.times
 
@@ -176,9 +184,8 @@ class Scanner:
     def _try(self, block: Block, raw: list[bytes], folded: list[bytes], picked: list[int]) -> None:
         for i in picked:
             text = raw[i].decode("utf-8", "replace")
-            if FRAME.match(text) or (i and CODE.match(text) and _is_frame(raw[i - 1])):
-                continue
-            line = Raw(block.file, block.first + i, self.lines + i, text)
+            frame = bool(FRAME.match(text) or (i and CODE.match(text) and _is_frame(raw[i - 1])))
+            line = Raw(block.file, block.first + i, self.lines + i, text, frame)
             for probe in self._interesting[folded[i]]:
                 probe.look(line)
 
