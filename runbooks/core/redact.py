@@ -80,9 +80,7 @@ class Redactor:
 
     def env(self, env: Mapping[str, str]) -> dict[str, str]:
         """An environment, by the names of its variables and by what the values look like."""
-        return {
-            self.text(n): self._value(n, v) if is_secret_name(n) else self.text(v) for n, v in env.items()
-        }
+        return {self.text(n): self._value(n, v) if is_secret_name(n) else self.text(v) for n, v in env.items()}
 
     def data(self, data: Any) -> Any:
         """JSON data: secret fields, name/value pairs, Kubernetes Secrets, and every string in it."""

@@ -48,9 +48,7 @@ def options(text: str, mark: Mark) -> str:
 
 def _group(pattern: re.Pattern[str], name: str, text: str, mark: Mark) -> str:
     """Replace group 1 of every match."""
-    return pattern.sub(
-        lambda m: m[0][: m.start(1) - m.start()] + mark(name, m[1]) + m[0][m.end(1) - m.start() :], text
-    )
+    return pattern.sub(lambda m: m[0][: m.start(1) - m.start()] + mark(name, m[1]) + m[0][m.end(1) - m.start() :], text)
 
 
 def looks_like_environment(text: str) -> bool:

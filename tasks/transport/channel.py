@@ -27,7 +27,9 @@ def converse(channel: paramiko.Channel, out: Capture, err: Capture, stdin: str |
             ended_at = ended_at or time.monotonic()
             if channel.eof_received or channel.closed or time.monotonic() - ended_at > AFTER_EXIT_S:
                 return channel.recv_exit_status()
-        if not moved:
+        if not moved and channel.eof_received:  # the descriptor stays readable from now on
+            channel.status_event.wait(0.005 if todo else 0.25)
+        elif not moved:
             poll.poll(5 if todo else 50 if ended_at else 250)
     return None
 

@@ -1,6 +1,7 @@
 """Opens and verifies one SSH connection by Fabric: host key by host and port, one key, no user configuration."""
 
 import getpass
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -73,7 +74,8 @@ class _Transport(paramiko.Transport):
 
 @cache
 def _config() -> Config:
-    """Fabric's settings without any file of the user or the system."""
+    """Fabric's settings without any file of the user or the system. Paramiko's own log is silenced with it."""
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # every failure is told by TransportError
     return Config(lazy=True, ssh_config=SSHConfig())
 
 

@@ -20,8 +20,8 @@ R = Redactor(b"0123456789abcdef")
 class Handler(BaseHTTPRequestHandler):
     """Paths that behave in every way."""
 
-    posts: list[str] = []  # noqa: RUF012
-    headers_seen: list[str] = []  # noqa: RUF012
+    posts: list[str] = []
+    headers_seen: list[str] = []
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""

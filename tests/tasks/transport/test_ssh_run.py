@@ -126,6 +126,13 @@ def test_a_child_that_goes_on_does_not_hold_the_answer(host: SshHost) -> None:
     assert time.monotonic() - began < 4
 
 
+def test_waiting_for_a_command_that_closed_its_streams_costs_no_cpu(host: SshHost) -> None:
+    host.run(["true"])
+    before = time.process_time()
+    assert host.run(["sh", "-c", "exec >&- 2>&-; sleep 2; exit 4"]).exit == 4
+    assert time.process_time() - before < 0.5
+
+
 def test_noise_of_login_scripts_is_no_output(tmp_path: Path) -> None:
     with Sshd(tmp_path, "noisy", options={"SetEnv": f"BASH_ENV={tmp_path}/noise"}) as sshd:
         (tmp_path / "noise").write_text("echo WELCOME; echo warning >&2\n")

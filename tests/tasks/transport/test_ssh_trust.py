@@ -180,6 +180,20 @@ def test_bad_key_text_is_named_but_not_shown(
     assert "CANARY" not in str(error)
 
 
+def test_key_text_in_a_prefect_secret(shared_sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block is stood in for; what load and get give was checked on a real server."""
+    from prefect.blocks.system import Secret
+
+    def load(name: str, **_: object) -> Secret[str]:
+        if name != "node-key":
+            raise ValueError("Unable to find block document")
+        return Secret(value=shared_sshd.key.read_text())
+
+    monkeypatch.setattr(Secret, "load", staticmethod(load))
+    assert works(shared_sshd, key=KeySource(secret="node-key"))
+    assert "Prefect Secret other cannot be read" in denied(shared_sshd, key=KeySource(secret="other")).detail
+
+
 def test_missing_and_unset_sources(shared_sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     assert "does not exist" in denied(shared_sshd, key=KeySource(file="/nowhere/key")).detail
