@@ -2,12 +2,12 @@
 
 from runbooks.checkpoint_fallback import story
 from runbooks.checkpoint_fallback.candidates import candidate_causes
-from runbooks.checkpoint_fallback.choose import Choice, choose
-from runbooks.checkpoint_fallback.evidence import Evidence
+from runbooks.checkpoint_fallback.choose import Choice, choose, trusted
+from runbooks.checkpoint_fallback.evidence import Evidence, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.loader import loader_causes
 from runbooks.checkpoint_fallback.places import place_causes
-from runbooks.checkpoint_fallback.plans import offer
+from runbooks.checkpoint_fallback.plans import lacks, offer
 from runbooks.checkpoint_fallback.store import store_causes
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -36,7 +36,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = _ordered(
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
-            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
+            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice), *_lacking(evidence, choice),
         )
     )  # fmt: skip
     offered = offer(evidence, config, limits, choice, causes)
@@ -70,6 +70,24 @@ def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
         return ()
     words = tuple(f"{t.where}: no name matches" for t in evidence.tiers)
     return (Cause(slug="no-checkpoint", certainty=Certainty.CONFIRMED, subject=evidence.node, evidence=words),)
+
+
+def _lacking(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+    """Tiers from which the next restart would have to fall back further than necessary."""
+    step = choice.best.candidate.step if choice.best else 0
+    return tuple(
+        Cause(
+            slug="tier-lacks-it", certainty=Certainty.CONFIRMED, subject=look.where,
+            evidence=(f"step {step} is not on {look.where}, whole ones are: {_whole_steps(look)}",),
+        )
+        for look in evidence.tiers
+        if lacks(look, choice)
+    )  # fmt: skip
+
+
+def _whole_steps(look: TierLook) -> str:
+    found = look.candidates.value if isinstance(look.candidates, Known) else ()
+    return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
 
 
 def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...]) -> State:

@@ -10,6 +10,7 @@ from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
 
+NONE_LEFT = 64 << 10  # a few blocks that no file gets
 STALE = {"ENOTCONN": "its FUSE daemon is gone", "ESTALE": "its file server lost the handle", "EIO": "its device fails"}
 
 
@@ -64,7 +65,7 @@ def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> 
         yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {s.available} bytes are available")
     elif s.inodes and s.inodes_free == 0:
         yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {s.available} bytes are")
-    elif s.total and s.available == 0 and s.free > newest_size(look):
+    elif s.total and s.available < NONE_LEFT and s.free > newest_size(look) + NONE_LEFT:
         yield cause("reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available")
     elif s.write == "ENOSPC" or (s.total and s.available < newest_size(look) * limits.free_saves and newest_size(look)):
         certainty = yes if s.write == "ENOSPC" or s.available < newest_size(look) else Certainty.LIKELY

@@ -1,6 +1,6 @@
 """Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered come along."""
 
-from runbooks.checkpoint_fallback.choose import Choice, Copy, all_copies
+from runbooks.checkpoint_fallback.choose import SPEED, Choice, Copy, all_copies, trusted
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.prune import plan_prune
@@ -35,7 +35,7 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
     plans.append(_copy(evidence, config, choice, withheld))
     for look in evidence.tiers:
         plans.append(_repoint(config, look, choice, sure, withheld))
-    plans.append(_quarantine(evidence, withheld))
+    plans.append(_quarantine(evidence, causes, withheld))
     plans.extend(_uploads(look, limits) for look in evidence.tiers)
     plans.append(_restore(evidence, limits, choice))
     return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
@@ -78,10 +78,9 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: lis
     source = next((c for c in choice.copies if c.candidate.content in ("proven", "unprovable")), None)
     if source is None:
         return None
-    have = {c.look.tier for c in choice.copies}
     for look in evidence.tiers:
         tier = config.tier(look.tier)
-        if look.tier in have or tier.kind is TierKind.MEMORY or not _has_room(look, source, withheld):
+        if not lacks(look, choice) or not _has_room(look, source, withheld):
             continue
         step = Step(
             kind="copy-checkpoint", owner=lock_of(look, tier), commands=_copy_commands(source, look),
@@ -94,6 +93,17 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: lis
         name = f"copy step {source.candidate.step} to {look.tier}"
         return Plan(name=name, steps=(step,), for_causes=("tier-lacks-it",), why="never replaces anything that is there")
     return None
+
+
+def lacks(look: TierLook, choice: Choice) -> bool:
+    """The tier could be read, lacks the chosen step, and is faster than every copy, or is a store without any."""
+    if choice.best is None or look.kind == TierKind.MEMORY or not isinstance(look.candidates, Known):
+        return False
+    if look.tier in {c.look.tier for c in choice.copies}:
+        return False
+    speed = SPEED.index(TierKind(look.kind))
+    faster = all(speed < SPEED.index(TierKind(c.look.kind)) for c in choice.copies)
+    return faster or (look.kind == TierKind.S3 and not any(trusted(c) for c in look.candidates.value))
 
 
 def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
@@ -143,7 +153,7 @@ def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
     if config.others_write:
         return "the fleet file says that others write or read here"
     if look.kind == TierKind.S3:
-        return "" if tier.kind is TierKind.S3 else "?"
+        return ""  # the write is conditional on the object's ETag: the store compares
     if tier.shared or (isinstance(look.space, Known) and look.space.value.network):
         return "it lies on a file system whose other clients can't be seen from here"
     if not isinstance(look.holders, Known):
@@ -152,9 +162,9 @@ def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
     return f"pid {writing[0].pid} writes {writing[0].path}" if writing else ""
 
 
-def _quarantine(evidence: Evidence, withheld: list[str]) -> Plan | None:
+def _quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: list[str]) -> Plan | None:
     """Proven-bad checkpoints, renamed so that no loader picks them. Never deleted, never one that is open."""
-    steps = []
+    steps, gone = [], set()
     for copy in all_copies(evidence):
         c, look = copy.candidate, copy.look
         if look.kind == TierKind.S3 or not c.faults or not c.identity or any(f.kind == "unreadable" for f in c.faults):
@@ -163,12 +173,18 @@ def _quarantine(evidence: Evidence, withheld: list[str]) -> Plan | None:
             withheld.append(f"{copy.where} is not quarantined: it is open, or that can't be told")
             continue
         to = f"{c.name}.bad-{c.identity[:8]}"
+        gone.add(copy.where)
         steps.append(Step(
             kind="quarantine-checkpoint", owner=look.node, commands=(f"mv -nT {copy.where} {look.where}/{to}",),
             args={"node": look.node, "tier": look.tier, "name": c.name, "to": to, "identity": c.identity},
             effect=f"no loader finds {c.name}; it lies beside as {to}",
         ))  # fmt: skip
-    return Plan(name="quarantine the bad ones", steps=tuple(steps), for_causes=("damaged",)) if steps else None
+    if not steps:
+        return None
+    sure = [x for x in causes if x.certainty is Certainty.CONFIRMED]
+    theirs = {x.slug for x in sure if x.subject in gone}
+    left = {x.slug for x in causes if x.subject not in gone}  # remain after it, so they can't prove it
+    return Plan(name="quarantine the bad ones", steps=tuple(steps), for_causes=tuple(sorted(theirs - left or theirs)))
 
 
 def _uploads(look: TierLook, limits: Limits) -> Plan | None:

@@ -8,7 +8,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
 
-FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks", "truncated-by-full-disk")
+FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks")
 
 
 def plan_prune(

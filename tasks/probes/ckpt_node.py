@@ -184,7 +184,7 @@ def space(root: str, try_write: bool) -> dict[str, Any]:
         out.update(inodes=fs.f_files, inodes_free=fs.f_favail, read_only=bool(fs.f_flag & os.ST_RDONLY))
     except OSError as e:
         out["error"] = errno.errorcode.get(e.errno or 0, "?")
-    out.update(_mount(nearest))
+    out.update(mount(nearest))
     if try_write and out["folder"]:
         out["write"] = _try_write(root)
     return out
@@ -199,7 +199,8 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _mount(path: str) -> dict[str, Any]:
+def mount(path: str) -> dict[str, Any]:
+    """The mount that carries a path."""
     real, best = os.path.realpath(path), ("", "", "")
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -274,13 +275,14 @@ def pointer(root: str, name: str) -> dict[str, Any] | None:
     return {"text": text, "identity": identity({name: seen}), "mtime_s": seen.st_mtime}
 
 
-def _spec(raw: dict[str, Any]) -> Spec:
+def spec_from(raw: dict[str, Any]) -> Spec:
+    """The expectations, as they arrive in JSON."""
     return Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})  # type: ignore[arg-type]
 
 
 def scan(ask: dict[str, Any]) -> dict[str, Any]:
     """The whole look at one tier."""
-    root, spec = ask["root"], _spec(ask["spec"])
+    root, spec = ask["root"], spec_from(ask["spec"])
     out: dict[str, Any] = {"space": space(root, ask.get("try_write", False))}
     try:
         names, out["leftovers"] = list_names(root, ask["pattern"])
@@ -297,7 +299,7 @@ def scan(ask: dict[str, Any]) -> dict[str, Any]:
 def content(ask: dict[str, Any]) -> dict[str, Any]:
     """Proves the content of one candidate; says so if it changed meanwhile."""
     path = os.path.join(ask["root"], ask["name"])
-    spec = _spec(ask["spec"])
+    spec = spec_from(ask["spec"])
     before, blobs = open_set(path)
     if not os.path.isdir(path):
         beside(path, blobs)
@@ -347,6 +349,9 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
     """Does what `do` says."""
     if ask["do"] == "credentials":
         return {**credentials(), **torch_version()}
+    if ask["do"] == "members":
+        path = os.path.join(ask["root"], ask["name"])
+        return {"folder": os.path.isdir(path), "files": {n: s.st_size for n, s in members(path).items()}}
     return scan(ask) if ask["do"] == "scan" else content(ask)
 
 

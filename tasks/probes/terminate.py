@@ -9,13 +9,14 @@ import ctypes
 import json
 import os
 import platform
+import re
 import select
 import signal
 import sys
 import time
 from typing import Any
 
-from tasks.probes.proc import ancestors, boot_id, cgroup, command, nvidia_fds, pids, stat, uid
+from tasks.probes.proc import ancestors, boot_id, cgroup, command, container, nvidia_fds, pids, stat, uid
 
 SECRET = "<secret:"  # noqa: S105 - where a replaced secret begins: what stands before it is compared
 PIDFD_SEND_SIGNAL, PIDFD_OPEN = 424, 434  # the same on every architecture but alpha
@@ -83,14 +84,19 @@ def same_owner(pid: int, now: "dict[str, Any]", want: "dict[str, Any]") -> None:
         raise Refuse("pid %d runs another program now: %r" % (pid, text[:200]))
 
 
+def one_job(path: str) -> bool:
+    """Whether a cgroup holds one piece of work (container, service, batch job), not all that a login ever started."""
+    return bool(container(path) or re.search(r"kubepods|\.service|/job_\d+", path)) and "sshd" not in path
+
+
 def outsiders(ask: "dict[str, Any]", listed: "set[int]") -> "list[str]":
-    """Processes outside the list that belong to it: children, and members of session or cgroup on the same GPUs."""
-    found = []
+    """Processes outside the list that belong to it: children, and members of session or job cgroup on the same GPUs."""
+    found, box = [], ask["cgroup"] if one_job(ask["cgroup"]) else ""
     for pid in pids():
         now = stat(pid)
         if now is None or pid in listed or now["state"] in "ZX" or pid == os.getpid():
             continue
-        shares = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
+        shares = now["sid"] == ask["sid"] or (box and cgroup(pid) == box)
         by_fd = bool(nvidia_fds(pid)) and pid not in ask["on_others"] and now["sid"] == ask["sid"]
         if now["ppid"] in listed:
             found.append("pid %d (%s) is a child of pid %d" % (pid, now["comm"], now["ppid"]))

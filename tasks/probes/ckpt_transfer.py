@@ -1,0 +1,111 @@
+"""Moves checkpoints between a node and an object store by presigned URLs, which arrive on stdin and are never shown."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from runbooks.parsers.ckpt_types import Blob
+from tasks.probes.ckpt_copy import Refusal, copy_set
+from tasks.probes.ckpt_node import open_set, spec_from
+
+TRIES = 4
+PIECE = 1 << 20
+TIMEOUT_S = 60
+
+
+def _connect(url: str) -> tuple[http.client.HTTPConnection, str]:
+    parts = urllib.parse.urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.netloc, timeout=TIMEOUT_S), parts.path + ("?" + parts.query if parts.query else "")
+
+
+def url_blob(name: str, url: str, size: int, etag: str) -> Blob:
+    """An object behind a presigned GET, in ranges of that very version."""
+
+    def read(offset: int, length: int) -> bytes:
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                return _get(url, offset, min(length, size - offset), etag)
+            except (OSError, http.client.HTTPException) as e:
+                if left == 0 or isinstance(e, FileNotFoundError):
+                    raise OSError(5, "%s" % type(e).__name__, name) from None
+        return b""
+
+    return Blob(name, size, read)
+
+
+def _get(url: str, offset: int, length: int, etag: str) -> bytes:
+    if length <= 0:
+        return b""
+    connection, path = _connect(url)
+    try:
+        headers = {"Range": "bytes=%d-%d" % (offset, offset + length - 1)}
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        if answer.status not in (200, 206) or (etag and (answer.getheader("ETag") or "").strip('"') != etag):
+            raise FileNotFoundError(2, "status %d, or another version" % answer.status)
+        data = answer.read()
+    finally:
+        connection.close()
+    return data if answer.status == 206 else data[offset : offset + length]
+
+
+def download(ask: dict[str, Any], publish: Callable[..., list[str]]) -> list[str]:
+    """An object store's checkpoint to the node: temporary name, compared, checked, published without replacing."""
+    source = {n: url_blob(n, f["url"], f["size"], f["etag"]) for n, f in ask["files"].items()}
+    target = os.path.join(ask["root"], ask["name"])
+    temporary = copy_set(source, target, ask["folder"], ask["identity"])
+    spec = spec_from(ask["spec"])
+    return publish(temporary, target, ask["folder"], spec, ask["name"])
+
+
+def upload(ask: dict[str, Any], same: Callable[[str, str, str], str]) -> dict[str, Any]:
+    """Parts of one checkpoint to presigned PUT URLs; answers their ETags. The engine completes the uploads."""
+    try:
+        path = same(ask["from"], ask["name"], ask["identity"])
+        blobs = open_set(path)[1]
+        etags = [_put_tries(blobs[p["file"]], p) for p in ask["parts"]]
+        same(ask["from"], ask["name"], ask["identity"])
+    except Refusal as e:
+        return {"refused": str(e)}
+    except (OSError, http.client.HTTPException) as e:
+        return {"failed": "%s: %s" % (type(e).__name__, getattr(e, "strerror", ""))}
+    return {"said": [], "etags": etags}
+
+
+def _put_tries(blob: Blob, part: dict[str, Any]) -> str:
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return _put(blob, part)
+        except (OSError, http.client.HTTPException) as e:
+            if left == 0 or isinstance(e, FileExistsError):
+                raise
+    return ""
+
+
+def _put(blob: Blob, part: dict[str, Any]) -> str:
+    connection, path = _connect(part["url"])
+    try:
+        connection.putrequest("PUT", path)
+        connection.putheader("Content-Length", str(part["length"]))
+        for name, value in part.get("headers", {}).items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        at, end = part["offset"], part["offset"] + part["length"]
+        while at < end:
+            data = blob.read(at, min(PIECE, end - at))
+            connection.send(data)
+            at += len(data)
+        answer = connection.getresponse()
+        answer.read()
+    finally:
+        connection.close()
+    if answer.status == 412:
+        raise FileExistsError(17, "the object is there already")
+    if answer.status // 100 != 2:
+        raise OSError(5, "the store answered %d" % answer.status)
+    return (answer.getheader("ETag") or "").strip('"')

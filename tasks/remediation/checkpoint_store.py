@@ -1,0 +1,156 @@
+"""Changes an S3 tier: upload without replacing, conditional pointer, abort of old uploads, restore from an archive."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from runbooks.core.checkpoints import Checkpoints, Tier
+from runbooks.core.reading import Known, Why
+from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics.checkpoint_node import spec_of
+from tasks.diagnostics.checkpoint_s3 import describe_all, group, prove_s3
+from tasks.diagnostics.s3 import Object, S3Tier, code_of, read_uploads, set_identity
+from tasks.transport.base import TransportError
+
+PART = 64 << 20
+MOST_PARTS = 9_000
+URL_S = 6 * 3600
+Run = Callable[[dict[str, Any], float], dict[str, Any]]
+
+
+def _found(s3: S3Tier, config: Checkpoints, name: str, identity: str) -> dict[str, Object]:
+    """The objects of one judged checkpoint. Raises Refused."""
+    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    found = next((objects for (_, n), objects in sets.items() if n == name), {})
+    if not found or set_identity(found) != identity:
+        raise Refused(f"{s3.where}{name} changed since it was judged")
+    return found
+
+
+def download_ask(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> dict[str, Any]:
+    """What the node needs to fetch it: presigned reads of the very versions that were judged."""
+    s3 = S3Tier(tier)
+    found = _found(s3, config, a["name"], a["identity"])
+    files = {
+        name: {
+            "url": s3.client.generate_presigned_url("get_object", {"Bucket": tier.bucket, "Key": o.key}, ExpiresIn=URL_S),
+            "size": o.size, "etag": o.etag,
+        }
+        for name, o in found.items()
+    }  # fmt: skip
+    return {"files": files, "folder": not (len(found) == 1 and next(iter(found)) == a["name"].rpartition("/")[2])}
+
+
+def upload(
+    context: Context, config: Checkpoints, tier: Tier, a: dict[str, Any], ask: dict[str, Any], run: Run
+) -> ActResult:
+    """From the node to the store; every object is created only if its key is free; the commit marker comes last."""
+    from tasks.diagnostics.checkpoint_node import ask_node
+
+    s3 = S3Tier(tier)
+    host = context.open_host(context.fleet.node(a["node"]))
+    listing = ask_node(host, {"do": "members", "root": ask["from"], "name": a["name"]}, 60)
+    keys = {name: _key(s3, a["name"], name, listing["folder"]) for name in listing["files"]}
+    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    if any(n == a["name"] for _, n in sets):
+        raise Refused(f"{s3.where}{a['name']} is there, and nothing is ever replaced")
+    for name in sorted(keys, key=lambda n: (n.endswith((".metadata", ".json")), n)):
+        _upload_one(s3, keys[name], name, listing["files"][name], run)
+    _verify(tier, config, s3, a)
+    return ActResult(said=(f"{a['name']} lies at {s3.where.rstrip('/')}/{a['name']}, read back and checked",))
+
+
+def _key(s3: S3Tier, name: str, inside: str, folder: bool) -> str:
+    return s3.prefix + (f"{name}/{inside}" if folder else name)
+
+
+def _upload_one(s3: S3Tier, key: str, name: str, size: int, run: Run) -> None:
+    bucket, client = s3.tier.bucket, s3.client
+    if size <= PART:
+        url = client.generate_presigned_url(
+            "put_object", {"Bucket": bucket, "Key": key, "IfNoneMatch": "*"}, ExpiresIn=URL_S
+        )
+        part = {"file": name, "offset": 0, "length": size, "url": url, "headers": {"If-None-Match": "*"}}
+        run({"do": "upload", "parts": [part]}, 120 + size / 1e6)
+        return
+    step = max(PART, -(-size // MOST_PARTS))
+    upload_id = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+    try:
+        parts = []
+        for number, at in enumerate(range(0, size, step), 1):
+            params = {"Bucket": bucket, "Key": key, "UploadId": upload_id, "PartNumber": number}
+            url = client.generate_presigned_url("upload_part", params, ExpiresIn=URL_S)
+            parts.append({"file": name, "offset": at, "length": min(step, size - at), "url": url})
+        etags = run({"do": "upload", "parts": parts}, 300 + size / 5e6)["etags"]
+        done = [{"PartNumber": n, "ETag": f'"{e}"'} for n, e in enumerate(etags, 1)]
+        client.complete_multipart_upload(
+            Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": done}, IfNoneMatch="*"
+        )
+    except Exception:
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+        raise
+
+
+def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any]) -> None:
+    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    wanted = {k: v for k, v in sets.items() if k[1] == a["name"]}
+    for candidate in describe_all(s3, wanted, spec_of(config), 1):
+        proven = prove_s3(tier, config, spec_of(config), candidate)
+        if proven.faults or proven.size != a["size"]:
+            raise TransportError(Why.FAILED, f"what lies in the store is not whole: {proven.faults[:1] or proven.size}")
+        return
+    raise TransportError(Why.FAILED, "the store does not list it after the upload")
+
+
+def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
+    """A conditional write of the pointer: the store compares the ETag."""
+    s3 = S3Tier(tier)
+    _found(s3, config, a["name"], a["identity"])
+    key = s3.prefix + a["pointer"]
+    try:
+        s3.client.put_object(Bucket=tier.bucket, Key=key, Body=a["text"].encode(), IfMatch=f'"{a["expect"]}"')
+    except ClientError as e:
+        code, status, _ = code_of(e)
+        if status in (409, 412):
+            raise Refused(f"{key} changed since it was judged ({code})") from e
+        raise
+    return ActResult(said=(f"s3://{tier.bucket}/{key} names {a['text']}",))
+
+
+def abort(tier: Tier, a: dict[str, Any], now: datetime) -> ActResult:
+    """One upload below the prefix, looked at again right before."""
+    s3 = S3Tier(tier)
+    if not a["key"].startswith(s3.prefix):
+        raise Refused(f"{a['key']} does not lie below {s3.prefix}")
+    reading = read_uploads(s3, now)
+    found = [u for u in (reading.value if isinstance(reading, Known) else ()) if u.upload_id == a["upload_id"]]
+    if not found:
+        raise Refused(f"the upload of {a['key']} is not there any more")
+    newest = found[0].newest_part_s_ago if found[0].newest_part_s_ago is not None else found[0].begun_s_ago
+    if found[0].parts != a["parts"] or newest < a["older_than_s"]:
+        raise Refused(f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
+    s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a["key"], UploadId=a["upload_id"])
+    return ActResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)",))
+
+
+def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
+    """A restore request for each archived object of one checkpoint."""
+    s3 = S3Tier(tier)
+    said = []
+    for o in _found(s3, config, a["name"], a["identity"]).values():
+        if not o.cold:
+            continue
+        request = {"Days": a["days"], "GlacierJobParameters": {"Tier": a["retrieval"]}}
+        try:
+            s3.client.restore_object(Bucket=tier.bucket, Key=o.key, RestoreRequest=request)
+            said.append(f"restore of {o.key} requested for {a['days']} days")
+        except (ClientError, BotoCoreError) as e:
+            code, _, message = code_of(e)
+            if code != "RestoreAlreadyInProgress":
+                raise TransportError(Why.FAILED, f"{o.key}: {code} {message}") from e
+            said.append(f"restore of {o.key} was going on already")
+    if not said:
+        raise Refused(f"nothing of {a['name']} lies in an archive class any more")
+    return ActResult(said=tuple(said))

