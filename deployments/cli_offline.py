@@ -1,6 +1,8 @@
 """The commands that need no server: list, replay, run --no-server."""
 
+import contextlib
 import json
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,16 +81,24 @@ def cmd_run_no_server(ns: Namespace) -> int:
     from deployments.run_offline import run_offline
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import NoSuchRunbook, load_spec
-    from tasks.report_store import reports_root
-
     try:
         spec = load_spec(ns.runbook)
     except NoSuchRunbook as e:
         raise CommandError(str(e)) from e
     load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
     fleet, target = with_target(load_fleet(ns.fleet), ns.target, bool(ns.fleet))
-    folder = Path(ns.out) if ns.out else reports_root(fleet.reports.folder)
+    folder = Path(ns.out) if ns.out else _own_reports(fleet.reports.folder)
     return finish(run_offline(spec, fleet, target, folder), folder, fleet.reports.keep, ns.json)
+
+
+def _own_reports(folder: str) -> Path:
+    """The folder that the server's runs use too: earlier readings are found there, whoever made them."""
+    from deployments.state import state_dir
+    from tasks.report_store import reports_root
+
+    with contextlib.suppress(OSError):  # no home that can be written: the working folder then
+        os.environ.setdefault("GPU_RUNBOOKS_HOME", str(state_dir()))
+    return reports_root(folder)
 
 
 def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
