@@ -1,4 +1,4 @@
-"""A real Docker engine of the test's own: its folder, socket, cgroup and mount namespace; host network only."""
+"""A real Docker engine of the test's own: its folder, socket and cgroup; host network, or one of its own."""
 
 import json
 import os
@@ -36,11 +36,11 @@ class Engine:
         return (self._docker, "-H", f"unix://{self.socket}")
 
     def start_argv(self) -> list[str]:
-        """The command that starts the daemon in the foreground, in a mount namespace of its own."""
+        """The command that starts the daemon in the foreground, in the machine's mount namespace (FUSE mounts reach it)."""
         no_network = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false")
         return [
             *(("nsenter", f"--net=/run/netns/{self.netns}") if self.netns else ()),
-            "unshare", "-m", "--propagation", "slave", self._dockerd, "-H", f"unix://{self.socket}",
+            self._dockerd, "-H", f"unix://{self.socket}",
             "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
             "--pidfile", str(self.pidfile), "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs",
             f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self.netns else no_network),
@@ -138,6 +138,9 @@ class Engine:
         for folder in self._groups():
             with suppress(OSError):
                 folder.rmdir()
+        lines = Path("/proc/mounts").read_text().splitlines()
+        for path in sorted((x.split(" ")[1] for x in lines if f" {self.folder}/" in x), reverse=True):
+            subprocess.run(["umount", "-l", path], check=False, capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
