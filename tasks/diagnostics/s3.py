@@ -178,7 +178,8 @@ def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception
     """How the store answered to a listing (`error`: what it raised) and to a ranged read of `sample`."""
     source = Source(command=f"aws s3api list-objects-v2 --bucket {s3.tier.bucket}", host="engine", taken_at=at)
     code, status, message = code_of(error) if error else ("ok", 200, "")
-    headers = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}) if error else {}
+    answer = error.response if isinstance(error, ClientError) else {}
+    headers: dict[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})  # type: ignore[assignment]
     store = Store(
         reached=status > 0,
         bucket=s3.tier.bucket,

@@ -22,8 +22,13 @@ for _name, _text in SOURCES:
 @cache
 def bundle(script: str, *extra: str) -> str:
     """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same text."""
-    parts = [(f"runbooks.parsers.ckpt_{m}", _read("runbooks.parsers", f"ckpt_{m}")) for m in MODULES]
-    parts += [(f"tasks.probes.{name}", _read("tasks.probes", name)) for name in extra]
+    modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [f"tasks.probes.{name}" for name in extra]
+    return program(tuple(modules), script)
+
+
+def program(modules: tuple[str, ...], script: str) -> str:
+    """One program without imports of ours: the modules, in the order in which they need each other, then the script."""
+    parts = [(name, _read(*name.rsplit(".", 1))) for name in modules]
     main = _read("tasks.probes", script).replace("from __future__ import annotations\n", "", 1)
     return f"from __future__ import annotations\nSOURCES = {parts!r}\n{LOADER}\n{main}"
 

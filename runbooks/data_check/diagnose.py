@@ -1,0 +1,102 @@
+"""Judges training data files: what is broken where, and how it is rebuilt. Changes nothing. Pure."""
+
+from functools import cache
+
+from runbooks.core.base import Frozen
+from runbooks.core.knowledge import Runbook, load_runbook
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.data_check.evidence import DataFile, Evidence, Fault
+
+CAUSE = {
+    "cut-last-line": "cut-off", "bad-line": "bad-record", "several-values": "several-values", "wrong-key": "wrong-key",
+    "encoding": "encoding", "compressed": "compressed", "json-array": "json-array", "lfs-pointer": "not-data",
+    "not-data": "not-data", "empty": "empty-file", "empty-line": "bad-record", "zeros": "zero-hole", "not-object": "bad-record",
+    "too-long": "bad-record", "index-missing": "index-missing", "data-missing": "index-missing", "index-header": "index-damaged",
+    "index-size": "index-damaged", "index-tiling": "index-damaged", "index-documents": "index-damaged", "legacy-index": "index-legacy",
+    "stale-index": "index-stale", "data-cut": "data-cut", "ids-out-of-range": "ids-out-of-range",
+}  # fmt: skip
+JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
+
+
+class Limits(Frozen):
+    """Values come from runbook.yaml and the fleet file."""
+
+    check_seconds: float
+
+
+@cache
+def book() -> Runbook:
+    """This runbook's knowledge."""
+    return load_runbook("data-check")
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The whole judgment."""
+    causes: list[Cause] = []
+    unknowns: list[str] = []
+    for path, reading in evidence.files.items():
+        if isinstance(reading, Known):
+            causes.extend(_file(path, reading.value, evidence))
+        elif isinstance(reading, Absent):
+            slug = "index-missing" if path.endswith((".idx", ".bin")) else "empty-file"
+            causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
+        elif isinstance(reading, Unknown):
+            unknowns.append(f"{path}: {reading.reason} {reading.detail}")
+    wrong = tuple(c for c in causes if not c.innocent)
+    must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
+    return Diagnosis(
+        state=_state(evidence, wrong, unknowns),
+        headline=_headline(evidence, wrong, unknowns),
+        causes=tuple(causes),
+        must_not=must_not or ("rewrite data that was not found broken",),
+        do_now=tuple(dict.fromkeys(f"{c.subject}: {book().causes[c.slug].remedy}" for c in causes)),
+        findings=tuple(
+            Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}", action=book().causes[c.slug].remedy)
+            for c in wrong
+        ),
+        unknowns=tuple(unknowns),
+        by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
+    )  # fmt: skip
+
+
+def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIRMED, innocent: bool = False) -> Cause:
+    return Cause(slug=slug, certainty=sure, subject=path, evidence=words, innocent=innocent)
+
+
+def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
+    grouped: dict[str, list[Fault]] = {}
+    for fault in found.faults:
+        grouped.setdefault(CAUSE.get(fault.kind, "bad-record"), []).append(fault)
+    out = [_cause(slug, path, *(_words(path, f) for f in faults[:5])) for slug, faults in grouped.items()]
+    if found.more:
+        out = [c.model_copy(update={"evidence": (*c.evidence, f"and {found.more} more in this file")}) for c in out]
+    if found.kind == "index" and found.older and not found.faults:
+        words = f"{path}: the index is older than its data, and still fits it"
+        out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
+    reader = isinstance(evidence.log, Known) and "Extra data: line 2 column 1" in evidence.log.value
+    if found.kind == "jsonl" and not found.faults and found.lines > 1 and (path.endswith(".json") or reader):
+        out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
+    return out
+
+
+def _words(path: str, f: Fault) -> str:
+    where = f"line {f.line}, " if f.line else ""
+    return f"{path}: {where}byte {f.offset}: {f.detail}"
+
+
+def _state(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> State:
+    if any(c.certainty is Certainty.CONFIRMED for c in wrong):
+        return State.SICK
+    if not evidence.files:
+        return State.NOT_APPLICABLE
+    return State.CANNOT_TELL if unknowns else State.HEALTHY
+
+
+def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> str:
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
+    if not evidence.files:
+        return "No data file was named for this run"
+    return f"{len(unknowns)} files could not be read" if unknowns else f"{len(evidence.files)} data files are whole"

@@ -1,0 +1,126 @@
+"""Checks a JSONL file as a stream of lines: where it breaks, what is on a line, which keys occur. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+LONGEST_LINE = 64 << 20
+MOST = 20  # faults that are kept
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
+
+
+class DataFault(NamedTuple):
+    """One thing that is wrong, and where."""
+
+    kind: str
+    detail: str
+    line: int = 0
+    offset: int = 0
+
+
+class DataFound(NamedTuple):
+    """What a data file is."""
+
+    lines: int
+    faults: tuple[DataFault, ...]
+    more: int  # faults beyond those kept
+    keys: tuple[tuple[str, int], ...]  # key -> in how many lines, most frequent first
+    bytes: int
+    final_newline: bool
+
+
+def sniff(head: bytes) -> DataFault | None:
+    """What a file is that is no JSONL at all, by its first bytes."""
+    for magic, name in COMPRESSED.items():
+        if head.startswith(magic):
+            return DataFault("compressed", f"compressed with {name}; it was not unpacked")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return DataFault("encoding", "UTF-16 (byte order mark); UTF-8 is expected")
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"version https://git-lfs"):
+        return DataFault("lfs-pointer", "a Git LFS pointer, not the data")
+    if text[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        return DataFault("not-data", "a web page or error answer")
+    if text.startswith(b"["):
+        return DataFault("json-array", "a JSON array: read it as one value, or write one object per line")
+    return None
+
+
+def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> DataFound:
+    """The whole judgment; `lines` keep their line ends. Stops at nothing but what makes lines meaningless."""
+    faults: list[DataFault] = []
+    keys: dict[str, int] = {}
+    count = offset = more = 0
+    first = sniff(head)
+    if first is not None:
+        return DataFound(0, (first,), 0, (), len(head), head.endswith(b"\n"))
+    line, missing = b"", 0
+    for line in lines:
+        count += 1
+        fault = _line(line, count, offset, keys, text_key)
+        if fault is not None and fault.kind == "wrong-key":
+            missing += 1
+        if fault is not None and (fault.kind != "wrong-key" or missing == 1):
+            more += len(faults) >= MOST
+            if len(faults) < MOST:
+                faults.append(fault)
+        offset += len(line)
+    final = line.endswith(b"\n")
+    ranked = tuple(sorted(keys.items(), key=lambda k: (-k[1], k[0]))[:20])
+    faults = [_explain(f, count, final, missing, ranked, text_key) for f in faults]
+    if count == 0:
+        faults.append(DataFault("empty", "no line"))
+    return DataFound(count, tuple(faults), more, ranked, offset, final)
+
+
+def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
+    if len(line) > LONGEST_LINE:
+        return DataFault("too-long", f"{len(line)} bytes in one line", number, offset)
+    if not line.strip():
+        return DataFault("empty-line", "an empty line", number, offset)
+    if not line.strip(b"\0\r\n"):
+        return DataFault("zeros", f"{len(line)} zero bytes", number, offset)
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as e:
+        return DataFault("encoding", f"byte 0x{line[e.start]:02x} is not UTF-8", number, offset + e.start)
+    return _value(text.strip(), number, offset, keys, text_key)
+
+
+def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except ValueError as e:
+        at = getattr(e, "pos", 0)
+        return DataFault("bad-line", f"not JSON at character {at}: {str(e)[:80]}", number, offset + len(text[:at].encode()))
+    except RecursionError:
+        return DataFault("bad-line", "nested too deeply", number, offset)
+    if text[end:].strip():
+        where = offset + len(text[:end].encode())
+        return DataFault("several-values", f"more than one value on the line, the second at character {end}", number, where)
+    if not isinstance(value, dict):
+        return DataFault("not-object", f"a {type(value).__name__}, not an object", number, offset)
+    return _keys(value, number, offset, keys, text_key)
+
+
+def _keys(value: dict[str, Any], number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
+    for key in value:
+        if key in keys or len(keys) < 1000:
+            keys[key] = keys.get(key, 0) + 1
+    if text_key and not isinstance(value.get(text_key), str):
+        found = "is not there" if text_key not in value else f"is a {type(value[text_key]).__name__}"
+        return DataFault("wrong-key", f"key {text_key!r} {found}", number, offset)
+    return None
+
+
+def _explain(
+    fault: DataFault, count: int, final: bool, missing: int, keys: tuple[tuple[str, int], ...], text_key: str
+) -> DataFault:
+    if fault.kind == "bad-line" and fault.line == count and not final:
+        return fault._replace(kind="cut-last-line", detail=f"the last line ends in the middle, without a line end: {fault.detail}")
+    if fault.kind == "wrong-key":
+        shown = ", ".join(f"{k} ({n})" for k, n in keys[:8])
+        return fault._replace(detail=f"{fault.detail} in {missing} of {count} lines; keys that occur: {shown}")
+    return fault

@@ -1,0 +1,121 @@
+"""Real files on the local node: each kind of damage named with file, line and byte; whole ones pass."""
+
+import gzip
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.verdict import Diagnosis, State
+from runbooks.data_check.diagnose import CAUSE, Limits, diagnose
+from runbooks.parsers.data_index import HEADER, MAGIC
+from runbooks.triage import judge_text
+from tasks.context import Context
+from tasks.diagnostics.data_check import gather_data_check
+from tasks.transport.local import LocalHost
+
+BOOK = load_runbook("data-check")
+GOOD = b"".join(json.dumps({"text": f"line \u20ac {i}", "id": i}).encode() + b"\n" for i in range(50))
+
+
+def judge(path: Path, **options: Any) -> Diagnosis:
+    fleet = Fleet(nodes=(Node(name="a", local=True),))
+    ctx = Context(fleet=fleet, target="a", open_host=lambda n: LocalHost(n.name), options={"data": [str(path)], **options})
+    return diagnose(gather_data_check(ctx), Limits(**BOOK.limit_values()))
+
+
+JSONL = {
+    "whole": (GOOD, "", 0), "crlf and bom": (b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n"), "", 0),
+    "no final newline": (GOOD[:-1], "", 0), "cut": (GOOD[:-20], "cut-off", 50),
+    "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD + b"]", "json-array", 0),
+    "gzip": (gzip.compress(GOOD), "compressed", 0), "latin-1": (GOOD + b'{"text": "\xe9"}\n', "encoding", 51),
+    "utf-16": (GOOD.decode().encode("utf-16"), "encoding", 0), "bad line": (GOOD + b"{oops}\n" + GOOD, "bad-record", 51),
+    "zeros": (GOOD + bytes(4096) + b"\n", "zero-hole", 51), "empty": (b"", "empty-file", 0),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "not-data", 0), "list": (GOOD + b"[1]\n", "bad-record", 51),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JSONL)
+def test_jsonl(tmp_path: Path, name: str) -> None:
+    data, slug, line = JSONL[name]
+    path = tmp_path / "train.jsonl"
+    path.write_bytes(data)
+    got = judge(path, text_key="text")
+    assert [c.slug for c in got.causes] == ([slug] if slug else []), got.headline
+    assert got.state is (State.SICK if slug else State.HEALTHY)
+    if line:
+        assert f"line {line}, byte " in got.causes[0].evidence[0]
+    assert got.must_not
+    assert path.read_bytes() == data
+
+
+def test_keys_that_occur_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(GOOD)
+    got = judge(path, text_key="content")
+    assert "in 50 of 50 lines; keys that occur: id (50), text (50)" in got.causes[0].evidence[0]
+
+
+def test_jsonl_read_as_json_is_fine(tmp_path: Path) -> None:
+    path, log = tmp_path / "train.json", tmp_path / "log"
+    path.write_bytes(GOOD)
+    log.write_text("ValueError: Extra data: line 2 column 1 - line 991 column 1 (char 700 - 901156)\n")
+    assert judge(path).state is State.HEALTHY
+    got = judge(path, log=str(log))
+    assert [c.slug for c in got.causes] == ["jsonl-named-json"]
+    assert "rewrite or repair the data set" in got.must_not
+
+
+def index(tmp_path: Path, lengths: tuple[int, ...] = (3, 5, 2), top: int = 99, **change: Any) -> Path:
+    pointers, at = [], 0
+    for n in lengths:
+        pointers.append(at)
+        at += 2 * n
+    documents = change.get("documents", [0, 1, len(lengths)])
+    pointers = change.get("pointers", pointers)
+    body = struct.pack(f"<{len(lengths)}i{len(pointers)}q{len(documents)}q", *lengths, *pointers, *documents)
+    head = HEADER.pack(change.get("magic", MAGIC), 1, 8, len(lengths), len(documents))
+    (tmp_path / "d.bin").write_bytes(struct.pack("<9H", *range(9)) + struct.pack("<H", top) + change.get("more", b""))
+    (tmp_path / "d.idx").write_bytes((head + body)[: change.get("cut")])
+    return tmp_path / "d.idx"
+
+
+@pytest.mark.parametrize(
+    ("change", "slug"),
+    [
+        ({}, ""), ({"cut": 60}, "index-damaged"), ({"magic": b"TNTIDX\0\0\0"}, "index-legacy"), ({"magic": b"x" * 9}, "index-damaged"),
+        ({"more": b"12"}, "index-stale"), ({"lengths": (3, 5, 4)}, "data-cut"), ({"pointers": [0, 8, 16]}, "index-damaged"),
+        ({"documents": [0, 2, 1]}, "index-damaged"), ({"documents": [1, 3]}, "index-damaged"), ({"top": 100}, "ids-out-of-range"),
+    ],
+)  # fmt: skip
+def test_index(tmp_path: Path, change: dict[str, Any], slug: str) -> None:
+    got = judge(index(tmp_path, **change), vocabulary=100)
+    assert [c.slug for c in got.causes] == ([slug] if slug else []), got.headline
+
+
+def test_index_missing(tmp_path: Path) -> None:
+    index(tmp_path).unlink()
+    assert [c.slug for c in judge(tmp_path / "d.bin").causes] == ["index-missing"]
+    assert judge(tmp_path / "none.jsonl").state is State.SICK
+
+
+@pytest.mark.parametrize("slug", BOOK.causes)
+def test_signatures(slug: str) -> None:
+    for s in BOOK.causes[slug].signatures:
+        assert re.search(s.pattern, s.example), s.pattern
+    assert set(CAUSE.values()) <= set(BOOK.causes)
+
+
+def test_triage_of_public_cases() -> None:
+    cut = "# the last line of the file cannot be parsed; it ends in the middle of a string"
+    assert first(cut) == "cut-off"
+    assert first("ValueError: Extra data: line 2 column 1 - line 991 column 1 (char 700 - 901156)") == "jsonl-named-json"
+
+
+def first(text: str) -> str:
+    return next(c.slug for c in judge_text(text) if c.slug in BOOK.causes)
