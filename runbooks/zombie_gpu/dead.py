@@ -93,7 +93,7 @@ def judge_uninterruptible(view: View, p: Process) -> Verdict | None:
     old = view.before(p)
     since = view.gap_s if old is not None and old.state == "D" else 0.0
     span_s = max(since, view.evidence.window_s if len(p.states) >= LOOKS else 0.0)
-    sure = always and not p.cpu_window_s and span_s >= view.limits.uninterruptible_s
+    sure = always and p.cpu_window_s == 0 and span_s >= view.limits.uninterruptible_s
     words = [f"state {p.state} at {max(len(p.states), 1)} looks over {span(view.evidence.window_s)}"]
     words += [f"state D already {span(since)} ago"] if since else []
     words += (

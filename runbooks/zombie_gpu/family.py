@@ -93,9 +93,6 @@ def _forbidden(case: Case, root: Process, v: Verdict) -> str:
     for h in case.hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
             return f"{h.slug} ({h.subject}) comes first; a process that waits in the driver can't be ended"
-    unit = supervisor(root)
-    if unit:
-        return f"{unit} supervises it and may start it again: `systemctl stop {unit}`"
     if v.slug in IDLE_CAUSES and any(w.slug == "all-peers-at-once" and w.credible for w in case.verdicts):
         return "all peers look idle at once: the leader or the network first"
     return _ranks_elsewhere(case, root, v)
@@ -129,11 +126,16 @@ def _not_this(case: Case, root: Process, q: Process) -> str:
         return f"pid {q.pid} left its session and its cgroup: whose it is is not sure"
     if view.held_bytes(q.pid) is None:
         return f"how much GPU memory pid {q.pid} holds is not known, so its release could not be proven"
+    if supervisor(q):
+        return f"{supervisor(q)} supervises pid {q.pid} and may start it again: `systemctl stop {supervisor(q)}`"
     if q.pid in case.guilty:
         return ""
+    if q.cpu_window_s is None or q.io_window_bytes is None:
+        return f"whether pid {q.pid} of its family does anything could not be read"
     if q.pid in view.holdings or q.nvidia_fds:
         return f"pid {q.pid} of its family is on a GPU too, and its own case is not proven"
-    moves = activity(view, q).moves
+    seen = activity(view, q)
+    moves = seen.moves if seen.signs - {Sign.CHILDREN, Sign.PROGRESS} else ()  # those are its family's, judged there
     return f"pid {q.pid} of its family is at work: {moves[0]}" if moves else ""
 
 
@@ -144,10 +146,9 @@ def _launchers(case: Case, root: Process, ended: set[int]) -> list[Process]:
     for q in (view.processes[a] for a in view.ancestors(root.pid)):
         near = q.sid == root.sid or bool(root.container and q.container == root.container)
         below = {d.pid for d in view.family_down(q.pid) if d.state not in "ZX"} - {p.pid for p in found}
-        own = activity(view, q).signs - {Sign.CHILDREN, Sign.PROGRESS}
-        if not (root.job and q.job == root.job and near and below <= ended) or own:
+        if not (root.job and q.job == root.job and near and below <= ended):
             break
-        if q.pid in case.guarded or q.pid <= 1 or q.state not in "SRT" or q.tracer or q.pid in view.holdings:
+        if q.state not in "SRT" or q.pid in view.holdings or (q.pid not in ended and _not_this(case, root, q)):
             break
         found.append(q)
     return found

@@ -65,7 +65,7 @@ def judge_stopped(view: View, p: Process) -> Verdict:
     since = view.gap_s if old is not None and old.state == "T" else 0.0
     always = len(p.states) >= 2 and set(p.states) == {"T"}
     long = max(since, view.evidence.window_s if always else 0.0)
-    sure = always and long >= view.limits.stopped_s and not p.cpu_window_s
+    sure = always and long >= view.limits.stopped_s and _nothing_moved(p)
     words = [
         f"state {', '.join(p.states) or p.state} at {max(len(p.states), 1)} looks over {span(view.evidence.window_s)}"
     ]
@@ -75,6 +75,11 @@ def judge_stopped(view: View, p: Process) -> Verdict:
     asks = (f"who stopped it: `ps -o pid,stat,tty,ppid -p {p.pid}`; `kill -CONT {p.pid}` lets it go on",)
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
     return _fault(view, p, "stopped", certainty, tuple(words), asks)
+
+
+def _nothing_moved(p: Process) -> bool:
+    """A process that was stopped all the time used no CPU and wrote nothing (it may have run between two looks)."""
+    return p.cpu_window_s == 0 and not p.io_window_bytes and not p.writing
 
 
 def judge_idle(view: View, p: Process, seen: Activity) -> Verdict:
