@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.launch_config import Launch
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.rendezvous_config import Rendezvous
 
@@ -177,6 +178,7 @@ class Fleet(Frozen):
     checkpoints: Checkpoints | None = None
     systems: tuple[System, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
+    launches: tuple[Launch, ...] = ()
     limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
     reports: Reports = Reports()
 
@@ -195,6 +197,10 @@ class Fleet(Frozen):
             missing = [n for n in place.named_nodes() if n not in known]
             if missing:
                 raise ValueError(f"rendezvous {place.name}: no node {', '.join(missing)}")
+        for launch in self.launches:
+            missing = [n for n in launch.nodes if n not in known]
+            if missing:
+                raise ValueError(f"launch {launch.name}: no node {', '.join(missing)}")
         for tier in self.checkpoints.tiers if self.checkpoints else ():
             missing = [n for n in tier.nodes if n not in known]
             if missing:

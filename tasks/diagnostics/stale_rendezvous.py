@@ -57,7 +57,7 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         start_node=place.start.node if place.start else "",
         start_data=(place.start.data_dir or "") if place.start else "",
         probe=place.probe is not None,
-        symptom=str(context.options.get("symptom", ""))[:20_000],
+        symptom=context.redactor.text(str(context.options.get("symptom", ""))[:20_000]),
         hands_off=tuple(n.name for n in context.fleet.nodes if n.hands_off),
     )
     return evidence.model_copy(update={"stores": _stores(evidence)})

@@ -1,0 +1,146 @@
+"""Checks the training configuration: traps of YAML, unknown keys, values that cannot work together."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from runbooks.core.launch_config import Launch
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.distributed_setup.evidence import ConfigText
+from runbooks.parsers.torchrun_cmdline import parse_launch
+from runbooks.parsers.yaml_traps import Loader, Trap, find_traps
+
+
+def config_causes(config: ConfigText, launch: Launch) -> list[Cause]:
+    """Every fault in the file, each with file, line, column and the corrected line."""
+    traps = list(find_traps(config.text, Loader(launch.loader)))
+    try:
+        root = yaml.compose(config.text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        root = None
+    if root is not None:
+        lines = config.text.splitlines()
+        entries = list(_entries(root, "", set()))
+        traps += [*_unknown(entries, launch, lines), *_values(entries, launch, lines)]
+    return [_cause(t, config.path) for t in sorted(traps, key=lambda t: (t.line, t.column))]
+
+
+def _cause(trap: Trap, path: str) -> Cause:
+    words = [trap.message, f"found: {trap.found.strip()}"]
+    if trap.corrected:
+        words.append(f"corrected: {trap.corrected.rstrip()}")
+    certainty = Certainty.CONFIRMED if trap.fails else Certainty.LIKELY
+    decides = () if trap.fails else ("what its author meant",)
+    where = f"{path}:{trap.line}:{trap.column}"
+    return Cause(slug=trap.kind, certainty=certainty, subject=where, evidence=tuple(words), decides=decides)
+
+
+Entry = tuple[str, yaml.Node, yaml.Node]  # dotted path, key node, value node
+
+
+def _entries(node: yaml.Node, prefix: str, seen: set[int]) -> Iterator[Entry]:
+    """Every key of every mapping."""
+    if id(node) in seen or not isinstance(node, yaml.MappingNode):
+        return
+    seen.add(id(node))
+    for key, value in node.value:
+        path = f"{prefix}{key.value}"
+        yield path, key, value
+        yield from _entries(value, f"{path}.", seen)
+
+
+def _unknown(entries: list[Entry], launch: Launch, lines: list[str]) -> Iterator[Trap]:
+    """Keys that the program does not know, with the nearest that it does."""
+    known = set(launch.keys)
+    parents = {k.rsplit(".", n)[0] for k in known for n in range(1, k.count(".") + 1)}
+    for path, key, _ in entries:
+        if not known or path in known or path in parents or any(path.startswith(k + ".") for k in known):
+            continue
+        near = difflib.get_close_matches(path, sorted(known | parents), n=1, cutoff=0.6)
+        words = f"unknown key {path!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        fixed = lines[key.start_mark.line].replace(str(key.value), near[0].rsplit(".", 1)[-1], 1) if near else ""
+        yield _at("yaml-unknown-key", key, lines, words, fixed)
+
+
+def _at(kind: str, node: yaml.Node, lines: list[str], message: str, corrected: str = "", fails: bool = True) -> Trap:
+    mark = node.start_mark
+    return Trap(
+        kind=kind,
+        line=mark.line + 1,
+        column=mark.column + 1,
+        found=lines[mark.line],
+        message=message,
+        corrected=corrected,
+        fails=fails,
+    )
+
+
+def _number(node: yaml.Node) -> Any:
+    if not isinstance(node, yaml.ScalarNode):
+        return None
+    try:
+        value = yaml.safe_load(node.value)
+    except yaml.YAMLError:
+        return None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _values(entries: list[Entry], launch: Launch, lines: list[str]) -> Iterator[Trap]:
+    """Numbers that must be positive, in order, or divide each other."""
+    named = {path.rsplit(".", 1)[-1]: (key, value) for path, key, value in entries}
+    yield from _nodes(named, lines)
+    for path, _, value in entries:
+        name, number = path.rsplit(".", 1)[-1], _number(value)
+        zero_is_off = name.startswith("memory_snapshot")
+        if name.endswith("_interval") and number is not None and (number < 0 or (number == 0 and not zero_is_off)):
+            line = lines[value.start_mark.line]
+            fixed = line[: value.start_mark.column] + "500" if name == "checkpoint_interval" else ""
+            yield _at("config-value", value, lines, f"{name} must be positive, found {number}", fixed)
+    yield from _batch(named, launch, lines)
+
+
+def _nodes(named: dict[str, tuple[yaml.Node, yaml.Node]], lines: list[str]) -> Iterator[Trap]:
+    low = _number(named["min_nodes"][1]) if "min_nodes" in named else None
+    high = _number(named["max_nodes"][1]) if "max_nodes" in named else None
+    if low is not None and low < 1:
+        yield _replaced(named["min_nodes"][1], lines, f"min_nodes must be at least 1, found {low}", "1")
+    if low is not None and high is not None and high < low:
+        words = f"max_nodes {high} is below min_nodes {low}"
+        yield _replaced(named["max_nodes"][1], lines, words, str(low))
+
+
+def _replaced(node: yaml.Node, lines: list[str], message: str, value: str) -> Trap:
+    mark, end = node.start_mark, node.end_mark
+    line = lines[mark.line]
+    return _at("config-value", node, lines, message, line[: mark.column] + value + line[end.column :])
+
+
+def _batch(named: dict[str, tuple[yaml.Node, yaml.Node]], launch: Launch, lines: list[str]) -> Iterator[Trap]:
+    strategy = named.get("strategy")
+    target = named.get("target_global_batch_size")
+    if strategy is not None and getattr(strategy[1], "value", "") == "constant_batch" and target is None:
+        indent = re.match(r"\s*", lines[strategy[0].start_mark.line])
+        fixed = f"{indent[0] if indent else ''}target_global_batch_size: N   # a line of its own beside strategy"
+        words = "constant_batch needs target_global_batch_size"
+        yield _at("config-value", strategy[1], lines, words, fixed)
+    size = _number(named["batch_size"][1]) if "batch_size" in named else None
+    total = _number(target[1]) if target is not None else None
+    for world in world_sizes(launch):
+        if size and total and total % (size * world):
+            near = max(1, round(total / (size * world))) * size * world
+            words = f"{total} is not a multiple of batch_size {size} x {world} processes"
+            assert target is not None  # noqa: S101 - total came from it
+            yield _replaced(target[1], lines, words, str(int(near)))
+            return
+
+
+def world_sizes(launch: Launch) -> tuple[int, ...]:
+    """Smallest and largest number of processes that the command line allows; () when it does not say."""
+    parsed = parse_launch(list(launch.command), b"")
+    if parsed is None:
+        return ()
+    per = int(parsed.per_node) if parsed.per_node.isdigit() else launch.gpus_per_node
+    return tuple(dict.fromkeys((parsed.min_nodes * per, parsed.max_nodes * per))) if per else ()

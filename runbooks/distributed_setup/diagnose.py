@@ -1,0 +1,232 @@
+"""Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
+
+import ipaddress
+from collections import defaultdict
+
+from runbooks.core.base import Frozen
+from runbooks.core.launch_config import Launch
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.distributed_setup.config_checks import config_causes, world_sizes
+from runbooks.distributed_setup.evidence import Evidence, NodeFacts
+from runbooks.distributed_setup.fixes import MUST_NOT, fix_for
+from runbooks.parsers.nccl_interfaces import Interface, pick
+from runbooks.parsers.torchrun_cmdline import parse_launch
+
+
+class Limits(Frozen):
+    """Numbers of this runbook."""
+
+    clock_skew_s: float
+    memlock_bytes: int
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The verdict on one launch."""
+    if isinstance(evidence.launch, Absent):
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"nothing to check: {evidence.launch.proof}")
+    if not isinstance(evidence.launch, Known):
+        return Diagnosis(state=State.CANNOT_TELL, headline="the launch is not known", must_not=(MUST_NOT[0],))
+    launch = evidence.launch.value
+    causes = _causes(evidence, launch, limits)
+    unknowns = _unknowns(evidence, launch)
+    state = State.SICK if causes else State.CANNOT_TELL if unknowns else State.HEALTHY
+    return Diagnosis(
+        state=state,
+        headline=_headline(launch, causes, unknowns),
+        causes=tuple(causes),
+        must_not=MUST_NOT,
+        do_now=tuple(dict.fromkeys(fix_for(c, launch) for c in causes)),
+        findings=tuple(_finding(c, launch) for c in causes),
+        unknowns=unknowns,
+        by_hand=tuple(dict.fromkeys(fix_for(c, launch) for c in causes))
+        or ("nvidia-smi; ip -br addr; df -h /dev/shm",),
+    )
+
+
+def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
+    nodes = [v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)]
+    found = [*_command(launch), *_alike(nodes, launch), *_skew(nodes, limits)]
+    for node in nodes:
+        found += [*_interfaces(node, launch), *_routes(node), *_ports(node, launch), *_memory(node, launch, limits)]
+    if isinstance(evidence.config, Known):
+        found += config_causes(evidence.config.value, launch)
+    return found
+
+
+def _cause(slug: str, subject: str, *words: str, sure: bool = True, decides: tuple[str, ...] = ()) -> Cause:
+    certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides)
+
+
+def _command(launch: Launch) -> list[Cause]:
+    """Sanity of the command line itself."""
+    if not launch.command:
+        return []
+    parsed = parse_launch(list(launch.command), b"")
+    subject = "launch command"
+    if parsed is None:
+        return [
+            _cause("launch-command", subject, f"{launch.command[0]} is not torchrun: RANK and WORLD_SIZE stay unset")
+        ]
+    words = []
+    if parsed.max_nodes < parsed.min_nodes:
+        words.append(f"--nnodes={parsed.min_nodes}:{parsed.max_nodes}: the maximum is below the minimum")
+    if len(launch.nodes) < parsed.min_nodes:
+        words.append(f"--nnodes asks for {parsed.min_nodes}, the launch has {len(launch.nodes)} nodes")
+    if len(launch.nodes) > parsed.max_nodes:
+        words.append(f"--nnodes allows {parsed.max_nodes}, the launch has {len(launch.nodes)} nodes")
+    if len(launch.nodes) > 1 and parsed.standalone:
+        words.append("--standalone is for one node")
+    if len(launch.nodes) > 1 and (parsed.endpoint or parsed.master_addr).startswith(("localhost", "127.")):
+        words.append(f"{parsed.endpoint or parsed.master_addr} is a loopback address: each node would meet itself")
+    if len(launch.nodes) > 1 and parsed.backend != "static" and parsed.run_id == "none":
+        words.append("no --rdzv-id: the default 'none' is shared with every other job that gives none")
+    if parsed.per_node.isdigit() and launch.gpus_per_node is not None and int(parsed.per_node) > launch.gpus_per_node:
+        words.append(f"--nproc-per-node={parsed.per_node} and {launch.gpus_per_node} GPUs on a node")
+    if not parsed.script:
+        words.append("no script is given")
+    return [_cause("launch-command", subject, w) for w in words]
+
+
+def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
+    """GPUs as expected; driver and library versions alike on every node."""
+    found = []
+    for node in nodes:
+        count = len(node.gpus.value) if isinstance(node.gpus, Known) else 0
+        if isinstance(node.gpus, Unknown) or launch.gpus_per_node in (None, count):
+            continue
+        found.append(_cause("gpus-missing", node.node, f"{count} GPUs, {launch.gpus_per_node} expected"))
+    tables = {"driver": {n.node: n.driver for n in nodes if n.driver}}
+    for name in ("torch", "cuda", "nccl", "python"):
+        tables[name] = {n.node: n.versions[name] for n in nodes if n.versions.get(name)}
+    tables["GPU models"] = {
+        n.node: ", ".join(sorted(set(n.gpus.value))) for n in nodes if isinstance(n.gpus, Known) and n.gpus.value
+    }
+    for name, values in tables.items():
+        if len(set(values.values())) > 1:
+            words = "; ".join(f"{node}: {value}" for node, value in values.items())
+            found.append(
+                _cause("versions-differ", name, words, sure=name in ("nccl", "torch"), decides=("a test run",))
+            )
+    return found
+
+
+def _skew(nodes: list[NodeFacts], limits: Limits) -> list[Cause]:
+    clocks = sorted((n.clock_skew_s, n.node) for n in nodes)
+    if len(clocks) < 2 or clocks[-1][0] - clocks[0][0] <= limits.clock_skew_s:
+        return []
+    words = f"{clocks[-1][1]} is {clocks[-1][0] - clocks[0][0]:.0f} s ahead of {clocks[0][1]}"
+    return [_cause("clock-skew", clocks[0][1], words)]
+
+
+def _interfaces(node: NodeFacts, launch: Launch) -> list[Cause]:
+    """The interface that NCCL would pick, and whether it is one that peers can reach."""
+    if not isinstance(node.interfaces, Known) or len(launch.nodes) < 2:
+        return []
+    spec = launch.env.get("NCCL_SOCKET_IFNAME", node.env.get("NCCL_SOCKET_IFNAME", ""))
+    picked = pick(node.interfaces.value, spec)
+    names = ", ".join(i.name for i in node.interfaces.value if i.up)
+    if not picked:
+        return [_cause("no-interface", node.node, f"NCCL_SOCKET_IFNAME={spec} matches none of {names}")]
+    first = picked[0]
+    if first.loopback or first.name.startswith(("docker", "br-", "virbr")):
+        words = f"NCCL would use {first.name} ({', '.join(first.addresses)}), which other nodes do not reach"
+        return [_cause("interface-wrong", node.node, words)]
+    return []
+
+
+def _routes(node: NodeFacts) -> list[Cause]:
+    """Two interfaces with a route to one and the same network."""
+    by_net: dict[str, list[str]] = defaultdict(list)
+    for route in node.routes:
+        net, _, dev = route.partition(" ")
+        if net != "default" and dev not in by_net[net]:
+            by_net[net].append(dev)
+    words = [
+        f"{net} leaves by {' or '.join(devs)}; the first in order wins" for net, devs in by_net.items() if len(devs) > 1
+    ]
+    return [_cause("two-nics-one-subnet", node.node, *words)] if words else []
+
+
+def _ports(node: NodeFacts, launch: Launch) -> list[Cause]:
+    found = []
+    if node.port_open:
+        holders = ", ".join(f"pid {p}" for p in node.port_holders) or "a process that this user may not see"
+        found.append(_cause("port-taken", node.node, f"port {launch.port} is held by {holders}"))
+    failed = [p for p in node.peers if p.error]
+    if failed:
+        words = [f"{node.node} -> {p.node} ({p.address}): {p.error}" for p in failed]
+        found.append(_cause("peer-unreachable", node.node, *words))
+    return found
+
+
+def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
+    """Shared memory, and what RDMA needs."""
+    found = []
+    if node.shm_bytes is not None and node.shm_bytes < launch.shm_gb * 1e9:
+        words = f"shared memory has {node.shm_bytes / 1e6:.0f} MB, {launch.shm_gb:g} GB are asked for"
+        found.append(_cause("shm-small", node.node, words))
+    if launch.rdma:
+        if not node.rdma_devices:
+            found.append(_cause("rdma-missing", node.node, "no device under /sys/class/infiniband"))
+        if node.rdma_library is False:
+            found.append(_cause("rdma-missing", node.node, "libibverbs is not installed"))
+        if node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes:
+            found.append(_cause("rdma-missing", node.node, f"locked memory is limited to {node.memlock_bytes} bytes"))
+    odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
+    if odd:
+        words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))
+        found.append(
+            _cause(
+                "environment-odd",
+                node.node,
+                f"set in the login environment: {words}",
+                sure=False,
+                decides=("torchrun sets them itself",),
+            )
+        )
+    return found
+
+
+def reach_address(interfaces: tuple[Interface, ...], spec: str) -> str:
+    """The first IPv4 address of the interface that NCCL would pick; "" when there is none."""
+    for interface in pick(interfaces, spec):
+        for address in interface.addresses:
+            ip = ipaddress.ip_interface(address).ip
+            if ip.version == 4:
+                return str(ip)
+    return ""
+
+
+def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
+    found = [
+        f"node {v.node}: {v.facts.reason}: {v.facts.detail}" for v in evidence.nodes if isinstance(v.facts, Unknown)
+    ]
+    for view in evidence.nodes:
+        if isinstance(view.facts, Known):
+            facts = view.facts.value
+            readings = {"gpus": facts.gpus, "interfaces": facts.interfaces}
+            found += [
+                f"{facts.node}: {n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown)
+            ]
+            found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
+    if isinstance(evidence.config, Unknown):
+        found.append(f"configuration: {evidence.config.reason}: {evidence.config.detail}")
+    if launch.config and not world_sizes(launch):
+        found.append("divisibility of the batch: the command line does not say how many processes there will be")
+    return tuple(found)
+
+
+def _headline(launch: Launch, causes: list[Cause], unknowns: tuple[str, ...]) -> str:
+    if causes:
+        return f"launch {launch.name}: {len(causes)} checks failed, first: {causes[0].subject}: {causes[0].evidence[0]}"
+    if unknowns:
+        return f"launch {launch.name}: cannot tell, {unknowns[0]}"
+    return f"launch {launch.name}: ready on {len(launch.nodes)} nodes"
+
+
+def _finding(cause: Cause, launch: Launch) -> Finding:
+    priority = "HIGH" if cause.certainty is Certainty.CONFIRMED else "MEDIUM"
+    issue = f"{cause.subject}: {cause.evidence[0]}"
+    return Finding(priority=priority, category="distributed setup", issue=issue, action=fix_for(cause, launch))

@@ -1,0 +1,62 @@
+"""What is read on every node before a launch, and of the training configuration."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.launch_config import Launch
+from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.nccl_interfaces import Interface
+
+
+class Peer(Frozen):
+    """One node's attempt to reach another at the launch's port."""
+
+    node: str
+    address: str  # host:port
+    error: str = ""  # "" when it connected
+
+
+class NodeFacts(Frozen):
+    """One node."""
+
+    node: str
+    clock_skew_s: float = 0.0
+    gpus: Reading[tuple[str, ...]] = NOT_RECORDED  # models; Absent: no NVIDIA driver here
+    driver: str = ""
+    versions: dict[str, str] = Field(default_factory=dict)  # torch, cuda, nccl, python of the job's interpreter
+    versions_error: str = ""
+    interfaces: Reading[tuple[Interface, ...]] = NOT_RECORDED
+    routes: tuple[str, ...] = ()  # "10.0.0.0/20 eth0", in the kernel's order
+    port_holders: tuple[int, ...] = ()
+    port_open: bool = False  # somebody listened on the port before the check
+    peers: tuple[Peer, ...] = ()
+    shm_bytes: int | None = None
+    rdma_devices: tuple[str, ...] = ()
+    rdma_library: bool | None = None
+    memlock_bytes: int | None = None  # None: unlimited
+    env: dict[str, str] = Field(default_factory=dict)  # NCCL_*, MASTER_*, RANK … of a login there
+
+
+class NodeView(Frozen):
+    """A node of the launch and what could be read of it."""
+
+    node: str
+    facts: Reading[NodeFacts] = NOT_RECORDED
+
+
+class ConfigText(Frozen):
+    """The training configuration as text, secrets replaced."""
+
+    path: str
+    text: str
+
+
+class Evidence(Frozen):
+    """Everything that the check before a launch looks at."""
+
+    taken_at: datetime
+    launch: Reading[Launch] = NOT_RECORDED  # Absent: the fleet file names none for this target
+    nodes: tuple[NodeView, ...] = ()
+    config: Reading[ConfigText] = NOT_RECORDED  # Absent: none is named

@@ -1,0 +1,145 @@
+"""Reads a node before a distributed launch. For a few seconds it listens on the launch's port, if that is free, so that
+the other nodes can try to reach it; nothing else is touched.
+
+Argument: port, peers [{node, host}], seconds, python (or null), config (path or null). One JSON answer.
+"""
+
+import contextlib
+import glob
+import json
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from ctypes.util import find_library
+from typing import Any
+
+from tasks.probes.proc import link, names, pids, read
+
+VERSIONS = (
+    "import json,sys,torch;"
+    "n=torch.cuda.nccl.version() if torch.cuda.is_available() else None;"
+    "print(json.dumps({'python':sys.version.split()[0],'torch':torch.__version__,'cuda':str(torch.version.cuda),"
+    "'nccl':'.'.join(map(str,n)) if n else ''}))"
+)
+ENV = re.compile(
+    r"^(NCCL_\w+|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GLOO_SOCKET_IFNAME|CUDA_VISIBLE_DEVICES)$"
+)
+
+
+def tool(*argv: str, seconds: float = 15) -> "dict[str, Any]":
+    """Output of a command, or why there is none."""
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
+    except FileNotFoundError:
+        return {"error": "tool-missing", "what": argv[0]}
+    except subprocess.TimeoutExpired:
+        return {"error": "timed-out", "what": "%s gave no answer within %s s" % (argv[0], seconds)}
+    except OSError as e:
+        return {"error": "denied" if isinstance(e, PermissionError) else "failed", "what": str(e)}
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return {"error": "failed", "what": (said or [text])[-1][:300]}
+    return {"text": text}
+
+
+def holders(port: int) -> "tuple[bool, list[int]]":
+    """Whether somebody listens on the port, and who."""
+    rows = [r.split() for f in ("tcp", "tcp6") for r in (read("/proc/net/%s" % f, 1 << 24) or "").splitlines()[1:]]
+    inodes = {r[9] for r in rows if len(r) > 9 and r[3] == "0A" and int(r[1].rsplit(":", 1)[1], 16) == port}
+    wanted = {"socket:[%s]" % i for i in inodes}
+    found = []
+    for pid in pids() if wanted else []:
+        fds = names("/proc/%d/fd" % pid) or []
+        if any(link("/proc/%d/fd/%s" % (pid, fd)) in wanted for fd in fds):
+            found.append(pid)
+    return bool(inodes), found
+
+
+def listen(port: int, end: float) -> None:
+    """Accept and drop connections until `end`."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("0.0.0.0", port))  # noqa: S104 - peers must reach it
+        s.listen(64)
+        while time.monotonic() < end:
+            s.settimeout(max(0.01, end - time.monotonic()))
+            with contextlib.suppress(socket.timeout):
+                s.accept()[0].close()
+
+
+def connect(peer: "dict[str, Any]", port: int, end: float) -> None:
+    """Try until it works or time is up: the peer may begin later than we do."""
+    peer["error"] = "not tried"
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((peer["host"], port), timeout=2).close()
+            peer["error"] = ""
+            return
+        except ConnectionRefusedError:
+            peer["error"] = "connection refused"
+        except OSError as e:
+            peer["error"] = str(e) or type(e).__name__
+        time.sleep(0.2)
+
+
+def reach(ask: "dict[str, Any]", busy: bool) -> "list[dict[str, Any]]":
+    """Both directions at once."""
+    end = time.monotonic() + ask["seconds"]
+    threads = [] if busy else [threading.Thread(target=listen, args=(ask["port"], end), daemon=True)]
+    threads += [threading.Thread(target=connect, args=(p, ask["port"], end - 1), daemon=True) for p in ask["peers"]]
+    for t in threads if ask["peers"] else []:
+        t.start()
+    for t in threads if ask["peers"] else []:
+        t.join(max(0.1, end - time.monotonic() + 2.5))
+    return ask["peers"]  # type: ignore[no-any-return]
+
+
+def config(path: "str | None") -> "dict[str, Any] | None":
+    """The training configuration."""
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as f:
+            raw = f.read((1 << 20) + 1)
+        return (
+            {"text": raw.decode("utf-8")} if len(raw) <= 1 << 20 else {"error": "failed", "what": "larger than 1 MiB"}
+        )
+    except UnicodeDecodeError as e:
+        return {"error": "unparsable", "what": "not UTF-8 (byte %d)" % e.start}
+    except OSError as e:
+        return {"error": "denied" if isinstance(e, PermissionError) else "failed", "what": str(e)}
+
+
+def main() -> None:
+    """Answer on standard output."""
+    ask = json.loads(sys.argv[1])
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    shm = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None  # noqa: S108
+    busy, who = holders(ask["port"])
+    answer = {
+        "clock_s": time.time(),
+        "gpus": tool("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
+        "driver_there": os.path.exists("/proc/driver/nvidia/version") or bool(glob.glob("/dev/nvidia[0-9]*")),
+        "versions": tool(ask["python"], "-c", VERSIONS, seconds=60) if ask.get("python") else None,
+        "addresses": tool("ip", "-j", "addr", "show"),
+        "routes": tool("ip", "-j", "-4", "route", "show"),
+        "port_open": busy,
+        "port_holders": who,
+        "shm_bytes": shm.f_blocks * shm.f_frsize if shm else 0,
+        "rdma_devices": names("/sys/class/infiniband") or [],
+        "rdma_library": bool(find_library("ibverbs")),
+        "memlock_bytes": None if limit == resource.RLIM_INFINITY else limit,
+        "env": {k: v for k, v in os.environ.items() if ENV.match(k)},
+        "config": config(ask.get("config")),
+    }  # type: dict[str, Any]
+    answer["peers"] = reach(ask, busy)
+    print(json.dumps(answer))
+
+
+main()
