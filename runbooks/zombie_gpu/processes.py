@@ -66,9 +66,10 @@ def judge_stopped(view: View, p: Process) -> Verdict:
     always = len(p.states) >= 2 and set(p.states) == {"T"}
     long = max(since, view.evidence.window_s if always else 0.0)
     sure = always and long >= view.limits.stopped_s and _nothing_moved(p)
-    words = [
-        f"state {', '.join(p.states) or p.state} at {max(len(p.states), 1)} looks over {span(view.evidence.window_s)}"
-    ]
+    seen = (
+        f"state T at all {len(p.states)} looks" if always else f"state {', '.join(p.states or (p.state,))} at its looks"
+    )
+    words = [f"{seen} over {span(view.evidence.window_s)}"]
     words += [f"state T already {span(since)} ago (report {view.earlier.report})"] if since and view.earlier else []
     words += [] if p.cpu_window_s is None else [f"it used {p.cpu_window_s:.2f} s of CPU meanwhile"]
     words += _holds(view, p)

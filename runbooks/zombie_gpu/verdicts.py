@@ -72,10 +72,10 @@ def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
 
     sure = list(Certainty)
 
-    def key(v: Verdict) -> tuple[int, int, int, str]:
+    def key(v: Verdict) -> tuple[int, int, int, bool, str]:
         out, possible = v.certainty is Certainty.RULED_OUT, v.certainty is Certainty.POSSIBLE
         group = 3 if out else 2 if v.innocent else 1 if possible else 0
         order = ORDER.index(v.slug) if v.slug in ORDER else len(ORDER)
-        return group, order, sure.index(v.certainty), v.subject
+        return group, order, sure.index(v.certainty), not v.gpus, v.subject
 
     return tuple(sorted(verdicts, key=key))
