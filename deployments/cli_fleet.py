@@ -85,4 +85,11 @@ def import_from(ns: Namespace) -> int:
     """Prints a fleet file made from an ssh config or a hosts YAML."""
     from deployments import fleet_import
 
-    return int(fleet_import.cmd_import(ns))
+    if not ns.json:
+        return fleet_import.cmd_import(ns)
+    import yaml
+
+    make = fleet_import.from_ssh_config if ns.source == "ssh-config" else fleet_import.from_hosts_yaml
+    text = make(Path(ns.file))
+    print(json.dumps({"yaml": text, "fleet": yaml.safe_load(text)}, indent=1))
+    return 0

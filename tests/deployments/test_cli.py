@@ -165,6 +165,17 @@ def test_fleet_check_names_every_fault(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["exit_code"] == 2
 
 
+def test_fleet_import_makes_a_file_that_checks(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Host gpu1\n  HostName 10.0.0.1\n  User ops\n  Port 2222\n")
+    made = call("fleet", "import", "ssh-config", str(tmp_path / "config"))
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "fleet.yaml").write_text(made.stdout)
+    assert "gpu1: ops@10.0.0.1:2222" in call("fleet", "check", str(tmp_path / "fleet.yaml")).stdout
+    data = json.loads(call("fleet", "import", "ssh-config", str(tmp_path / "config"), "--json").stdout)
+    assert data["fleet"]["nodes"][0]["host"] == "10.0.0.1"
+    assert call("fleet", "import", "hosts", "/none.yaml").returncode == 2
+
+
 def test_fleet_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_bytes(b"name: \xff\n")
