@@ -1,0 +1,79 @@
+"""Why a job's actors died, by their own death record, their log and the kernel log of their node."""
+
+import re
+from typing import TYPE_CHECKING
+
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray_job.errors import first_error, worker_log
+from runbooks.ray_job.evidence import Actor, Evidence, Job, LogFile, NodeLogs
+from runbooks.ray_job.words import cause, known
+
+if TYPE_CHECKING:
+    from runbooks.ray_job.diagnose import Limits
+
+PURPOSE = ("ray.kill", "went out of scope", "exit_actor", "OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")
+INTERFACE = re.compile(r"no socket interface found|Bootstrap : no socket|NCCL_SOCKET_IFNAME|Connection refused.*nccl|"
+                       r"connectFullMesh failed|socketStartConnect|Connect to \S+ failed", re.I)  # fmt: skip
+TIMEOUT = re.compile(
+    r"[Ww]atchdog caught collective operation timeout|wait timeout after \d+ms|init_process_group.*timed? ?out"
+)
+
+
+def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:
+    """The nodes' parts that were read."""
+    return tuple(n for n in map(known, e.node_logs) if n is not None)
+
+
+def log_of(e: Evidence, actor: Actor) -> LogFile | None:
+    """The stderr file of the actor's process, on its node."""
+    files = {f.path: f for n in node_logs(e) if n.ip == actor.ip for f in n.logs}
+    path = worker_log(actor.pid, tuple(files)) if actor.pid else ""
+    return files.get(path)
+
+
+def judge_actors(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
+    """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
+    dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
+    real = [a for a in dead if not any(p in a.death_reason + a.death_message for p in PURPOSE)]
+    return [_death(e, a, limits) for a in real][:8]
+
+
+def _death(e: Evidence, a: Actor, limits: "Limits") -> Cause:
+    log = log_of(e, a)
+    text = a.death_message
+    subject = f"{a.class_name} pid {a.pid} on {a.ip or a.node_id[:12] or 'an unknown node'}"
+    error = first_error((*(log.lines if log else ()), *text.splitlines()))
+    kill = next((k for n in node_logs(e) if n.ip == a.ip for k in n.ooms if k.pid == a.pid), None)
+    where = f"its log: {log.node}:{log.path}" if log else "its log was not found"
+    slug, sure = _kind(a, text, error, kill is not None)
+    words = (
+        f"kernel: {kill.text}" if kill else "",
+        error,
+        f"death record: {a.death_reason} {text[:200]}".strip(),
+        where,
+    )
+    check = (
+        ()
+        if sure is Certainty.CONFIRMED
+        else (f"the end of the worker's log of pid {a.pid} on {a.ip}", "the kernel log there")
+    )
+    return cause(slug, sure, subject, *words, decides=check)
+
+
+def _kind(a: Actor, text: str, error: str, killed: bool) -> tuple[str, Certainty]:
+    sure = Certainty.CONFIRMED
+    if killed or "OOM" in a.death_reason or "due to memory pressure" in text or "OutOfMemoryError" in text:
+        return "actor-out-of-memory", sure
+    if "NODE_DIED" in a.death_reason or re.search(r"node (was terminated|has been removed|is dead|died|failure)", text):
+        return "actor-node-lost", sure
+    if "CUDA out of memory" in error:
+        return "actor-gpu-memory", sure
+    if re.search(r"\b(ModuleNotFoundError|ImportError)\b", error):
+        return "actor-import-error", sure
+    if INTERFACE.search(error) or INTERFACE.search(text):
+        return "nccl-interface", sure
+    if TIMEOUT.search(error):
+        return "nccl-timeout", Certainty.LIKELY
+    if re.search(r"SIGABRT|Aborted|terminate called|SIGSEGV|Segmentation fault", text + error):
+        return "actor-crashed", sure
+    return ("actor-failed", sure) if error else ("actor-failed", Certainty.POSSIBLE)

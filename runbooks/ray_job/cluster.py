@@ -1,0 +1,80 @@
+"""Faults of the cluster that hold a job up: head, nodes, raylets, free resources, and leftovers that hold them."""
+
+from typing import TYPE_CHECKING
+
+from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray_job.evidence import Actor, Evidence, Job
+from runbooks.ray_job.words import cause, known
+
+if TYPE_CHECKING:
+    from runbooks.ray_job.diagnose import Limits
+
+SUPERVISOR = "JobSupervisor"
+NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id
+
+
+def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
+    """Head, nodes and raylets."""
+    if isinstance(e.job, Unknown) and e.job.reason in (Why.UNREACHABLE, Why.TIMED_OUT):
+        sure = Certainty.CONFIRMED if isinstance(e.nodes, Unknown) else Certainty.LIKELY
+        return [cause("head-unreachable", sure, f"the head on {e.cluster}", e.job.detail or str(e.job.reason))]
+    found = [x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value, limits)]
+    if e.head_seconds > limits.head_slow_s:
+        words = f"its lists took {e.head_seconds:.0f} s"
+        found.append(cause("head-overloaded", Certainty.LIKELY, f"the head on {e.cluster}", words))
+    return found + _not_joined(e)
+
+
+def _raylet(e: Evidence, node: "object", limits: "Limits") -> list[Cause]:
+    from runbooks.ray_job.evidence import NodeLogs
+
+    assert isinstance(node, NodeLogs)  # noqa: S101 - narrows the reading's type
+    listed = [n for n in known(e.nodes) or () if n.ip == node.ip]
+    if not listed or any(n.alive for n in listed) or node.raylet_alive is not False:
+        return []
+    last = max(listed, key=lambda n: n.ended_at.timestamp() if n.ended_at else 0.0)
+    age = f"raylet.out was last written {node.raylet_age_s:.0f} s ago" if node.raylet_age_s is not None else ""
+    return [cause("raylet-dead", Certainty.CONFIRMED, node.node, f"the head lists {node.ip} as DEAD: {last.message}",
+                  "no raylet runs there", age)]  # fmt: skip
+
+
+def _not_joined(e: Evidence) -> list[Cause]:
+    nodes = known(e.nodes)
+    if nodes is None or not e.expected:
+        return []
+    have: dict[str, float] = {}
+    for n in nodes:
+        if n.alive:
+            for name, amount in n.resources.items():
+                have[name] = have.get(name, 0) + amount
+    short = {k: (have.get(k, 0.0), v) for k, v in e.expected.items() if have.get(k, 0.0) < v}
+    if not short:
+        return []
+    words = ", ".join(f"{k}: {got:g} of {want:g}" for k, (got, want) in short.items())
+    alive = sum(n.alive for n in nodes)
+    return [cause("nodes-missing", Certainty.CONFIRMED, f"cluster {e.cluster}", f"resources joined: {words}",
+                  f"{alive} of {len(nodes)} listed nodes are alive")]  # fmt: skip
+
+
+def holders(e: Evidence, name: str) -> tuple[str, ...]:
+    """Who holds a resource: living actors and created placement groups, in words."""
+    actors = [a for a in known(e.actors) or () if a.state == "ALIVE" and a.resources.get(name)]
+    groups = [g for g in known(e.groups) or () if g.state == "CREATED" and any(b.get(name) for b in g.bundles)]
+    words = [f"{a.class_name} (job {a.job_id}, pid {a.pid}, {a.ip}): {a.resources[name]:g} {name}" for a in actors]
+    return (*words, *(f"placement group {g.name or g.id[:12]} (job {g.job_id})" for g in groups))
+
+
+def judge_leftovers(e: Evidence, job: Job) -> list[Cause]:
+    """A supervisor that started after its job had failed, and holds what it asked for."""
+    left = [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and a.state == "ALIVE"]
+    if job.status != "FAILED" or not left:
+        return []
+    return [_leftover(job, a) for a in left]
+
+
+def _leftover(job: Job, a: Actor) -> Cause:
+    held = ", ".join(f"{v:g} {k}" for k, v in a.resources.items()) or "its slot"
+    words = f"the job is FAILED ({job.error_type or job.message[:80]}) and its supervisor {a.actor_id} is ALIVE"
+    return cause("supervisor-left", Certainty.CONFIRMED, f"job {job.submission_id}", words, f"it holds {held}",
+                 f"pid {a.pid} on {a.ip}" if a.pid else "")  # fmt: skip

@@ -1,0 +1,102 @@
+"""Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.ray_job.actors import judge_actors
+from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
+from runbooks.ray_job.errors import is_harmless
+from runbooks.ray_job.evidence import Evidence
+from runbooks.ray_job.plans import plans_for
+from runbooks.ray_job.progress import all_lines, judge_start
+from runbooks.ray_job.submission import judge_job
+from runbooks.ray_job.words import cause, knowledge, known
+
+ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
+
+
+class Limits(Frozen):
+    """Numbers of runbook.yaml."""
+
+    job_start_timeout_s: float
+    raylet_silent_s: float  # raylet.out not written for longer than this: not alive
+    head_slow_s: float  # the head's lists took longer than this
+    disk_free_min_bytes: int
+    cpu_moving_s: float  # CPU seconds in the window that count as work
+    read_moving_bytes: int  # bytes read in the window that count as work
+    gpu_busy_percent: float
+    memory_kill_window_s: float
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The judgment. Pure."""
+    e = evidence
+    if isinstance(e.job, Absent):
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no job to judge at {e.cluster}: {e.job.proof}")
+    job = known(e.job)
+    causes = judge_cluster(e, limits)
+    if job is not None:
+        causes += judge_job(e, job, limits) + judge_actors(e, job, limits) + judge_leftovers(e, job)
+        if job.status not in ENDED:
+            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
+    noise = [line for line in all_lines(e) if is_harmless(line)]
+    if noise:
+        words = f"{len(noise)} lines such as: {noise[0][:160]}"
+        causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
+    return _answer(e, _ordered(causes), limits)
+
+
+def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
+    """Each once, faults before what is innocent, the surest first among equals in order of finding."""
+    seen: dict[tuple[str, str], Cause] = {}
+    for c in causes:
+        seen.setdefault((c.slug, c.subject), c)
+    return tuple(sorted(seen.values(), key=lambda c: c.innocent))
+
+
+def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
+    wrong = [c for c in causes if not c.innocent]
+    sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
+    blind = not isinstance(e.job, Known)
+    state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
+    about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
+    first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
+    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: nothing wrong was seen"
+    table = knowledge()
+    must_not = [line for c in causes for line in table[c.slug].must_not]
+    if e.hands_off:
+        must_not.insert(0, f"touch {e.cluster}: the fleet file says hands off")
+    return Diagnosis(
+        state=state,
+        headline=headline,
+        symptom=_symptom(e),
+        causes=causes,
+        must_not=(*dict.fromkeys(must_not), "run `ray stop` on a node: it ends every Ray process there, of every job"),
+        plans=plans_for(e, causes) if state is State.SICK and not e.hands_off else (),
+        do_now=tuple(dict.fromkeys(table[c.slug].remedy for c in wrong)),
+        findings=tuple(
+            Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure
+        ),
+        unknowns=_unknowns(e),
+        by_hand=_by_hand(e),
+    )
+
+
+def _symptom(e: Evidence) -> str:
+    job = known(e.job)
+    if job is None:
+        return f"the job could not be read from {e.cluster}"
+    return f"{job.submission_id} is {job.status}" + (f": {job.message[:200]}" if job.message else "")
+
+
+def _unknowns(e: Evidence) -> tuple[str, ...]:
+    readings = {name: getattr(e, name) for name in type(e).model_fields}
+    lines = [f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown)]
+    return (*lines, *(f"logs: {r.reason}: {r.detail}" for r in e.node_logs if isinstance(r, Unknown)))
+
+
+def _by_hand(e: Evidence) -> tuple[str, ...]:
+    at = f"--address {e.dashboard}"
+    ident = e.submission_id or "SUBMISSION_ID"
+    return (f"ray job status {at} {ident}", f"ray list actors {at} --detail", f"ray list placement-groups {at}",
+            "ls -lt /tmp/ray/session_latest/logs/worker-*.err | head")  # fmt: skip

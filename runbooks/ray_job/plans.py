@@ -1,0 +1,51 @@
+"""What would be done about a Ray job: end its own leftover, restart a dead raylet. Nothing on a slow but moving start."""
+
+import shlex
+from collections.abc import Sequence
+
+from runbooks.core.plan import Plan, Step
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray_job.cluster import NAME
+from runbooks.ray_job.evidence import Evidence
+from runbooks.ray_job.words import known
+
+
+def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
+    """The plans of the confirmed causes that this engine can answer."""
+    sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent}
+    steps = []
+    if "supervisor-left" in sure:
+        steps += _leftovers(e)
+    if "raylet-dead" in sure:
+        steps += _raylets(e, [c.subject for c in causes if c.slug == "raylet-dead"])
+    if not steps:
+        return ()
+    causes_ = tuple(sorted(sure & {"supervisor-left", "raylet-dead"}))
+    return (Plan(name="free and restart", steps=tuple(steps), for_causes=causes_, settle_s=10.0),)
+
+
+def _leftovers(e: Evidence) -> list[Step]:
+    job = known(e.job)
+    left = [a for a in known(e.actors) or () if job and a.name == NAME + job.submission_id and a.state == "ALIVE"]
+    return [
+        Step(
+            kind="stop-ray-job", owner=e.cluster,
+            args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED", "actor_id": a.actor_id},
+            commands=(f"curl '{e.dashboard}/api/jobs/{e.submission_id}'  # must still be FAILED",
+                      f"ray.kill of the actor {a.name} ({a.actor_id})"),
+            effect="the failed job's own supervisor is gone and what it held is free",
+        )
+        for a in left
+    ]  # fmt: skip
+
+
+def _raylets(e: Evidence, nodes: Sequence[str]) -> list[Step]:
+    return [
+        Step(
+            kind="restart-raylet", owner=node,
+            args={"node": node, "start": list(e.restart_raylet[node]), "head": e.cluster},
+            commands=(shlex.join(e.restart_raylet[node]),), effect=f"{node} is ALIVE at the head with a new node id",
+        )
+        for node in nodes
+        if node in e.restart_raylet
+    ]  # fmt: skip

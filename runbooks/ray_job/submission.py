@@ -1,0 +1,91 @@
+"""What the head says of the job itself: why it did not start, what it waits for, how its entrypoint ended."""
+
+from typing import TYPE_CHECKING
+
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray_job.cluster import holders
+from runbooks.ray_job.errors import first_error
+from runbooks.ray_job.evidence import Evidence, Job
+from runbooks.ray_job.words import cause, known
+
+if TYPE_CHECKING:
+    from runbooks.ray_job.diagnose import Limits
+
+
+def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
+    """Causes from the job's own record."""
+    subject = f"job {job.submission_id}"
+    if job.status == "STOPPED":
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, subject, "its state is STOPPED", innocent=True)]
+    if job.status == "FAILED":
+        return _failed(e, job, subject)
+    found = _pending_groups(e, job, subject)
+    if job.status == "PENDING" and job.started_at:
+        waited = (e.taken_at - job.started_at).total_seconds()
+        short = _not_free(e, job.resources)
+        if short:
+            found.append(cause("resources-busy", Certainty.CONFIRMED, subject, f"it waits since {waited:.0f} s for {short}",
+                               *_held(e, job.resources)))  # fmt: skip
+        elif waited > limits.job_start_timeout_s:
+            words = f"PENDING for {waited:.0f} s, beyond the start limit of {limits.job_start_timeout_s:.0f} s"
+            found.append(cause("start-timed-out", Certainty.LIKELY, subject, words))
+    return found
+
+
+def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
+    error, text = job.error_type, job.message
+    if (
+        error == "RUNTIME_ENV_SETUP_FAILURE"
+        or "runtime_env setup failed" in text
+        or "Failed to set up runtime env" in text
+    ):
+        return [cause("runtime-env-failed", Certainty.CONFIRMED, subject, text[:300] or error)]
+    if error == "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" or "supervisor actor failed to start within" in text:
+        short = _not_free(e, job.resources)
+        words = f"now: {short}" if short else "what it asked for is free now, or is held by its own leftover"
+        return [
+            cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
+        ]
+    if error == "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE":
+        return [cause("resources-busy", Certainty.CONFIRMED, subject, text[:300] or error, *_held(e, job.resources))]
+    if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE"):
+        check = ("the supervisor's log on its node, the kernel log there",)
+        return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
+    real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))
+    code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200]
+    sure = Certainty.CONFIRMED if real else Certainty.LIKELY
+    check = () if real else ("the driver's log above its end",)
+    return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=check)]
+
+
+def _not_free(e: Evidence, wanted: dict[str, float]) -> str:
+    usage = known(e.usage)
+    if usage is None:
+        return ""
+    short = []
+    for name, amount in wanted.items():
+        used, total = usage.usage.get(name, (0.0, 0.0))
+        if amount > total - used:
+            short.append(f"{amount:g} {name} ({total - used:g} of {total:g} free)")
+    return ", ".join(short)
+
+
+def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
+    words = [w for name in wanted for w in holders(e, name)]
+    return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
+
+
+def _pending_groups(e: Evidence, job: Job, subject: str) -> list[Cause]:
+    groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
+    if not groups:
+        return []
+    want: dict[str, float] = {}
+    for bundle in (b for g in groups for b in g.bundles):
+        for name, amount in bundle.items():
+            want[name] = want.get(name, 0.0) + amount
+    short = _not_free(e, want)
+    words = f"{len(groups)} placement groups are PENDING: " + (
+        short or "enough is free in all, not on the nodes it needs"
+    )
+    sure = Certainty.CONFIRMED if short else Certainty.LIKELY
+    return [cause("resources-busy", sure, subject, words, *_held(e, want))]

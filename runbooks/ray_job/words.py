@@ -1,0 +1,28 @@
+"""Helpers that the ray-job judgment's parts share."""
+
+from functools import cache
+from typing import TypeVar
+
+from runbooks.core.knowledge import CauseKnowledge, load_runbook
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Cause, Certainty
+
+T = TypeVar("T")
+
+
+def known(reading: Known[T] | Absent | Unknown) -> T | None:
+    """The value, or None for absent and unknown."""
+    return reading.value if isinstance(reading, Known) else None
+
+
+def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),
+          innocent: bool = False) -> Cause:  # fmt: skip
+    """A cause; empty sentences are left out."""
+    words = tuple(s for s in evidence if s)
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides, innocent=innocent)
+
+
+@cache
+def knowledge() -> dict[str, CauseKnowledge]:
+    """The runbook's causes."""
+    return load_runbook("ray-job").causes
