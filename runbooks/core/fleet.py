@@ -9,6 +9,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.launch_config import Launch
+from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.rendezvous_config import Rendezvous
 
@@ -49,6 +50,13 @@ class Jump(Frozen):
     host_key: str | None = None
 
 
+class SecondWay(Frozen):
+    """Another way into a machine whose SSH fails: commands run on another node, behind a prefix."""
+
+    node: str  # fleet node: another user's log-in to it, its console host, or `local`
+    prefix: tuple[str, ...] = ()  # in front of each command: [docker, exec, -i, trainer]; empty: that node is it
+
+
 class Node(Frozen):
     """A machine of the fleet: this one (`local: true`) or one reached by SSH."""
 
@@ -63,6 +71,8 @@ class Node(Frozen):
     jump: Jump | None = None
     connect_timeout_s: float = Field(default=10.0, gt=0, le=120)
     labels: dict[str, str] = {}
+    public_key: str | None = None  # the public half that should be let in: its text, or the path of a .pub file
+    second_way: SecondWay | None = None
     hands_off: bool = False  # opt-out: diagnose, never act
     reason: str = ""  # why hands_off
 
@@ -179,6 +189,7 @@ class Fleet(Frozen):
     systems: tuple[System, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
     launches: tuple[Launch, ...] = ()
+    orchestrator: Orchestrator | None = None
     limits: dict[str, dict[str, Any]] = {}  # runbook slug -> limit name -> value
     reports: Reports = Reports()
 
@@ -193,6 +204,9 @@ class Fleet(Frozen):
             missing = [n for n in job.nodes if n not in known]
             if missing:
                 raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+        for node in self.nodes:
+            if node.second_way and node.second_way.node not in known:
+                raise ValueError(f"node {node.name}: second_way: no node {node.second_way.node}")
         for place in self.rendezvous:
             missing = [n for n in place.named_nodes() if n not in known]
             if missing:
