@@ -177,7 +177,9 @@ def test_readme_lists_every_runbook() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("\n## Runbooks\n")[2].partition("\n## ")[0]
     listed = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.+?) \|", table, re.MULTILINE))
-    assert listed == {slug: load_runbook(slug).title for slug in runbook_slugs()}
+    titles = {slug: load_runbook(slug).title for slug in runbook_slugs()}
+    rows = "\n".join(f"| `{slug}` | {title} |" for slug, title in titles.items())
+    assert listed == titles, f"the table should read:\n{rows}"
 
 
 @pytest.mark.parametrize("slug", runbook_slugs())
