@@ -1,0 +1,51 @@
+"""What is read about memory on one node. Bytes."""
+
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.cuda_oom import CudaOom, HostOom, SnapshotOom
+from runbooks.zombie_gpu.evidence import GpuSet
+
+
+class LogFacts(Frozen):
+    """What the job's log says of memory."""
+
+    cuda: tuple[CudaOom, ...] = ()
+    snapshot: SnapshotOom | None = None
+    resumed: bool = False  # a checkpoint was loaded shortly before
+    bare: bool = False  # an out-of-memory line without numbers
+
+
+class HostMemory(Frozen):
+    """The node's memory and the tightest cgroup limit above the asking process."""
+
+    total: int
+    available: int
+    swap_free: int = 0
+    cgroup_limit: int | None = None
+    cgroup_used: int | None = None
+
+
+class Setup(Frozen):
+    """The job's own numbers, as given to the run; None: not given."""
+
+    batch: int | None = None  # per GPU
+    gpus: int | None = None
+    accumulation: int = 1
+    checkpointing: bool | None = None  # activation checkpointing
+
+
+class Evidence(Frozen):
+    """Everything that the memory judgment looks at."""
+
+    node: str
+    taken_at: datetime
+    log: Reading[LogFacts] = NOT_RECORDED
+    gpus: Reading[GpuSet] = NOT_RECORDED
+    host: Reading[HostMemory] = NOT_RECORDED
+    killed: Reading[tuple[HostOom, ...]] = NOT_RECORDED
+    commands: Reading[dict[int, str]] = NOT_RECORDED  # pid -> command line of processes on the GPUs, as far as visible
+    job_match: tuple[str, ...] = ()  # patterns of the fleet's jobs
+    setup: Setup = Setup()
+    hands_off: bool = False

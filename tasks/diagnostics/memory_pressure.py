@@ -1,0 +1,100 @@
+"""Reads a job's log, the GPUs, host memory and kernel kills of one node. Changes nothing."""
+
+import re
+from typing import Any
+
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, Setup
+from runbooks.parsers.cuda_oom import HostOom, parse_cuda_ooms, parse_host_ooms, parse_snapshot
+from runbooks.zombie_gpu.evidence import GpuSet
+from tasks.context import Context
+from tasks.diagnostics.gpus import read_gpus, read_presence
+from tasks.diagnostics.probe import run_probe, source, unknown
+from tasks.transport.base import TransportError
+
+LOG_BYTES = 256 << 10
+BARE = re.compile(r"CUDA (?:error: )?out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+RESUMED = re.compile(r"(?:resum\w+ from|load(?:ed|ing) checkpoint|torch\.load|load_state_dict)", re.IGNORECASE)
+
+
+def gather_memory_pressure(context: Context) -> Evidence:
+    """The whole look. Options: `log`, `batch`, `gpus`, `accumulation`, `checkpointing`."""
+    log = _log(context)
+    gpus = _gpus(context)
+    pids = {p.pid for p in _processes(gpus)}
+    if isinstance(log, Known):
+        pids |= {o.pid for m in log.value.cuda for o in m.others}
+    host, commands = _host(context, sorted(pids))
+    return Evidence(
+        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, commands=commands, killed=_killed(context),
+        job_match=tuple(j.match for j in context.fleet.jobs_on(context.node.name)), setup=_setup(context.options),
+        hands_off=context.node.hands_off,
+    )  # fmt: skip
+
+
+def _setup(options: dict[str, Any]) -> Setup:
+    number = lambda name: int(options[name]) if options.get(name) else None  # noqa: E731
+    given = options.get("checkpointing")
+    flag = None if given is None else str(given).lower() in ("1", "true", "yes", "on")
+    return Setup(batch=number("batch"), gpus=number("gpus"), accumulation=number("accumulation") or 1, checkpointing=flag)
+
+
+def _log(context: Context) -> Reading[LogFacts]:
+    path = str(context.options.get("log", ""))
+    if not path:
+        return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run")
+    at = Source(command=f"tail -c {LOG_BYTES} {path}", host=context.node.name, taken_at=context.now())
+    try:
+        done = context.host.run(("tail", "-c", str(LOG_BYTES), "--", path), timeout_s=20)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=at)
+    if done.exit:
+        return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=at)
+    text = context.redactor.text(done.out)
+    return Known[LogFacts](value=read_log(text), source=at)
+
+
+def read_log(text: str) -> LogFacts:
+    """Memory facts of a log's text."""
+    cuda = parse_cuda_ooms(text)
+    where = text.find(cuda[-1].text[:60]) if cuda else len(text)
+    resumed = bool(RESUMED.search(text[max(0, where - 5000) : where]))
+    return LogFacts(cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, bare=not cuda and bool(BARE.search(text)))
+
+
+def _gpus(context: Context) -> Reading[GpuSet]:
+    presence = read_presence(context)
+    return presence if isinstance(presence, Unknown) else read_gpus(context, presence, 0.0, 1)
+
+
+def _processes(gpus: Reading[GpuSet]) -> list[Any]:
+    if not isinstance(gpus, Known):
+        return []
+    return [p for g in gpus.value.gpus if isinstance(g.processes, Known) for p in g.processes.value]
+
+
+def _host(context: Context, pids: list[int]) -> tuple[Reading[HostMemory], Reading[dict[int, str]]]:
+    try:
+        got = run_probe(context.host, "memory_node", {"pids": pids})
+    except TransportError as e:
+        no = unknown(context, e, "cat /proc/meminfo")
+        return no, no
+    commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()}
+    return (
+        Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
+        Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
+    )  # fmt: skip
+
+
+def _killed(context: Context) -> Reading[tuple[HostOom, ...]]:
+    command = "dmesg | grep -i 'killed process'"
+    try:
+        got = run_probe(context.host, "kernel", {"match": "killed process|out of memory", "cap": 200}, timeout_s=25)
+    except TransportError as e:
+        return unknown(context, e, command)
+    if not got["tool"]:
+        return Unknown(reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source(context, command))
+    found = parse_host_ooms("\n".join(got["lines"]))
+    if not found:
+        return Absent(proof="the kernel killed nothing for memory since boot", source=source(context, command))
+    return Known[tuple[HostOom, ...]](value=found, source=source(context, command))
