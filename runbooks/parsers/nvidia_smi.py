@@ -29,6 +29,11 @@ REASONS = {  # nvml.h, nvmlClocksEventReasons
     0x100: "display_clocks_setting",
 }
 _FAULT = re.compile(r"lost|fallen off|unknown error|unable to determine|requires reset|ERR!", re.IGNORECASE)
+_FAILED = re.compile(
+    r"^.*(failed to initialize nvml|nvidia-smi has failed|couldn't communicate|no devices were found|command not found|"
+    r"insufficient permissions|permission denied|no such file|unable to determine the device handle).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -85,13 +90,7 @@ class PmonRow(Frozen):
 def nvidia_smi_failure(text: str, exit_code: int = 0) -> Unknown | None:
     """Why nvidia-smi gave no table, or None if it did. Its words stay in the detail."""
     line = next((x.strip() for x in text.splitlines() if x.strip()), "")
-    found = re.search(
-        r"^.*(failed to initialize nvml|nvidia-smi has failed|couldn't communicate|no devices were found|"
-        r"insufficient permissions|permission denied|command not found|no such file|"
-        r"unable to determine the device handle).*$",
-        text,
-        re.IGNORECASE | re.MULTILINE,
-    )
+    found = _FAILED.search(text)
     words = found.group(0).strip() if found else line
     if exit_code == 127 or re.search(r"command not found|no such file", words, re.IGNORECASE):
         return Unknown(reason=Why.TOOL_MISSING, detail=words or "nvidia-smi: not found")
@@ -190,10 +189,7 @@ def parse_process_table(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
     found = re.findall(pattern, tail, re.MULTILINE)
     if not found:
         return Unknown(reason=Why.DENIED, detail="empty process table: PIDs of another PID namespace")
-    apps = [
-        AppRow(gpu_index=int(g), pid=int(p), kind=k, name=n, used_bytes=mebibytes(m))
-        for g, p, k, n, m in found
-    ]
+    apps = [AppRow(gpu_index=int(g), pid=int(p), kind=k, name=n, used_bytes=mebibytes(m)) for g, p, k, n, m in found]
     return Known[tuple[AppRow, ...]](value=tuple(apps))
 
 

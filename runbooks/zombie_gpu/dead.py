@@ -15,8 +15,8 @@ DRIVER_TOOL = re.compile(
 LOOKS = 5  # gpud calls a process stuck after five looks
 
 
-def judge_defunct(view: View, p: Process) -> Verdict:
-    """State Z: the process is dead; what matters is who should reap it and who still holds its memory."""
+def judge_defunct(view: View, p: Process) -> Verdict | None:
+    """State Z: dead; what matters is who should reap it and who holds its memory. None: it matters to nobody yet."""
     live = live_family(view, p)
     always = len(p.states) >= 2 and set(p.states) <= {"Z", "X"}
     old = view.before(p)
@@ -29,6 +29,8 @@ def judge_defunct(view: View, p: Process) -> Verdict:
     if live or p.threads > 1:
         return _with_family(view, p, live, always, words)
     sure = always and since >= view.limits.defunct_s
+    if not (sure or p.job or p.pid in view.holdings):
+        return None  # ended a moment ago, or a container's first process reaps slowly: it holds nothing
     asks = (f"a reading {span(view.limits.defunct_s)} later: a parent that is only slow reaps within seconds",)
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
     box = p.container if sure and not _others_in(view, p) else ""
