@@ -10,7 +10,7 @@ from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.memory_pressure import advice
 from runbooks.memory_pressure.evidence import Evidence
-from runbooks.parsers.cuda_oom import CudaOom
+from runbooks.parsers.cuda_oom import CudaOom, HostOom
 
 
 class Limits(Frozen):
@@ -138,12 +138,22 @@ def _host(evidence: Evidence, limits: Limits) -> Iterator[Cause]:
         for k in evidence.killed.value[-3:]:
             where = "the cgroup's limit" if k.cgroup else "the machine's memory"
             words = f"the kernel killed pid {k.pid} ({k.name}) with {k.rss} bytes resident: {where} was used up"
-            yield _cause("host-oom", Certainty.CONFIRMED, f"{evidence.node}, {k.name}", words)
+            decides = ("whether that process was the job's: pid and time against its log",)
+            yield _cause("host-oom", _how_sure(evidence, k), f"{evidence.node}, {k.name}", words, decides=decides)
     if isinstance(evidence.host, Known):
         h = evidence.host.value
         if h.cgroup_limit and h.cgroup_used and h.cgroup_used > limits.cgroup_share * h.cgroup_limit:
             words = f"{h.cgroup_used} of {h.cgroup_limit} bytes of the cgroup are used"
             yield _cause("host-oom", Certainty.LIKELY, evidence.node, words)
+
+
+def _how_sure(evidence: Evidence, killed: HostOom) -> Certainty:
+    """A kill since boot may have hit anything; the job's log or the process's name ties it to the job."""
+    job = killed.name.startswith(("python", "pt_", "torchrun", "ray::"))
+    said = isinstance(evidence.log, Known) and evidence.log.value.killed
+    if job and said:
+        return Certainty.CONFIRMED
+    return Certainty.LIKELY if job or said else Certainty.POSSIBLE
 
 
 def _snapshot(evidence: Evidence) -> Iterator[Cause]:

@@ -14,6 +14,7 @@ class LogFacts(Frozen):
     cuda: tuple[CudaOom, ...] = ()
     snapshot: SnapshotOom | None = None
     resumed: bool = False  # a checkpoint was loaded shortly before
+    killed: bool = False  # it says Killed, SIGKILL or exit 137
     bare: bool = False  # an out-of-memory line without numbers
 
 

@@ -14,6 +14,7 @@ from tasks.transport.base import TransportError
 
 LOG_BYTES = 256 << 10
 BARE = re.compile(r"CUDA (?:error: )?out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+KILLED = re.compile(r"(?m)^Killed$|SIGKILL|signal:? ?9\b|exit ?code:? ?(?:137|-9)\b|exited with code 137", re.IGNORECASE)
 RESUMED = re.compile(r"(?:resum\w+ from|load(?:ed|ing) checkpoint|torch\.load|load_state_dict)", re.IGNORECASE)
 
 
@@ -59,7 +60,10 @@ def read_log(text: str) -> LogFacts:
     cuda = parse_cuda_ooms(text)
     where = text.find(cuda[-1].text[:60]) if cuda else len(text)
     resumed = bool(RESUMED.search(text[max(0, where - 5000) : where]))
-    return LogFacts(cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, bare=not cuda and bool(BARE.search(text)))
+    return LogFacts(
+        cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, killed=bool(KILLED.search(text)),
+        bare=not cuda and bool(BARE.search(text)),
+    )  # fmt: skip
 
 
 def _gpus(context: Context) -> Reading[GpuSet]:

@@ -9,7 +9,7 @@ import pytest
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known
-from runbooks.core.verdict import Diagnosis, State
+from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.memory_pressure.advice import cheaper_batches
 from runbooks.memory_pressure.diagnose import Limits, diagnose
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, Setup
@@ -89,7 +89,13 @@ def test_host_and_snapshot() -> None:
     kernel = "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:90000kB, anon-rss:60000kB, file-rss:0kB"
     assert parse_host_ooms(kernel) == (HostOom(pid=4242, name="python3", rss=60000 * 1024, cgroup=True),)
     got = judge("", killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(kernel)))
-    assert [c.slug for c in got.causes] == ["host-oom"]
+    assert [(c.slug, c.certainty) for c in got.causes] == [("host-oom", Certainty.LIKELY)]
+    got = judge("epoch 3\nKilled\n", killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(kernel)))
+    assert got.causes[0].certainty is Certainty.CONFIRMED
+    other = kernel.replace("python3", "tail")
+    got = judge(K80, killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(other)))
+    assert [c.slug for c in got.causes] == ["gpu-held-by-others", "host-oom"], "a stranger that was killed comes last"
+    assert got.causes[1].certainty is Certainty.POSSIBLE
     text = "MemoryLimitExceeded: Cannot save snapshot: 2048.0MB required, but only 512.0MB available"
     got = judge(text, host=Known[HostMemory](value=HostMemory(total=64 * GIB, available=32 * GIB)))
     assert "enough to raise it" in got.causes[0].evidence[1]
