@@ -6,6 +6,7 @@ Argument: endpoint, tls {ca, cert, key}, prefix (backend etcd), keys_only (skip 
 import json
 import re
 import sys
+from typing import Any
 
 from tasks.probes.rdzv_http import call, key_url, opener
 
@@ -22,7 +23,7 @@ def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
     client, base = opener(ask.get("tls") or {}), ask["endpoint"].rstrip("/")
-    answer = {}  # type: dict[str, Any]
+    answer: "dict[str, Any]" = {}
     if not ask.get("keys_only"):
         answer["health"] = call(client, "GET", base + "/health")
         if "error" not in answer["health"]:

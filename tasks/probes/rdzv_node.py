@@ -45,7 +45,8 @@ def argv(pid: int, state: str) -> "list[str]":
 
 def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
     """Every process once."""
-    mine, found = ancestors(), {"agents": [], "workers": [], "pids": [], "hidden": 0}  # type: Any
+    mine = ancestors()
+    found: "dict[str, Any]" = {"agents": [], "workers": [], "pids": [], "hidden": 0}
     boot = time.time() - float((read("/proc/uptime") or "0").split()[0])
     for pid in pids():
         now = stat(pid)
@@ -159,7 +160,7 @@ def own_names() -> "list[str]":
     host = socket.gethostname()
     found = {host, socket.getfqdn(), "localhost", "127.0.0.1", "::1"}
     with suppress(OSError):
-        found.update(r[4][0] for r in socket.getaddrinfo(host, None))
+        found.update(str(r[4][0]) for r in socket.getaddrinfo(host, None))
     found.update(local_addresses())
     return sorted(found)
 

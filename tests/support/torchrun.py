@@ -79,6 +79,11 @@ class Agents:
         for agent in self.started:
             agent.wait(timeout=30)
 
+    @staticmethod
+    def end(pid: int) -> None:
+        """SIGKILL one process that this test started."""
+        _kill(pid)
+
     def running(self) -> list[int]:
         """Processes that run this test's script now; its path is in no other command line."""
         found = []

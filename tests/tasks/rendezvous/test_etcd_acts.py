@@ -3,7 +3,6 @@
 import json
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ from tests.support.etcd import Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 
 LEGACY = "/torchelastic/p2p"
-
-
-@pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    with real_etcd(tmp_path) as server:
-        yield server
 
 
 def dead_run(etcd: Etcd, run: str, number: int = 0, **fields: Any) -> None:

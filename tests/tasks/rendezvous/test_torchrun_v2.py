@@ -1,31 +1,13 @@
 """Real etcd and real torchrun (backend etcd-v2): living runs stay, dead ones are cleared, the same id starts again."""
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.support.etcd import Etcd, real_etcd
+from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, until
 
 BEAT = ",keep_alive_interval=1"
-
-
-@pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    with real_etcd(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-def agents(tmp_path: Path) -> Iterator[Agents]:
-    started = Agents(tmp_path)
-    try:
-        yield started
-    finally:
-        started.stop()
 
 
 def pair(agents: Agents, etcd: Etcd, run: str, steps: int, tag: str) -> list[int]:

@@ -1,0 +1,24 @@
+"""A real etcd and real agents for each test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.etcd import Etcd, real_etcd
+from tests.support.torchrun import Agents
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    with real_etcd(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    started = Agents(tmp_path)
+    try:
+        yield started
+    finally:
+        started.stop()
