@@ -7,6 +7,8 @@ from typing import Any
 LOWER = bytes(c + 32 if 65 <= c <= 90 else c for c in range(256))
 DIGITS = b"0123456789"
 SHORTEST = 2
+AND = b"\0"
+MOST_AND = 3
 
 
 def fold(text: bytes) -> bytes:
@@ -15,7 +17,10 @@ def fold(text: bytes) -> bytes:
 
 
 def required(pattern: str) -> tuple[bytes, ...]:
-    """Folded texts of which at least one stands in every line that `pattern` matches; empty: nothing is certain."""
+    """Folded texts of which at least one stands in every line that `pattern` matches; empty: nothing is certain.
+
+    A text with `AND` in it is several, all of which stand in the line.
+    """
     best = _best(parser.parse(pattern))
     return tuple(sorted(set(best)))
 
@@ -47,7 +52,15 @@ def _best(tree: Any) -> list[bytes]:
         close()
         found.extend(_inner(op, value))
     close()
-    return max(found, key=_worth, default=[])
+    best = max(found, key=_worth, default=[])
+    sure = [options[0] for options in found if len(options) == 1 and options is not best]
+    return [_all_of([option, *sure]) for option in best]
+
+
+def _all_of(options: list[bytes]) -> bytes:
+    """Longest first: that one is searched for."""
+    parts = sorted({p for o in options for p in o.split(AND)}, key=lambda p: (-len(p), p))
+    return AND.join(parts[:MOST_AND])
 
 
 def _plain(tree: Any) -> str:

@@ -15,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.literals import required
 
-FORMAT = 6  # of the cache file
+FORMAT = 9  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -27,6 +27,8 @@ class FamilyCause(CauseKnowledge):
     also: tuple[str, ...] = ()  # other "runbook/slug" for which `yields_to`, `never_when` and `only_when` hold as well
     never_when: tuple[str, ...] = ()  # patterns that exclude this cause, whatever its signatures say
     only_when: tuple[str, ...] = ()  # patterns of which one must stand in the text
+    replaces_signatures: bool = False  # these signatures instead of the runbook's own for the same cause
+    hides: tuple[str, ...] = ()  # "runbook/slug" of the same cause in other runbooks: not shown besides this one
     covered_by: tuple[str, ...] = ()  # finer causes of a runbook; with one of them seen, this one is not shown
 
 
@@ -114,6 +116,8 @@ def build(sources: list[tuple[str, str]]) -> Library:
             families.append(Family.model_validate(data))
     for family in families:
         _add_family(family, causes)
+    for family in families:
+        _hide(family, causes)
     library = tuple(sorted(causes.values(), key=lambda k: (k.family, k.slug)))
     return Library(causes=library, facts=facts, failure=failure, literals=_literals(library, facts, failure))
 
@@ -143,11 +147,13 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
             filled = cause.model_copy(update={"runbook": runbook, "target": cause.target or family.target})
             causes[key[0], slug] = Known(slug=slug, family=family.family, cause=filled)
             continue
-        more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in known.cause.signatures if k.pattern}]
+        own = () if cause.replaces_signatures else known.cause.signatures
+        more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in own if k.pattern}]
         both = known.cause.model_copy(
             update={
-                "signatures": (*known.cause.signatures, *more),
+                "signatures": (*own, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "covered_by": (*known.cause.covered_by, *cause.covered_by),
                 "never_when": (*known.cause.never_when, *cause.never_when),
                 "only_when": (*known.cause.only_when, *cause.only_when),
                 "undecided": known.cause.undecided or cause.undecided,
@@ -156,6 +162,15 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
             }
         )
         causes[key[0], key[1]] = known.model_copy(update={"cause": both, "aliases": (*known.aliases, slug)})
+
+
+def _hide(family: Family, causes: dict[tuple[str, str], Known]) -> None:
+    for slug, cause in family.causes.items():
+        for other in cause.hides:
+            owner, _, name = other.partition("/")
+            if known := causes.get((owner, name)):
+                covered = known.cause.model_copy(update={"covered_by": (*known.cause.covered_by, slug)})
+                causes[owner, name] = known.model_copy(update={"cause": covered})
 
 
 def _narrow(causes: dict[tuple[str, str], Known], name: str, cause: FamilyCause) -> None:

@@ -37,7 +37,7 @@ GUESS = re.compile(
     r"|(?:Common|Possible|Likely|Potential) (?:root )?causes?(?: are| include|:).*"
     r"|^\s*#?\s*(?:hint|tip|suggestion|note to self)s?:.*"
     r"|^\s*\(\d\) (?:Check|Make sure|Ensure|If you) .*"
-    r"|Please (?:check|make sure|ensure|try)\b.*",
+    r"|Please (?:check|make sure|ensure|try)\b(?! your API key).*",
     re.IGNORECASE,
 )
 
@@ -54,7 +54,7 @@ class Normal:
 
 
 def normal(raw: str) -> Normal:
-    """The message of a raw line: prefixes off, guesses cut. Long lines keep both ends."""
+    """The message of a raw line: prefixes off. Long lines keep both ends."""
     text = _ANSI.sub("", raw) if "\x1b" in raw else raw
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
@@ -71,7 +71,12 @@ def normal(raw: str) -> Normal:
             who.append(said)
         if text == before:
             break
-    return Normal(GUESS.sub("", text), " ".join(who), times)
+    return Normal(text, " ".join(who), times)
+
+
+def without_guesses(text: str) -> str:
+    """The line without a log's own guesses and advice, which are no evidence."""
+    return GUESS.sub("", text)
 
 
 def _prefix(text: str) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 
-from runbooks.triage.literals import fold
-from runbooks.triage.normal import CODE, FRAME, normal
+from runbooks.triage.literals import AND, fold
+from runbooks.triage.normal import CODE, FRAME, normal, without_guesses
 from runbooks.triage.sources import Block
 
 KEEP = 8  # first and last matches kept of every pattern
@@ -24,12 +24,15 @@ _WORD = re.compile(rb"[a-z]{3,}")
 class Probe:
     """One pattern to look for."""
 
-    __slots__ = ("_regex", "count", "first", "framed", "last", "literals", "pattern", "pending", "words")
+    __slots__ = ("_regex", "count", "first", "framed", "last", "literals", "others", "patience", "pattern", "pending", "words")
 
     def __init__(self, pattern: str, literals: Iterable[bytes]) -> None:
         self.pattern = pattern
-        self.literals = tuple(literals)
+        options = tuple(tuple(t.split(AND)) for t in literals)
+        self.literals = tuple(o[0] for o in options)
+        self.others = tuple(o[1:] for o in options)
         self.words = tuple(max(_WORD.findall(t), key=len, default=b"") for t in self.literals)
+        self.patience = _patience(pattern)
         self._regex: re.Pattern[str] | None = None
         self.reset()
 
@@ -58,13 +61,13 @@ class Probe:
         """First and last matches in order."""
         return (*self.first, *self.last)
 
-    def look(self, raw: "Raw") -> None:
-        """Try one line that holds the pattern's literal."""
+    def look(self, raw: "Raw") -> bool:
+        """Try one line that holds the pattern's literal. False: it did not match."""
         if self.count >= ENOUGH:
             self.count += 1
             self.pending.append(raw)
-            return
-        self._try(raw)
+            return True
+        return self._try(raw)
 
     def finish(self) -> None:
         """Look at the last lines that were only counted."""
@@ -72,18 +75,27 @@ class Probe:
             self._try(raw, counted=True)
         self.pending.clear()
 
-    def _try(self, raw: "Raw", counted: bool = False) -> None:
+    def _try(self, raw: "Raw", counted: bool = False) -> bool:
         found = self.regex.search(raw.message)
+        if found:
+            found = self.regex.search(raw.certain)
         if not found or raw.frame:
             self.framed += bool(found)
             self.count -= counted
-            return
+            return bool(found)
         hit = Hit(raw, found.groupdict())
         self.count += 0 if counted else raw.times
         if len(self.first) < KEEP:
             self.first.append(hit)
         else:
             self.last.append(hit)
+        return True
+
+
+def _patience(pattern: str) -> int:
+    """How many lines that differ only in digits are tried before the pattern is given up on them."""
+    plain = re.sub(r"\{\d+(?:,\d*)?\}|\[[^\]]*\]", "", pattern)
+    return 1_000_000 if re.search(r"\d", plain) else 8 if "\\d" in pattern else 2
 
 
 @lru_cache(maxsize=8192)
@@ -95,13 +107,21 @@ def compiled(pattern: str) -> "re.Pattern[str]":
 class Raw:
     """A line that a pattern may match."""
 
-    __slots__ = ("file", "frame", "message", "number", "order", "rank", "text", "times")
+    __slots__ = ("_certain", "file", "frame", "message", "number", "order", "rank", "text", "times")
 
     def __init__(self, file: str, number: int, order: int, text: str, frame: bool = False) -> None:
         cooked = normal(text)
         self.frame = frame
         self.file, self.number, self.order, self.text = file, number, order, text
         self.message, self.rank, self.times = cooked.text, cooked.rank, cooked.times
+        self._certain: str | None = None
+
+    @property
+    def certain(self) -> str:
+        """The message without guesses."""
+        if self._certain is None:
+            self._certain = without_guesses(self.message)
+        return self._certain
 
 
 class Hit:
@@ -122,7 +142,7 @@ class Scanner:
         self.lines = 0
         self._boring: set[bytes] = set()
         self._bored = 0
-        self._interesting: dict[bytes, tuple[Probe, ...]] = {}
+        self._interesting: dict[bytes, dict[Probe, int]] = {}  # folded line -> probes and how often they failed on it
         self._always = tuple(p for p in self.probes if not p.literals)
 
     def feed(self, block: Block) -> None:
@@ -151,27 +171,32 @@ class Scanner:
         matched: dict[bytes, list[Probe]] = {}
         for literal, probes in self._likely(blob).items():
             for line in _lines_with(blob, literal):
-                matched.setdefault(line, []).extend(probes)
+                fit = [p for p, others in probes if all(o in line for o in others)]
+                if fit:
+                    matched.setdefault(line, []).extend(fit)
         for line in lines:
             probes = (*dict.fromkeys(matched.get(line, ())), *self._always)
             if probes:
-                self._interesting[line] = probes
+                self._interesting[line] = dict.fromkeys(probes, 0)
             else:
-                self._boring.add(line)
-                self._bored += len(line)
+                self._forgo(line)
         self._forget()
 
-    def _likely(self, blob: bytes) -> dict[bytes, list[Probe]]:
-        """Literals whose longest word stands in the text, with their probes."""
+    def _forgo(self, line: bytes) -> None:
+        self._boring.add(line)
+        self._bored += len(line)
+
+    def _likely(self, blob: bytes) -> dict[bytes, list[tuple[Probe, tuple[bytes, ...]]]]:
+        """Literals whose longest word stands in the text, with their probes and what else those need in the line."""
         words = blob if len(blob) < SMALL else b" ".join(set(_WORD.findall(blob)))
-        found: dict[bytes, list[Probe]] = {}
+        found: dict[bytes, list[tuple[Probe, tuple[bytes, ...]]]] = {}
         checked: dict[bytes, bool] = {}
         for probe in self.probes:
-            for literal, word in zip(probe.literals, probe.words, strict=True):
+            for literal, word, others in zip(probe.literals, probe.words, probe.others, strict=True):
                 if word not in checked:
                     checked[word] = word in words
                 if checked[word]:
-                    found.setdefault(literal, []).append(probe)
+                    found.setdefault(literal, []).append((probe, others))
         return found
 
     def _forget(self) -> None:
@@ -186,8 +211,19 @@ class Scanner:
             text = raw[i].decode("utf-8", "replace")
             frame = bool(FRAME.match(text) or (i and CODE.match(text) and _is_frame(raw[i - 1])))
             line = Raw(block.file, block.first + i, self.lines + i, text, frame)
-            for probe in self._interesting[folded[i]]:
-                probe.look(line)
+            self._look(folded[i], line)
+
+    def _look(self, folded: bytes, line: Raw) -> None:
+        """Try the probes of a folded line; those that keep failing on its kind are given up."""
+        probes = self._interesting.get(folded)
+        for probe in tuple(probes or ()):
+            if not probe.look(line) and probes is not None:
+                probes[probe] += 1
+                if probes[probe] >= probe.patience:
+                    del probes[probe]
+        if probes is not None and not probes:
+            del self._interesting[folded]
+            self._forgo(folded)
 
 
 def _is_frame(line: bytes) -> bool:

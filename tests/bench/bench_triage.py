@@ -1,0 +1,72 @@
+"""How fast triage reads: `python -m tests.bench.bench_triage [MiB]`. Prints one line for each kind of log."""
+
+import gzip
+import io
+import random
+import resource
+import sys
+import time
+from collections.abc import Iterator
+
+from runbooks.triage.judge import judge
+from runbooks.triage.load import library
+from runbooks.triage.sources import Block, stream_blocks
+
+WORDS = "train step loss worker rank batch loader error retry warning connect cache save shard token epoch grad norm".split()
+
+
+def alike(rng: random.Random) -> str:
+    """A training log: lines that differ in their numbers."""
+    return f"[rank{rng.randrange(8)}]: step {rng.randrange(10**6)} loss {rng.random():.4f} lr {rng.random():.2e} tok/s {rng.randrange(9999)}"
+
+
+def unlike(rng: random.Random) -> str:
+    """A chatty log: words in any order."""
+    return f"2025-01-01 10:00:00 INFO {' '.join(rng.choices(WORDS, k=9))} {rng.getrandbits(64):x}"
+
+
+def failing(rng: random.Random) -> str:
+    """The same failure over and over."""
+    return f"OSError: [Errno 24] Too many open files: '/data/{rng.randrange(10**6)}'"
+
+
+def made(kind: str, size: int) -> bytes:
+    """About `size` bytes of one kind, with a cause in the middle."""
+    rng = random.Random(7)
+    maker = {"alike": alike, "unlike": unlike, "failing": failing}[kind]
+    rows = [maker(rng) for _ in range(size // 90)]
+    rows[len(rows) // 2] = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."
+    return "\n".join(rows).encode()
+
+
+def endless(part: bytes, total: int) -> Iterator[Block]:
+    """Blocks of `part` until `total` bytes are reached."""
+    number, done = 1, 0
+    while done < total:
+        yield Block(file="big", first=number, data=part)
+        number, done = number + part.count(b"\n") + 1, done + len(part)
+
+
+def main(args: list[str]) -> int:
+    """Run all kinds."""
+    size = int(args[0] if args else 10) << 20
+    begun = time.perf_counter()
+    library()
+    print(f"knowledge loaded in {time.perf_counter() - begun:.3f} s")
+    for kind in ("alike", "unlike", "failing"):
+        data = made(kind, size)
+        for name, raw in ((kind, data), (f"{kind} gz", gzip.compress(data, 1))):
+            begun = time.perf_counter()
+            out = judge(stream_blocks(io.BytesIO(raw), kind))
+            took = time.perf_counter() - begun
+            print(f"{name:<12} {len(data) >> 20} MiB {took:.2f} s, {len(data) / took / 2**20:.0f} MiB/s, first {out.causes[0].slug}")
+    begun = time.perf_counter()
+    judge(endless(made("alike", 1 << 20), 200 << 20))
+    took = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"200 MiB streamed {took:.1f} s, {200 / took:.0f} MiB/s, peak {peak} MiB of memory in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""How lines are weighed: roots before consequences, guesses and frames are no evidence, facts count."""
+
+import pytest
+
+from runbooks.triage import judge_lines, judge_text
+from runbooks.triage.expr import holds, size
+
+
+def slugs(text: str, facts: dict[str, str] | None = None) -> list[str]:
+    return [c.slug for c in judge_text(text, facts)]
+
+
+def test_the_evidence_names_file_and_line() -> None:
+    (cause,) = judge_text("fine\nfine\nLoad key \"k\": error in libcrypto\n")
+    assert [(x.file, x.number) for x in cause.evidence] == [("text", 3)]
+    assert cause.runbook == "ssh-auth-failure"
+    assert cause.must_not
+
+
+def test_a_list_of_guesses_is_no_evidence() -> None:
+    out = judge_lines(
+        "Worker unexpectedly exits with a connection error code 2. End of file. There are some potential root causes. "
+        "(1) The process is killed by SIGKILL by OOM killer due to high memory usage."
+    )
+    assert out.verdict == "not-enough"
+    assert [c.slug for c in out.undecided] == ["worker-died-unexplained"]
+
+
+def test_the_real_line_above_the_guesses_wins() -> None:
+    out = judge_lines("RuntimeError: can't start new thread\nWorker unexpectedly exits with a connection error code 2. End of file.")
+    assert [c.slug for c in out.causes] == ["thread-limit"]
+    assert not out.undecided
+
+
+def test_stack_frames_and_source_lines_are_no_evidence() -> None:
+    text = 'Traceback (most recent call last):\n  File "/a/rdzv.py", line 3, in f\n    raise RendezvousClosedError()\nOddError: x'
+    assert judge_lines(text).verdict == "not-enough"
+    assert slugs(text) == []
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "rank"),
+    [
+        ("[rank3]: RuntimeError: can't start new thread", "rank 3"),
+        ("(TrainerActor pid=42, ip=10.0.0.2) RuntimeError: can't start new thread", "TrainerActor pid=42 ip=10.0.0.2"),
+        ("\x1b[31mRuntimeError: can't start \x1b[0mnew thread\r", ""),
+        ("2025-01-01T00:00:00.123Z ERROR RuntimeError: can't start new thread", ""),
+    ],
+)
+def test_prefixes_are_understood(wrapped: str, rank: str) -> None:
+    (cause,) = judge_text(wrapped)
+    assert cause.slug == "thread-limit"
+    assert cause.evidence[0].rank == rank
+
+
+def test_repeats_across_a_ray_cluster_are_counted() -> None:
+    (cause,) = judge_text("(W pid=1) RuntimeError: can't start new thread [repeated 7x across cluster]")
+    assert cause.evidence[0].times == 7
+
+
+def test_given_facts_replace_what_the_text_says() -> None:
+    assert slugs("GPU 0", {"gpu_util": "100", "gpu_mem_used": "0 MiB", "no_process": "yes"})[:1] == slugs(
+        "util 100 %, 0 MiB used, no process"
+    )
+    with pytest.raises(ValueError, match="gpu_util"):
+        judge_text("x", {"gpu_util": "much"})
+
+
+def test_oom_arithmetic_decides_whose_memory_it_is() -> None:
+    text = "(GPU 0; 11.17 GiB total capacity; {} already allocated; 12.50 MiB free; {} reserved in total by PyTorch)"
+    assert slugs(text.format("505.96 MiB", "530.00 MiB"))[0] == "gpu-held-by-others"
+    assert slugs(text.format("10.10 GiB", "10.90 GiB"))[0] == "model-too-large"
+
+
+def test_text_alone_never_confirms() -> None:
+    for text in ("NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.", "EOFError"):
+        assert all(c.certainty.value in ("likely", "possible") for c in judge_text(text))
+
+
+def test_conditions() -> None:
+    known = {"a": (1.0, 9.0), "b": ("2 gib",)}
+    assert holds("a > 5", known)
+    assert not holds("c > 5", known)
+    assert holds("size(b) == 2 * 1073741824", known)
+    assert size("11.17 GiB") == 11.17 * 2**30
+    with pytest.raises(ValueError, match="not allowed"):
+        holds("__import__('os').x > a", known)
