@@ -12,7 +12,8 @@ IMPOSTORS = ("lfs-pointer", "html", "xml-error", "json-error", "not-a-checkpoint
 HALF = ("unfinished", "metadata-missing", "shard-missing", "part-missing", "manifest-missing-file")
 BY_KIND = {
     "trailing-bytes": "extra-bytes", "prepended-bytes": "extra-bytes", "crc": "bit-flip", "hash": "bit-flip",
-    "zero-hole": "zero-hole", "mixed-saves": "mixed-saves", "keys-missing": "missing-keys", "step-mismatch": "wrong-step",
+    "zero-hole": "zero-hole", "mixed-saves": "mixed-saves", "keys-missing": "missing-keys",
+    "step-mismatch": "wrong-step",
     "world-size": "world-size-differs", "unreadable": "unreadable", "manifest-size": "truncated",
     **dict.fromkeys(HALF, "killed-mid-save"), **dict.fromkeys(IMPOSTORS, "not-a-checkpoint"),
     **dict.fromkeys(CUT, "truncated"), "metadata-damaged": "truncated",
@@ -35,7 +36,9 @@ def candidate_causes(evidence: Evidence) -> tuple[Cause, ...]:
     return tuple(out)
 
 
-def _cause(slug: str, certainty: Certainty, copy: Copy, evidence: Iterable[str], decides: tuple[str, ...] = ()) -> Cause:
+def _cause(
+    slug: str, certainty: Certainty, copy: Copy, evidence: Iterable[str], decides: tuple[str, ...] = ()
+) -> Cause:
     return Cause(slug=slug, certainty=certainty, subject=copy.where, evidence=tuple(evidence), decides=decides)
 
 

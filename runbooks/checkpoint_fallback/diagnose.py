@@ -1,4 +1,5 @@
-"""Judges the checkpoints of one job as one node sees them: which one to resume from, and what broke the others. Pure."""
+"""Judges the checkpoints of one job as one node sees them: which one to resume from, and what broke the others.
+Pure."""
 
 from runbooks.checkpoint_fallback import story
 from runbooks.checkpoint_fallback.candidates import candidate_causes
@@ -15,9 +16,12 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 __all__ = ["Limits", "diagnose"]
 
 FIRST = (  # what came first in time stands first
-    "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks", "truncated-by-full-disk",
-    "directory-missing", "permissions", "s3-clock-skew", "s3-no-credentials", "s3-expired", "s3-wrong-credentials", "s3-no-bucket",
-    "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit", "save-stalled",
+    "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks",
+    "truncated-by-full-disk",
+    "directory-missing", "permissions", "s3-clock-skew", "s3-no-credentials", "s3-expired", "s3-wrong-credentials",
+    "s3-no-bucket",
+    "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit",
+    "save-stalled",
     "save-too-slow", "killed-mid-save", "mixed-saves",
 )  # fmt: skip
 RANK = list(Certainty)
@@ -36,19 +40,20 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = _ordered(
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
-            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice), *_lacking(evidence, choice),
+            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
+            *_lacking(evidence, choice),
         )
     )  # fmt: skip
     offered = offer(evidence, config, limits, choice, causes)
     wrong = tuple(c for c in causes if not c.innocent)
     return Diagnosis(
         state=_state(evidence, choice, causes),
-        headline=story.headline(choice, wrong),
+        headline=story.headline(choice),
         symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
         causes=causes,
         must_not=story.must_not(wrong, choice),
         plans=offered.plans,
-        do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
+        do_now=(*story.do_now(config, limits, choice, wrong), *offered.withheld),
         waiting_costs=story.waiting_costs(evidence, config, choice),
         findings=story.findings(wrong),
         unknowns=story.unknowns(evidence),

@@ -1,4 +1,5 @@
-"""What is read about a job's checkpoints before one is trusted. Bytes, seconds, Unix times; steps are optimizer steps."""
+"""What is read about a job's checkpoints before one is trusted. Bytes, seconds, Unix times; steps are optimizer
+steps."""
 
 from datetime import datetime
 from typing import Any

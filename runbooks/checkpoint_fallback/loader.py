@@ -51,7 +51,9 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
         yield _cause("loader-weights-only", Certainty.CONFIRMED if refused else Certainty.LIKELY, where, words)
     elif refused and torch and _version(torch) >= NEW_DEFAULT:
         words = [f"torch {torch} loads with weights_only by default and will refuse {', '.join(refused[:5])}"]
-        yield _cause("loader-weights-only", Certainty.POSSIBLE, where, words, ("how the training code calls torch.load",))
+        yield _cause(
+            "loader-weights-only", Certainty.POSSIBLE, where, words, ("how the training code calls torch.load",)
+        )
     if c.unsafe_globals:
         words = [f"loading it without weights_only would call {', '.join(c.unsafe_globals[:5])}"]
         yield _cause("runs-code", Certainty.CONFIRMED, where, words)
@@ -64,11 +66,16 @@ def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
     in_log = PREFIX.search(log)
     if c.prefix or in_log:
         prefix = c.prefix or (in_log[1] if in_log else "")
-        words = ["the log says that state_dict keys are missing or unexpected", f"the names differ by the prefix `{prefix}`"]
+        words = [
+            "the log says that state_dict keys are missing or unexpected",
+            f"the names differ by the prefix `{prefix}`",
+        ]
         yield _cause("loader-prefix", Certainty.CONFIRMED if c.prefix else Certainty.LIKELY, where, words)
     else:
         words = ["the log says that state_dict keys are missing or unexpected, and no prefix explains it"]
-        yield _cause("loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",))
+        yield _cause(
+            "loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",)
+        )
 
 
 def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:

@@ -36,7 +36,9 @@ def newest_size(look: TierLook) -> int:
 
 def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
     def cause(slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
-        return Cause(slug=slug, certainty=certainty, subject=f"{s.path} on {look.node}", evidence=evidence, decides=decides)
+        return Cause(
+            slug=slug, certainty=certainty, subject=f"{s.path} on {look.node}", evidence=evidence, decides=decides
+        )
 
     yes = Certainty.CONFIRMED
     if s.error in STALE or s.write in STALE:
@@ -47,7 +49,9 @@ def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
         yield cause("directory-missing", yes, f"{s.path} does not exist; the deepest folder that does is {s.nearest}")
         return
     if s.read_only or s.write == "EROFS":
-        yield cause("read-only", yes, f"{s.device} ({s.fs_type}) at {s.path} is mounted read-only; a write says {s.write}")
+        yield cause(
+            "read-only", yes, f"{s.device} ({s.fs_type}) at {s.path} is mounted read-only; a write says {s.write}"
+        )
         return
     if s.write in ("EACCES", "EPERM"):
         words = f"uid {s.asking_uid} cannot write to {s.path}: mode {s.mode:04o}, owner {s.owner} ({s.uid})"
@@ -66,7 +70,9 @@ def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> 
     elif s.inodes and s.inodes_free == 0:
         yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {s.available} bytes are")
     elif s.total and s.available < NONE_LEFT and s.free > newest_size(look) + NONE_LEFT:
-        yield cause("reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available")
+        yield cause(
+            "reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available"
+        )
     elif s.write == "ENOSPC" or (s.total and s.available < newest_size(look) * limits.free_saves and newest_size(look)):
         certainty = yes if s.write == "ENOSPC" or s.available < newest_size(look) else Certainty.LIKELY
         words = f"{s.available} of {s.total} bytes are available at {s.path}; one save takes {newest_size(look)}"
@@ -124,7 +130,13 @@ def _device(evidence: Evidence) -> Iterator[Cause]:
     if ours:
         shown = tuple(x.strip()[:200] for x in ours[-3:])
         subject = f"storage of {evidence.node}"
-        yield Cause(slug="dying-device", certainty=Certainty.LIKELY, subject=subject, evidence=shown, decides=("smartctl -a, nvme smart-log",))
+        yield Cause(
+            slug="dying-device",
+            certainty=Certainty.LIKELY,
+            subject=subject,
+            evidence=shown,
+            decides=("smartctl -a, nvme smart-log",),
+        )
 
 
 def _not_everywhere(evidence: Evidence, choice: Choice) -> Iterator[Cause]:
@@ -143,5 +155,4 @@ def _not_everywhere(evidence: Evidence, choice: Choice) -> Iterator[Cause]:
 class CauseMaker(Protocol):
     """Type of the helper that fills in the subject."""
 
-    def __call__(self, slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
-        ...
+    def __call__(self, slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause: ...

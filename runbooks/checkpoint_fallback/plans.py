@@ -1,4 +1,5 @@
-"""Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered come along."""
+"""Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered
+come along."""
 
 from runbooks.checkpoint_fallback.choose import SPEED, Choice, Copy, all_copies, trusted
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
@@ -37,7 +38,7 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
         plans.append(_repoint(config, look, choice, sure, withheld))
     plans.append(_quarantine(evidence, causes, withheld))
     plans.extend(_uploads(look, limits) for look in evidence.tiers)
-    plans.append(_restore(evidence, limits, choice))
+    plans.append(_restore(limits, choice))
     return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
 
 
@@ -85,13 +86,16 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: lis
         step = Step(
             kind="copy-checkpoint", owner=lock_of(look, tier), commands=_copy_commands(source, look),
             args={
-                "from_tier": source.look.tier, "to_tier": look.tier, "node": evidence.node, "name": source.candidate.name,
+                "from_tier": source.look.tier, "to_tier": look.tier, "node": evidence.node,
+                "name": source.candidate.name,
                 "identity": source.candidate.identity, "size": source.candidate.size, "step": source.candidate.step,
             },
             effect=f"step {source.candidate.step} lies whole on {look.where}, checked again there",
         )  # fmt: skip
         name = f"copy step {source.candidate.step} to {look.tier}"
-        return Plan(name=name, steps=(step,), for_causes=("tier-lacks-it",), why="never replaces anything that is there")
+        return Plan(
+            name=name, steps=(step,), for_causes=("tier-lacks-it",), why="never replaces anything that is there"
+        )
     return None
 
 
@@ -109,7 +113,11 @@ def lacks(look: TierLook, choice: Choice) -> bool:
 def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
     if look.kind == TierKind.S3:
         return isinstance(look.candidates, Known)
-    if not isinstance(look.space, Known) or not look.space.value.exists or look.space.value.write not in ("ok", "not-tried"):
+    if (
+        not isinstance(look.space, Known)
+        or not look.space.value.exists
+        or look.space.value.write not in ("ok", "not-tried")
+    ):
         return False
     name = source.candidate.name
     if isinstance(look.candidates, Known) and any(c.name == name for c in look.candidates.value):
@@ -138,7 +146,8 @@ def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str]
         return None
     text = str(here.candidate.step) if p.text.isdigit() else here.candidate.name
     step = Step(
-        kind="repoint-latest", owner=lock_of(look, tier), commands=(f"printf %s {text} > {look.where}/{tier.latest} (if still {p.text})",),
+        kind="repoint-latest", owner=lock_of(look, tier),
+        commands=(f"printf %s {text} > {look.where}/{tier.latest} (if still {p.text})",),
         args={
             "tier": look.tier, "node": look.node, "pointer": tier.latest, "expect": p.identity, "text": text,
             "name": here.candidate.name, "identity": here.candidate.identity,
@@ -169,7 +178,9 @@ def _quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: list[st
         c, look = copy.candidate, copy.look
         if look.kind == TierKind.S3 or not c.faults or not c.identity or any(f.kind == "unreadable" for f in c.faults):
             continue
-        if not isinstance(look.holders, Known) or any(h.path.split("/")[0] == c.name.split("/")[0] for h in look.holders.value):
+        if not isinstance(look.holders, Known) or any(
+            h.path.split("/")[0] == c.name.split("/")[0] for h in look.holders.value
+        ):
             withheld.append(f"{copy.where} is not quarantined: it is open, or that can't be told")
             continue
         to = f"{c.name}.bad-{c.identity[:8]}"
@@ -194,7 +205,8 @@ def _uploads(look: TierLook, limits: Limits) -> Plan | None:
         Step(
             kind="abort-upload", owner=f"store:{look.where}",
             commands=(f"aws s3api abort-multipart-upload --key {u.key} --upload-id {u.upload_id}",),
-            args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts, "older_than_s": limits.upload_age_s},
+            args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts,
+            "older_than_s": limits.upload_age_s},
             effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
         )
         for u in look.uploads.value
@@ -203,17 +215,22 @@ def _uploads(look: TierLook, limits: Limits) -> Plan | None:
     return Plan(name="abort old uploads", steps=steps, for_causes=("s3-incomplete-multipart",)) if steps else None
 
 
-def _restore(evidence: Evidence, limits: Limits, choice: Choice) -> Plan | None:
+def _restore(limits: Limits, choice: Choice) -> Plan | None:
     """The newest archived checkpoint, if it is newer than what can be had now. Cost is shown."""
     best = choice.best.candidate.step if choice.best else -1
-    wanted = next((c for c in choice.newer if c.candidate.archived and not c.candidate.restoring and c.candidate.step > best), None)
+    wanted = next(
+        (c for c in choice.newer if c.candidate.archived and not c.candidate.restoring and c.candidate.step > best),
+        None,
+    )
     if wanted is None:
         return None
     c = wanted.candidate
     cost = c.size / 2**30 * limits.restore_price_per_gib
     step = Step(
-        kind="restore-archived", owner=f"store:{wanted.look.where}", commands=(f"aws s3api restore-object … {wanted.where}",),
-        args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days, "retrieval": "Standard"},
+        kind="restore-archived", owner=f"store:{wanted.look.where}",
+        commands=(f"aws s3api restore-object … {wanted.where}",),
+        args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days,
+        "retrieval": "Standard"},
         effect=f"{wanted.where} can be read for {limits.restore_days} days, some hours from now",
         loses=f"about {cost:.2f} (currency of the price limit) for {c.size / 2**30:.1f} GiB",
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""What may be deleted to make room: only old, whole copies that another tier has as well, and only as many as needed."""
+"""What may be deleted to make room: only old, whole copies that another tier has as well, and only as many as
+needed."""
 
 from runbooks.checkpoint_fallback.choose import Copy, all_copies
 from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
@@ -16,7 +17,12 @@ def plan_prune(
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """A plan for one tier of one node that is full, or why there is none."""
     full = {c.slug for c in causes if c.slug in FULL and c.certainty is Certainty.CONFIRMED and look.where in c.subject}
-    if not full or look.kind == TierKind.S3 or not isinstance(look.candidates, Known) or not isinstance(look.space, Known):
+    if (
+        not full
+        or look.kind == TierKind.S3
+        or not isinstance(look.candidates, Known)
+        or not isinstance(look.space, Known)
+    ):
         return None, ()
     why = _forbidden(config, look)
     if why:

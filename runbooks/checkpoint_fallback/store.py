@@ -13,9 +13,12 @@ CODES = {
     "ExpiredToken": "s3-expired", "ExpiredTokenException": "s3-expired", "TokenRefreshRequired": "s3-expired",
     "RequestTimeTooSkewed": "s3-clock-skew", "InvalidAccessKeyId": "s3-wrong-credentials",
     "SignatureDoesNotMatch": "s3-wrong-credentials", "InvalidToken": "s3-wrong-credentials",
-    "NoSuchBucket": "s3-no-bucket", "PermanentRedirect": "s3-wrong-region", "AuthorizationHeaderMalformed": "s3-wrong-region",
-    "IllegalLocationConstraintException": "s3-wrong-region", "SlowDown": "s3-throttled", "ErrTooManyRequest": "s3-throttled",
-    "503": "s3-throttled", "ServiceUnavailable": "s3-throttled", "Throttling": "s3-throttled", "RequestLimitExceeded": "s3-throttled",
+    "NoSuchBucket": "s3-no-bucket", "PermanentRedirect": "s3-wrong-region",
+    "AuthorizationHeaderMalformed": "s3-wrong-region",
+    "IllegalLocationConstraintException": "s3-wrong-region", "SlowDown": "s3-throttled",
+    "ErrTooManyRequest": "s3-throttled",
+    "503": "s3-throttled", "ServiceUnavailable": "s3-throttled", "Throttling": "s3-throttled",
+    "RequestLimitExceeded": "s3-throttled",
     "TooManyRequests": "s3-throttled", "InvalidObjectState": "archived", "InternalError": "s3-unreachable",
 }  # fmt: skip
 
@@ -47,7 +50,9 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
         slug = CODES.get(s.list_code, "s3-unreachable")
         places = tuple(s.looked_in) if slug in ("s3-no-credentials", "s3-wrong-credentials", "s3-expired") else ()
         region = (f"the store names region {s.region_says}",) if s.region_says and slug == "s3-wrong-region" else ()
-        yield cause(slug, yes if slug != "s3-unreachable" or not s.reached else Certainty.LIKELY, said, *places, *region)
+        yield cause(
+            slug, yes if slug != "s3-unreachable" or not s.reached else Certainty.LIKELY, said, *places, *region
+        )
         return
     if s.get_code not in ("", "ok"):
         slug = CODES.get(s.get_code, "s3-permission")
@@ -58,18 +63,22 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
 
 def _node(evidence: Evidence, cause: "Maker") -> Iterator[Cause]:
     """The engine can read; the node, which saves, may not have credentials at all."""
-    if isinstance(evidence.node_credentials, Known) and not evidence.node_credentials.value:
-        if isinstance(evidence.log, Known) and "NoCredentialsError" in evidence.log.value:
-            words = "the node has no credential variable or file, and its log says NoCredentialsError; the engine reads well"
-            yield cause("s3-no-credentials", Certainty.CONFIRMED, words)
+    bare = isinstance(evidence.node_credentials, Known) and not evidence.node_credentials.value
+    if bare and isinstance(evidence.log, Known) and "NoCredentialsError" in evidence.log.value:
+        words = "the node has no credential variable or file and its log says NoCredentialsError; the engine reads well"
+        yield cause("s3-no-credentials", Certainty.CONFIRMED, words)
 
 
 def _denied(s: Store, said: str, cause: "Maker") -> Iterator[Cause]:
     if s.head_code == "ok" or s.get_code == "ok":
         words = "a known key can be read with the same credentials: a 403 for another key means that it is not there"
-        yield cause("s3-403-missing-key", Certainty.CONFIRMED, said, words, "s3:ListBucket on the bucket itself is missing")
+        yield cause(
+            "s3-403-missing-key", Certainty.CONFIRMED, said, words, "s3:ListBucket on the bucket itself is missing"
+        )
         return
-    decides = ("read a key that surely exists: if that works, only s3:ListBucket is missing and a 403 means 'not there'",)
+    decides = (
+        "read a key that surely exists: if that works, only s3:ListBucket is missing and a 403 means 'not there'",
+    )
     words = f"HEAD of the pointer is answered by {s.head_code or 'nothing'}"
     yield cause("s3-permission", Certainty.LIKELY, said, words, decides=decides)
     yield cause("s3-403-missing-key", Certainty.POSSIBLE, said, decides=decides)
@@ -81,10 +90,15 @@ def _uploads(look: TierLook, limits: Limits) -> Iterator[Cause]:
     for u in look.uploads.value:
         newest = u.newest_part_s_ago if u.newest_part_s_ago is not None else u.begun_s_ago
         old = newest > limits.upload_age_s
-        words = f"{u.key}: begun {u.begun_s_ago:.0f} s ago, {u.parts} parts, {u.bytes} bytes, newest part {newest:.0f} s ago"
+        words = (
+            f"{u.key}: begun {u.begun_s_ago:.0f} s ago, {u.parts} parts, {u.bytes} bytes, newest part "
+            f"{newest:.0f} s ago"
+        )
         sure = Certainty.CONFIRMED if old else Certainty.POSSIBLE
         decides = () if old else ("whether its newest part gets older without a new one",)
-        yield Cause(slug="s3-incomplete-multipart", certainty=sure, subject=look.where, evidence=(words,), decides=decides)
+        yield Cause(
+            slug="s3-incomplete-multipart", certainty=sure, subject=look.where, evidence=(words,), decides=decides
+        )
 
 
 class Maker(Protocol):

@@ -11,9 +11,11 @@ from runbooks.core.reading import Unknown
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 ALWAYS = (
-    "`ls -t | tail -n +4 | xargs rm` (or any deletion by age alone): it keeps the newest three even if all three are broken, and "
+    "`ls -t | tail -n +4 | xargs rm` (or any deletion by age alone): it keeps the newest three even if all three are "
+    "broken, and "
     "deletes the last good one",
-    "take a checkpoint for whole because torch.load took it: it accepts flipped bits, zeroed holes and trailing bytes silently",
+    "take a checkpoint for whole because torch.load took it: it accepts flipped bits, zeroed holes and trailing bytes "
+    "silently",
 )
 
 
@@ -30,7 +32,7 @@ TRUST_WORDS = {
 }
 
 
-def headline(choice: Choice, wrong: tuple[Cause, ...]) -> str:
+def headline(choice: Choice) -> str:
     """One line: resume from where, or that there is nothing."""
     if choice.best is None:
         found = f"; {len(choice.newer)} candidates were rejected" if choice.newer else ""
@@ -41,13 +43,15 @@ def headline(choice: Choice, wrong: tuple[Cause, ...]) -> str:
     return f"Resume from step {c.step} on {choice.best.look.tier} ({TRUST_WORDS[c.content]}){more}"
 
 
-def do_now(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cause, ...]) -> tuple[str, ...]:
+def do_now(config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cause, ...]) -> tuple[str, ...]:
     """The resume setting, why newer ones were rejected, how long a copy takes, then one line per cause."""
     lines = []
     if choice.best is not None:
         best = choice.best
         setting = config.resume.format(path=best.where, step=best.candidate.step)
-        lines.append(f"Resume with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})")
+        lines.append(
+            f"Resume with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})"
+        )
         lines.append(_copy_time(config, limits, best))
     lines += [f"Not {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
     first: dict[str, str] = {}
@@ -61,7 +65,8 @@ def do_now(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choi
 def _copy_time(config: Checkpoints, limits: Limits, best: Copy) -> str:
     tier = config.tier(best.look.tier)
     rates = {
-        TierKind.MEMORY: limits.memory_bytes_per_s, TierKind.NVME: limits.nvme_bytes_per_s, TierKind.S3: limits.s3_bytes_per_s,
+        TierKind.MEMORY: limits.memory_bytes_per_s, TierKind.NVME: limits.nvme_bytes_per_s,
+        TierKind.S3: limits.s3_bytes_per_s,
     }  # fmt: skip
     rate = tier.bytes_per_s or rates[tier.kind]
     return f"Reading it takes about {best.candidate.size / rate:.0f} s on each node (at {rate / 1e6:.0f} MB/s)"
@@ -98,7 +103,9 @@ def findings(wrong: tuple[Cause, ...]) -> tuple[Finding, ...]:
         known = book().causes.get(c.slug)
         if known:
             issue = f"{known.title}: {c.subject}"
-            out.append(Finding(priority=rank.get(c.certainty, "LOW"), category="checkpoint", issue=issue, action=known.remedy))
+            out.append(
+                Finding(priority=rank.get(c.certainty, "LOW"), category="checkpoint", issue=issue, action=known.remedy)
+            )
     return tuple(out)
 
 
@@ -124,5 +131,5 @@ def by_hand(choice: Choice) -> tuple[str, ...]:
     where = choice.best.where
     out = [f"python3 -m zipfile -t {where}" if choice.best.candidate.format == "torch-zip" else f"ls -la {where}"]
     proof = "import torch,sys; torch.load(sys.argv[1], map_location='cpu', weights_only=True, mmap=True)"
-    out.append(f"as the last proof, in a process of its own without network: unshare -n python3 -c \"{proof}\" {where}")
+    out.append(f'as the last proof, in a process of its own without network: unshare -n python3 -c "{proof}" {where}')
     return tuple(out)

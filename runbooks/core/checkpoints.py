@@ -10,6 +10,9 @@ from runbooks.core.base import Frozen
 TIER = r"^[a-z][a-z0-9-]{0,30}$"
 
 
+SHARED_FOLDERS = ("", "/root", "/home", "/etc", "/usr", "/var", "/tmp")  # noqa: S108 - refused, never used
+
+
 class TierKind(StrEnum):
     """What a tier is, fastest first."""
 
@@ -43,9 +46,8 @@ class Tier(Frozen):
                 raise ValueError("an s3 tier has `bucket` (and `prefix`), no `path`")
         elif not self.path.startswith("/") or self.bucket:
             raise ValueError(f"a {self.kind} tier has an absolute `path`, no `bucket`")
-        if self.path.rstrip("/") in ("", "/root", "/home", "/etc", "/usr", "/var", "/tmp"):  # noqa: S108
-            if self.kind is not TierKind.S3:
-                raise ValueError("a folder of its own, please: everything in it is looked at")
+        if self.kind is not TierKind.S3 and self.path.rstrip("/") in SHARED_FOLDERS:
+            raise ValueError("a folder of its own, please: everything in it is looked at")
         return self
 
 

@@ -11,9 +11,12 @@ from runbooks.data_check.evidence import DataFile, Evidence, Fault
 CAUSE = {
     "cut-last-line": "cut-off", "bad-line": "bad-record", "several-values": "several-values", "wrong-key": "wrong-key",
     "encoding": "encoding", "compressed": "compressed", "json-array": "json-array", "lfs-pointer": "not-data",
-    "not-data": "not-data", "empty": "empty-file", "empty-line": "bad-record", "zeros": "zero-hole", "not-object": "bad-record",
-    "too-long": "bad-record", "index-missing": "index-missing", "data-missing": "index-missing", "index-header": "index-damaged",
-    "index-size": "index-damaged", "index-tiling": "index-damaged", "index-documents": "index-damaged", "legacy-index": "index-legacy",
+    "not-data": "not-data", "empty": "empty-file", "empty-line": "bad-record", "zeros": "zero-hole",
+    "not-object": "bad-record",
+    "too-long": "bad-record", "index-missing": "index-missing", "data-missing": "index-missing",
+    "index-header": "index-damaged",
+    "index-size": "index-damaged", "index-tiling": "index-damaged", "index-documents": "index-damaged",
+    "legacy-index": "index-legacy",
     "stale-index": "index-stale", "data-cut": "data-cut", "ids-out-of-range": "ids-out-of-range",
 }  # fmt: skip
 JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
@@ -31,7 +34,7 @@ def book() -> Runbook:
     return load_runbook("data-check")
 
 
-def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 - every runbook has limits
     """The whole judgment."""
     causes: list[Cause] = []
     unknowns: list[str] = []
@@ -52,7 +55,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         must_not=must_not or ("rewrite data that was not found broken",),
         do_now=tuple(dict.fromkeys(f"{c.subject}: {book().causes[c.slug].remedy}" for c in causes)),
         findings=tuple(
-            Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}", action=book().causes[c.slug].remedy)
+            Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}",
+            action=book().causes[c.slug].remedy)
             for c in wrong
         ),
         unknowns=tuple(unknowns),

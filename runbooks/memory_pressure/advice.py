@@ -15,7 +15,8 @@ def cheaper_batches(setup: Setup) -> list[tuple[int, int]]:
 
 
 def wanted_batch(oom: CudaOom, setup: Setup) -> tuple[int, int] | None:
-    """The largest batch that should fit: what is missing is taken from what grows with the batch (at most all of it)."""
+    """The largest batch that should fit: what is missing is taken from what grows with the batch (at most all of
+    it)."""
     missing = max(0, oom.tried - oom.free)
     usable = max(1, oom.allocated)
     share = max(0.0, 1 - missing / usable)
@@ -27,14 +28,19 @@ def lines(oom: CudaOom, setup: Setup) -> tuple[str, ...]:
     """Changes in order of cost."""
     out = []
     if oom.unused >= oom.tried:
-        out.append(f"set {EXPANDABLE} (costs nothing): {oom.unused} bytes are reserved and unused, {oom.tried} were asked for")
+        out.append(
+            f"set {EXPANDABLE} (costs nothing): {oom.unused} bytes are reserved and unused, {oom.tried} were asked for"
+        )
     best = wanted_batch(oom, setup)
     if best is not None and setup.batch:
         total = setup.batch * setup.accumulation * (setup.gpus or 1)
         over = f" on {setup.gpus} GPUs" if setup.gpus else ""
         out.append(f"batch {best[0]} per GPU with {best[1]} accumulation steps{over}: the global batch stays {total}")
     else:
-        out.append("a smaller batch per GPU with as many more accumulation steps (give `batch`, `accumulation`, `gpus` for numbers)")
+        out.append(
+            "a smaller batch per GPU with as many more accumulation steps (give `batch`, `accumulation`, `gpus` for "
+            "numbers)"
+        )
     if not setup.checkpointing:
         out.append("activation checkpointing: about a third more compute, a fraction of the activations")
     if oom.unused < oom.tried:

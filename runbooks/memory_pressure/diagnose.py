@@ -1,4 +1,5 @@
-"""Judges who holds the memory when it runs out: this process, another one, another tenant, the host. Changes nothing. Pure."""
+"""Judges who holds the memory when it runs out: this process, another one, another tenant, the host. Changes
+nothing. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -34,26 +35,40 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = tuple(sorted(found, key=lambda c: list(Certainty).index(c.certainty)))
     unknowns = tuple(
         f"{n}: {r.reason} {r.detail}".strip()
-        for n, r in (("log", evidence.log), ("gpus", evidence.gpus), ("host", evidence.host), ("killed", evidence.killed))
+        for n, r in (
+            ("log", evidence.log),
+            ("gpus", evidence.gpus),
+            ("host", evidence.host),
+            ("killed", evidence.killed),
+        )
         if isinstance(r, Unknown)
     )
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
     told = causes and causes[0].certainty is not Certainty.POSSIBLE
     must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     return Diagnosis(
-        state=State.SICK if told else State.CANNOT_TELL if causes or isinstance(evidence.log, Unknown) else State.HEALTHY,
-        headline=f"{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}" if causes else "No sign of memory running out",
+        state=State.SICK if told else State.CANNOT_TELL if causes or isinstance(evidence.log,
+        Unknown) else State.HEALTHY,
+        headline=_headline(causes),
         symptom=seen[-1].text[:300] if seen else "",
         causes=causes,
         must_not=must_not or ("end a process on a GPU because it holds memory",),
         do_now=_do_now(evidence, causes, seen),
         findings=tuple(
-            Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}", action=book().causes[c.slug].remedy)
+            Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}",
+            action=book().causes[c.slug].remedy)
             for c in causes
         ),
         unknowns=unknowns,
-        by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv", "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
+        by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
+        "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip
+
+
+def _headline(causes: tuple[Cause, ...]) -> str:
+    if not causes:
+        return "No sign of memory running out"
+    return f"{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}"
 
 
 def _do_now(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:
@@ -75,20 +90,39 @@ def _cuda(evidence: Evidence, limits: Limits) -> Iterator[Cause]:
     if log.cuda:
         oom = log.cuda[-1]
         outside = oom.elsewhere > max(limits.elsewhere_share * oom.total, limits.elsewhere_bytes)
-        if _ranks_on_one(evidence, oom, ranks):
-            words = f"GPU {oom.gpu} ran out for ranks {', '.join(map(str, sorted(ranks)))}" if len(ranks) > 1 else _pids(evidence, oom)
-            yield _cause("ranks-on-one-gpu", Certainty.LIKELY, f"GPU {oom.gpu}", words, "a checkpoint was loaded before" if log.resumed else "")
+        if _ranks_on_one(evidence, oom):
+            words = (
+                f"GPU {oom.gpu} ran out for ranks {', '.join(map(str, sorted(ranks)))}"
+                if len(ranks) > 1
+                else _pids(oom)
+            )
+            yield _cause(
+                "ranks-on-one-gpu",
+                Certainty.LIKELY,
+                f"GPU {oom.gpu}",
+                words,
+                "a checkpoint was loaded before" if log.resumed else "",
+            )
         elif outside:
             yield _outside(evidence, oom)
         elif oom.unused >= oom.tried and oom.unused > limits.fragment_share * oom.total:
             words = f"{oom.unused} bytes are reserved and unused, {oom.tried} were asked for, {oom.free} are free"
             yield _cause("fragmented", Certainty.LIKELY, f"GPU {oom.gpu}", words)
         else:
-            words = f"this process holds {oom.mine} of {oom.total} bytes and asks for {oom.tried} more; {oom.elsewhere} are held elsewhere"
+            words = (
+                f"this process holds {oom.mine} of {oom.total} bytes and asks for {oom.tried} more; "
+                f"{oom.elsewhere} are held elsewhere"
+            )
             yield _cause("model-too-large", Certainty.CONFIRMED, f"GPU {oom.gpu}", words)
     elif log.bare:
         decides = ("the full message with its numbers", "nvidia-smi at that moment")
-        yield _cause("out-of-memory-bare", Certainty.POSSIBLE, evidence.node, "the log says out of memory without numbers", decides=decides)
+        yield _cause(
+            "out-of-memory-bare",
+            Certainty.POSSIBLE,
+            evidence.node,
+            "the log says out of memory without numbers",
+            decides=decides,
+        )
 
 
 def _ours(evidence: Evidence, pid: int) -> bool:
@@ -96,14 +130,14 @@ def _ours(evidence: Evidence, pid: int) -> bool:
     return pid in known and any(re.search(p, known[pid]) for p in evidence.job_match)
 
 
-def _ranks_on_one(evidence: Evidence, oom: CudaOom, ranks: set[int]) -> bool:
+def _ranks_on_one(evidence: Evidence, oom: CudaOom) -> bool:
     """Several ranks failed on one GPU, or the message names several processes of the job there."""
     same = [o for o in evidence.log.value.cuda if o.gpu == oom.gpu] if isinstance(evidence.log, Known) else []
     several = len({o.rank for o in same if o.rank is not None}) > 1
     return several or sum(_ours(evidence, o.pid) for o in oom.others) >= 2
 
 
-def _pids(evidence: Evidence, oom: CudaOom) -> str:
+def _pids(oom: CudaOom) -> str:
     return f"GPU {oom.gpu} holds memory of pids {', '.join(str(o.pid) for o in oom.others)}, all of this job"
 
 
@@ -113,7 +147,9 @@ def _outside(evidence: Evidence, oom: CudaOom) -> Cause:
         *(f"pid {o.pid} holds {o.bytes}" for o in oom.others[:8]),
         *_holders(evidence, oom),
     )
-    visible = _holders(evidence, oom) or any(isinstance(evidence.commands, Known) and o.pid in evidence.commands.value for o in oom.others)
+    visible = _holders(evidence, oom) or any(
+        isinstance(evidence.commands, Known) and o.pid in evidence.commands.value for o in oom.others
+    )
     slug = "gpu-held-by-others" if visible or not isinstance(evidence.gpus, Known) else "held-by-another-tenant"
     decides = ("who holds it, seen from the host (not from a container), and whether it works",)
     return _cause(slug, Certainty.CONFIRMED, f"GPU {oom.gpu}", *words, decides=decides)
@@ -162,5 +198,8 @@ def _snapshot(evidence: Evidence) -> Iterator[Cause]:
         words = [f"a snapshot needs {s.needed} bytes, {s.available} are allowed"]
         if isinstance(evidence.host, Known):
             fits = evidence.host.value.available > 2 * s.needed
-            words.append(f"{evidence.host.value.available} bytes of host memory are available: {'enough' if fits else 'not enough'} to raise it")
+            words.append(
+                f"{evidence.host.value.available} bytes of host memory are available: "
+                f"{'enough' if fits else 'not enough'} to raise it"
+            )
         yield _cause("snapshot-limit", Certainty.CONFIRMED, evidence.node, *words)

@@ -1,4 +1,5 @@
-"""Content check: every stored byte against the CRC of its format or the hash of a manifest, in bounded memory. Python 3.8, stdlib."""
+"""Content check: every stored byte against the CRC of its format or the hash of a manifest, in bounded memory.
+Python 3.8, stdlib."""
 
 from __future__ import annotations
 
@@ -20,9 +21,7 @@ Crc = Callable[[bytes, int], int]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def check_content(
-    files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32, mapper: Mapper = map
-) -> Check:
+def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32, mapper: Mapper = map) -> Check:
     """Faults of content; `checksummed` says whether every weight byte was proven. `mapper` may run in threads."""
     out = Check(format="content")
     parts: list[Part] = []
@@ -35,9 +34,7 @@ def check_content(
         parts.extend(found)
     hashes = _hashes(out, files, spec)
     out.faults.extend(f for f in mapper(lambda p: _crc_part(files[p.file], p, crc32), parts) if f is not None)
-    out.faults.extend(
-        f for f in mapper(lambda h: _hash_file(files[h[0]], h[0], h[1]), hashes.items()) if f is not None
-    )
+    out.faults.extend(f for f in mapper(lambda h: _hash_file(files[h[0]], h[0], h[1]), hashes.items()) if f is not None)
     out.read_bytes = sum(p.length for p in parts) + sum(files[n].size for n in hashes)
     left = [n for n in unproven if n not in hashes]
     out.checksummed = not left and bool(proven or hashes)
@@ -118,7 +115,9 @@ def _crc_part(blob: Blob, part: Part, crc32: Crc) -> Fault | None:
     where = f"bytes {part.offset}-{part.offset + part.length}"
     hole = _hole(blob, part)
     if hole is not None:
-        return Fault("zero-hole", f"record {part.name} ({where}): zeros from byte {hole}, and its CRC-32 differs", part.file)
+        return Fault(
+            "zero-hole", f"record {part.name} ({where}): zeros from byte {hole}, and its CRC-32 differs", part.file
+        )
     return Fault("crc", f"record {part.name} ({where}): CRC-32 {crc:08x}, stored {part.crc:08x}", part.file)
 
 
@@ -144,6 +143,4 @@ def _hash_file(blob: Blob, name: str, entry: Entry) -> Fault | None:
         return Fault("unreadable", str(e), name)
     if digest.hexdigest() == entry.digest:
         return None
-    return Fault(
-        "hash", f"{entry.algorithm} {digest.hexdigest()[:16]}…, the manifest says {entry.digest[:16]}…", name
-    )
+    return Fault("hash", f"{entry.algorithm} {digest.hexdigest()[:16]}…, the manifest says {entry.digest[:16]}…", name)

@@ -1,4 +1,5 @@
-"""Structure of a torch distributed checkpoint folder (`.metadata`, `__rank_n.distcp`). Python 3.8, standard library only."""
+"""Structure of a torch distributed checkpoint folder (`.metadata`, `__rank_n.distcp`). Python 3.8, standard library
+only."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ LARGEST_MARKER = 64 << 20
 KNOWN = frozenset(
     f"torch.distributed.checkpoint.{name}"
     for name in (
-        "metadata.Metadata", "metadata.TensorStorageMetadata", "metadata.TensorProperties", "metadata.BytesStorageMetadata",
-        "metadata.ChunkStorageMetadata", "metadata.MetadataIndex", "metadata.StorageMeta", "metadata._MEM_FORMAT_ENCODING",
+        "metadata.Metadata", "metadata.TensorStorageMetadata", "metadata.TensorProperties",
+        "metadata.BytesStorageMetadata",
+        "metadata.ChunkStorageMetadata", "metadata.MetadataIndex", "metadata.StorageMeta",
+        "metadata._MEM_FORMAT_ENCODING",
         "filesystem._StorageInfo", "filesystem._StoragePrefix",
     )
 ) | {"builtins.getattr", "pathlib.PosixPath", "pathlib.Path", "pathlib._local.PosixPath"}  # fmt: skip
@@ -209,15 +212,13 @@ def _tensors(check: Check, marker: Marker) -> None:
             if s is None:
                 check.fault("shard-missing", f"piece {list(at)} of {fqn} lies nowhere", MARKER)
             elif s.plain and s.length < need:
-                check.fault(
-                    "shard-size", f"piece {list(at)} of {fqn} has {s.length} bytes, needs {need}", s.file
-                )
+                check.fault("shard-size", f"piece {list(at)} of {fqn} has {s.length} bytes, needs {need}", s.file)
 
 
 def _inside(size: tuple[int, ...], chunks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bool:
     starts = [at for at, sizes in chunks if _volume(sizes)]
-    fits = all(
-        len(at) == len(size) and all(a + n <= s for a, n, s in zip(at, sizes, size)) for at, sizes in chunks
+    fits = all(len(at) == len(size) == len(sizes) for at, sizes in chunks) and all(
+        at[i] + sizes[i] <= size[i] for at, sizes in chunks for i in range(len(size))
     )
     return fits and len(set(starts)) == len(starts)
 

@@ -1,4 +1,5 @@
-"""Manifests that name files with size and hash: JSON, or lines as sha256sum writes them. Python 3.8, standard library only."""
+"""Manifests that name files with size and hash: JSON, or lines as sha256sum writes them. Python 3.8, standard
+library only."""
 
 from __future__ import annotations
 
@@ -79,6 +80,4 @@ def check_sizes(check: Check, entries: Mapping[str, Entry], sizes: Mapping[str, 
         if name not in sizes:
             check.fault("manifest-missing-file", f"{name} is in the manifest and not there", name)
         elif entry.size is not None and entry.size != sizes[name]:
-            check.fault(
-                "manifest-size", f"{name} has {sizes[name]} bytes, the manifest says {entry.size}", name
-            )
+            check.fault("manifest-size", f"{name} has {sizes[name]} bytes, the manifest says {entry.size}", name)

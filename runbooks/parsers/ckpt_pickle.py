@@ -264,6 +264,7 @@ def _proto(m: Machine) -> None:
         raise Unreadable(f"pickle protocol {m.protocol}")
 
 
+# ruff: noqa: ARG005
 OPCODES: dict[int, Op] = {
     ord(k): v
     for k, v in {

@@ -9,8 +9,10 @@ from runbooks.parsers.ckpt_types import Bad, Blob, Check
 
 LONGEST_HEADER = 100_000_000
 BITS = {
-    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8, "I16": 16,
-    "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64, "C64": 64, "C128": 128,
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
+    "I16": 16,
+    "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64, "C64": 64,
+    "C128": 128,
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
 
@@ -82,19 +84,13 @@ def _entry(name: str, entry: Any) -> tuple[int, int, str]:
         numbers = [*shape, begin, end]
     except (TypeError, KeyError, ValueError) as e:
         raise Bad("header", f"tensor {name}: {type(e).__name__} {e}") from e
-    if (
-        not isinstance(dtype, str)
-        or dtype not in BITS
-        or not all(type(n) is int and 0 <= n < 1 << 60 for n in numbers)
-    ):
+    if not isinstance(dtype, str) or dtype not in BITS or not all(type(n) is int and 0 <= n < 1 << 60 for n in numbers):
         raise Bad("header", f"tensor {name}: type {dtype!r}, shape {shape}, offsets {begin}-{end}")
     bits = BITS[dtype]
     for n in shape:
         bits *= n
     if bits % 8 or bits // 8 != end - begin:
-        raise Bad(
-            "header", f"tensor {name}: {dtype}{shape} needs {bits // 8} bytes, its offsets say {end - begin}"
-        )
+        raise Bad("header", f"tensor {name}: {dtype}{shape} needs {bits // 8} bytes, its offsets say {end - begin}")
     return begin, end, f"{dtype}{shape}"
 
 
@@ -106,8 +102,6 @@ def parse_index(text: bytes) -> tuple[dict[str, str], int]:
         total = int(data.get("metadata", {}).get("total_size", 0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise Bad("metadata-damaged", f"its index cannot be read: {type(e).__name__} {str(e)[:60]}") from e
-    if not isinstance(weights, dict) or not all(
-        isinstance(v, str) and "/" not in v for v in weights.values()
-    ):
+    if not isinstance(weights, dict) or not all(isinstance(v, str) and "/" not in v for v in weights.values()):
         raise Bad("metadata-damaged", "its index names no files")
     return weights, total

@@ -1,4 +1,5 @@
-"""One checkpoint as a set of files: which check each needs, and whether the parts belong together. Python 3.8, stdlib only."""
+"""One checkpoint as a set of files: which check each needs, and whether the parts belong together. Python 3.8,
+stdlib only."""
 
 from __future__ import annotations
 
@@ -60,9 +61,7 @@ def _check_each(files: Mapping[str, Blob], spec: Spec, out: Check) -> dict[str, 
     for folder, inside in sorted(folders.items()):
         if is_dcp(inside):
             checks[folder + "/"] = check_dcp(inside)
-            inside = {
-                n: b for n, b in inside.items() if not n.endswith((".distcp", ".metadata", ".metadata.tmp"))
-            }
+            inside = {n: b for n, b in inside.items() if not n.endswith((".distcp", ".metadata", ".metadata.tmp"))}
         prefix = folder + "/" if folder else ""
         for base, blob in sorted(inside.items()):
             if base.endswith(WEIGHTS) or _wanted(prefix + base, spec) or len(files) == 1:
@@ -120,9 +119,7 @@ def _merge(out: Check, checks: Mapping[str, Check]) -> None:
         out.format = "sharded"
     for name, c in checks.items():
         prefix = name if name.endswith("/") else ""
-        out.faults.extend(
-            f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.faults
-        )
+        out.faults.extend(f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.faults)
         out.suspects.extend(c.suspects)
         out.notes.extend(f"{name}: {n}" if len(checks) > 1 else n for n in c.notes)
         out.read_bytes += c.read_bytes
@@ -167,13 +164,9 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
             out.fault("shard-missing", f"{len(missing)} of {spec.world_size} ranks have no file: {shown}")
         more = sorted(r for r in found if r >= spec.world_size)
         if more:
-            out.fault(
-                "world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected"
-            )
+            out.fault("world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected")
     if not done or (unfinished and (missing or not out.whole)):
-        out.fault(
-            "unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}"
-        )
+        out.fault("unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}")
     elif unfinished:
         out.notes.append(f"{len(unfinished)} files with a temporary name lie beside it, e.g. {unfinished[0]}")
 

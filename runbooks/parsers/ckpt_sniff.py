@@ -39,17 +39,13 @@ def _by_magic(blob: Blob, head: bytes) -> Check:
     if any(f.kind == "prepended-bytes" for f in tail.faults):
         check.fault("prepended-bytes", tail.faults[0].detail, blob.name)
     elif not any(f.kind == "truncated" for f in tail.faults):
-        check.fault(
-            "zip-structure", f"a ZIP directory at its end, but it begins with {head[:8].hex()}", blob.name
-        )
+        check.fault("zip-structure", f"a ZIP directory at its end, but it begins with {head[:8].hex()}", blob.name)
     elif LEGACY_HEAD in head:
         check.fault("prepended-bytes", f"{head.index(LEGACY_HEAD)} bytes lie before its beginning", blob.name)
     elif head.startswith(b"\x80"):
         check.fault("not-a-checkpoint", "a pickle that torch.save did not write", blob.name)
     else:
-        check.fault(
-            "not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name
-        )
+        check.fault("not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name)
     return check
 
 

@@ -1,4 +1,5 @@
-"""Tensors named by a torch pickle: shapes, the storages that they need, top-level keys and scalars. Python 3.8, stdlib only."""
+"""Tensors named by a torch pickle: shapes, the storages that they need, top-level keys and scalars. Python 3.8,
+stdlib only."""
 
 from __future__ import annotations
 
@@ -25,16 +26,20 @@ REBUILD = ("parameter", "parameter_with_state", "qtensor", "tensor", "tensor_v2"
            "device_tensor_from_cpu_tensor")  # fmt: skip
 DEFAULT_ALLOWED = {  # what torch.load(weights_only=True) takes without being told (torch 2.13)
     "collections.OrderedDict", "collections.Counter", "torch.nn.parameter.Parameter", "torch.serialization._get_layout",
-    "torch.Size", "torch.Tensor", "torch.device", "_codecs.encode", "builtins.bytearray", "builtins.set", "builtins.complex",
+    "torch.Size", "torch.Tensor", "torch.device", "_codecs.encode", "builtins.bytearray", "builtins.set",
+    "builtins.complex",
     "__builtin__.bytearray", "__builtin__.set", "__builtin__.complex", "torch._tensor._rebuild_from_type_v2",
     *(f"torch._utils._rebuild_{name}" for name in REBUILD),
 }  # fmt: skip
 RUNS_CODE = {
-    "os", "posix", "nt", "subprocess", "sys", "runpy", "socket", "shutil", "importlib", "pickle", "_pickle", "pty", "code",
+    "os", "posix", "nt", "subprocess", "sys", "runpy", "socket", "shutil", "importlib", "pickle", "_pickle", "pty",
+    "code",
     "webbrowser", "asyncio", "ctypes", "multiprocessing", "commands", "bdb", "pdb", "timeit", "builtins", "__builtin__",
-    "operator", "functools", "copyreg extension", "requests", "urllib", "http", "threading", "signal", "tempfile", "platform",
+    "operator", "functools", "copyreg extension", "requests", "urllib", "http", "threading", "signal", "tempfile",
+    "platform",
 }  # fmt: skip
-HARMLESS_BUILTINS = {"set", "frozenset", "bytearray", "complex", "object", "list", "dict", "tuple", "int", "float", "str",
+HARMLESS_BUILTINS = {"set", "frozenset", "bytearray", "complex", "object", "list", "dict", "tuple", "int", "float",
+"str",
                      "bytes", "slice", "range", "bool"}  # fmt: skip
 
 
@@ -72,9 +77,7 @@ class Walk:
     def storage(self, found: Persistent) -> Storage | None:
         """Records a storage reference `('storage', type, key, location, numel)`."""
         pid = found.pid
-        if not (
-            isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage" and isinstance(pid[1], Global)
-        ):
+        if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage" and isinstance(pid[1], Global)):
             return None
         item = ITEM.get(pid[1].name.replace("Storage", ""))
         if item is None or not isinstance(pid[2], str) or not isinstance(pid[4], int) or pid[4] < 0:
@@ -95,9 +98,7 @@ class Walk:
         storage = self.storage(args[0])
         offset, size, stride = args[1], args[2], args[3]
         dims = (size, stride)
-        if storage is None or not all(
-            isinstance(d, tuple) and all(isinstance(n, int) for n in d) for d in dims
-        ):
+        if storage is None or not all(isinstance(d, tuple) and all(isinstance(n, int) for n in d) for d in dims):
             return
         kind = args[0].pid[1].name.replace("Storage", "")
         dtype, item = SHORT.get(kind, kind.lower()), storage.item
@@ -131,9 +132,7 @@ def _safe_by_default(found: Global) -> bool:
     name = str(found)
     if name in DEFAULT_ALLOWED:
         return True
-    return found.module in ("torch", "torch.storage") and (
-        found.name in DTYPE or found.name.endswith("Storage")
-    )
+    return found.module in ("torch", "torch.storage") and (found.name in DTYPE or found.name.endswith("Storage"))
 
 
 def _runs_code(found: Global) -> bool:
@@ -161,8 +160,6 @@ def describe_top(check: Check, root: Any) -> None:
         return
     check.keys = sorted(str(k) for k in top)
     plain = {
-        str(k): v
-        for k, v in top.items()
-        if isinstance(v, (int, float, bool)) or (isinstance(v, str) and len(v) < 200)
+        str(k): v for k, v in top.items() if isinstance(v, (int, float, bool)) or (isinstance(v, str) and len(v) < 200)
     }
     check.scalars = dict(sorted(plain.items())[:50])

@@ -49,9 +49,7 @@ def _check_records(check: Check, blob: Blob, found: Zip) -> None:
         _match(check, walk, by_name, blob.name)
     check.checksummed = _has_crc(found) and all(m.method == 0 for m in found.members)
     if not check.checksummed:
-        check.notes.append(
-            "written without checksums (or packed again): content cannot be proven from the file itself"
-        )
+        check.notes.append("written without checksums (or packed again): content cannot be proven from the file itself")
 
 
 def _has_crc(found: Zip) -> bool:
@@ -71,9 +69,7 @@ def _small_records(check: Check, blob: Blob, by_name: dict[str, Member], new: bo
         return
     order = _content(check, blob, by_name["byteorder"])
     if order != b"little":
-        check.fault(
-            "byteorder", f"its byte order is {order[:20]!r}: values would be swapped while loading", blob.name
-        )
+        check.fault("byteorder", f"its byte order is {order[:20]!r}: values would be swapped while loading", blob.name)
 
 
 def _content(check: Check, blob: Blob, member: Member) -> bytes:
@@ -129,9 +125,7 @@ def _match(check: Check, walk: Walk, by_name: dict[str, Member], name: str) -> N
     for storage in walk.storages.values():
         member = by_name.get(f"data/{storage.key}")
         if member is None:
-            check.fault(
-                "member-missing", f"record data/{storage.key} of {storage.bytes} bytes is missing", name
-            )
+            check.fault("member-missing", f"record data/{storage.key} of {storage.bytes} bytes is missing", name)
         elif member.method == 0 and member.size != storage.bytes:
             words = f"record data/{storage.key} has {member.size} bytes, its tensors need {storage.bytes}"
             check.fault("storage-size", words, name)
@@ -157,9 +151,7 @@ def list_parts(blob: Blob, file: str, base: int = 0) -> tuple[list[Part], list[s
     for member, end in zip(ordered, ends):  # noqa: B905 - no strict= before Python 3.10
         start, extra = data_start(blob, member)
         if not local_fields_alike(blob, member):
-            notes.append(
-                f"record {member.name}: its local header has another version or time than the directory"
-            )
+            notes.append(f"record {member.name}: its local header has another version or time than the directory")
         if start + member.size > end:
             raise Bad("zip-structure", f"record {member.name} runs into the next one")
         if extra[4:].strip(b"Z") or (extra and extra[:4] != b"FB" + (len(extra) - 4).to_bytes(2, "little")):
@@ -190,9 +182,7 @@ def _legacy(check: Check, blob: Blob) -> None:
             break
         except Unreadable as e:
             if len(head) == blob.size:
-                raise Bad(
-                    "truncated" if "ends at" in str(e) else "pickle", f"its object description: {e}"
-                ) from e
+                raise Bad("truncated" if "ends at" in str(e) else "pickle", f"its object description: {e}") from e
             if window >= SMALL:
                 raise Bad("pickle", f"its object description: {e}") from e
             window *= 8

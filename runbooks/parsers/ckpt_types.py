@@ -1,4 +1,5 @@
-"""Shared types of the checkpoint checkers: a readable blob, faults, parts with a checksum. Standard library only, Python 3.8:
+"""Shared types of the checkpoint checkers: a readable blob, faults, parts with a checksum. Standard library only,
+Python 3.8:
 these modules also run on the nodes."""
 
 from __future__ import annotations
@@ -96,9 +97,7 @@ class Check:
     tensors: dict[str, str] = field(default_factory=dict)  # path -> "float32[2,3]"
     keys: list[str] = field(default_factory=list)  # top-level keys
     scalars: dict[str, Any] = field(default_factory=dict)  # top-level plain values
-    refused_globals: list[str] = field(
-        default_factory=list
-    )  # torch.load's weights_only default refuses these
+    refused_globals: list[str] = field(default_factory=list)  # torch.load's weights_only default refuses these
     unsafe_globals: list[str] = field(default_factory=list)  # would run code when loaded without weights_only
     checksummed: bool = False  # every content byte has a checksum in the format
     read_bytes: int = 0

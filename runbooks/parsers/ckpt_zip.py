@@ -44,7 +44,7 @@ class Zip(NamedTuple):
 def parse_zip(blob: Blob) -> Zip:
     """The directory of `blob`. Raises Bad: truncated, trailing-bytes, prepended-bytes, zip-structure."""
     eocd_at, tail, tail_at = _find_end(blob)
-    count, size, offset, start = _sizes(blob, eocd_at, tail, tail_at)
+    count, size, offset, start = _sizes(eocd_at, tail, tail_at)
     if size > LARGEST_DIRECTORY:
         raise Bad("zip-structure", f"a directory of {size} bytes")
     shift = start - (offset + size)
@@ -90,7 +90,7 @@ def _plausible(tail: bytes, found: int, at: int) -> bool:
     return bool(fields[6] == 0xFFFFFFFF or fields[5] + fields[6] <= at + found)
 
 
-def _sizes(blob: Blob, eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int]:
+def _sizes(eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int]:
     """Records, directory size, directory offset as written, and where the directory really ends."""
     _, disk, first_disk, here, count, size, offset, comment = EOCD.unpack_from(tail, eocd_at - tail_at)
     if disk or first_disk or here != count:

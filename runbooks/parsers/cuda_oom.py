@@ -1,10 +1,20 @@
-"""Out-of-memory messages of CUDA (torch, old and new wording), of the kernel and of a snapshot limit, as numbers. Bytes."""
+"""Out-of-memory messages of CUDA (torch, old and new wording), of the kernel and of a snapshot limit, as numbers.
+Bytes."""
 
 import re
 
 from runbooks.core.base import Frozen
 
-UNIT = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+UNIT = {
+    "bytes": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+}
 SIZE = r"([\d.]+)\s*(bytes|[KMGT]iB|[KMG]B)"
 TRIED = re.compile(rf"[Oo]ut of memory\. Tried to allocate {SIZE}")
 OLD = re.compile(
@@ -16,7 +26,9 @@ OTHER = re.compile(rf"Process (\d+) has {SIZE} memory in use")
 ALLOCATED = re.compile(rf"Of the allocated memory {SIZE} is allocated by PyTorch")
 UNUSED = re.compile(rf"{SIZE} is reserved by PyTorch but unallocated")
 RANK = re.compile(r"\[?rank\s?(\d+)\]?", re.IGNORECASE)
-KILLED = re.compile(r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?")
+KILLED = re.compile(
+    r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?"
+)
 SNAPSHOT = re.compile(rf"MemoryLimitExceeded: Cannot save snapshot: {SIZE} required, but only {SIZE} available")
 
 
@@ -82,7 +94,13 @@ def _one(line: str) -> CudaOom | None:
     if old is not None:
         total, allocated, free, reserved = (_bytes(old[i], old[i + 1]) for i in (2, 4, 6, 8))
         return CudaOom(
-            gpu=int(old[1]), total=total, free=free, mine=reserved, allocated=allocated, unused=reserved - allocated, **base
+            gpu=int(old[1]),
+            total=total,
+            free=free,
+            mine=reserved,
+            allocated=allocated,
+            unused=reserved - allocated,
+            **base,
         )
     if new is None:
         return None
@@ -109,7 +127,5 @@ def parse_host_ooms(text: str) -> tuple[HostOom, ...]:
 
 def parse_snapshot(text: str) -> SnapshotOom | None:
     """The last snapshot that did not fit."""
-    found = None
-    for found in SNAPSHOT.finditer(text.replace("MB", " MB")):
-        pass
+    found = next(reversed(list(SNAPSHOT.finditer(text.replace("MB", " MB")))), None)
     return SnapshotOom(needed=_bytes(found[1], found[2]), available=_bytes(found[3], found[4])) if found else None

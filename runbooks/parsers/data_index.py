@@ -38,7 +38,9 @@ def check_index(read: Read, size: int, data_size: int) -> tuple[Index | None, li
     index = Index(code, sequences, documents)
     need = HEADER.size + 12 * sequences + 8 * documents
     if size not in (need, need + sequences):
-        return index, [DataFault("index-size", f"{size} bytes, its header says {need} (or {need + sequences} with modes)")]
+        return index, [
+            DataFault("index-size", f"{size} bytes, its header says {need} (or {need + sequences} with modes)")
+        ]
     return index, [*_pointers(read, index, data_size), *_documents(read, index)]
 
 
@@ -55,7 +57,10 @@ def _pointers(read: Read, index: Index, data_size: int) -> list[DataFault]:
     pointers_at = lengths_at + 4 * index.sequences
     for first in range(0, index.sequences, CHUNK):
         n = min(CHUNK, index.sequences - first)
-        lengths, pointers = _numbers(read, lengths_at + 4 * first, n, "i"), _numbers(read, pointers_at + 8 * first, n, "q")
+        lengths, pointers = (
+            _numbers(read, lengths_at + 4 * first, n, "i"),
+            _numbers(read, pointers_at + 8 * first, n, "q"),
+        )
         for i, (length, pointer) in enumerate(zip(lengths, pointers), first):  # noqa: B905
             if length < 0 or pointer != at:
                 words = f"sequence {i} begins at {pointer} with {length} items, the one before ends at {at}"
@@ -73,7 +78,11 @@ def _documents(read: Read, index: Index) -> list[DataFault]:
         for i, at in enumerate(_numbers(read, offset + 8 * first, min(CHUNK, index.documents - first), "q"), first):
             wrong = (i == 0 and at != 0) or at < last or at > index.sequences
             if wrong:
-                return [DataFault("index-documents", f"document {i} begins at sequence {at} after {last}", i, offset + 8 * i)]
+                return [
+                    DataFault(
+                        "index-documents", f"document {i} begins at sequence {at} after {last}", i, offset + 8 * i
+                    )
+                ]
             last = at
     if index.documents and last != index.sequences:
         return [DataFault("index-documents", f"the last document ends at {last} of {index.sequences} sequences")]

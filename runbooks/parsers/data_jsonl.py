@@ -1,4 +1,5 @@
-"""Checks a JSONL file as a stream of lines: where it breaks, what is on a line, which keys occur. Python 3.8, stdlib only."""
+"""Checks a JSONL file as a stream of lines: where it breaks, what is on a line, which keys occur. Python 3.8, stdlib
+only."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from typing import Any, NamedTuple
 
 LONGEST_LINE = 64 << 20
 MOST = 20  # faults that are kept
-COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
+COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+}
 
 
 class DataFault(NamedTuple):
@@ -69,7 +76,7 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
         offset += len(line)
     final = line.endswith(b"\n")
     ranked = tuple(sorted(keys.items(), key=lambda k: (-k[1], k[0]))[:20])
-    faults = [_explain(f, count, final, missing, ranked, text_key) for f in faults]
+    faults = [_explain(f, count, final, missing, ranked) for f in faults]
     if count == 0:
         faults.append(DataFault("empty", "no line"))
     return DataFound(count, tuple(faults), more, ranked, offset, final)
@@ -94,12 +101,16 @@ def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: 
         value, end = json.JSONDecoder().raw_decode(text)
     except ValueError as e:
         at = getattr(e, "pos", 0)
-        return DataFault("bad-line", f"not JSON at character {at}: {str(e)[:80]}", number, offset + len(text[:at].encode()))
+        return DataFault(
+            "bad-line", f"not JSON at character {at}: {str(e)[:80]}", number, offset + len(text[:at].encode())
+        )
     except RecursionError:
         return DataFault("bad-line", "nested too deeply", number, offset)
     if text[end:].strip():
         where = offset + len(text[:end].encode())
-        return DataFault("several-values", f"more than one value on the line, the second at character {end}", number, where)
+        return DataFault(
+            "several-values", f"more than one value on the line, the second at character {end}", number, where
+        )
     if not isinstance(value, dict):
         return DataFault("not-object", f"a {type(value).__name__}, not an object", number, offset)
     return _keys(value, number, offset, keys, text_key)
@@ -115,11 +126,11 @@ def _keys(value: dict[str, Any], number: int, offset: int, keys: dict[str, int],
     return None
 
 
-def _explain(
-    fault: DataFault, count: int, final: bool, missing: int, keys: tuple[tuple[str, int], ...], text_key: str
-) -> DataFault:
+def _explain(fault: DataFault, count: int, final: bool, missing: int, keys: tuple[tuple[str, int], ...]) -> DataFault:
     if fault.kind == "bad-line" and fault.line == count and not final:
-        return fault._replace(kind="cut-last-line", detail=f"the last line ends in the middle, without a line end: {fault.detail}")
+        return fault._replace(
+            kind="cut-last-line", detail=f"the last line ends in the middle, without a line end: {fault.detail}"
+        )
     if fault.kind == "wrong-key":
         shown = ", ".join(f"{k} ({n})" for k, n in keys[:8])
         return fault._replace(detail=f"{fault.detail} in {missing} of {count} lines; keys that occur: {shown}")

@@ -1,4 +1,5 @@
-"""Reads every tier of a job's checkpoints, proves content newest first, and what explains a failed save. Changes nothing."""
+"""Reads every tier of a job's checkpoints, proves content newest first, and what explains a failed save. Changes
+nothing."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +15,11 @@ from tasks.diagnostics.checkpoint_s3 import prove_s3, read_s3_tier
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
 
-STORAGE = r"I/O error|blk_update_request|Buffer I/O|nvme.*(timeout|abort|reset|critical)|EXT4-fs error|XFS.*(error|corruption|shutdown)|remount.*read-only|Remounting filesystem read-only|critical medium error|Media error"  # noqa: E501
+STORAGE = (
+    r"I/O error|blk_update_request|Buffer I/O|nvme.*(timeout|abort|reset|critical)|EXT4-fs "
+    r"error|XFS.*(error|corruption|shutdown)|remount.*read-only|Remounting filesystem read-only|critical medium "
+    r"error|Media error"
+)
 STEP = re.compile(r"(?:\bglobal_step|\biteration|\bstep)\b\W{0,4}(\d+)", re.IGNORECASE)
 LOG_BYTES = 64 << 10
 
@@ -114,7 +119,9 @@ def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNod
 
 
 def _kernel(context: Context) -> Reading[tuple[str, ...]]:
-    source = Source(command="dmesg | grep -iE 'I/O error|nvme|EXT4-fs error'", host=context.node.name, taken_at=context.now())
+    source = Source(
+        command="dmesg | grep -iE 'I/O error|nvme|EXT4-fs error'", host=context.node.name, taken_at=context.now()
+    )
     try:
         got = run_probe(context.host, "kernel", {"match": STORAGE, "cap": 200}, timeout_s=25)
     except TransportError as e:

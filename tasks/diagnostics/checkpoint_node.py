@@ -61,7 +61,9 @@ def read_node_tier(
     except (ValidationError, KeyError) as e:
         no = Unknown(reason=Why.UNPARSABLE, detail=str(e)[:300], source=source)
         return TierLook(**look, space=no, candidates=no, holders=no, pointer=no)
-    look.update(space=Known[Space](value=space, source=source), leftovers=tuple(Leftover(**x) for x in got.get("leftovers", ())))
+    look.update(
+        space=Known[Space](value=space, source=source), leftovers=tuple(Leftover(**x) for x in got.get("leftovers", ()))
+    )
     if "candidates" not in got:
         return TierLook(**look, candidates=_no_list(space, source), pointer=Absent(proof="no folder", source=source))
     look["candidates"] = Known[tuple[Candidate, ...]](
@@ -97,7 +99,8 @@ def prove_on_node(
 ) -> Candidate:
     """Reads the whole content of one candidate on its node. Raises TransportError."""
     ask = {
-        "do": "content", "root": tier.path.rstrip("/"), "name": wanted.name, "spec": spec_of(config)._asdict(), "threads": 4,
+        "do": "content", "root": tier.path.rstrip("/"), "name": wanted.name, "spec": spec_of(config)._asdict(),
+        "threads": 4,
     }  # fmt: skip
     got = ask_node(context.open_host(node), ask, timeout_s)
     if got["identity"] != wanted.identity or got["changed"]:

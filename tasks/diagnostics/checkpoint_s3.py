@@ -14,7 +14,16 @@ from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob
 from tasks.context import Context
-from tasks.diagnostics.s3 import Object, S3Tier, code_of, head_code, read_store, read_uploads, restore_state, set_identity
+from tasks.diagnostics.s3 import (
+    Object,
+    S3Tier,
+    code_of,
+    head_code,
+    read_store,
+    read_uploads,
+    restore_state,
+    set_identity,
+)
 from tasks.probes.ckpt_node import as_json, best_crc32
 
 Sets = dict[tuple[int, str], dict[str, Object]]
@@ -22,7 +31,12 @@ Sets = dict[tuple[int, str], dict[str, Object]]
 
 def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, newest: int) -> TierLook:
     """One look at the tier from the engine's machine, with the engine's credentials."""
-    look: dict[str, Any] = {"tier": tier.name, "kind": tier.kind, "node": "", "where": f"s3://{tier.bucket}/{tier.prefix}"}
+    look: dict[str, Any] = {
+        "tier": tier.name,
+        "kind": tier.kind,
+        "node": "",
+        "where": f"s3://{tier.bucket}/{tier.prefix}",
+    }
     try:
         s3 = S3Tier(tier, tries=2)
     except BotoCoreError as e:
@@ -86,7 +100,8 @@ def _describe(s3: S3Tier, key: tuple[int, str], found: dict[str, Object], spec: 
     step, name = key
     single = len(found) == 1 and next(iter(found)) == name.rpartition("/")[2]
     base: dict[str, Any] = {
-        "name": name, "step": step, "folder": not single, "size": sum(o.size for o in found.values()), "files": len(found),
+        "name": name, "step": step, "folder": not single, "size": sum(o.size for o in found.values()),
+        "files": len(found),
         "mtime_s": max(o.mtime_s for o in found.values()), "identity": set_identity(found),
     }  # fmt: skip
     cold = next((o for o in found.values() if o.cold), None)
@@ -126,7 +141,11 @@ def with_content(wanted: Candidate, check: dict[str, Any]) -> Candidate:
     faults = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["faults"])
     state = "damaged" if faults else "proven" if check["checksummed"] else "unprovable"
     notes = tuple(dict.fromkeys([*wanted.notes, *check["notes"]]))
-    merged = wanted.model_dump() | {"faults": (*wanted.model_dump()["faults"], *faults), "content": state, "notes": notes}
+    merged = wanted.model_dump() | {
+        "faults": (*wanted.model_dump()["faults"], *faults),
+        "content": state,
+        "notes": notes,
+    }
     return Candidate(**merged)
 
 

@@ -23,7 +23,8 @@ def gather_data_check(context: Context) -> Evidence:
     key, vocabulary = str(context.options.get("text_key", "")), context.options.get("vocabulary")
     return Evidence(
         node=context.node.name, taken_at=context.now(), files={p: _read(context, p, key, vocabulary) for p in paths},
-        log=_log(context), vocabulary=int(vocabulary) if vocabulary else None, text_key=key, hands_off=context.node.hands_off,
+        log=_log(context), vocabulary=int(vocabulary) if vocabulary else None, text_key=key,
+        hands_off=context.node.hands_off,
     )  # fmt: skip
 
 
@@ -43,7 +44,9 @@ def _read(context: Context, path: str, key: str, vocabulary: Any) -> Reading[Dat
     if "error" in got:
         if got["error"] == "ENOENT":
             return Absent(proof="it is not there", source=source)
-        return Unknown(reason=Why.DENIED if got["error"] in ("EACCES", "EPERM") else Why.FAILED, detail=got["error"], source=source)
+        return Unknown(
+            reason=Why.DENIED if got["error"] in ("EACCES", "EPERM") else Why.FAILED, detail=got["error"], source=source
+        )
     faults = tuple(Fault(kind=k, detail=context.redactor.text(d), line=n, offset=o) for k, d, n, o in got.pop("faults"))
     return Known[DataFile](value=DataFile(**got, faults=faults), source=source)
 

@@ -14,7 +14,9 @@ from tasks.transport.base import TransportError
 
 LOG_BYTES = 256 << 10
 BARE = re.compile(r"CUDA (?:error: )?out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
-KILLED = re.compile(r"(?m)^Killed$|SIGKILL|signal:? ?9\b|exit ?code:? ?(?:137|-9)\b|exited with code 137", re.IGNORECASE)
+KILLED = re.compile(
+    r"(?m)^Killed$|SIGKILL|signal:? ?9\b|exit ?code:? ?(?:137|-9)\b|exited with code 137", re.IGNORECASE
+)
 RESUMED = re.compile(r"(?:resum\w+ from|load(?:ed|ing) checkpoint|torch\.load|load_state_dict)", re.IGNORECASE)
 
 
@@ -27,17 +29,22 @@ def gather_memory_pressure(context: Context) -> Evidence:
         pids |= {o.pid for m in log.value.cuda for o in m.others}
     host, commands = _host(context, sorted(pids))
     return Evidence(
-        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, commands=commands, killed=_killed(context),
+        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, commands=commands,
+        killed=_killed(context),
         job_match=tuple(j.match for j in context.fleet.jobs_on(context.node.name)), setup=_setup(context.options),
         hands_off=context.node.hands_off,
     )  # fmt: skip
 
 
 def _setup(options: dict[str, Any]) -> Setup:
-    number = lambda name: int(options[name]) if options.get(name) else None  # noqa: E731
+    def number(name: str) -> int | None:
+        return int(options[name]) if options.get(name) else None
+
     given = options.get("checkpointing")
     flag = None if given is None else str(given).lower() in ("1", "true", "yes", "on")
-    return Setup(batch=number("batch"), gpus=number("gpus"), accumulation=number("accumulation") or 1, checkpointing=flag)
+    return Setup(
+        batch=number("batch"), gpus=number("gpus"), accumulation=number("accumulation") or 1, checkpointing=flag
+    )
 
 
 def _log(context: Context) -> Reading[LogFacts]:
@@ -85,7 +92,8 @@ def _host(context: Context, pids: list[int]) -> tuple[Reading[HostMemory], Readi
         return no, no
     commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()}
     return (
-        Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
+        Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context,
+        "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
         Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
     )  # fmt: skip
 
@@ -97,7 +105,9 @@ def _killed(context: Context) -> Reading[tuple[HostOom, ...]]:
     except TransportError as e:
         return unknown(context, e, command)
     if not got["tool"]:
-        return Unknown(reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source(context, command))
+        return Unknown(
+            reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source(context, command)
+        )
     found = parse_host_ooms("\n".join(got["lines"]))
     if not found:
         return Absent(proof="the kernel killed nothing for memory since boot", source=source(context, command))

@@ -167,8 +167,10 @@ def code_of(error: Exception) -> tuple[str, int, str]:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         return str(found.get("Code", "?")), status, str(found.get("Message", ""))[:300]
     names: tuple[tuple[type[Exception], str], ...] = (
-        (NoCredentialsError, "NoCredentials"), (PartialCredentialsError, "PartialCredentials"), (TokenRetrievalError, "TokenRetrieval"),
-        (EndpointConnectionError, "ConnectionRefused"), (ConnectTimeoutError, "ConnectTimeout"), (ReadTimeoutError, "ReadTimeout"),
+        (NoCredentialsError, "NoCredentials"), (PartialCredentialsError, "PartialCredentials"), (TokenRetrievalError,
+        "TokenRetrieval"),
+        (EndpointConnectionError, "ConnectionRefused"), (ConnectTimeoutError, "ConnectTimeout"), (ReadTimeoutError,
+        "ReadTimeout"),
     )  # fmt: skip
     name = next((n for kind, n in names if isinstance(error, kind)), type(error).__name__)
     return name, 0, str(error)[:300]
@@ -179,7 +181,7 @@ def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception
     source = Source(command=f"aws s3api list-objects-v2 --bucket {s3.tier.bucket}", host="engine", taken_at=at)
     code, status, message = code_of(error) if error else ("ok", 200, "")
     answer = error.response if isinstance(error, ClientError) else {}
-    headers: dict[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})  # type: ignore[assignment]
+    headers: dict[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     store = Store(
         reached=status > 0,
         bucket=s3.tier.bucket,
@@ -225,7 +227,12 @@ def head_code(s3: S3Tier, key: str) -> str:
 
 def looked_in(tier: Tier) -> tuple[str, ...]:
     """Where the engine looks for credentials, and what is there, by name only."""
-    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    names = (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_PROFILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    )
     found = [f"variable {n}: {'set' if os.environ.get(n) else 'not set'}" for n in names]
     path = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")).expanduser()
     found.append(f"file {path}: {'there' if path.is_file() else 'not there'}")

@@ -1,4 +1,5 @@
-"""Changes checkpoints of one tier on the node: copy, point, quarantine, prune, mkdir, mode. Refuses when an identity changed.
+"""Changes checkpoints of one tier on the node: copy, point, quarantine, prune, mkdir, mode. Refuses when an identity
+changed.
 One JSON object as argument; answers {said: [...]}, {refused: why} (nothing changed) or {failed: why}."""
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
 
 
 def point(ask: dict[str, Any]) -> list[str]:
-    """Compare-and-set of the pointer: swaps a new one in, looks at what came out, swaps back if it is not the judged one."""
+    """Compare-and-set of the pointer: swaps a new one in, looks at what came out, swaps back if it is not the judged
+    one."""
     root, pointer = ask["root"], os.path.join(ask["root"], ask["pointer"])
     same(root, ask["name"], ask["identity"])
     not_open(root, [], readers=False)
@@ -144,7 +146,8 @@ def quarantine(ask: dict[str, Any]) -> list[str]:
 
 
 def prune(ask: dict[str, Any]) -> list[str]:
-    """Deletes the listed old checkpoints, only while every one that must stay is unchanged and nothing listed is open."""
+    """Deletes the listed old checkpoints, only while every one that must stay is unchanged and nothing listed is
+    open."""
     root, keep = ask["root"], ask["keep"]
     if not keep:
         raise Refusal("no proven checkpoint is named that stays")

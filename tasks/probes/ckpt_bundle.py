@@ -1,4 +1,5 @@
-"""Builds the one constant program that runs on a node: the checkers of runbooks/parsers/ckpt_* and one script behind them."""
+"""Builds the one constant program that runs on a node: the checkers of runbooks/parsers/ckpt_* and one script behind
+them."""
 
 from functools import cache
 from importlib import resources
@@ -21,7 +22,8 @@ for _name, _text in SOURCES:
 
 @cache
 def bundle(script: str, *extra: str) -> str:
-    """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same text."""
+    """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same
+    text."""
     modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [f"tasks.probes.{name}" for name in extra]
     return program(tuple(modules), script)
 

@@ -1,9 +1,10 @@
-"""Copies a set of blobs to a temporary name beside its target: resumable, fsynced, compared. Python 3.8, standard library only."""
+"""Copies a set of blobs to a temporary name beside its target: resumable, fsynced, compared. Python 3.8, standard
+library only."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
 
@@ -78,10 +79,8 @@ def _agreeing(blob: Blob, fd: int) -> int:
 
 def _forget(fd: int) -> None:
     """Drops the page cache of that file, so that the comparison reads from the device."""
-    try:
+    with contextlib.suppress(OSError):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    except OSError:
-        pass
 
 
 def sync_folder(path: str) -> None:
@@ -91,5 +90,3 @@ def sync_folder(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-

@@ -1,5 +1,7 @@
-"""Reads the checkpoints of one tier on the node: candidates and their structure, space, holders, pointer. Changes nothing.
-JSON argument: {do: scan|content|credentials, root, pattern, spec, ...}. Runs behind the checkers of runbooks/parsers/ckpt_*."""
+"""Reads the checkpoints of one tier on the node: candidates and their structure, space, holders, pointer. Changes
+nothing.
+JSON argument: {do: scan|content|credentials, root, pattern, spec, ...}. Runs behind the checkers of
+runbooks/parsers/ckpt_*."""
 
 from __future__ import annotations
 
@@ -135,9 +137,11 @@ def as_json(check: Check) -> dict[str, Any]:
     )
     scalars = {k: v for k, v in check.scalars.items() if isinstance(v, (int, float, str, bool))}
     return {
-        "format": check.format, "faults": [list(f) for f in check.faults], "suspects": [list(f) for f in check.suspects],
+        "format": check.format, "faults": [list(f) for f in check.faults],
+        "suspects": [list(f) for f in check.suspects],
         "notes": check.notes[:10], "checksummed": check.checksummed, "keys": check.keys[:50], "tensors": len(names),
-        "scalars": dict(sorted(scalars.items())[:SCALARS]), "prefix": prefix, "refused_globals": check.refused_globals[:20],
+        "scalars": dict(sorted(scalars.items())[:SCALARS]), "prefix": prefix,
+        "refused_globals": check.refused_globals[:20],
         "unsafe_globals": check.unsafe_globals[:20], "read_bytes": check.read_bytes,
     }  # fmt: skip
 
@@ -315,7 +319,7 @@ def best_crc32() -> Any:
     """The fastest CRC-32 that is installed."""
     for module, inner in (("isal", "isal_zlib"), ("zlib_ng", "zlib_ng")):
         try:
-            return getattr(__import__("%s.%s" % (module, inner), fromlist=["crc32"]), "crc32")
+            return __import__("%s.%s" % (module, inner), fromlist=["crc32"]).crc32
         except ImportError:
             continue
     import zlib
@@ -325,7 +329,8 @@ def best_crc32() -> Any:
 
 def credentials() -> dict[str, Any]:
     """Places on this node that hold S3 credentials, by name only."""
-    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
              "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")  # fmt: skip
     files = [
         p

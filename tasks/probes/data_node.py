@@ -1,4 +1,5 @@
-"""Checks training data files on the node as streams. Changes nothing. JSON argument: {files: [{path, kind, text_key, vocabulary}]}."""
+"""Checks training data files on the node as streams. Changes nothing. JSON argument: {files: [{path, kind, text_key,
+vocabulary}]}."""
 
 from __future__ import annotations
 

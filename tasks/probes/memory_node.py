@@ -1,4 +1,5 @@
-"""Reads host memory, cgroup limits, kernel kills and command lines of GPU holders. Changes nothing. JSON argument: {pids: []}."""
+"""Reads host memory, cgroup limits, kernel kills and command lines of GPU holders. Changes nothing. JSON argument:
+{pids: []}."""
 
 import json
 import os
@@ -30,13 +31,17 @@ def memory() -> "dict[str, Any]":
         value = text("/sys/fs/cgroup/" + limit).strip()
         if value.isdigit() and int(value) < UNLIMITED:
             out["cgroup_limit"] = int(value)
-            out["cgroup_used"] = max(0, int(text("/sys/fs/cgroup/" + used).strip() or 0) - cache(os.path.dirname(limit)))
+            out["cgroup_used"] = max(
+                0, int(text("/sys/fs/cgroup/" + used).strip() or 0) - cache(os.path.dirname(limit))
+            )
     return out
 
 
 def cache(below: str) -> int:
     """Page cache of the cgroup: counted as used, and given back when memory is needed."""
-    found = dict(re.findall(r"^(?:total_)?(\w+) (\d+)$", text(os.path.join("/sys/fs/cgroup", below, "memory.stat")), re.M))
+    found = dict(
+        re.findall(r"^(?:total_)?(\w+) (\d+)$", text(os.path.join("/sys/fs/cgroup", below, "memory.stat")), re.M)
+    )
     return int(found.get("inactive_file", 0)) + int(found.get("active_file", 0))
 
 

@@ -35,7 +35,8 @@ def download_ask(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> dict[str
     found = _found(s3, config, a["name"], a["identity"])
     files = {
         name: {
-            "url": s3.client.generate_presigned_url("get_object", {"Bucket": tier.bucket, "Key": o.key}, ExpiresIn=URL_S),
+            "url": s3.client.generate_presigned_url("get_object", {"Bucket": tier.bucket, "Key": o.key},
+            ExpiresIn=URL_S),
             "size": o.size, "etag": o.etag,
         }
         for name, o in found.items()

@@ -63,7 +63,9 @@ def copy_checkpoint(step: Step, context: Context) -> ActResult:
     spec = spec_of(config)._replace(step=a["step"])._asdict()
     ask = {"name": a["name"], "identity": a["identity"], "spec": spec, "root": target.path, "from": source.path}
     if target.kind is TierKind.S3:
-        return store.upload(context, config, target, a, ask, lambda more, s: act_on_node(context, a["node"], ask | more, s))
+        return store.upload(
+            context, config, target, a, ask, lambda more, s: act_on_node(context, a["node"], ask | more, s)
+        )
     if source.kind is TierKind.S3:
         more = store.download_ask(config, source, a)
         return _said(act_on_node(context, a["node"], ask | more | {"do": "download"}, timeout))
@@ -102,8 +104,8 @@ def prune_checkpoints(step: Step, context: Context) -> ActResult:
 
 def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, Any]) -> None:
     """Structure of those that stay, once more right before. Raises Refused."""
-    from tasks.diagnostics.checkpoint_node import read_node_tier
     from runbooks.core.reading import Known
+    from tasks.diagnostics.checkpoint_node import read_node_tier
 
     look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
     if not isinstance(look.candidates, Known):

@@ -1,6 +1,7 @@
 """Speed of the checkpoint checks against floors measured here: `python tests/bench/bench_checkpoint.py [GiB] [folder]`.
 
-Prints one JSON object: content check of a large file against read + CRC-32 in the same library, peak memory, structure of
+Prints one JSON object: content check of a large file against read + CRC-32 in the same library, peak memory,
+structure of
 1,000 checkpoints, and the share of a large file that its structure check reads.
 """
 
@@ -76,7 +77,8 @@ def measure(gib: float, root: Path, cold: bool) -> dict[str, Any]:
                 assert content(ask)["faults"] == []
                 checks.append(time.monotonic() - begun)
     size = path.stat().st_size
-    return {"gib": size / 2**30, "cold": cold, "floor_mb_s": round(size / min(floors) / 1e6), "check_mb_s": round(size / min(checks) / 1e6),
+    return {"gib": size / 2**30, "cold": cold, "floor_mb_s": round(size / min(floors) / 1e6),
+    "check_mb_s": round(size / min(checks) / 1e6),
             "share_of_floor": round(min(floors) / min(checks), 2)}  # fmt: skip
 
 
@@ -90,14 +92,18 @@ def thousand(root: Path) -> dict[str, Any]:
     for n in range(1000):
         os.link(one, many / f"checkpoint_step_{n}.pt")
     begun = time.monotonic()
-    got = scan({"root": str(many), "pattern": r"checkpoint_step_(?P<step>\d+)\.pt", "spec": Spec()._asdict(), "newest": 1000})
+    got = scan(
+        {"root": str(many), "pattern": r"checkpoint_step_(?P<step>\d+)\.pt", "spec": Spec()._asdict(), "newest": 1000}
+    )
     assert len(got["candidates"]) == 1000
     return {"structure_1000_s": round(time.monotonic() - begun, 2)}
 
 
 def share_read(root: Path) -> dict[str, Any]:
     """How much of the large file its structure needs."""
-    got = scan({"root": str(root), "pattern": r"checkpoint_step_(?P<step>1)\.pt", "spec": Spec()._asdict(), "newest": 1})
+    got = scan(
+        {"root": str(root), "pattern": r"checkpoint_step_(?P<step>1)\.pt", "spec": Spec()._asdict(), "newest": 1}
+    )
     (c,) = got["candidates"]
     return {"structure_reads_share": c["read_bytes"] / c["size"]}
 

@@ -1,5 +1,6 @@
 """Ways in which a checkpoint breaks, each a function from whole files to broken ones; None where it does not apply."""
 
+# ruff: noqa: ARG005
 from __future__ import annotations
 
 import io
@@ -116,11 +117,7 @@ def _metadata(value: Callable[[bytes], bytes] | None) -> Damage:
         key = {"dcp": ".metadata", "safetensors-sharded": "model.safetensors.index.json"}.get(form)
         if key is None:
             return None
-        return (
-            {n: d for n, d in files.items() if n != key}
-            if value is None
-            else files | {key: value(files[key])}
-        )
+        return {n: d for n, d in files.items() if n != key} if value is None else files | {key: value(files[key])}
 
     return run
 
@@ -184,9 +181,7 @@ DAMAGE: dict[str, Damage] = {
     "bit flip in tensor data": _inside(lambda d, at: _flip(d, at)),
     "4 KiB zero hole in tensor data": _inside(lambda d, at: _zero(d, at, 4096)),
     "bit flip in the object description": _flip_pickle,
-    "two blocks exchanged": _inside(
-        lambda d, at: d[:at] + d[at + 512 : at + 1024] + d[at : at + 512] + d[at + 1024 :]
-    ),
+    "two blocks exchanged": _inside(lambda d, at: d[:at] + d[at + 512 : at + 1024] + d[at : at + 512] + d[at + 1024 :]),
     "byteorder changed": _rezip(_set("/byteorder", b"big")),
     "byteorder absent": _rezip(_set("/byteorder", None)),
     "version absent": _rezip(_set("/version", None)),

@@ -21,16 +21,17 @@ def need(module: str) -> Any:
     try:
         return __import__(module)
     except ImportError as e:  # pragma: no cover
-        raise AssertionError(
-            f"install {module} (python -m pip install torch==2.13.0 numpy safetensors)"
-        ) from e
+        raise AssertionError(f"install {module} (python -m pip install torch==2.13.0 numpy safetensors)") from e
 
 
 def state(step: int, seed: int = 0, width: int = 64) -> dict[str, Any]:
     """A small training state: weights, Adam moments, step."""
     torch = need("torch")
     g = torch.Generator().manual_seed(seed * 1000 + step)
-    weight = lambda *s: torch.randn(*s, generator=g)  # noqa: E731
+
+    def weight(*s: int) -> Any:
+        return torch.randn(*s, generator=g)
+
     model = {f"layer{i}.weight": weight(width, 33) for i in range(4)} | {"head.bias": weight(7).bfloat16()}
     moments = {i: {"exp_avg": weight(width, 33), "step": torch.tensor(float(step))} for i in range(4)}
     return {
@@ -66,7 +67,7 @@ def save(form: str, folder: Path, step: int = 100, seed: int = 0, width: int = 6
         for rank in range(4):
             torch.save(state(step, seed * 10 + rank, width), folder / f"rank_{rank}.pt")
     elif form == "dcp":
-        import torch.distributed.checkpoint as dcp
+        dcp: Any = __import__("torch.distributed.checkpoint", fromlist=["save"])
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -85,7 +86,8 @@ def _safetensors(form: str, folder: Path, data: dict[str, Any], step: int) -> No
     if form == "safetensors":
         save_file(model, folder / "model.safetensors", metadata=meta)
         return
-    names, weights = sorted(model), {}
+    names = sorted(model)
+    weights: dict[str, str] = {}
     for i, part in enumerate((names[:3], names[3:]), 1):
         file = f"model-0000{i}-of-00002.safetensors"
         save_file({n: model[n] for n in part}, folder / file, metadata=meta)

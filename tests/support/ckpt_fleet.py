@@ -22,9 +22,11 @@ from tests.support.ckpt_files import save
 
 LIMITS = load_runbook("checkpoint-fallback").limit_values()
 ACTS = {
-    "copy-checkpoint": acts.copy_checkpoint, "repoint-latest": acts.repoint_latest, "prune-checkpoints": acts.prune_checkpoints,
+    "copy-checkpoint": acts.copy_checkpoint, "repoint-latest": acts.repoint_latest,
+    "prune-checkpoints": acts.prune_checkpoints,
     "quarantine-checkpoint": acts.quarantine_checkpoint, "create-checkpoint-folder": acts.create_checkpoint_folder,
-    "restore-folder-mode": acts.restore_folder_mode, "abort-upload": acts.abort_upload, "restore-archived": acts.restore_archived,
+    "restore-folder-mode": acts.restore_folder_mode, "abort-upload": acts.abort_upload,
+    "restore-archived": acts.restore_archived,
 }  # fmt: skip
 
 

@@ -66,7 +66,8 @@ class S3Server:
         (self.folder / "s3.json").write_text(json.dumps({"identities": ids}))
         (self.folder / "data").mkdir()
         argv = [
-            weed(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={self.folder / 'data'}",
+            weed(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+            f"-dir={self.folder / 'data'}",
             f"-master.port={self.master}", f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3",
             f"-s3.port={self.port}", "-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={self.folder / 's3.json'}",
             "-master.volumeSizeLimitMB=64", "-volume.max=40", "-master.telemetry=false",
@@ -91,7 +92,8 @@ class S3Server:
         """A plain client."""
         config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=20)
         return boto3.client(
-            "s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id=who[0], aws_secret_access_key=who[1],
+            "s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id=who[0],
+            aws_secret_access_key=who[1],
             config=config,
         )  # fmt: skip
 
@@ -134,7 +136,10 @@ class Proxy:
                 data = answer.read()
                 headers = {k: v for k, v in answer.getheaders() if k.lower() not in ("transfer-encoding", "connection")}
                 if self.command == "GET" and outer.storage and b"<Contents>" in data:
-                    data = data.replace(b"<StorageClass>STANDARD</StorageClass>", f"<StorageClass>{outer.storage}</StorageClass>".encode())
+                    data = data.replace(
+                        b"<StorageClass>STANDARD</StorageClass>",
+                        f"<StorageClass>{outer.storage}</StorageClass>".encode(),
+                    )
                     headers["Content-Length"] = str(len(data))
                 if self.command == "HEAD" and outer.storage:
                     headers["x-amz-storage-class"] = outer.storage
@@ -150,7 +155,7 @@ class Proxy:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _do  # noqa: N815
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _do
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

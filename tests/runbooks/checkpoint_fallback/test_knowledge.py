@@ -1,4 +1,5 @@
-"""The knowledge of checkpoint-fallback: every cause that is judged is described, every signature matches its example."""
+"""The knowledge of checkpoint-fallback: every cause that is judged is described, every signature matches its
+example."""
 
 import re
 from pathlib import Path
@@ -12,16 +13,18 @@ from runbooks.triage import judge_text
 
 BOOK = load_runbook("checkpoint-fallback")
 LOGS = {  # what the log of a public incident says, shortened and rephrased -> the cause that stands first
-    "tee: log.txt: No space left on device\nRuntimeError: . PytorchStreamWriter failed writing file data/807: file write failed\n"
-    "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory": "truncated-by-full-disk",
+    "tee: log.txt: No space left on device\nRuntimeError: . PytorchStreamWriter failed writing file data/807: file "
+    "write failed\n"
+    "PytorchStreamReader failed reading zip archive: failed finding central directory": "truncated-by-full-disk",
     "-rw-rw-r-- 1 a a 583649007 Mar  5 21:56 checkpoint_23-shard96.pt.tmp\n"
     "-rw-rw-r-- 1 a a 0 Mar  5 21:56 checkpoint_last-shard0.pt": "killed-mid-save",
     "data/data.pt never written, only a warning": "killed-mid-save",
-    "UnpicklingError: Weights only load failed. This file can still be loaded\nWeightsUnpickler error: Unsupported global: "
+    "UnpicklingError: Weights only load failed. This file can still be loaded\nWeightsUnpickler error: Unsupported "
+    "global: "
     "GLOBAL numpy.core.multiarray._reconstruct was not an allowed global by default.": "loader-weights-only",
     "An error occurred (403) when calling the HeadObject operation: Forbidden": "s3-403-missing-key",
     "SlowDown: UnknownError\nError: connect ECONNREFUSED 10.0.0.9:443": "s3-throttled",
-    "AmazonS3Exception: not valid for the object's storage class (Status Code: 403; Error Code: InvalidObjectState)": "archived",
+    "AmazonS3Exception: not valid for the storage class (Status Code: 403; Error Code: InvalidObjectState)": "archived",
     "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory": "truncated",
     "CheckpointSaveError: [S3] Failed to save checkpoint: NoCredentialsError": "s3-no-credentials",
 }  # fmt: skip

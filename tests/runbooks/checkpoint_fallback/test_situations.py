@@ -39,7 +39,14 @@ SPACE = {"exists": True, "nearest": "/nvme/ckpt", "mode": 0o755, "total": 10**12
 
 def candidate(step: int, state: str, more: dict[str, Any] | None = None) -> Candidate:
     name = f"checkpoint_step_{step}.pt"
-    data: dict[str, Any] = {"name": name, "step": step, "size": SIZE, "identity": f"id{step:030}", "format": "torch-zip", "checksummed": True}
+    data: dict[str, Any] = {
+        "name": name,
+        "step": step,
+        "size": SIZE,
+        "identity": f"id{step:030}",
+        "format": "torch-zip",
+        "checksummed": True,
+    }
     if state in ("proven", "unprovable"):
         data |= {"content": state}
     elif state == "archived":
@@ -56,12 +63,15 @@ def look(raw: dict[str, Any]) -> TierLook:
     candidates: Any = Unknown(reason=Why.FAILED, detail="x") if listed is None else Absent(proof="no folder")
     if isinstance(listed, list):
         candidates = Known[tuple[Candidate, ...]](value=tuple(candidate(*c) for c in listed))
-    data: dict[str, Any] = {"tier": raw["name"], "kind": raw.get("kind", "s3" if s3 else "nvme"), "node": "" if s3 else "a",
+    data: dict[str, Any] = {"tier": raw["name"], "kind": raw.get("kind", "s3" if s3 else "nvme"),
+    "node": "" if s3 else "a",
                             "where": where, "candidates": candidates}  # fmt: skip
     if s3:
         store = {"reached": True, "bucket": "bucket", "prefix": "run"} | raw.get("store", {})
         data["store"] = Known[Store](value=Store(**store))
-        ups = tuple(Upload(key=k, upload_id=k, begun_s_ago=a, newest_part_s_ago=a, parts=1) for k, a in raw.get("uploads", []))
+        ups = tuple(
+            Upload(key=k, upload_id=k, begun_s_ago=a, newest_part_s_ago=a, parts=1) for k, a in raw.get("uploads", [])
+        )
         data["uploads"] = Known[tuple[Upload, ...]](value=ups)
     else:
         given = raw.get("space", {})
@@ -82,11 +92,16 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
         for t in raw["tiers"]
     )  # fmt: skip
     config = Checkpoints(tiers=tiers, step_seconds=2, gpus=8)
-    others = tuple(OtherNode(node=n, tier="nvme", steps=Known[tuple[int, ...]](value=tuple(s))) for n, s in raw.get("others", {}).items())
+    others = tuple(
+        OtherNode(node=n, tier="nvme", steps=Known[tuple[int, ...]](value=tuple(s)))
+        for n, s in raw.get("others", {}).items()
+    )
     seen = Evidence(
-        node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]), others=others,
+        node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]),
+        others=others,
         log=Known[str](value=raw["log"]) if "log" in raw else Unknown(reason=Why.NOT_ASKED),
-        torch=Known[str](value=raw["torch"]) if "torch" in raw else Absent(proof="none"), hands_off=raw.get("hands_off", False),
+        torch=Known[str](value=raw["torch"]) if "torch" in raw else Absent(proof="none"),
+        hands_off=raw.get("hands_off", False),
     )  # fmt: skip
     return seen, config
 
@@ -123,5 +138,8 @@ def test_costs_and_resume_setting() -> None:
     seen, _ = evidence({"tiers": [{"name": "nvme", "c": [[400, "crc"], [100, "proven"]]}]})
     got = diagnose(seen, LIMITS)
     assert got.do_now[0].startswith("Resume with `resume_from=/nvme/ckpt/checkpoint_step_100.pt`")
-    assert got.waiting_costs == ("300 steps must be done again (the newest step that was saved at all is 400)", "1.3 GPU-hours")
+    assert got.waiting_costs == (
+        "300 steps must be done again (the newest step that was saved at all is 400)",
+        "1.3 GPU-hours",
+    )
     assert "crc" in got.do_now[2]

@@ -1,4 +1,5 @@
-"""Every kind of damage against every format: broken ones are told, whole ones never refused; beside it, what torch.load says."""
+"""Every kind of damage against every format: broken ones are told, whole ones never refused; beside it, what
+torch.load says."""
 
 import io
 from pathlib import Path
@@ -11,8 +12,10 @@ from tests.support.ckpt_files import FORMATS, Files, judge, need, save, spec_for
 NO_CHECKSUM = ("torch-legacy", "safetensors", "safetensors-sharded")
 ZERO_TAIL = "zero tail (preallocated, disk full)"
 NEEDS_MANIFEST = {  # content faults of formats without checksums, and exchanged shards: a manifest tells them
-    *((k, f) for f in NO_CHECKSUM for k in ("bit flip in tensor data", "4 KiB zero hole in tensor data", "two blocks exchanged", ZERO_TAIL)),
-    ("bit flip in the object description", "torch-legacy"), ("shard of another step", "dcp"), ("shard of another step", "safetensors-sharded"),
+    *((k, f) for f in NO_CHECKSUM for k in ("bit flip in tensor data", "4 KiB zero hole in tensor data",
+    "two blocks exchanged", ZERO_TAIL)),
+    ("bit flip in the object description", "torch-legacy"), ("shard of another step", "dcp"),
+    ("shard of another step", "safetensors-sharded"),
     ("commit marker missing", "safetensors-sharded"),
 }  # fmt: skip
 
@@ -66,8 +69,8 @@ def test_enough_kinds_and_what_torch_says(whole: dict[str, tuple[Files, Files]])
         try:
             torch.load(io.BytesIO(broken["ckpt.pt"]), weights_only=True)
             silent.append(kind)
-        except Exception as e:  # any complaint counts
-            assert str(e) is not None
+        except Exception:  # noqa: S112 - any complaint counts
+            continue
     assert len(DAMAGE) >= 25
     assert {
         "bit flip in tensor data",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tasks.probes.ckpt_bundle import bundle
-from tests.support.ckpt_fleet import Shelf
 from tests.support.ckpt_files import judge, read_tree, spec_for
+from tests.support.ckpt_fleet import Shelf
 
 KILL = """
 import os, signal
@@ -34,7 +34,8 @@ PROGRAM = bundle("ckpt_act", "ckpt_node", "ckpt_copy", "ckpt_transfer")
 def run(ask: dict[str, object], die_at: int) -> int:
     head, rest = PROGRAM.split("\n", 1)
     done = subprocess.run(
-        [sys.executable, "-", json.dumps(ask)], input=f"{head}\n{KILL}\n{rest}", capture_output=True, text=True, check=False,
+        [sys.executable, "-", json.dumps(ask)], input=f"{head}\n{KILL}\n{rest}", capture_output=True, text=True,
+        check=False,
         env={"DIE_AT": str(die_at), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -50,7 +51,7 @@ def test_killed_at_every_step(shelf: Shelf, tmp_path: Path, form: str) -> None:
     (path,) = shelf.put(tmp_path / "a", 300, form=form)
     target = tmp_path / "b" / path.name
     spec = spec_for(form, 300)
-    ask = {"do": "copy", "from": str(tmp_path / "a"), "root": str(tmp_path / "b"), "name": path.name,
+    ask: dict[str, object] = {"do": "copy", "from": str(tmp_path / "a"), "root": str(tmp_path / "b"), "name": path.name,
            "identity": identity(members(str(path))), "spec": spec._asdict()}  # fmt: skip
     deaths = 0
     for die_at in range(1, 80):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,8 @@ def break_it(path: Path) -> None:
 
 
 def test_seeds_mistake_cannot_happen(shelf: Shelf, tmp_path: Path) -> None:
-    """Three newest corrupt, one old good one, the disk full: deletion by age keeps the corrupt; ours touches nothing good."""
+    """Three newest corrupt, one old good one, the disk full: deletion by age keeps the corrupt; ours touches nothing
+    good."""
     with tmpfs(tmp_path / "nvme", "4m") as nvme:
         good, *bad = shelf.put(nvme, 100, 200, 300, 400)
         for p in bad:
@@ -95,13 +97,21 @@ def test_copy_step(shelf: Shelf, tmp_path: Path, form: str) -> None:
     (path,) = shelf.put(a, 300, form=form)
     b.mkdir()
     naming = "checkpoint_step_{step}.pt" if form == "torch-zip" else "step_{step}"
-    ranks = {"ranks": "rank_{rank}.pt", "world_size": 4} if form == "sharded" else {}
+    ranks: dict[str, Any] = {"ranks": "rank_{rank}.pt", "world_size": 4} if form == "sharded" else {}
     ctx = context(folder("a", a), folder("b", b), naming=naming, **ranks)
     evidence, got = look(ctx)
     assert got.headline.startswith("Resume from step 300 on a (structure and every byte"), got.headline
     assert isinstance(evidence.tiers[0].candidates, Known)
     c = evidence.tiers[0].candidates.value[0]
-    args = {"from_tier": "a", "to_tier": "b", "node": "a", "name": c.name, "identity": c.identity, "size": c.size, "step": 300}
+    args = {
+        "from_tier": "a",
+        "to_tier": "b",
+        "node": "a",
+        "name": c.name,
+        "identity": c.identity,
+        "size": c.size,
+        "step": 300,
+    }
     step = Step(kind="copy-checkpoint", owner="a", args=args, commands=(), effect="")
     assert "content proven" in do(step, ctx).said[0]
     assert [p.name for p in b.iterdir()] == [path.name]
@@ -154,7 +164,7 @@ def test_full_disks_for_real(shelf: Shelf, tmp_path: Path) -> None:
         assert slugs(path) == {"read-only"}
     with ext4(tmp_path / "e", 32) as path:
         shelf.put(path, 100)
-        os.chmod(path, 0o777)
+        path.chmod(0o777)
         dd = ("setpriv", "--reuid=65534", "--clear-groups", "dd", "if=/dev/zero", "of=f", "bs=4k")
         subprocess.run(dd, cwd=path, capture_output=True, check=False)
         assert "reserved-blocks" in slugs(path)
@@ -174,7 +184,7 @@ def test_missing_folder_and_modes(shelf: Shelf, tmp_path: Path) -> None:
         do(step, ctx)
     from runbooks.core.plan import Step
 
-    os.chmod(tmp_path / "gone", 0o500)
+    (tmp_path / "gone").chmod(0o500)
     args = {"path": str(tmp_path / "gone"), "from": 0o500, "to": 0o700, "uid": os.getuid(), "node": "a"}
     mode = Step(kind="restore-folder-mode", owner="a", args=args, commands=(), effect="")
     do(mode, ctx)

@@ -1,11 +1,13 @@
 """Any damage anywhere: never an exception, never silence where the format has checksums; and no pickle ever runs."""
 
 import ast
+import contextlib
 import io
 import os
 import pickle
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,8 +50,8 @@ def test_any_flipped_bit_of_a_zip_is_told(where: float, bit: int) -> None:
     check = judge({"ckpt.pt": broken}, spec_for("torch-zip"))
     if check.whole:
         assert check.notes, f"bit {bit} of byte {at} passed without a word"
-        load = lambda d: torch.load(io.BytesIO(d), weights_only=True)  # noqa: E731
-        assert _same(load(broken), load(data))
+        loaded = [torch.load(io.BytesIO(d), weights_only=True) for d in (broken, data)]
+        assert _same(*loaded)
 
 
 @settings(max_examples=200, deadline=None)
@@ -72,16 +74,14 @@ def test_any_cut_is_told(form: str, where: float, length: int, insert: bytes, da
 )
 def test_any_bytes_give_an_answer(tail: bytes, head: bytes) -> None:
     assert not check_file(bytes_blob("x.pt", head + tail)).whole
-    assert not check_file(bytes_blob("x.safetensors", head + tail)).faults == [] or tail.startswith(b"}")
+    assert check_file(bytes_blob("x.safetensors", head + tail)).faults or tail.startswith(b"}")
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300))
 def test_pickle_machine_never_breaks(data: bytes) -> None:
-    try:
+    with contextlib.suppress(Unreadable):
         ckpt_pickle.load(data)
-    except Unreadable:
-        pass
 
 
 class _Evil:
@@ -111,10 +111,8 @@ def test_bombs_are_cheap() -> None:
     )
     begun = time.monotonic()
     for bomb in bombs:
-        try:
+        with contextlib.suppress(Unreadable):
             ckpt_pickle.load(bomb)
-        except Unreadable:
-            pass
     assert time.monotonic() - begun < 1
 
 
@@ -133,14 +131,12 @@ def test_refused_globals_as_torch_says(tmp_path: Path) -> None:
         torch.save(value, tmp_path / "x.pt")
         check = check_file(bytes_blob("x.pt", (tmp_path / "x.pt").read_bytes()))
         assert check.faults == []
-        assert check.refused_globals == sorted(
-            torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "x.pt")
-        )
+        assert check.refused_globals == sorted(torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "x.pt"))
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 def test_plain_values_as_pickle_reads_them(protocol: int) -> None:
-    value = {
+    value: dict[Any, Any] = {
         "a": [1, -5, 1 << 70, 2.5, None, True, False],
         "b": ("x", b"y", "\u20ac"),
         3: {"c": {1, 2}},
@@ -159,16 +155,16 @@ def test_whole_models_of_many_kinds(tmp_path: Path) -> None:
     torch = need("torch")
     base = torch.randn(50, 40)
     value = {
-        "view": base[3:7, ::2], "t": base.t(), "empty": torch.empty(0, 3), "scalar": torch.tensor(3), "half": base.half(),
+        "view": base[3:7, ::2], "t": base.t(), "empty": torch.empty(0, 3), "scalar": torch.tensor(3),
+        "half": base.half(),
         "bool": base > 0, "complex": torch.randn(3, dtype=torch.complex64), "sparse": base.relu().to_sparse(),
         "f8": base.to(torch.float8_e4m3fn), "u16": torch.zeros(9, dtype=torch.uint16), "exp": base[:1].expand(9, 40),
-        "par": torch.nn.Parameter(base), "module": torch.nn.Sequential(torch.nn.Linear(4, 4)), "rng": torch.get_rng_state(),
+        "par": torch.nn.Parameter(base), "module": torch.nn.Sequential(torch.nn.Linear(4, 4)),
+        "rng": torch.get_rng_state(),
     }  # fmt: skip
     for zipped in (True, False):
         for protocol in (2, 4, 5):
-            torch.save(
-                value, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped, pickle_protocol=protocol
-            )
+            torch.save(value, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped, pickle_protocol=protocol)
             check = judge({"x.pt": (tmp_path / "x.pt").read_bytes()}, Spec())
             assert check.faults == [], (zipped, protocol)
 

@@ -1,4 +1,5 @@
-"""A real S3 server: structure by ranged reads, real answers of all kinds, conditional writes, uploads left half-done."""
+"""A real S3 server: structure by ranged reads, real answers of all kinds, conditional writes, uploads left
+half-done."""
 
 import io
 import os
@@ -106,7 +107,8 @@ def test_answers_no_server_gives(s3: S3Server, admin: None) -> None:
     try:
         t = tier(s3, "ans2", endpoint=proxy.url)
         for answer, slug in (
-            ((503, "SlowDown"), "s3-throttled"), ((400, "ExpiredToken"), "s3-expired"), ((403, "RequestTimeTooSkewed"), "s3-clock-skew"),
+            ((503, "SlowDown"), "s3-throttled"), ((400, "ExpiredToken"), "s3-expired"), ((403,
+            "RequestTimeTooSkewed"), "s3-clock-skew"),
             ((301, "PermanentRedirect"), "s3-wrong-region"), ((403, "AccessDenied"), "s3-permission"),
         ):  # fmt: skip
             proxy.answers = {"GET": answer, "HEAD": answer}
@@ -135,20 +137,25 @@ def test_restore_request(monkeypatch: pytest.MonkeyPatch, s3: S3Server, admin: N
     """The request itself, against the client's own model of the service."""
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     stub = Stubber(client)
-    cold = {"Key": "run/checkpoint_step_3.pt", "Size": 5, "ETag": '"e"', "LastModified": datetime(2026, 1, 1, tzinfo=UTC), "StorageClass": "GLACIER"}
+    cold = {
+        "Key": "run/checkpoint_step_3.pt",
+        "Size": 5,
+        "ETag": '"e"',
+        "LastModified": datetime(2026, 1, 1, tzinfo=UTC),
+        "StorageClass": "GLACIER",
+    }
     stub.add_response("list_objects_v2", {"Contents": [cold], "IsTruncated": False})
     request = {"Days": 3, "GlacierJobParameters": {"Tier": "Standard"}}
     stub.add_response("restore_object", {}, {"Bucket": "ckpt", "Key": cold["Key"], "RestoreRequest": request})
     t = Tier(name="s3", kind="s3", bucket="ckpt", prefix="run")
-    real = checkpoint_store.S3Tier
 
     def fake(tier: Tier) -> Any:
-        out = real(tier)
+        out = S3Tier(tier)
         out.client = client
         return out
 
     monkeypatch.setattr(checkpoint_store, "S3Tier", fake)
-    from tasks.diagnostics.s3 import Object, set_identity
+    from tasks.diagnostics.s3 import Object, S3Tier, set_identity
 
     name = {"checkpoint_step_3.pt": Object(cold["Key"], 5, "e", cold["LastModified"], "GLACIER")}  # type: ignore[arg-type]
     args = {"name": "checkpoint_step_3.pt", "identity": set_identity(name), "days": 3, "retrieval": "Standard"}
@@ -180,7 +187,9 @@ def test_download_upload_and_no_replacing(s3: S3Server, admin: None, shelf: Shel
         do(step, up)
 
 
-def test_multipart_upload_of_a_big_file(s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multipart_upload_of_a_big_file(
+    s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = need("torch")
     monkeypatch.setattr(checkpoint_store, "PART", 5 << 20)
     torch.save({"w": torch.randn(4 << 20), "step": 7}, tmp_path / "checkpoint_step_7.pt")

@@ -25,18 +25,23 @@ GOOD = b"".join(json.dumps({"text": f"line \u20ac {i}", "id": i}).encode() + b"\
 
 def judge(path: Path, **options: Any) -> Diagnosis:
     fleet = Fleet(nodes=(Node(name="a", local=True),))
-    ctx = Context(fleet=fleet, target="a", open_host=lambda n: LocalHost(n.name), options={"data": [str(path)], **options})
+    ctx = Context(
+        fleet=fleet, target="a", open_host=lambda n: LocalHost(n.name), options={"data": [str(path)], **options}
+    )
     return diagnose(gather_data_check(ctx), Limits(**BOOK.limit_values()))
 
 
 JSONL = {
     "whole": (GOOD, "", 0), "crlf and bom": (b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n"), "", 0),
     "no final newline": (GOOD[:-1], "", 0), "cut": (GOOD[:-20], "cut-off", 50),
-    "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD + b"]", "json-array", 0),
+    "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD + b"]",
+    "json-array", 0),
     "gzip": (gzip.compress(GOOD), "compressed", 0), "latin-1": (GOOD + b'{"text": "\xe9"}\n', "encoding", 51),
-    "utf-16": (GOOD.decode().encode("utf-16"), "encoding", 0), "bad line": (GOOD + b"{oops}\n" + GOOD, "bad-record", 51),
+    "utf-16": (GOOD.decode().encode("utf-16"), "encoding", 0), "bad line": (GOOD + b"{oops}\n" + GOOD, "bad-record",
+    51),
     "zeros": (GOOD + bytes(4096) + b"\n", "zero-hole", 51), "empty": (b"", "empty-file", 0),
-    "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "not-data", 0), "list": (GOOD + b"[1]\n", "bad-record", 51),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "not-data", 0), "list": (GOOD + b"[1]\n", "bad-record",
+    51),
 }  # fmt: skip
 
 
@@ -88,9 +93,12 @@ def index(tmp_path: Path, lengths: tuple[int, ...] = (3, 5, 2), top: int = 99, *
 @pytest.mark.parametrize(
     ("change", "slug"),
     [
-        ({}, ""), ({"cut": 60}, "index-damaged"), ({"magic": b"TNTIDX\0\0\0"}, "index-legacy"), ({"magic": b"x" * 9}, "index-damaged"),
-        ({"more": b"12"}, "index-stale"), ({"lengths": (3, 5, 4)}, "data-cut"), ({"pointers": [0, 8, 16]}, "index-damaged"),
-        ({"documents": [0, 2, 1]}, "index-damaged"), ({"documents": [1, 3]}, "index-damaged"), ({"top": 100}, "ids-out-of-range"),
+        ({}, ""), ({"cut": 60}, "index-damaged"), ({"magic": b"TNTIDX\0\0\0"}, "index-legacy"), ({"magic": b"x" * 9},
+        "index-damaged"),
+        ({"more": b"12"}, "index-stale"), ({"lengths": (3, 5, 4)}, "data-cut"), ({"pointers": [0, 8, 16]},
+        "index-damaged"),
+        ({"documents": [0, 2, 1]}, "index-damaged"), ({"documents": [1, 3]}, "index-damaged"), ({"top": 100},
+        "ids-out-of-range"),
     ],
 )  # fmt: skip
 def test_index(tmp_path: Path, change: dict[str, Any], slug: str) -> None:
@@ -114,7 +122,9 @@ def test_signatures(slug: str) -> None:
 def test_triage_of_public_cases() -> None:
     cut = "# the last line of the file cannot be parsed; it ends in the middle of a string"
     assert first(cut) == "cut-off"
-    assert first("ValueError: Extra data: line 2 column 1 - line 991 column 1 (char 700 - 901156)") == "jsonl-named-json"
+    assert (
+        first("ValueError: Extra data: line 2 column 1 - line 991 column 1 (char 700 - 901156)") == "jsonl-named-json"
+    )
 
 
 def first(text: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,19 +24,26 @@ BOOK = load_runbook("memory-pressure")
 LIMITS = Limits(**BOOK.limit_values())
 GIB = 1 << 30
 K80 = (  # a public report: 530 MiB reserved on an 11 GiB card
-    "RuntimeError: CUDA out of memory. Tried to allocate 60.00 MiB (GPU 0; 11.17 GiB total capacity; 505.96 MiB already allocated; "
+    "RuntimeError: CUDA out of memory. Tried to allocate 60.00 MiB (GPU 0; 11.17 GiB total capacity; 505.96 MiB "
+    "already allocated; "
     "12.50 MiB free; 530.00 MiB reserved in total by PyTorch)"
 )
 H100 = (  # recorded on a real H100
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 6.66 GiB is "
-    "free. Including non-PyTorch memory, this process has 72.51 GiB memory in use. Of the allocated memory 72.00 GiB is allocated by "
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 79.18 GiB "
+    "of which 6.66 GiB is "
+    "free. Including non-PyTorch memory, this process has 72.51 GiB memory in use. Of the allocated memory 72.00 GiB "
+    "is allocated by "
     "PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
 )
-LOOSE = H100.replace("Of the allocated memory 72.00", "Of the allocated memory 50.00").replace("0 bytes is res", "22.00 GiB is res")
+LOOSE = H100.replace("Of the allocated memory 72.00", "Of the allocated memory 50.00").replace(
+    "0 bytes is res", "22.00 GiB is res"
+)
 
 
-def judge(log: str, **more: object) -> Diagnosis:
-    seen = Evidence(node="a", taken_at=datetime(2026, 1, 1, tzinfo=UTC), log=Known[LogFacts](value=read_log(log)), **more)  # type: ignore[arg-type]
+def judge(log: str, **more: Any) -> Diagnosis:
+    seen = Evidence(
+        node="a", taken_at=datetime(2026, 1, 1, tzinfo=UTC), log=Known[LogFacts](value=read_log(log)), **more
+    )
     return diagnose(seen, LIMITS)
 
 
@@ -50,7 +58,9 @@ def test_arithmetic_of_the_message() -> None:
 def test_own_size_with_numbers_for_the_configuration() -> None:
     got = judge(H100, setup=Setup(batch=8, gpus=4, accumulation=2))
     assert [c.slug for c in got.causes] == ["model-too-large"]
-    assert any("batch 4 per GPU with 4 accumulation steps on 4 GPUs: the global batch stays 64" in x for x in got.do_now)
+    assert any(
+        "batch 4 per GPU with 4 accumulation steps on 4 GPUs: the global batch stays 64" in x for x in got.do_now
+    )
     order = [x for x in got.do_now if x[:1].isdigit()]
     assert "batch" in order[0]
     assert "activation checkpointing" in order[1]
@@ -77,7 +87,15 @@ def test_ranks_on_one_gpu_after_a_resume() -> None:
 
 
 def test_another_tenant() -> None:
-    gpu = Gpu(index=0, uuid="u", name="x", memory_total_bytes=12 * GIB, memory_used_bytes=11 * GIB, samples=(), processes=Known(value=()))
+    gpu = Gpu(
+        index=0,
+        uuid="u",
+        name="x",
+        memory_total_bytes=12 * GIB,
+        memory_used_bytes=11 * GIB,
+        samples=(),
+        processes=Known(value=()),
+    )
     got = judge(K80, gpus=Known[GpuSet](value=GpuSet(gpus=(gpu,))))
     assert [c.slug for c in got.causes] == ["held-by-another-tenant"]
     held = gpu.model_copy(update={"processes": Known(value=(GpuProcess(pid=7, used_bytes=10 * GIB),))})
@@ -86,7 +104,9 @@ def test_another_tenant() -> None:
 
 
 def test_host_and_snapshot() -> None:
-    kernel = "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:90000kB, anon-rss:60000kB, file-rss:0kB"
+    kernel = (
+        "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:90000kB, anon-rss:60000kB, file-rss:0kB"
+    )
     assert parse_host_ooms(kernel) == (HostOom(pid=4242, name="python3", rss=60000 * 1024, cgroup=True),)
     got = judge("", killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(kernel)))
     assert [(c.slug, c.certainty) for c in got.causes] == [("host-oom", Certainty.LIKELY)]
@@ -111,7 +131,12 @@ def test_without_numbers_it_says_so() -> None:
 def test_gather_on_this_machine(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(K80)
     fleet = Fleet(nodes=(Node(name="a", local=True),))
-    ctx = Context(fleet=fleet, target="a", open_host=lambda n: LocalHost(n.name), options={"log": str(tmp_path / "log"), "batch": 8})
+    ctx = Context(
+        fleet=fleet,
+        target="a",
+        open_host=lambda n: LocalHost(n.name),
+        options={"log": str(tmp_path / "log"), "batch": 8},
+    )
     seen = gather_memory_pressure(ctx)
     assert isinstance(seen.host, Known)
     assert seen.host.value.total > GIB
