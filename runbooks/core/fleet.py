@@ -13,6 +13,7 @@ from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.rendezvous_config import Rendezvous
 
+
 class UnknownNode(KeyError):
     """No node of that name. The message lists the names."""
 
@@ -135,7 +136,9 @@ class Job(Frozen):
     nodes: tuple[str, ...] = ()  # node names; empty: any node of the fleet
     progress: tuple[Progress, ...] = ()
     restart: tuple[str, ...] = ()  # argv on the node; empty: cannot be restarted from here
-    warm_up_s: float = Field(default=600, ge=0)  # start-up (imports, model load, compilation) during which idle is normal
+    warm_up_s: float = Field(
+        default=600, ge=0
+    )  # start-up (imports, model load, compilation) during which idle is normal
     gpu_hour_cost: float | None = Field(default=None, ge=0)  # money per GPU and hour
 
     @field_validator("match")
@@ -204,9 +207,9 @@ class Fleet(Frozen):
             missing = [n for n in job.nodes if n not in known]
             if missing:
                 raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
-        for node in self.nodes:
-            if node.second_way and node.second_way.node not in known:
-                raise ValueError(f"node {node.name}: second_way: no node {node.second_way.node}")
+        for n in self.nodes:
+            if n.second_way and n.second_way.node not in known:
+                raise ValueError(f"node {n.name}: second_way: no node {n.second_way.node}")
         for place in self.rendezvous:
             missing = [n for n in place.named_nodes() if n not in known]
             if missing:
@@ -219,10 +222,12 @@ class Fleet(Frozen):
             missing = [n for n in tier.nodes if n not in known]
             if missing:
                 raise ValueError(f"checkpoint tier {tier.name}: no node {', '.join(missing)}")
-        wanted = {f"container {c.name}": c.node for c in self.containers} | ({"ray.head": self.ray.head} if self.ray else {})
-        for what, node in wanted.items():
-            if node not in known:
-                raise ValueError(f"{what}: no node {node}; there are: {', '.join(sorted(known))}")
+        wanted = {f"container {c.name}": c.node for c in self.containers} | (
+            {"ray.head": self.ray.head} if self.ray else {}
+        )
+        for what, wanted_node in wanted.items():
+            if wanted_node not in known:
+                raise ValueError(f"{what}: no node {wanted_node}; there are: {', '.join(sorted(known))}")
         return self
 
     def node(self, name: str) -> Node:

@@ -69,6 +69,9 @@ def do_now(causes: tuple[Cause, ...], evidence: Evidence, planned: bool) -> tupl
     words = [f"{c.subject}: {_DO[c.slug]}" for c in sure if c.slug in _DO]
     unsure = [c for c in causes if c.slug in CLEARABLE and c.certainty is Certainty.POSSIBLE]
     words += [f"{c.subject}: find out first: {'; '.join(c.decides)}" for c in unsure]
+    off = sorted({v.node for v in evidence.nodes} & set(evidence.hands_off))
+    if off and any(c.slug in CLEARABLE for c in sure):
+        words.append(f"nothing is cleared from here: {', '.join(off)} is hands_off; ask its owner")
     if planned:
         words.append("approve one of the plans below")
     if any(c.slug == "below-min-nodes" for c in sure):

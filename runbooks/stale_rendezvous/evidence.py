@@ -45,6 +45,7 @@ class Agent(Frozen):
     sid: int = 0
     cgroup: str = ""
     ns_pids: tuple[int, ...] = ()
+    command: str = ""  # full command line, secrets replaced
     launch: Launch
     workers: tuple[int, ...] = ()  # live children that carry a RANK
 

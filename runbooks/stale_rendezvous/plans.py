@@ -20,7 +20,7 @@ def plans_for(causes: tuple[Cause, ...], evidence: Evidence, age_s: float) -> tu
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
     slugs = {c.slug for c in sure}
     plans = [*_clear(sure, evidence), *_ports(sure, evidence, age_s)]
-    if "etcd-down" in slugs and evidence.start:
+    if "etcd-down" in slugs and evidence.start and evidence.start_node not in evidence.hands_off:
         plans.append(_start(evidence))
     if "etcd-full" in slugs:
         plans.append(_defragment(evidence))
@@ -35,6 +35,8 @@ def owner(evidence: Evidence) -> str:
 def _clear(sure: list[Cause], evidence: Evidence) -> list[Plan]:
     if not (isinstance(evidence.runs, Known) and evidence.name):
         return []
+    if {v.node for v in evidence.nodes} & set(evidence.hands_off):
+        return []  # a node that asked to be left alone may have a part in any of these runs
     plans = []
     for run in evidence.runs.value.second:
         mine = [c.slug for c in sure if c.slug in CLEARABLE and c.subject == subject(run)]
@@ -119,7 +121,7 @@ def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
             process = {
                 "pid": old.pid,
                 "start_ticks": old.start_ticks,
-                "command": f"torchrun id {old.launch.run_id}",
+                "command": old.command,
                 "uid": old.uid,
             }
             step = Step(

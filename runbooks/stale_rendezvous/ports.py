@@ -20,21 +20,36 @@ def holder_agent(port: Port, node: NodeFacts) -> Agent | None:
 
 
 def leftover_agent(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> Agent | None:
-    """The agent that holds the port for a run that went on without it: launcher gone, no worker, no peer connected,
-    and a newer agent of the same id on the same node that had `age_s` to connect. None: nobody may be ended."""
+    """The agent that holds the port for a run that goes on (or should start) without it. None: nobody may be ended.
+
+    Its launcher is gone, it has no worker and no peer, nothing of its run works anywhere. And either a newer agent of
+    its id has been beside it for `age_s`, or the port is asked for by the same id and it waits longer than it may.
+    """
     old = holder_agent(port, node)
     if old is None or old.ppid != 1 or old.workers or port.established:
         return None
-    same = [a for a in live_agents(evidence) if a.launch.run_id == old.launch.run_id and a.pid != old.pid]
-    newer = [a for a in same if a.node == old.node and old.started_s < a.started_s <= node.clock_s - age_s]
-    working = [w for w in live_workers(evidence) if w.run_id == old.launch.run_id]
-    seats = old.launch.min_nodes > 1 and any(a.node != old.node for a in same)
-    return old if newer and not working and not seats else None
+    if len(known_nodes(evidence)) < len(evidence.nodes) or any(n.hidden for n in known_nodes(evidence)):
+        return None
+    run = old.launch.run_id
+    if any(w.run_id == run for w in live_workers(evidence)):
+        return None
+    same = [a for a in live_agents(evidence) if a.launch.run_id == run and a is not old]
+    if any(a.node != old.node for a in same):
+        return None  # it may be what they wait for
+    newer = [a for a in same if old.started_s < a.started_s <= node.clock_s - age_s]
+    asked = _asked(evidence) and run in (evidence.run, *evidence.known_runs)
+    waited = node.clock_s - old.started_s > old.launch.join_s + age_s
+    return old if newer or (asked and waited and not same) else None
+
+
+def _asked(evidence: Evidence) -> bool:
+    """Whether somebody was refused the port."""
+    return any(w in evidence.symptom for w in _IN_USE)
 
 
 def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list[Cause]:
     where = f"port {port.port} on {node.node}"
-    asked = any(w in evidence.symptom for w in _IN_USE)
+    asked = _asked(evidence)
     if not port.open:
         if port.time_wait and asked:
             words = f"nobody listens; {port.time_wait} old connections are in TIME_WAIT and vanish within 60 s"
@@ -43,7 +58,9 @@ def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list
     old = leftover_agent(port, node, evidence, age_s)
     if old is not None:
         words = f"agent pid {old.pid} (id {old.launch.run_id}) listens without worker, peer or launcher"
-        return [confirmed("port-old-agent", where, words, "a newer agent of the same id runs on the node")]
+        return [
+            confirmed("port-old-agent", where, words, "its run needs the port, and nothing of the run works anywhere")
+        ]
     return _other(port, node, where, asked)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runbooks.core.reading import Known, Source, Unknown
+from runbooks.core.redact import Redactor
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.stale_rendezvous.address import address_of
@@ -57,7 +58,7 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         names=tuple(sorted({*answer["names"], *([host] if host else [])})),
         clock_s=answer["clock_s"],
         skew_s=round(answer["clock_s"] - engine_clock_s, 1),
-        agents=tuple(_agent(a, workers, node) for a in agents),
+        agents=tuple(_agent(a, workers, node, context.redactor) for a in agents),
         workers=workers,
         pids=tuple(Pid(**p) for p in answer["pids"]),
         hidden=answer["hidden"],
@@ -74,13 +75,20 @@ def _is_agent(one: Mapping[str, Any]) -> bool:
     )
 
 
-def _agent(one: Mapping[str, Any], workers: tuple[Worker, ...], node: str) -> Agent:
+def _agent(one: Mapping[str, Any], workers: tuple[Worker, ...], node: str, redactor: Redactor) -> Agent:
     launch = parse_launch(one["argv"], _KEY, one["env"])
     if launch is None:
         raise AssertionError("not an agent")
     kept = {k: one[k] for k in ("pid", "start_ticks", "started_s", "state", "ppid", "uid", "sid", "cgroup")}
     mine = tuple(w.pid for w in workers if w.ppid == one["pid"])
-    return Agent(node=node, launch=launch, ns_pids=tuple(one["ns_pids"]), workers=mine, **kept)
+    return Agent(
+        node=node,
+        launch=launch,
+        ns_pids=tuple(one["ns_pids"]),
+        workers=mine,
+        command=redactor.text(one["command"]),
+        **kept,
+    )
 
 
 def _workers(found: list[dict[str, Any]], agents: list[dict[str, Any]], node: str) -> tuple[Worker, ...]:

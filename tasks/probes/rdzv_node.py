@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from tasks.probes.proc import HZ, MARK, ancestors, boot_id, cgroup, link, names, pids, read, stat, status
+from tasks.probes.proc import HZ, MARK, ancestors, boot_id, cgroup, command, link, names, pids, read, stat, status
 
 KTHREAD = 0x00200000
 KEEP = re.compile(
@@ -77,7 +77,8 @@ def sort(
     env = one["env"]
     if any(LAUNCHER.search(a) for a in args[:8]):
         uid = int((status(one["pid"]).get("Uid") or "0").split()[0])
-        found["agents"].append(dict(one, argv=args, ns_pids=spaces, uid=uid, cgroup=cgroup(one["pid"])))
+        text = command(one["pid"], one["state"], "")
+        found["agents"].append(dict(one, argv=args, command=text, ns_pids=spaces, uid=uid, cgroup=cgroup(one["pid"])))
     if "TORCHELASTIC_RUN_ID" in env:
         found["workers"].append(dict(one, run_id=env["TORCHELASTIC_RUN_ID"], job=""))
     elif args and "RANK" not in env and "WORLD_SIZE" not in env:
@@ -99,11 +100,17 @@ def ports(wanted: "set[int]") -> "list[dict[str, Any]]":
     for port in sorted(wanted):
         mine = [r for r in rows if int(r[1].rsplit(":", 1)[1], 16) == port]
         inodes = {r[9] for r in mine if r[3] == "0A"}
-        found.append({
-            "port": port, "open": bool(inodes), "listeners": holders(inodes) if inodes else [],
-            "time_wait": sum(1 for r in mine if r[3] == "06"), "established": sum(1 for r in mine if r[3] == "01"),
-        })  # fmt: skip
+        who = holders(inodes) if inodes else []
+        one = {"port": port, "open": bool(inodes), "listeners": who, "established": peers(mine, rows, who)}
+        found.append(dict(one, time_wait=sum(1 for r in mine if r[3] == "06")))
     return found
+
+
+def peers(mine: "list[list[str]]", rows: "list[list[str]]", who: "list[int]") -> int:
+    """Connections from others: a store's host is a client of its own store, which does not count."""
+    own = {link("/proc/%d/fd/%s" % (pid, fd)) for pid in who for fd in names("/proc/%d/fd" % pid) or []}
+    ends = {(r[1], r[2]): "socket:[%s]" % r[9] for r in rows}
+    return sum(1 for r in mine if r[3] == "01" and ends.get((r[2], r[1])) not in own)
 
 
 def holders(inodes: "set[str]") -> "list[int]":

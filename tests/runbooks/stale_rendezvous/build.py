@@ -170,4 +170,5 @@ def evidence(given: dict[str, Any]) -> Evidence:
         start=tuple(given.get("start", [])),
         start_node="n1" if given.get("start") else "",
         symptom=given.get("symptom", ""),
+        hands_off=tuple(given.get("hands_off", [])),
     )
