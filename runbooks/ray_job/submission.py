@@ -54,7 +54,7 @@ def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
     real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))
     code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200]
     sure = Certainty.CONFIRMED if real else Certainty.LIKELY
-    check = () if real else ("the driver's log above its end",)
+    check: tuple[str, ...] = () if real else ("the driver's log above its end",)
     return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=check)]
 
 

@@ -1,4 +1,4 @@
-"""Reads a container's host: memory, disks, devices, daemon, packages, kernel kills, what runs inside. JSON in, JSON out.
+"""Reads a container's host: memory, disks, devices, daemon, packages, kernel kills, processes. JSON in, JSON out.
 
 Argument: id ("" unknown), disks, devices, sources (paths the container asks for), pidfile. Changes nothing.
 """
@@ -8,15 +8,13 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from typing import Any
 
+from tasks.probes.kernel_kills import kernel, monotonic_zero
 from tasks.probes.proc import boot_id, cgroup, command, names, pids, read, stat, status
 
-KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
-VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
 PACKAGE = re.compile(r"^(\S+ \S+) (upgrade|remove) (docker\S*|containerd\S*|moby\S*|runc\S*|podman\S*) (\S+) (\S+)$")
 RPM = re.compile(r"^(\S+) .*(Upgraded|Updated): (docker\S*|containerd\S*|moby\S*|podman\S*)$")
 
@@ -34,11 +32,6 @@ def disk(path: str) -> "dict[str, Any] | None":
 def meminfo() -> "dict[str, int]":
     """/proc/meminfo in bytes."""
     return {k: int(v) * 1024 for k, v in re.findall(r"^(\w+):\s+(\d+) kB", read("/proc/meminfo") or "", re.M)}
-
-
-def monotonic_zero() -> float:
-    """Unix time at which the kernel log's clock was zero."""
-    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def booted_at() -> float:
@@ -96,39 +89,6 @@ def tail(path: str, size: int) -> str:
             return f.read().decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def kernel() -> "dict[str, Any]":
-    """Lines of the kernel log about kills for memory: `dmesg`, else `journalctl -k -b`."""
-    tried = []
-    for argv in (("dmesg",), ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q")):
-        try:
-            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8)
-        except (OSError, subprocess.TimeoutExpired) as e:
-            tried.append("%s: %s" % (argv[0], e))
-            continue
-        text = done.stdout.decode("utf-8", "replace")
-        if done.returncode == 0 and text.strip():
-            return {"kills": kills(text), "error": ""}
-        tried.append("%s: %s" % (argv[0], done.stderr.decode("utf-8", "replace").strip() or "no lines"))
-    return {"kills": [], "error": "; ".join(tried)}
-
-
-def kills(text: str) -> "list[dict[str, Any]]":
-    """Kills for memory: the victim's cgroup is in the line before."""
-    found, zero = [], monotonic_zero()
-    victims: "dict[int, tuple[str, str]]" = {}
-    for line in text.splitlines():
-        v, k = VICTIM.search(line), KILL.search(line)
-        at = re.match(r"\[\s*(\d+\.\d+)\]", line)
-        if v:
-            victims[int(v.group(3))] = (v.group(1), v.group(2))
-        if k:
-            limit, group = victims.get(int(k.group(1)), ("", ""))
-            memcg = limit == "CONSTRAINT_MEMCG" or "Memory cgroup out of memory" in line
-            found.append({"at": zero + float(at.group(1)) if at else None, "pid": int(k.group(1)), "process": k.group(2),
-                          "memcg": memcg, "cgroup": group, "text": line.split("] ", 1)[-1][:300]})  # fmt: skip
-    return found[-50:]
 
 
 def inside(ident: str) -> "dict[str, Any]":

@@ -1,0 +1,136 @@
+"""Gathers one Ray job: the head's lists, the driver's log, and the logs and workers of every node. Reads only."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from runbooks.container_death.evidence import KernelOom
+from runbooks.core.ray_config import RayCluster
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.parsers import ray_job as parse
+from runbooks.parsers.ray import parse_nodes
+from runbooks.ray_job.cluster import NAME
+from runbooks.ray_job.evidence import Activity, Evidence, Job, LogFile, NodeLogs
+from tasks.context import Context
+from tasks.diagnostics.probe import run_probe
+from tasks.diagnostics.ray import get
+from tasks.transport.base import Host, TransportError
+
+FILTER = "detail=1&limit=10000"
+WINDOW_S = 2.0
+
+
+def gather_ray_job(context: Context) -> Evidence:
+    """The job of the option `job` (a submission id), or the newest one that has not succeeded."""
+    ray = context.fleet.ray
+    if ray is None:
+        gone = Absent(proof="the fleet file has no `ray` section")
+        return Evidence(cluster=context.target, taken_at=context.now(), job=gone)
+    ident = str(context.options.get("job") or "")
+    fixed: dict[str, Any] = {
+        "expected": ray.expected,
+        "phases": ray.phases,
+        "restart_raylet": ray.restart_raylet,
+        "dashboard": ray.dashboard,
+        "hands_off": context.fleet.node(ray.head).hands_off,
+    }
+    try:
+        host = context.open_host(context.fleet.node(ray.head))
+    except TransportError as e:
+        why = Unknown(reason=e.reason, detail=f"head node {ray.head}: {e.detail}")
+        names = ("job", "nodes", "actors", "groups", "usage", "other_jobs", "driver_log")
+        return Evidence(
+            cluster=ray.head, taken_at=context.now(), submission_id=ident, **dict.fromkeys(names, why), **fixed
+        )
+    readings = _head(context, host, ray, ident)
+    job = readings["job"]
+    ident = job.value.submission_id if isinstance(job, Known) else ident
+    nodes = _nodes(context, ray)
+    return Evidence(cluster=ray.head, taken_at=context.now(), submission_id=ident, node_logs=nodes, **readings, **fixed)
+
+
+def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str, Any]:
+    """What the head lists, and how long the slowest answer took."""
+    clean, url = context.redactor.text, ray.dashboard
+    began = time.monotonic()
+    found: dict[str, Any] = {
+        "other_jobs": get(context, host, f"{url}/api/jobs/", lambda t: parse.parse_jobs(t, clean)),
+        "nodes": get(context, host, f"{url}/api/v0/nodes?{FILTER}", parse_nodes),
+        "actors": get(context, host, f"{url}/api/v0/actors?{FILTER}", lambda t: parse.parse_actors(t, clean)),
+        "groups": get(context, host, f"{url}/api/v0/placement_groups?{FILTER}", parse.parse_groups),
+        "usage": get(context, host, f"{url}/api/cluster_status", parse.parse_usage),
+    }
+    found["head_seconds"] = round(time.monotonic() - began, 2)
+    found["job"] = job = _asked_for(_pick(found["other_jobs"], ident), found["actors"])
+    name = job.value.submission_id if isinstance(job, Known) else ""
+    none = Absent(proof="no submitted job to read a log of")
+    at = f"{url}/api/jobs/{quote(name, safe='')}/logs"
+    found["driver_log"] = get(context, host, at, lambda t: parse.parse_logs(t, clean)) if name else none
+    return found
+
+
+def _asked_for(job: Any, actors: Any) -> Any:
+    """The entrypoint's own resources stand with its supervisor, not with the job."""
+    if not isinstance(job, Known) or not isinstance(actors, Known) or job.value.resources:
+        return job
+    mine = [a for a in actors.value if a.name == NAME + job.value.submission_id]
+    asked = mine[-1].resources if mine else {}
+    return Known[Job](value=job.value.model_copy(update={"resources": asked}), source=job.source)
+
+
+def _pick(jobs: Any, ident: str) -> Known[Job] | Absent | Unknown:
+    if not isinstance(jobs, Known):
+        return jobs if isinstance(jobs, Unknown) else Unknown(reason=Why.FAILED, detail="no list of jobs")
+    all_jobs: tuple[Job, ...] = jobs.value
+    wanted = [
+        j for j in all_jobs if (j.submission_id == ident if ident else j.submission_id and j.status != "SUCCEEDED")
+    ]
+    if not wanted:
+        return Absent(
+            proof=f"no job {ident}" if ident else "no submitted job that runs, waits or failed", source=jobs.source
+        )
+    latest = max(wanted, key=lambda j: j.started_at or datetime.min.replace(tzinfo=UTC))
+    return Known[Job](value=latest, source=jobs.source)
+
+
+def _nodes(context: Context, ray: RayCluster) -> tuple[Reading[NodeLogs], ...]:
+    """Every node that the fleet file names for the cluster, side by side."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        parts = [pool.submit(read_node, context, ray, ip, name) for ip, name in ray.nodes.items()]
+        return tuple(p.result() for p in parts)
+
+
+def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[NodeLogs] | Unknown:
+    """One node's logs, raylet, workers and kernel kills."""
+    source = Source(command=f"ls -lt {ray.temp_dir}/session_latest/logs", host=name, taken_at=context.now())
+    ask = {
+        "temp_dir": ray.temp_dir,
+        "window_s": WINDOW_S,
+        "tail": 16384,
+        "logs": 40,
+        "driver": ray.driver_log,
+        "ip": ip,
+    }
+    try:
+        got = run_probe(context.open_host(context.fleet.node(name)), "ray_node", ask, timeout_s=40)
+        return Known[NodeLogs](value=_part(context, name, ip, got), source=source)
+    except KeyError as e:
+        return Unknown(reason=Why.FAILED, detail=str(e), source=source)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=f"{name}: {e.detail}", source=source)
+
+
+def _part(context: Context, name: str, ip: str, got: dict[str, Any]) -> NodeLogs:
+    clean = context.redactor.text
+    kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
+    return NodeLogs(
+        node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
+        logs=tuple(LogFile(node=name, path=x["path"], size_bytes=x["size"], age_s=round(x["age"], 1),
+                           lines=tuple(clean(parse.plain(line))[:500] for line in x["lines"])) for x in got["logs"]),
+        activity=tuple(Activity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
+                                read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
+        ooms=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills),
+        disk_free_bytes=got["free"], interfaces=tuple(got["interfaces"]),
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Reads the kernel log's kills for memory. For the probes about containers and Ray nodes."""
+
+import re
+import subprocess
+import time
+from typing import Any
+
+KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
+VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
+
+
+def monotonic_zero() -> float:
+    """Unix time at which the kernel log's clock was zero."""
+    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def kernel() -> "dict[str, Any]":
+    """Lines of the kernel log about kills for memory: `dmesg`, else `journalctl -k -b`."""
+    tried = []
+    for argv in (("dmesg",), ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q")):
+        try:
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8)
+        except (OSError, subprocess.TimeoutExpired) as e:
+            tried.append("%s: %s" % (argv[0], e))
+            continue
+        text = done.stdout.decode("utf-8", "replace")
+        if done.returncode == 0 and text.strip():
+            return {"kills": kills(text), "error": ""}
+        tried.append("%s: %s" % (argv[0], done.stderr.decode("utf-8", "replace").strip() or "no lines"))
+    return {"kills": [], "error": "; ".join(tried)}
+
+
+def kills(text: str) -> "list[dict[str, Any]]":
+    """Kills for memory: the victim's cgroup is in the line before."""
+    found, zero = [], monotonic_zero()
+    victims: "dict[int, tuple[str, str]]" = {}
+    for line in text.splitlines():
+        v, k = VICTIM.search(line), KILL.search(line)
+        at = re.match(r"\[\s*(\d+\.\d+)\]", line)
+        if v:
+            victims[int(v.group(3))] = (v.group(1), v.group(2))
+        if k:
+            limit, group = victims.get(int(k.group(1)), ("", ""))
+            memcg = limit == "CONSTRAINT_MEMCG" or "Memory cgroup out of memory" in line
+            when = zero + float(at.group(1)) if at else None
+            found.append({"at": when, "pid": int(k.group(1)), "process": k.group(2),
+                          "memcg": memcg, "cgroup": group, "text": line.split("] ", 1)[-1][:300]})  # fmt: skip
+    return found[-50:]

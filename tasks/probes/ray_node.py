@@ -1,0 +1,118 @@
+"""Reads one Ray node: its logs, raylet, workers' activity in a window, kills, interfaces. JSON in, JSON out.
+
+Argument: temp_dir, window_s, tail (bytes of each log), logs (how many, newest first), driver (glob or ""), ip.
+"""
+
+import glob
+import json
+import os
+import re
+import sys
+import time
+from typing import Any
+
+from tasks.probes.kernel_kills import kernel
+from tasks.probes.proc import command, pids, read, stat
+
+WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
+
+
+def last_bytes(path: str, size: int) -> str:
+    """The end of a file."""
+    try:
+        with open(path, "rb") as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - size))
+            return f.read(size).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def logs(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Worker and driver logs, the newest first, each with its end."""
+    folder = ask["temp_dir"] + "/session_latest/logs"
+    paths = (
+        glob.glob(folder + "/worker-*.err")
+        + glob.glob(folder + "/worker-*.out")
+        + glob.glob(folder + "/job-driver-*.log")
+    )
+    paths += glob.glob(ask["driver"]) if ask["driver"] else []
+    found = []
+    for path in paths:
+        try:
+            info = os.stat(path)
+        except OSError:
+            continue
+        if info.st_size:
+            found.append((info.st_mtime, info.st_size, path))
+    found.sort(reverse=True)
+    return [{"path": p, "size": s, "age": time.time() - m, "lines": last_bytes(p, ask["tail"]).splitlines()[-60:]}
+            for m, s, p in found[: ask["logs"]]]  # fmt: skip
+
+
+def age(path: str) -> "float | None":
+    """Seconds since the file was written."""
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return None
+
+
+def raylet(temp_dir: str, ip: str) -> bool:
+    """True when a raylet of this temp dir and address runs."""
+    for pid in pids():
+        now = stat(pid)
+        if now and now["comm"].startswith("raylet") and now["state"] not in "ZX":
+            words = " %s " % command(pid, now["state"], now["comm"])
+            if temp_dir + "/" in words and (not ip or "=%s " % ip in words):
+                return True
+    return False
+
+
+def look() -> "dict[int, dict[str, Any]]":
+    """CPU seconds and bytes read of Ray's workers and drivers."""
+    found = {}
+    for pid in pids():
+        now = stat(pid)
+        text = command(pid, now["state"], now["comm"]) if now else ""
+        if now and WORKER.search(text):
+            io = dict(re.findall(r"^(rchar): (\d+)$", read("/proc/%d/io" % pid) or "", re.M))
+            found[pid] = {
+                "cpu": now["cpu_s"],
+                "read": int(io.get("rchar", 0)),
+                "state": now["state"],
+                "command": text[:200],
+            }
+    return found
+
+
+def activity(window_s: float) -> "list[dict[str, Any]]":
+    """What each did within the window."""
+    before = look()
+    time.sleep(window_s)
+    after = look()
+    return [{"pid": p, "command": b["command"], "state": b["state"], "cpu": b["cpu"] - before[p]["cpu"],
+             "read": b["read"] - before[p]["read"]} for p, b in after.items() if p in before]  # fmt: skip
+
+
+def interfaces() -> "list[str]":
+    """Network interfaces that are up."""
+    names = sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []
+    return [n for n in names if (read("/sys/class/net/%s/operstate" % n) or "").strip() in ("up", "unknown")]
+
+
+def main(ask: "dict[str, Any]") -> "dict[str, Any]":
+    """Everything in one answer."""
+    folder = ask["temp_dir"] + "/session_latest/logs"
+    try:
+        disk = os.statvfs(ask["temp_dir"])
+        free = disk.f_bavail * disk.f_frsize  # type: int | None
+    except OSError:
+        free = None
+    ages = [a for a in (age(p) for p in glob.glob(folder + "/raylet*.out")) if a is not None]
+    return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet(ask["temp_dir"], ask["ip"]),
+            "logs": logs(ask), "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
+            "interfaces": interfaces()}  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

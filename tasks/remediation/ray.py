@@ -1,0 +1,34 @@
+"""Changes a Ray cluster: stop a job that holds resources after its own failure, start a dead raylet again."""
+
+import shlex
+
+from runbooks.core.plan import Step
+from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics.probe import run_probe
+from tasks.remediation.changing_probe import change
+from tasks.transport.base import TransportError
+
+
+def stop_ray_job(step: Step, context: Context) -> ActResult:
+    """Stop a job by submission id through the head's dashboard, only in the state it was judged in. Raises Refused."""
+    host = context.open_host(context.fleet.node(step.owner))
+    return ActResult(said=tuple(change(host, "ray_stop_job", step.args, 60)["said"]))
+
+
+def restart_raylet(step: Step, context: Context) -> ActResult:
+    """Start a node's raylet by the fleet file's command, only while none runs there. Raises Refused."""
+    args, ray = step.args, context.fleet.ray
+    if ray is None or tuple(args["start"]) != ray.restart_raylet.get(args["node"]):
+        raise Refused("the fleet file no longer says so")
+    host = context.open_host(context.fleet.node(args["node"]))
+    ip = next((k for k, v in ray.nodes.items() if v == args["node"]), "")
+    ask = {"temp_dir": ray.temp_dir, "window_s": 0, "tail": 0, "logs": 0, "driver": "", "ip": ip}
+    try:
+        if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
+            raise Refused(f"a raylet runs on {args['node']}")
+        done = host.run(args["start"], timeout_s=120)
+    except TransportError as e:
+        raise RuntimeError(f"{e.reason}: {e.detail}") from e
+    if done.exit != 0:
+        raise RuntimeError(f"{shlex.join(args['start'])}: exit {done.exit}: {done.err.strip()[-200:]}")
+    return ActResult(said=(f"{shlex.join(args['start'])}: exit 0",))
