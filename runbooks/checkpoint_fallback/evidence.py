@@ -42,7 +42,6 @@ class Candidate(Frozen):
     archived: str = ""  # storage class from which it must be restored first
     restoring: bool = False
     read_bytes: int = 0
-    digest: str = ""  # of its content where it was hashed; equal digests are equal content
 
     @property
     def whole(self) -> bool:

@@ -14,16 +14,8 @@ from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob
 from tasks.context import Context
-from tasks.diagnostics.s3 import (
-    Object,
-    S3Tier,
-    code_of,
-    head_code,
-    read_store,
-    read_uploads,
-    restore_state,
-    set_identity,
-)
+from tasks.diagnostics.s3 import Object, S3Tier, code_of, restore_state, set_identity
+from tasks.diagnostics.s3_answers import head_code, read_store, read_uploads
 from tasks.probes.ckpt_node import as_json, best_crc32
 
 Sets = dict[tuple[int, str], dict[str, Object]]
@@ -43,7 +35,7 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, 
         return TierLook(**look, candidates=Unknown(reason=Why.FAILED, detail=str(e)))
     try:
         objects, error = list(s3.objects()), None
-    except (ClientError, BotoCoreError) as e:
+    except Exception as e:  # the client also raises what is neither of its own kinds
         objects, error = [], e
     sample = next((o for o in objects if o.size and not o.cold), None)
     store = read_store(s3, context.now(), sample, error)

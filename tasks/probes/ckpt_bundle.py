@@ -24,7 +24,10 @@ for _name, _text in SOURCES:
 def bundle(script: str, *extra: str) -> str:
     """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same
     text."""
-    modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [f"tasks.probes.{name}" for name in extra]
+    modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [
+        "tasks.probes.ckpt_fs",
+        *(f"tasks.probes.{name}" for name in extra),
+    ]
     return program(tuple(modules), script)
 
 

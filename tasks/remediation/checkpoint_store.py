@@ -11,7 +11,8 @@ from runbooks.core.reading import Known, Why
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.checkpoint_node import spec_of
 from tasks.diagnostics.checkpoint_s3 import describe_all, group, prove_s3
-from tasks.diagnostics.s3 import Object, S3Tier, code_of, read_uploads, set_identity
+from tasks.diagnostics.s3 import Object, S3Tier, code_of, set_identity
+from tasks.diagnostics.s3_answers import read_uploads
 from tasks.transport.base import TransportError
 
 PART = 64 << 20

@@ -128,7 +128,8 @@ class Proxy:
                 if self.command in outer.answers:
                     status, code = outer.answers[self.command]
                     text = f"<Error><Code>{code}</Code><Message>from the test</Message></Error>".encode()
-                    self._send(status, {"Content-Type": "application/xml"}, text if self.command != "HEAD" else b"")
+                    headers = {"Content-Type": "application/xml", "x-amz-bucket-region": "eu-test-1"}
+                    self._send(status, headers, text if self.command != "HEAD" else b"")
                     return
                 upstream = HTTPConnection("127.0.0.1", port, timeout=30)
                 upstream.request(self.command, self.path, body, dict(self.headers))

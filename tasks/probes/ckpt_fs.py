@@ -1,0 +1,116 @@
+"""Reads what carries a tier on the node: folder, file system, mount, a nameless write, who holds files open."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Any
+
+NETWORK = (
+    "nfs",
+    "cifs",
+    "smb",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "glusterfs",
+    "9p",
+    "fuse",
+    "afs",
+    "weka",
+    "virtiofs",
+)
+
+
+def space(root: str, try_write: bool) -> dict[str, Any]:
+    """Folder and file system."""
+    out: dict[str, Any] = {"path": root, "exists": os.path.lexists(root), "asking_uid": os.geteuid()}
+    nearest = root
+    while not os.path.isdir(nearest) and nearest != "/":
+        nearest = os.path.dirname(nearest)
+    out["nearest"] = nearest
+    out["folder"] = os.path.isdir(root)
+    try:
+        seen, fs = os.stat(root if out["exists"] else nearest), os.statvfs(nearest)
+        out.update(mode=stat.S_IMODE(seen.st_mode), uid=seen.st_uid, gid=seen.st_gid, owner=_user(seen.st_uid))
+        unit = fs.f_frsize
+        out.update(total=fs.f_blocks * unit, free=fs.f_bfree * unit, available=fs.f_bavail * unit)
+        out.update(inodes=fs.f_files, inodes_free=fs.f_favail, read_only=bool(fs.f_flag & os.ST_RDONLY))
+    except OSError as e:
+        out["error"] = errno.errorcode.get(e.errno or 0, "?")
+    out.update(mount(nearest))
+    if try_write and out["folder"]:
+        out["write"] = _try_write(root)
+    return out
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def mount(path: str) -> dict[str, Any]:
+    """The mount that carries a path."""
+    real, best = os.path.realpath(path), ("", "", "")
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            device, point, kind = line.split()[:3]
+            point = point.encode().decode("unicode_escape")
+            if (real == point or real.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[1]):
+                best = (device, point, kind)
+    return {"device": best[0], "fs_type": best[2], "network": best[2].startswith(NETWORK)}
+
+
+def _try_write(root: str) -> str:
+    """Writes 4 KiB to a file without a name: no one sees it, and it is gone when it is closed."""
+    try:
+        fd = os.open(root, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as e:
+        name = errno.errorcode.get(e.errno or 0, "?")
+        return "not-tried" if name in ("EOPNOTSUPP", "EISDIR", "EINVAL") else name
+    try:
+        os.write(fd, b"\xa5" * 4096)
+        os.fsync(fd)
+    except OSError as e:
+        return errno.errorcode.get(e.errno or 0, "?")
+    finally:
+        os.close(fd)
+    return "ok"
+
+
+def holders(root: str) -> dict[str, Any]:
+    """Processes with files open below the tier; `all` says whether every process could be looked at."""
+    real, out, complete = os.path.realpath(root), [], True
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fds = os.listdir("/proc/%s/fd" % pid)
+        except PermissionError:
+            complete = False
+            continue
+        except OSError:
+            continue
+        for fd in fds:
+            try:
+                target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
+                if target.startswith(real + "/") and pid != str(os.getpid()):
+                    out.append(_holder(pid, fd, target, real))
+            except OSError:
+                continue
+    return {"all": complete, "list": out[:200]}
+
+
+def _holder(pid: str, fd: str, target: str, real: str) -> dict[str, Any]:
+    with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as f:
+        start = int(f.read().rsplit(")", 1)[1].split()[19])
+    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
+        flags = next((int(line.split()[1], 8) for line in f if line.startswith("flags:")), 0)
+    with open("/proc/%s/cmdline" % pid, "rb") as f:
+        command = f.read(2000).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    path = os.path.relpath(target, real)
+    return {"pid": int(pid), "start_ticks": start, "command": command, "path": path, "writing": flags & 3 != 0}
