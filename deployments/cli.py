@@ -10,8 +10,8 @@ from deployments.cli_parser import build_parser
 from deployments.errors import CommandError
 
 COMMANDS = {
-    "up": "deployments.server:cmd_up",
-    "down": "deployments.server:cmd_down",
+    "up": "deployments.updown:cmd_up",
+    "down": "deployments.updown:cmd_down",
     "status": "deployments.switches:cmd_status",
     "freeze": "deployments.switches:cmd_freeze",
     "unfreeze": "deployments.switches:cmd_unfreeze",

@@ -17,10 +17,7 @@ FOLLOW_EVERY_S = 1.0
 def _ready() -> str:
     """Starts what is needed; returns the UI address ("" with a server of the operator's own)."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "ERROR")  # the UI still gets every line
-    try:
-        state = ensure_up()
-    except RuntimeError as e:
-        raise CommandError(str(e), 3) from e
+    state = ensure_up()
     return state.ui if state else ""
 
 

@@ -67,19 +67,12 @@ def _print(facts: dict[str, Any]) -> None:
         print(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}")
 
 
-def _ready() -> None:
-    try:
-        ensure_up(say=False)
-    except RuntimeError as e:
-        raise CommandError(str(e), 3) from e
-
-
 def cmd_freeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks freeze "why"`: the file first, because it needs no server; then the switch for all."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
     try:
-        _ready()
+        ensure_up(say=False)
         from flows.guards import FREEZE
         from flows.store import set_variable
 
@@ -92,7 +85,7 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
 
 def cmd_unfreeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks unfreeze`."""
-    _ready()
+    ensure_up(say=False)
     from flows.guards import FREEZE
     from flows.store import delete_variable
 
@@ -112,7 +105,7 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
     from flows.config import load_fleet
 
     fleet = load_fleet(ns.fleet).name
-    _ready()
+    ensure_up(say=False)
     from flows.guards import reset_breaker
 
     was = reset_breaker(fleet)

@@ -1,78 +1,30 @@
 """Runs a runbook: gather, diagnose, gate, approve, claim, gather and diagnose again, act, verify, report."""
 
 import traceback
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 from prefect.exceptions import Pause
 
 from flows import store
-from flows.act import do_claim
+from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import ask, given
-from flows.claim import Claim, Locked, claim_all, history_of, release
+from flows.claim import Locked, history_of
 from flows.gate import Gate, May, decide, risk_of
-from flows.guards import GuardSaidNo, check_breaker, check_freeze, take_slot
-from flows.outcomes import Draft, end_state, publish
+from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.outcomes import end_state, publish
 from flows.ownership import heartbeat, own_run
-from flows.spec import RunbookSpec
+from flows.run import Run, unchanged
 from flows.storm import look_for_storm
-from runbooks.core.fleet import Fleet
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan, Risk
-from runbooks.core.policy import Mode, Policy
+from runbooks.core.policy import Mode
 from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
-from runbooks.core.verdict import State as Verdict
-from tasks.context import Context
 from tasks.transport.open import HostPool
-
-
-@dataclass
-class Run:
-    """One run of one runbook on one target, on its way through the engine."""
-
-    spec: RunbookSpec
-    fleet: Fleet
-    policy: Policy
-    context: Context
-    mode: Mode
-    choice: str
-    run_id: str
-    draft: Draft
-    looks: int = 0
-    evidence: Any = None
-    diagnosis: Diagnosis | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def look(self, point: str = "gathered") -> Diagnosis:
-        """Reads the target and judges it, as two tasks."""
-        self.looks += 1
-        name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
-        self.evidence = read_target.with_options(task_run_name=f"read {name}")(self.spec, self.context)
-        self.draft.timeline.reached(point, f"read {self.context.target}")
-        limits = self.spec.limits.model_validate(self.context.limits)
-        self.diagnosis = judge_target.with_options(task_run_name=f"judge {name}")(self.spec, self.evidence, limits)
-        self.draft.timeline.reached("judged", self.diagnosis.headline)
-        return self.diagnosis
-
-
-@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-def read_target(spec: RunbookSpec, context: Context) -> Any:
-    """Reads everything the runbook needs. Changes nothing."""
-    return spec.gather(context)
-
-
-@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-def judge_target(spec: RunbookSpec, evidence: Any, limits: Any) -> Diagnosis:
-    """Judges the evidence. No input or output."""
-    return spec.diagnose(evidence, limits)
 
 
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
@@ -109,7 +61,7 @@ def _conduct(run: Run) -> Outcome:
         if gate.may in (May.NOTHING, May.REFUSE):
             run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:
-            return _unchanged(run, diagnosis)
+            return unchanged(run, diagnosis)
         if gate.may is May.REFUSE:
             return Outcome.REFUSED
         try:
@@ -117,7 +69,7 @@ def _conduct(run: Run) -> Outcome:
             run.draft.permission = permission
             if plan is None:
                 return Outcome.EXPIRED if permission.by == "nobody" else Outcome.REJECTED
-            outcome, diagnosis = _claimed(run, plan)
+            outcome, diagnosis = carry_out(run, plan)
         except (Locked, GuardSaidNo) as e:
             run.draft.guards.append(str(e))
             return Outcome.REFUSED
@@ -126,16 +78,6 @@ def _conduct(run: Run) -> Outcome:
         run.draft.first(run.evidence, diagnosis)
     run.draft.guards.append("the situation changed five times while deciding: escalate to a person")
     return Outcome.REFUSED
-
-
-def _unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:
-    run.draft.headline = diagnosis.headline
-    return {
-        Verdict.HEALTHY: Outcome.HEALTHY,
-        Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
-        Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
-        Verdict.SICK: Outcome.SICK,
-    }[diagnosis.state]
 
 
 def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
@@ -202,71 +144,3 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, key: str) -
     run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, key)
-
-
-def _claimed(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
-    """Claims, looks again, acts, verifies. (None, diagnosis): the plan changed meanwhile, decide again."""
-    permission = run.draft.permission
-    about = {
-        "runbook_run": run.run_id,
-        "runbook": run.spec.slug,
-        "target": run.context.target,
-        "fleet": run.fleet.name,
-        "allowed_by": permission.by if permission else "",
-        "who": permission.who if permission else "",
-    }
-    claims = claim_all(plan, about)
-    run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
-    try:
-        again = run.look("gathered-again")
-        if not any(p.digest == plan.digest for p in again.plans):
-            run.draft.guards.append("the plan changed while deciding: nothing was done with the old one")
-            return (None, again) if again.plans else (_unchanged(run, again), again)
-        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run, run.context.now)
-        run.draft.timeline.reached("budgeted", said)
-        return _act(run, plan, claims), again
-    finally:
-        release(claims, "not needed")
-
-
-def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
-    run.draft.chosen = plan
-    run.draft.timeline.reached("acting", f"acting: {plan.name}")
-    order = {step.owner: i for i, step in reversed(list(enumerate(plan.steps)))}
-    for claim in sorted(claims, key=lambda c: order[c.owner]):
-        record = do_claim(claim, run.context, run.draft.timeline, run.run_id)
-        run.draft.acts.append(record.model_copy(update={"digest": plan.digest}))
-        if record.outcome != "done":
-            break
-    run.draft.timeline.reached("acted", f"acts ended: {', '.join(a.outcome for a in run.draft.acts)}")
-    run.context.sleep(plan.settle_s)
-    after = run.look("verified")
-    run.draft.after(run.evidence, after)
-    fixed = _fixed(plan, after)
-    for claim in claims:
-        store.label(claim.act_run, {"verified": "fixed" if fixed else "not-fixed"})
-    run.draft.headline = _closing(plan, after, fixed)
-    if run.draft.acts[0].outcome == "refused" and len(run.draft.acts) == 1:
-        return Outcome.FIXED if fixed else Outcome.REFUSED
-    return Outcome.FIXED if fixed else Outcome.NOT_FIXED
-
-
-def _fixed(plan: Plan, after: Diagnosis) -> bool:
-    """Not seen fixed is not fixed: the causes are gone, and what had to be read was read."""
-    left = {c.slug for c in after.wrong}
-    return after.state is not Verdict.CANNOT_TELL and not left & set(plan.for_causes)
-
-
-def _closing(plan: Plan, after: Diagnosis, fixed: bool) -> str:
-    if fixed:
-        rest = "" if after.state is Verdict.HEALTHY else f"; now: {after.headline}"
-        return f"fixed by “{plan.name}” and seen fixed{rest}"
-    return f"“{plan.name}” was tried and the fault is not seen gone: escalate. Now: {after.headline}"
-
-
-def current_run_id() -> str:
-    """Id of the flow run that this code runs in. Raises RuntimeError outside one."""
-    ctx = FlowRunContext.get()
-    if ctx is None or ctx.flow_run is None:
-        raise RuntimeError("not inside a flow run")
-    return str(ctx.flow_run.id)

@@ -1,30 +1,22 @@
 """From the plain parameters of a flow to a run of the engine."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 from prefect.client.schemas.objects import State
 
 from flows import store
 from flows.config import load_fleet, load_policy, with_target
-from flows.engine import Run, current_run_id, run_runbook
+from flows.engine import run_runbook
 from flows.outcomes import Draft
 from flows.progress import Timeline
+from flows.run import Run, current_run_id
 from flows.specs import load_spec
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
-from tasks.report_store import earlier_evidence, latest
+from tasks.report_store import earlier_evidence, history, reports_root
 from tasks.transport.open import HostPool
-
-
-def reports_folder(folder: str) -> Path:
-    """Reports folder; a relative one lies in the state folder, so that a worker and the command line agree."""
-    path = Path(folder).expanduser()
-    home = os.environ.get("GPU_RUNBOOKS_REPORTS") or os.environ.get("GPU_RUNBOOKS_HOME") or "."
-    return path if path.is_absolute() else Path(home) / path
 
 
 def run_by_name(
@@ -43,7 +35,7 @@ def run_by_name(
     given = load_fleet(fleet)
     full, target = with_target(given, target, bool(fleet))
     run_id = current_run_id()
-    folder = reports_folder(out or full.reports.folder)
+    folder = reports_root(out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
     timeline = Timeline(clean=installation_redactor().text)
@@ -54,7 +46,7 @@ def run_by_name(
         timeline=timeline,
         tags={"fleet": full.name, "target": target, "runbook": slug},
     )
-    draft.resume_from(latest(folder, slug, target), run_id)
+    draft.resume_from(history(folder, slug, target), run_id)
     pool = HostPool()
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
     context = Context(

@@ -18,11 +18,10 @@ from pydantic import ValidationError
 
 from flows import store
 from flows.config import load_fleet
-from flows.engine import current_run_id
-from flows.entry import reports_folder
 from flows.outcomes import clean_report
 from flows.ownership import heartbeat, own_run
 from flows.progress import Timeline
+from flows.run import current_run_id
 from flows.specs import SLUGS, load_spec
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
@@ -36,7 +35,7 @@ from runbooks.core.verdict import State as Verdict
 from tasks.context import Context, utc_now
 from tasks.diagnostics.systems import look_at_system
 from tasks.installation import installation_redactor
-from tasks.report_store import earlier_evidence, history, save, save_nightly
+from tasks.report_store import earlier_evidence, history, reports_root, save, save_nightly
 from tasks.transport.open import HostPool
 
 AT_ONCE = 8
@@ -162,7 +161,7 @@ def sweep_fleet(fleet: Fleet, slugs: tuple[str, ...], out: str | None, at_once: 
     timeline = Timeline(clean=installation_redactor().text)
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
     whole = Sweep(
-        fleet=fleet, slugs=slugs, folder=reports_folder(out or fleet.reports.folder), run_id=run_id, trigger=trigger
+        fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger
     )
     with heartbeat(run_id):
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")

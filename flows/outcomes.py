@@ -1,8 +1,10 @@
 """Collects what a run did, and turns it into report, artifact and end state."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import store
+from flows.actions import risks
 from flows.progress import Timeline
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
@@ -24,7 +27,7 @@ from tasks.report_store import save
 from tasks.transport.open import HostPool
 
 if TYPE_CHECKING:
-    from flows.engine import Run
+    from flows.run import Run
 
 log = logging.getLogger("flows.outcomes")
 ARTIFACT_LIMIT = 400_000
@@ -60,10 +63,12 @@ class Draft:
         """The look after the act."""
         self.after_evidence, self.after_diagnosis = evidence, diagnosis
 
-    def resume_from(self, earlier: dict[str, Any] | None, run_id: str) -> None:
-        """Takes over the timeline of the same run's waiting report."""
-        if earlier and earlier.get("id") == run_id:
-            self.timeline.events[:0] = [Event.model_validate(e) for e in earlier.get("timeline", [])]
+    def resume_from(self, reports: Iterable[dict[str, Any]], run_id: str) -> None:
+        """Takes over the timeline of the same run's waiting report, if it is among the newest of `reports`."""
+        for report in islice(reports, 20):
+            if report.get("id") == run_id:
+                self.timeline.events[:0] = [Event.model_validate(e) for e in report.get("timeline", [])]
+                return
 
 
 def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
@@ -96,6 +101,7 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
             after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
             timeline=tuple(d.timeline.events),
             connection=tuple(pool.notes if pool else ()),
+            risks={kind: risk.value for kind, risk in risks().items()},
             approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
         )
     )

@@ -7,7 +7,7 @@ from flows import store
 from runbooks.core.verdict import Diagnosis
 
 if TYPE_CHECKING:
-    from flows.engine import Run
+    from flows.run import Run
 
 
 def look_for_storm(run: "Run", diagnosis: Diagnosis) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
+pytest_plugins = ["tests.support.rig_fixture"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 

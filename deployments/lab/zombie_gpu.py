@@ -1,6 +1,7 @@
 """The zombie-gpu rehearsal: a real sshd as the node, and a real process, stopped, that holds a (stub) GPU."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def _fleet(folder: Path, sshd: Sshd, labels: dict[str, str]) -> Path:
     job = {
         "name": "lab-trainer",
         "kind": "training",
-        "match": r"train_selfplay\.py --run lab",
+        "match": re.escape(str(folder / "train_selfplay.py")),
         "warm_up_s": 0,
         "restart": [sys.executable, str(folder / "train_selfplay.py"), "--run", "lab"],
         "gpu_hour_cost": 2.5,

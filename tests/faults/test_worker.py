@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ from datetime import timedelta
 import pytest
 
 from deployments import server
+from deployments.processes import stop
 from deployments.state import Proc, read_state, write_state
 from flows import store
 from flows.approval import answer_run
 from flows.reaper import sweep
 from tasks.context import utc_now
+from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
 from tests.faults.test_faults import check
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
@@ -29,7 +32,7 @@ def start_worker(rig: Rig, fault: str = "") -> Proc:
     assert state is not None
     os.environ.update(PYTHONPATH=f"{REPO / 'tests/faults/inject'}:{REPO}", FAULT=fault)
     try:
-        proc = server._process(state, "worker", server._worker_argv())
+        proc = server.start_process(state, "worker", server.worker_argv())
     finally:
         os.environ.pop("PYTHONPATH")
         os.environ.pop("FAULT")
@@ -48,7 +51,7 @@ def worker(rig: Rig) -> Iterator[Callable[[str], Proc]]:
 
     yield start
     for proc in started:
-        server._stop(proc, limit_s=15)
+        stop(proc, limit_s=15)
 
 
 def wait_until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
@@ -78,7 +81,7 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
         os.kill(first.pid, sig)
         time.sleep(1)
     os.kill(child, signal.SIGCONT)
-    wait_until(lambda: server.start_ticks(child) is None)
+    wait_until(lambda: start_ticks(child) is None)
     worker("")
     wait_until(lambda: not still_open(w.name))
     check(w, 1)
@@ -97,11 +100,11 @@ def test_down_lets_an_act_finish(rig: Rig) -> None:
     w.arm("step-begins", "SIGSTOP")
     pid, id_file = w.start_run("auto")
     wait_until(lambda: struck(w.fault))
-    waiting = server.subprocess.Popen(
+    waiting = subprocess.Popen(
         [
             sys.executable,
             "-c",
-            "from deployments.server import _drain; from deployments.state import read_state;_drain(read_state())",
+            "from deployments.updown import drain_runs; from deployments.state import read_state;_drain(read_state())",
         ],
         env=os.environ.copy(),
         cwd=REPO,

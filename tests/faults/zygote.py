@@ -1,8 +1,10 @@
 """Forks runs from one warm process: a fresh process per run without 3 s of imports each time.
 
-Reads one JSON job a line on stdin, answers one JSON line when the child has ended: {"pid", "status"}. Jobs: {"do": "run",
-"slug", "parameters", "id_file"} creates a run and runs it; {"do": "work"} does what a worker does: takes every run that is
-scheduled and runs it; {"do": "claim", "owner", "token", "out", "wait_until"} races for a lock. Extra environment: "env".
+Reads one JSON job a line on stdin, answers one JSON line. Jobs:
+{"do": "run", "slug", "parameters", "id_file"} creates a run and runs it;
+{"do": "work"} does what a worker does: takes every run that is scheduled and runs it;
+{"do": "claim", "owner", "token", "out", "wait_until"} races for a lock;
+{"do": "wait", "pid"} waits for a child. Extra environment of a child: "env".
 """
 
 import json

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from deployments import server
-from deployments.state import LocalState, auth_string, use_server
+from deployments import server, updown
+from deployments.state import LocalState, auth_string, read_state, use_server
 from tests.faults.fault import arm
 from tests.support.toy import write_world
 
@@ -58,13 +58,13 @@ class Rig:
 
     def start_server(self) -> LocalState:
         """Starts (or finds) the server and points this process at it."""
-        state = server._server(say=False)
+        state = server.start_server(say=False)
         use_server(state)
         return state
 
     def server_pid(self) -> int:
         """Pid of the server that runs now."""
-        proc = server._find(server.read_state(), "server")
+        proc = server.find(read_state(), "server")
         assert proc is not None
         return proc.pid
 
@@ -122,7 +122,7 @@ class Rig:
             self.zygote.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.zygote.kill()
-        server.stop_all(drain=False)
+        updown.stop_all(drain=False)
 
 
 class World:

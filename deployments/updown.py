@@ -1,0 +1,71 @@
+"""up and down: the commands around deployments/server.py, and how its processes are stopped."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from deployments.processes import stop
+from deployments.server import POOL, ensure_up, find, healthy
+from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
+
+DRAIN_LIMIT_S = 600.0
+
+
+def stop_all(drain: bool = True) -> list[str]:
+    """Stops reaper, worker, server, in this order. With `drain`, first waits for acts in progress to end."""
+    with only_one():
+        state = read_state()
+        if state is None:
+            return []
+        if drain and healthy(state):
+            drain_runs(state)
+        stopped = []
+        for name in ("reaper", "worker", "server"):
+            proc = find(state, name)
+            if proc and stop(proc):
+                stopped.append(name)
+        write_state(state.model_copy(update={"processes": ()}))
+        return stopped
+
+
+def drain_runs(state: LocalState) -> None:
+    """Lets no new run begin and waits until those that run have ended, ten minutes at most."""
+    use_server(state)
+    from flows.store import pause_pool, running_runs
+
+    pause_pool(POOL, True)
+    try:
+        deadline = time.monotonic() + DRAIN_LIMIT_S
+        while (busy := running_runs()) and time.monotonic() < deadline:
+            print(f"waiting for {len(busy)} run(s) to end: {', '.join(busy)}", file=sys.stderr)
+            time.sleep(2)
+    finally:
+        pause_pool(POOL, False)
+
+
+def cmd_up(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks up`."""
+    state = ensure_up()
+    if state is None:
+        from deployments.register import register_all
+
+        count = register_all()
+        print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
+        return 0
+    if getattr(ns, "json", False):
+        print(json.dumps({"ui": state.ui, "api": state.api, "state": str(state_dir())}))
+    else:
+        print(f"UI: {state.ui}  (password in {state_dir() / 'auth.json'})\nlogs: {state_dir() / 'logs'}")
+    return 0
+
+
+def cmd_down(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks down`: lets acts in progress end, then stops what `up` started."""
+    stopped = stop_all(drain=not getattr(ns, "now", False))
+    if getattr(ns, "json", False):
+        print(json.dumps({"stopped": stopped}))
+    else:
+        print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+    return 0

@@ -1,0 +1,71 @@
+"""Acts on a plan that was allowed: claim, look again, act, look again, and say whether it helped."""
+
+from flows import store
+from flows.act import do_claim
+from flows.claim import Claim, claim_all, release
+from flows.guards import take_slot
+from flows.run import Run, unchanged
+from runbooks.core.plan import Plan
+from runbooks.core.report import Outcome
+from runbooks.core.verdict import Diagnosis
+from runbooks.core.verdict import State as Verdict
+
+
+def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
+    """Claims, looks again, acts, verifies. (None, diagnosis): the plan changed meanwhile, decide again."""
+    permission = run.draft.permission
+    about = {
+        "runbook_run": run.run_id,
+        "runbook": run.spec.slug,
+        "target": run.context.target,
+        "fleet": run.fleet.name,
+        "allowed_by": permission.by if permission else "",
+        "who": permission.who if permission else "",
+    }
+    claims = claim_all(plan, about)
+    run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
+    try:
+        again = run.look("gathered-again")
+        if not any(p.digest == plan.digest for p in again.plans):
+            run.draft.guards.append("the plan changed while deciding: nothing was done with the old one")
+            return (None, again) if again.plans else (unchanged(run, again), again)
+        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run, run.context.now)
+        run.draft.timeline.reached("budgeted", said)
+        return _act(run, plan, claims), again
+    finally:
+        release(claims, "not needed")
+
+
+def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
+    run.draft.chosen = plan
+    run.draft.timeline.reached("acting", f"acting: {plan.name}")
+    order = {step.owner: i for i, step in reversed(list(enumerate(plan.steps)))}
+    for claim in sorted(claims, key=lambda c: order[c.owner]):
+        record = do_claim(claim, run.context, run.draft.timeline, run.run_id)
+        run.draft.acts.append(record.model_copy(update={"digest": plan.digest}))
+        if record.outcome != "done":
+            break
+    run.draft.timeline.reached("acted", f"acts ended: {', '.join(a.outcome for a in run.draft.acts)}")
+    run.context.sleep(plan.settle_s)
+    after = run.look("verified")
+    run.draft.after(run.evidence, after)
+    fixed = _fixed(plan, after)
+    for claim in claims:
+        store.label(claim.act_run, {"verified": "fixed" if fixed else "not-fixed"})
+    run.draft.headline = _closing(plan, after, fixed)
+    if run.draft.acts[0].outcome == "refused" and len(run.draft.acts) == 1:
+        return Outcome.FIXED if fixed else Outcome.REFUSED
+    return Outcome.FIXED if fixed else Outcome.NOT_FIXED
+
+
+def _fixed(plan: Plan, after: Diagnosis) -> bool:
+    """Not seen fixed is not fixed: the causes are gone, and what had to be read was read."""
+    left = {c.slug for c in after.wrong}
+    return after.state is not Verdict.CANNOT_TELL and not left & set(plan.for_causes)
+
+
+def _closing(plan: Plan, after: Diagnosis, fixed: bool) -> str:
+    if fixed:
+        rest = "" if after.state is Verdict.HEALTHY else f"; now: {after.headline}"
+        return f"fixed by “{plan.name}” and seen fixed{rest}"
+    return f"“{plan.name}” was tried and the fault is not seen gone: escalate. Now: {after.headline}"

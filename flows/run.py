@@ -1,0 +1,76 @@
+"""One run of a runbook on its way through the engine: what it is about, and how it looks at its target."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+
+from flows.outcomes import Draft
+from flows.spec import RunbookSpec
+from runbooks.core.fleet import Fleet
+from runbooks.core.policy import Mode, Policy
+from runbooks.core.report import Outcome
+from runbooks.core.verdict import Diagnosis
+from runbooks.core.verdict import State as Verdict
+from tasks.context import Context
+
+
+@dataclass
+class Run:
+    """One run of one runbook on one target, on its way through the engine."""
+
+    spec: RunbookSpec
+    fleet: Fleet
+    policy: Policy
+    context: Context
+    mode: Mode
+    choice: str
+    run_id: str
+    draft: Draft
+    looks: int = 0
+    evidence: Any = None
+    diagnosis: Diagnosis | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def look(self, point: str = "gathered") -> Diagnosis:
+        """Reads the target and judges it, as two tasks."""
+        self.looks += 1
+        name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
+        self.evidence = read_target.with_options(task_run_name=f"read {name}")(self.spec, self.context)
+        self.draft.timeline.reached(point, f"read {self.context.target}")
+        limits = self.spec.limits.model_validate(self.context.limits)
+        self.diagnosis = judge_target.with_options(task_run_name=f"judge {name}")(self.spec, self.evidence, limits)
+        self.draft.timeline.reached("judged", self.diagnosis.headline)
+        return self.diagnosis
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+def read_target(spec: RunbookSpec, context: Context) -> Any:
+    """Reads everything the runbook needs. Changes nothing."""
+    return spec.gather(context)
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+def judge_target(spec: RunbookSpec, evidence: Any, limits: Any) -> Diagnosis:
+    """Judges the evidence. No input or output."""
+    return spec.diagnose(evidence, limits)
+
+
+def current_run_id() -> str:
+    """Id of the flow run that this code runs in. Raises RuntimeError outside one."""
+    ctx = FlowRunContext.get()
+    if ctx is None or ctx.flow_run is None:
+        raise RuntimeError("not inside a flow run")
+    return str(ctx.flow_run.id)
+
+
+def unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:
+    run.draft.headline = diagnosis.headline
+    return {
+        Verdict.HEALTHY: Outcome.HEALTHY,
+        Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
+        Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
+        Verdict.SICK: Outcome.SICK,
+    }[diagnosis.state]

@@ -1,0 +1,204 @@
+"""The command line as a user runs it: own state folder, own server, real sshd, real processes, stub GPU."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deployments.lab import zombie_gpu
+from deployments.lab.scenario import Scene
+from tasks.this_machine import start_ticks
+
+pytestmark = pytest.mark.xdist_group("cli")
+CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+
+
+class Cli:
+    """gpu-runbooks with a state folder of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
+            "GPU_RUNBOOKS_HOME": str(home)
+        }
+
+    def __call__(self, *args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*CLI, *args],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env=self.env | (env or {}),
+            stdin=subprocess.DEVNULL,
+        )
+
+    def json(self, *args: str, code: int = 0, env: dict[str, str] | None = None) -> Any:
+        done = self(*args, "--json", env=env)
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    made = Cli(tmp_path_factory.mktemp("home"))
+    yield made
+    made("down", "--now")
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> Iterator[Scene]:
+    with zombie_gpu.scene(tmp_path) as scene:
+        yield scene
+
+
+def test_nightly_of_this_machine_writes_a_report(cli: Cli) -> None:
+    facts = cli.json("nightly")
+    assert Path(facts["report"]).is_file()
+    report = json.loads(Path(facts["json"]).read_text())
+    assert [r["node"] for r in report["results"]] == ["local"] * len(report["results"])
+    zombie = next(r for r in report["results"] if r["runbook"] == "zombie-gpu")
+    assert zombie["outcome"] in ("not-applicable", "healthy", "sick", "cannot-tell")
+    if not Path("/dev/nvidiactl").exists():
+        assert zombie["outcome"] == "not-applicable"
+        assert "no GPU here (" in zombie["headline"]
+
+
+def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
+    facts = cli.json("lab", "zombie-gpu")
+    assert facts["first"]["outcome"] == "waiting"
+    assert facts["last"]["outcome"] == "fixed"
+    assert "gone: SIGKILL" in facts["proof"]
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "train_selfplay.py --run lab" not in listed  # it cleans up after itself
+
+
+def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_path: Path) -> None:
+    node = yaml.safe_load(stuck.fleet.read_text())["nodes"][0]
+    ssh = tmp_path / "home" / ".ssh"
+    ssh.mkdir(parents=True, mode=0o700)
+    (ssh / "id_ed25519").write_bytes(Path(node["key"]["file"]).read_bytes())
+    (ssh / "id_ed25519").chmod(0o600)
+    (ssh / "known_hosts").write_bytes(Path(node["known_hosts"]).read_bytes())
+    target = f"{node['user']}@{node['host']}:{node['port']}"
+    env = {"HOME": str(tmp_path / "home"), "SSH_AUTH_SOCK": ""}
+    done = cli("run", "zombie-gpu", target, "--json", env=env)
+    assert done.returncode in (0, 1, 3), done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["outcome"] in ("not-applicable", "healthy", "sick", "cannot-tell")
+    refused = cli("run", "zombie-gpu", target, "--mode", "auto", "--json", env=env)
+    assert json.loads(refused.stdout)["outcome"] != "fixed"
+
+
+def test_freeze_refuses_and_exits_4(cli: Cli, stuck: Scene) -> None:
+    assert cli("freeze", "change window").returncode == 0
+    try:
+        words = ["run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet)]
+        facts = cli.json(*words, code=4)
+        assert facts["outcome"] == "refused"
+        assert "change window" in Path(facts["report"]).read_text()
+        assert cli.json("status")["freeze"]["why"] == "change window"
+    finally:
+        assert cli("unfreeze").returncode == 0
+
+
+def test_rejected_by_name(cli: Cli, stuck: Scene) -> None:
+    words = ["run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet)]
+    facts = cli.json(*words, code=1)
+    assert facts["outcome"] == "waiting"
+    assert facts["run"] in [w["run"] for w in cli.json("status")["waiting"]]
+    last = cli.json("reject", facts["run"][:8], "--who", "bo", "--why", "leave it", "--wait", code=1)
+    assert last["outcome"] == "rejected"
+    assert "leave it" in Path(last["report"]).read_text()
+    assert "still there" in stuck.proof()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "nothing", "local"], "there are:"),
+        (["run", "zombie-gpu", "nobody"], "no node of that name"),
+        (["run", "zombie-gpu", "local", "--fleet", "/nonexistent.yaml"], "/nonexistent.yaml"),
+        (["approve", "no-such-run"], "no waiting run"),
+        (["lab", "nothing"], "no rehearsal"),
+    ],
+)
+def test_bad_words_say_what_is_possible(cli: Cli, words: list[str], says: str) -> None:
+    done = cli(*words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+CANARIES = {
+    "HF_TOKEN": "hf_" + secrets.token_hex(17),
+    "WANDB_API_KEY": secrets.token_hex(20),
+    "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),
+}
+
+
+def test_no_secret_reaches_report_database_logs_or_artifacts(cli: Cli, tmp_path: Path) -> None:
+    """Canaries in environment, command line, URL, log and key; nothing of them is found below the state folder."""
+    on_argv = {"token": "hf_" + secrets.token_hex(17), "password": secrets.token_urlsafe(18)}
+    in_url = secrets.token_hex(12)
+    log = tmp_path / "steps.log"
+    log.write_text(f"step 1\nAuthorization: Bearer {secrets.token_hex(20)}\n")
+    in_log = log.read_text().split("Bearer ")[1].strip()
+    with zombie_gpu.scene(tmp_path) as scene:
+        victim = subprocess.Popen(
+            [sys.executable, str(tmp_path / "train_selfplay.py"), "--run", "lab", "--token", on_argv["token"]]
+            + [f"--password={on_argv['password']}", f"https://svc:{in_url}@example.org/repo.git"],
+            env=os.environ | CANARIES,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            from deployments.lab.gpu import StubDriver, holding
+
+            StubDriver(tmp_path / "gpu").show(holding(victim.pid))
+            victim.send_signal(signal.SIGSTOP)
+            fleet = yaml.safe_load(scene.fleet.read_text())
+            fleet["jobs"][0]["progress"] = [{"kind": "log", "path": str(log)}]
+            key_text = Path(fleet["nodes"][0]["key"]["file"]).read_text()
+            fleet["nodes"][0]["key"] = {"env": "LAB_KEY"}
+            scene.fleet.write_text(yaml.safe_dump(fleet))
+            words = ["run", "zombie-gpu", scene.target, "--mode", "approve", "--fleet", str(scene.fleet)]
+            facts = cli.json(*words, code=1, env={"LAB_KEY": key_text})
+            assert "secret:token" in Path(facts["report"]).read_text()
+            cli("reject", facts["run"])
+        finally:
+            os.killpg(victim.pid, signal.SIGKILL)
+            victim.wait()
+    body = "".join(key_text.splitlines()[1:-1])
+    planted = [*CANARIES.values(), *on_argv.values(), in_url, in_log, body[40:100], key_text.splitlines()[2]]
+    for path in cli.home.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            found = [c for c in planted if c.encode() in data]
+            assert not found, f"{path} holds {len(found)} planted secret(s)"
+
+
+def test_up_again_and_again_leaves_no_duplicates_and_down_leaves_nothing(cli: Cli) -> None:
+    first = cli.json("up")
+    assert cli.json("up") == first
+    script = (
+        "from deployments.state import *; use_server(read_state()); from flows import store;"
+        "print([d.name for d in store.ask(lambda c: c.read_deployments())])"
+    )
+    names = subprocess.run(
+        [sys.executable, "-c", script], env=cli.env, capture_output=True, text=True, check=True
+    ).stdout
+    found = yaml.safe_load(names.strip().splitlines()[-1])
+    assert len(found) == len(set(found))
+    assert "zombie-gpu" in found
+    pids = [p["pid"] for p in json.loads((cli.home / "server.json").read_text())["processes"]]
+    assert len(pids) == 3
+    assert set(cli.json("down")["stopped"]) == {"server", "worker", "reaper"}
+    assert [start_ticks(pid) for pid in pids] == [None] * 3
