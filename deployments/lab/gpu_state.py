@@ -1,8 +1,10 @@
-"""The state file of the stub GPUs: what `nvml_stub.c` and `nvidia_smi.py` answer. Written here, read by both at each call.
+"""The state file of the stub GPUs: what `nvml_stub.c` and `nvidia_smi.py` answer. Written here, read by both at each
+call.
 
-Lines `key = value`; driver keys first, then one `[gpu]` section per GPU. `process = PID BYTES KIND SM FLAG` may repeat; its
-memory counts only while /proc/PID lives and is not Z. FLAG: `-`, `foreign` (a PID of another namespace: always there),
-`hidden` (holds memory, is not listed). Standard library only: the fake nvidia-smi imports it on the lab's node.
+Lines `key = value`; driver keys first, then one `[gpu]` section per GPU. `process = PID BYTES KIND SM FLAG` may
+repeat; its memory counts only while /proc/PID lives and is not Z. FLAG: `-`, `foreign` (a PID of another namespace:
+always there), `hidden` (holds memory, is not listed). Standard library only: the fake nvidia-smi imports it on the
+lab's node.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A stand-in `nvidia-smi` over the stub's state file, byte for byte as driver 580 prints (held to recordings by tests).
 
-python3 nvidia_smi.py STATE ARGS…: --query-gpu=…, --query-compute-apps=… (with --format=csv), pmon -c N -s um, -q -x, -L,
---gpu-reset -i UUID, and the plain table.
+python3 nvidia_smi.py STATE ARGS…: --query-gpu=…, --query-compute-apps=… (with --format=csv), pmon -c N -s um, -q -x,
+-L, --gpu-reset -i UUID, and the plain table.
 """
 
 import sys
@@ -23,10 +23,10 @@ NO_DRIVER = (
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
 IN_USE = (
-    "GPU {bus} is currently in use by another process.\n\n1 device is currently being used by one or more other processes "
-    "(e.g., Fabric Manager, CUDA application, graphics application such as an X server, or a monitoring application such as "
-    "another instance of nvidia-smi). Please first kill all processes using this device and all compute applications running "
-    "in the system.\n"
+    "GPU {bus} is currently in use by another process.\n\n1 device is currently being used by one or more other "
+    "processes (e.g., Fabric Manager, CUDA application, graphics application such as an X server, or a monitoring "
+    "application such as another instance of nvidia-smi). Please first kill all processes using this device and all "
+    "compute applications running in the system.\n"
 )
 RULE = "+-----------------------------------------+------------------------+----------------------+"
 WIDE = "+-----------------------------------------------------------------------------------------+"
@@ -117,7 +117,9 @@ def pmon(state: StubState, times: int) -> str:
                 f"{Path(name_of(p.pid)).name[:15]:<15}"
                 for p in listed(gpu)
             ]
-            lines += rows or [f"{i:5} {'-':>10} {'-':>5} {'-':>6} {'-':>6}      {dashes} {'-':>6} {'-':>6}    {'-':<15}"]
+            lines += rows or [
+                f"{i:5} {'-':>10} {'-':>5} {'-':>6} {'-':>6}      {dashes} {'-':>6} {'-':>6}    {'-':<15}"
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -134,27 +136,33 @@ def table(path: Path, state: StubState) -> str:
     for i, gpu in enumerate(state.gpus):
         row = fields(path, i, gpu, state)
         watts = f"{int(float(row['power.draw'])):>10}W / {int(float(row['power.limit'])):>4}W"
+        ecc = row["ecc.errors.uncorrected.volatile.total"]
         used = f"{row['memory.used']:>7}MiB / {row['memory.total']:>6}MiB"
-        lines += [f"|{i:4}  {row['name']:<30} On  |   {row['pci.bus_id']} Off |{row['ecc.errors.uncorrected.volatile.total']:>21} |",
+        lines += [f"|{i:4}  {row['name']:<30} On  |   {row['pci.bus_id']} Off |{ecc:>21} |",
                   f"| N/A {row['temperature.gpu']:>4}C {row['pstate']:>5}   {watts:>21} | {used} |"
                   f"{row['utilization.gpu']:>7}% {row['compute_mode']:>12} |",
                   f"|{'':41}|{'':24}|{row['mig.mode.current']:>21} |", RULE]  # fmt: skip
-    lines += ["", WIDE, f"| {'Processes:':<88}|", f"| {' GPU   GI   CI              PID   Type   Process name':<77}GPU Memory |",
+    lines += ["", WIDE, f"| {'Processes:':<88}|",
+              f"| {' GPU   GI   CI              PID   Type   Process name':<77}GPU Memory |",
               f"| {'       ID   ID':<77}{'Usage':<10} |", f"|{'=' * 89}|"]  # fmt: skip
     rows = [(i, p) for i, g in enumerate(state.gpus) for p in listed(g)]
-    lines += [f"|{i:5}   N/A  N/A {p.pid:15} {p.kind:>6}   {name_of(p.pid):<30.30} {mib(p.bytes):>15}MiB |" for i, p in rows]
+    lines += [
+        f"|{i:5}   N/A  N/A {p.pid:15} {p.kind:>6}   {name_of(p.pid):<30.30} {mib(p.bytes):>15}MiB |" for i, p in rows
+    ]
     lines += [] if rows else [f"|  {'No running processes found':<87}|"]
     return "\n".join([*lines, WIDE]) + "\n"
 
 
 def xml(path: Path, state: StubState) -> str:
     """The part of `-q -x` that is read."""
+
     def one(i: int, gpu: StubGpu) -> str:
         r, remap = fields(path, i, gpu, state), gpu.keys["remap"].split(",")
         action = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")[gpu.number("recovery")]
         yes = ["Yes" if x != "0" else "No" for x in remap[2:]]
         return (
-            f'\t<gpu id="{r["pci.bus_id"]}">\n\t\t<product_name>{r["name"]}</product_name>\n\t\t<uuid>{r["uuid"]}</uuid>\n'
+            f'\t<gpu id="{r["pci.bus_id"]}">\n\t\t<product_name>{r["name"]}</product_name>\n'
+            f"\t\t<uuid>{r['uuid']}</uuid>\n"
             f"\t\t<gpu_recovery_action>{action}</gpu_recovery_action>\n\t\t<remapped_rows>\n"
             f"\t\t\t<remapped_row_corr>{remap[0]}</remapped_row_corr>\n\t\t\t<remapped_row_unc>{remap[1]}</remapped_row_unc>\n"
             f"\t\t\t<remapped_row_pending>{yes[0]}</remapped_row_pending>\n"
@@ -164,8 +172,8 @@ def xml(path: Path, state: StubState) -> str:
     body = "".join(one(i, g) for i, g in enumerate(state.gpus))
     return (
         '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>\n'
-        f"\t<driver_version>{state.version}</driver_version>\n\t<cuda_version>{state.cuda // 1000}.{state.cuda % 1000 // 10}"
-        f"</cuda_version>\n\t<attached_gpus>{len(state.gpus)}</attached_gpus>\n{body}</nvidia_smi_log>\n"
+        f"\t<driver_version>{state.version}</driver_version>\n\t<cuda_version>"
+        f"{state.cuda // 1000}.{state.cuda % 1000 // 10}</cuda_version>\n\t<attached_gpus>{len(state.gpus)}</attached_gpus>\n{body}</nvidia_smi_log>\n"
     )
 
 
@@ -192,7 +200,9 @@ def main(path: Path, args: list[str]) -> str:
         return reset(path, state, args[args.index("-i") + 1])
     for gpu in state.gpus:
         if gpu.keys["mode"] != "ok":
-            words = {"lost": "GPU is lost.  Reboot the system to recover this GPU"}.get(gpu.keys["mode"], "Unknown Error")
+            words = {"lost": "GPU is lost.  Reboot the system to recover this GPU"}.get(
+                gpu.keys["mode"], "Unknown Error"
+            )
             fail(f"Unable to determine the device handle for GPU{gpu.keys['bus_id'][4:]}: {words}\n", 15)
     if not state.gpus:
         fail("No devices were found\n", 6)

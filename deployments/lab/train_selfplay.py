@@ -1,8 +1,8 @@
 """A job to play with: one real process in the state that its first argument names. Standard library only.
 
-sleep · burn (CPU) · stubborn (ignores TERM) · checkpoint PATH (writes on and on) · family (a parent with a defunct and a live
-child) · worker (forks a child that burns CPU, waits itself) · orphan PATH (its parent leaves; the pid goes to PATH) ·
-rows PATH (SQLite, WAL) · secret --api-key VALUE
+sleep · burn (CPU) · stubborn (ignores TERM) · checkpoint PATH (writes on and on) · family (a parent with a defunct and
+a live child) · worker (forks a child that burns CPU, waits itself) · orphan PATH (its parent leaves; the pid goes to
+PATH) · rows PATH (SQLite, WAL) · secret --api-key VALUE
 """
 
 import os

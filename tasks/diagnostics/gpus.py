@@ -1,4 +1,4 @@
-"""Reads a node's GPUs over a window: NVML in a child process on this machine, `nvidia-smi` over SSH, one type for both."""
+"""Reads a node's GPUs over a window: NVML in a child process on this machine, `nvidia-smi` over SSH, one type."""
 
 import sys
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def smi_path(context: Context) -> str:
 
 
 def read_gpus(context: Context, presence: Presence, window_s: float, samples: int) -> Gpus:
-    """Every GPU of the context's node over the window. Absent only with proof; a reader that hangs is not started again."""
+    """Every GPU of the context's node over the window. Absent only with proof; one that hangs is not started again."""
     if context.node.local:
         found = _by_nvml(context, presence, window_s, samples)
         if found is not None:
@@ -71,7 +71,9 @@ def without_reader(context: Context, presence: Presence, said: str, why: Why) ->
     at = source(context, "ls /sys/bus/pci/devices /dev/nvidia* /proc/driver/nvidia", presence.proof)
     inside = f"; inside a container ({presence.container})" if presence.container else ""
     if presence.container and presence.pci is None:
-        return Unknown(reason=Why.DENIED, detail=f"{said}; a container without a view of the PCI bus cannot tell", source=at)
+        return Unknown(
+            reason=Why.DENIED, detail=f"{said}; a container without a view of the PCI bus cannot tell", source=at
+        )
     if presence.container and presence.pci and not presence.devices:
         detail = f"this container was given no GPU device files, and its machine has {len(presence.pci)} GPUs: {said}"
         return Unknown(reason=Why.DENIED, detail=detail, source=at)
@@ -117,22 +119,29 @@ def _nvml_gpu(g: dict[str, Any], presence: Presence) -> Gpu:
         index=g["index"], uuid=g["uuid"], name=g["name"], bus_id=g["bus_id"],
         memory_total_bytes=g["memory"]["total"], memory_used_bytes=g["memory"]["used"],
         samples=tuple(
-            GpuSample(at_s=s["at_s"], sm_percent=s["sm"], memory_percent=s["memory"], power_w=s["power_w"]) for s in samples
+            GpuSample(at_s=s["at_s"], sm_percent=s["sm"], memory_percent=s["memory"], power_w=s["power_w"])
+            for s in samples
         ),
         processes=_nvml_processes(g, presence),
         temperature_c=g["temperature"], pstate=g["pstate"], sm_clock_mhz=g["clock"], sm_clock_max_mhz=g["clock_max"],
         throttle=throttle_names(hex(g["reasons"] or 0)), ecc_uncorrected_volatile=g["ecc_uncorrected"],
         ecc_corrected_volatile=g["ecc_corrected"], mig=g["mig"], compute_mode=g["compute_mode"],
         memory_reserved_bytes=g["memory"]["reserved"], power_limit_w=g["power_limit_w"], recovery_action=g["recovery"],
-        remap=RowRemap(correctable=rows[0], uncorrectable=rows[1], pending=bool(rows[2]), failed=bool(rows[3])) if rows else None,
+        remap=_remap(rows) if rows else None,
     )  # fmt: skip
+
+
+def _remap(rows: list[int]) -> RowRemap:
+    return RowRemap(correctable=rows[0], uncorrectable=rows[1], pending=bool(rows[2]), failed=bool(rows[3]))
 
 
 def _nvml_processes(g: dict[str, Any], presence: Presence) -> Known[tuple[GpuProcess, ...]] | Unknown:
     if g["processes"]["error"]:
         return Unknown(reason=Why.FAILED, detail=f"NVML: {g['processes']['error']}")
     found = tuple(
-        GpuProcess(pid=p["pid"], used_bytes=p["used"], kind=p["kind"], sm_percent=tuple(g["sm_by_pid"].get(str(p["pid"]), ())))
+        GpuProcess(
+            pid=p["pid"], used_bytes=p["used"], kind=p["kind"], sm_percent=tuple(g["sm_by_pid"].get(str(p["pid"]), ()))
+        )
         for p in g["processes"]["list"]
     )
     return shown(found, g["memory"]["used"], presence.container)
@@ -172,7 +181,11 @@ def _by_smi(context: Context, presence: Presence, window_s: float, samples: int)
     found = gpu_set(got, None if presence.pci is None else len(presence.pci), presence.container)
     if isinstance(found, Known):
         nothing = not found.value.gpus and not presence.pci and [e.error for e in found.value.errors] == [NO_DEVICES]
-        return without_reader(context, presence, NO_DEVICES, Why.FAILED) if nothing else found.model_copy(update={"source": at})
+        return (
+            without_reader(context, presence, NO_DEVICES, Why.FAILED)
+            if nothing
+            else found.model_copy(update={"source": at})
+        )
     if found.reason in (Why.FAILED, Why.TOOL_MISSING):
         return without_reader(context, presence, found.detail, found.reason)
     return found.model_copy(update={"source": at})

@@ -46,4 +46,6 @@ def _no_log(got: dict[str, Any], at: Source) -> Unknown:
 
 
 def _event(line: KernelLine) -> KernelEvent:
-    return KernelEvent(at_s=line.at_s, text=line.text, xid=line.xid, bus_id=line.bus_id, pid=line.pid, process=line.process)
+    return KernelEvent(
+        at_s=line.at_s, text=line.text, xid=line.xid, bus_id=line.bus_id, pid=line.pid, process=line.process
+    )

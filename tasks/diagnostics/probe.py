@@ -1,4 +1,4 @@
-"""Runs a probe of tasks/probes on a node: constant text on stdin of `python3 -`, data as one JSON argument, JSON back."""
+"""Runs a probe of tasks/probes on a node: constant text on stdin of `python3 -`, data as one JSON argument."""
 
 import json
 import re

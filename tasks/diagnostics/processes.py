@@ -13,7 +13,7 @@ from tasks.context import Context
 from tasks.diagnostics.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
-COMMAND = "ps -eo pid,ppid,pgid,sid,stat,etimes,time,wchan,user,args; cat /proc/PID/{stat,io,status,cgroup}; ls -l /proc/PID/fd"
+COMMAND = "ps -eo pid,ppid,pgid,sid,stat,etimes,time,wchan,args; cat /proc/PID/{stat,io,status}; ls -l /proc/PID/fd"
 CAP = 400  # processes that are described
 LOOKS = 6  # at the states, the window's two ends included
 
@@ -57,10 +57,10 @@ def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
     shown = source(context, COMMAND, lines)
     facts_at = source(context, "cat /proc/sys/kernel/random/boot_id /proc/uptime", f["container_proof"])
     known = Known[tuple[Process, ...]](value=found, source=shown)
+    all_of_it = _cut(known, got) if got["left_out"] else known
     return ProcessLook(
-        Known[Facts](value=facts, source=facts_at), known if not got["left_out"] else _cut(known, got), _holders(got, f, context),
-        got["window_s"],
-    )  # fmt: skip
+        Known[Facts](value=facts, source=facts_at), all_of_it, _holders(got, f, context), got["window_s"]
+    )
 
 
 def _cut(known: Known[tuple[Process, ...]], got: dict[str, Any]) -> Unknown:

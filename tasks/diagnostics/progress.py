@@ -48,7 +48,7 @@ def look_at_progress(context: Context, jobs: Sequence[Job]) -> ProgressLook:
 def compare_progress(
     context: Context, jobs: Sequence[Job], before: ProgressLook, after: ProgressLook, running: frozenset[str]
 ) -> Marks:
-    """Both looks as marks. A mark that could not be read, or a running job's path with no file, makes all of it Unknown."""
+    """Both looks as marks. One that could not be read, or a running job's path without a file, makes all Unknown."""
     marks = marks_of(jobs)
     if not marks:
         return Absent(proof="no job of the fleet file that runs on this node has signs of progress configured")
@@ -57,7 +57,9 @@ def compare_progress(
     if error is not None:
         return unknown(context, error, command)
     pairs = list(zip(marks, before.found, after.found, strict=True))
-    at = source(context, command, "\n".join(f"{m['path']}: {b['value']} -> {a['value']} {a['unit']}" for m, b, a in pairs))
+    at = source(
+        context, command, "\n".join(f"{m['path']}: {b['value']} -> {a['value']} {a['unit']}" for m, b, a in pairs)
+    )
     bad = [a["error"] or b["error"] for _, b, a in pairs if a["error"] or b["error"]]
     if bad:
         why = Why.DENIED if all(b.startswith("denied") for b in bad) else Why.FAILED

@@ -18,7 +18,9 @@ from runbooks.parsers.nvidia_smi_xml import SmiXml, parse_smi_xml
 from runbooks.zombie_gpu.evidence import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 
 NO_DEVICES = "No devices were found"
-_HANDLE = re.compile(r"Unable to determine the device handle for GPU\s*(?:\d+:\s*)?([0-9A-Fa-f:.]*[0-9A-Fa-f])?:?\s*(.+)")
+_HANDLE = re.compile(
+    r"Unable to determine the device handle for GPU\s*(?:\d+:\s*)?([0-9A-Fa-f:.]*[0-9A-Fa-f])?:?\s*(.+)"
+)
 _HIDES = 64 << 20
 
 
@@ -76,8 +78,12 @@ def _gpu(row: GpuRow, series: Sequence[Any], got: dict[str, Any], xml: SmiXml | 
         ecc_uncorrected_volatile=row.ecc_uncorrected, ecc_corrected_volatile=row.ecc_corrected,
         memory_reserved_bytes=row.reserved_bytes, power_limit_w=row.power_limit_w,
         recovery_action=xml.recovery.get(row.uuid, "") if xml else "",
-        remap=RowRemap(correctable=remap[0], uncorrectable=remap[1], pending=remap[2], failed=remap[3]) if remap else None,
+        remap=_remap(*remap) if remap else None,
     )  # fmt: skip
+
+
+def _remap(correctable: int, uncorrectable: int, pending: bool, failed: bool) -> RowRemap:
+    return RowRemap(correctable=correctable, uncorrectable=uncorrectable, pending=pending, failed=failed)
 
 
 def _processes(row: GpuRow, got: dict[str, Any], container: str) -> Known[tuple[GpuProcess, ...]] | Unknown:
@@ -102,4 +108,6 @@ def _process(app: AppRow, row: GpuRow, got: dict[str, Any], table: Sequence[AppR
     pmon: tuple[PmonRow, ...] = value_or(parse_pmon(got["pmon"]["out"]), ()) if got.get("pmon") else ()
     seen = [p for p in pmon if p.pid == app.pid and p.gpu_index == row.index and p.sm_percent is not None]
     kind = next((a.kind for a in table if a.pid == app.pid), app.kind)
-    return GpuProcess(pid=app.pid, used_bytes=app.used_bytes, kind=kind, sm_percent=tuple(p.sm_percent or 0 for p in seen))
+    return GpuProcess(
+        pid=app.pid, used_bytes=app.used_bytes, kind=kind, sm_percent=tuple(p.sm_percent or 0 for p in seen)
+    )

@@ -24,7 +24,7 @@ def run(argv: "list[str]", timeout_s: float) -> "tuple[int, str]":
 def given_gpus(one: "dict[str, Any]") -> bool:
     """Whether the container was started with GPUs."""
     host, env = one.get("HostConfig") or {}, (one.get("Config") or {}).get("Env") or []
-    asked = any("gpu" in sum(r.get("Capabilities") or [], []) for r in host.get("DeviceRequests") or [])
+    asked = any("gpu" in c for r in host.get("DeviceRequests") or [] for c in r.get("Capabilities") or [])
     devices = any(str(d.get("PathOnHost", "")).startswith("/dev/nvidia") for d in host.get("Devices") or [])
     by_env = host.get("Runtime") == "nvidia" and any(e.startswith("NVIDIA_VISIBLE_DEVICES=") for e in env)
     return asked or devices or by_env

@@ -1,4 +1,4 @@
-"""Says which of the listed (pid, start) pairs still live, and what matches the job patterns. JSON: gone, boot_id, matches."""
+"""Says which of the listed (pid, start) pairs still live, and which processes match the job patterns."""
 
 import json
 import sys

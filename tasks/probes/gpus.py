@@ -1,8 +1,9 @@
 """Runs `nvidia-smi` over a window on the node and gives its raw output. JSON argument: smi, fields, window_s,
 samples, timeout_s.
 
-One that hangs is killed; if it stays it is named, and none is started after it. Answer: queries [{at_s, exit, out}], then
-apps, table, pmon, xml (each {exit, out} or null), hung, stuck (pid or null), tries. With one sample only queries and apps.
+One that hangs is killed; if it stays it is named, and none is started after it. Answer: queries [{at_s, exit, out}],
+then apps, table, pmon, xml (each {exit, out} or null), hung, stuck (pid or null), tries. With one sample only queries
+and apps.
 """
 
 import json
@@ -80,8 +81,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     more = good and many > 1
     table, xml = (smi.run(), smi.run("-q", "-x")) if more else (None, None)
     pmon = smi.run("pmon", "-c", "2", "-s", "um") if more else None
-    return {"queries": queries, "apps": apps, "table": table, "pmon": pmon, "xml": xml, "hung": smi.hung, "stuck": smi.stuck,
-            "tries": smi.tries, "window_s": time.monotonic() - began}  # fmt: skip
+    return {"queries": queries, "apps": apps, "table": table, "pmon": pmon, "xml": xml, "hung": smi.hung,
+            "stuck": smi.stuck,            "tries": smi.tries, "window_s": time.monotonic() - began}  # fmt: skip
 
 
 if __name__ == "__main__":

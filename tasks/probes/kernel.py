@@ -1,4 +1,4 @@
-"""Reads the lines of the kernel log that concern GPUs, with `dmesg`, else `journalctl -k -b`. JSON argument: {match, cap}."""
+"""Reads the kernel log's lines about GPUs with `dmesg`, else `journalctl -k -b`. JSON argument: {match, cap}."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Reads every GPU over a window through NVML. Runs in a child of the engine (NVML can hang): JSON argument, JSON answer.
+"""Reads every GPU over a window through NVML, in a child of the engine (NVML can hang). JSON in, JSON out.
 
 Argument: window_s, samples. Answer: driver, cuda, gpus [{… samples, processes}], errors, or {"error", "code"} when NVML
 itself does not come up. The only probe that needs a package (nvidia-ml-py), so it runs with the engine's own Python.

@@ -40,8 +40,8 @@ def stuck() -> "list[int]":
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """All of it."""
     version = (read("/proc/driver/nvidia/version") or "").splitlines()
-    return {"driver": version[0] if version else "", "devices": device_nodes(), "pci": pci(), "container": in_container(),
-            "smi": shutil.which(ask["smi"]) or "", "stuck": stuck()}  # fmt: skip
+    return {"driver": version[0] if version else "", "devices": device_nodes(), "pci": pci(),
+            "container": in_container(), "smi": shutil.which(ask["smi"]) or "", "stuck": stuck()}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads /proc for the other probes: their text is sent to the node with this one in front. Python 3.6, standard library.
+"""Reads /proc for the other probes, in front of whose text it is sent. Python 3.6, standard library.
 
 Nothing here raises for a process that ended meanwhile: it gives None, or "" for a text that may not be read.
 """
@@ -94,7 +94,7 @@ def command(pid: int, state: str, comm: str) -> str:
 
 
 def guarded(path: str, wait_s: float = 1.0) -> str:
-    """The file, read in a child that is left behind if the kernel doesn't answer (a stuck process holds its own lock)."""
+    """The file, read in a child that is left behind if the kernel doesn't answer (a stuck process holds a lock)."""
     r, w = os.pipe()
     child = os.fork()
     if child == 0:

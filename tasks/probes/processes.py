@@ -207,7 +207,8 @@ def difference(
 def facts() -> "dict[str, Any]":
     """The node itself."""
     why = in_container()
-    return {"boot_id": boot_id(), "uptime_s": float((read("/proc/uptime") or "0").split()[0]), "in_container": bool(why),
+    uptime = float((read("/proc/uptime") or "0").split()[0])
+    return {"boot_id": boot_id(), "uptime_s": uptime, "in_container": bool(why),
             "container_proof": why, "root": os.geteuid() == 0, "hostname": os.uname().nodename,
             "clock_s": time.time()}  # fmt: skip
 

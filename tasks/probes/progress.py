@@ -1,7 +1,7 @@
 """Looks once at the signs of progress of jobs: files, SQLite tables, logs. Reads only. JSON argument: {marks, cap}.
 
-Answer per mark: value and unit, files found, seconds since the newest change, error ("" when read). SQLite is opened with
-mode=ro; immutable only where no writer can be about (a WAL database without its -wal file).
+Answer per mark: value and unit, files found, seconds since the newest change, error ("" when read). SQLite is opened
+with mode=ro; immutable only where no writer can be about (a WAL database without its -wal file).
 """
 
 import glob

@@ -1,6 +1,6 @@
 """Writes or takes away the quarantine mark of the node. JSON: path, node, reason, at, id, undo.
 
-The mark is one JSON file, replaced in one step. A mark that this engine did not write is neither overwritten nor removed.
+The mark is one JSON file, replaced in one step. A mark that this engine did not write stays as it is.
 """
 
 import json

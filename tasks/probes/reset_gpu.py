@@ -22,7 +22,8 @@ def smi(ask: "dict[str, Any]", *args: str) -> "tuple[int, str]":
     """Exit and output of one nvidia-smi call; its hanging is a refusal."""
     try:
         done = subprocess.run((ask["smi"],) + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=float(ask["timeout_s"]), env=dict(os.environ, LC_ALL="C"))  # fmt: skip
+                              stderr=subprocess.STDOUT, timeout=float(ask["timeout_s"]),
+                              env=dict(os.environ, LC_ALL="C"))  # fmt: skip
     except OSError as e:
         raise Refuse("%s: %s" % (ask["smi"], e)) from e
     except subprocess.TimeoutExpired:
@@ -54,7 +55,11 @@ def check_gpu(ask: "dict[str, Any]") -> None:
 def clients(ask: "dict[str, Any]") -> "list[str]":
     """Who holds the GPU by the driver's list, and who has a device file of any GPU open."""
     code, text = smi(ask, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv")
-    found = ["pid %s (%s) by the driver's list" % (r[1], r[2]) for r in rows(text) if r[0] == ask["uuid"]] if code == 0 else []
+    found = (
+        ["pid %s (%s) by the driver's list" % (r[1], r[2]) for r in rows(text) if r[0] == ask["uuid"]]
+        if code == 0
+        else []
+    )
     for pid in pids():
         fds, now = nvidia_fds(pid), stat(pid)
         if fds is None:

@@ -1,4 +1,4 @@
-"""Reads TCP sockets of processes: bytes moved (from `ss`), ports listened on (from /proc). Sent in front of other probes."""
+"""Reads TCP sockets of processes: bytes moved (from `ss`), ports listened on (from /proc)."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def ss(*options: str) -> "str | None":
 
 
 def tcp_bytes() -> "dict[int, dict[str, int]] | None":
-    """Bytes sent and received of every connection by process: {pid: {connection: bytes}}; None where `ss` is missing."""
+    """Bytes moved by every connection of every process: {pid: {connection: bytes}}; None where `ss` is missing."""
     text = ss("-tinpH")
     if text is None:
         return None

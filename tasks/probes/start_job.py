@@ -1,6 +1,6 @@
-"""Starts a job's command detached on the node, unless a process of the job already runs. JSON: job, argv, match, watch_s.
+"""Starts a job's command detached, unless a process of the job already runs. JSON: job, argv, match, watch_s.
 
-Own session, stdin from /dev/null, output to a file that the answer names, an environment without what belongs to the engine.
+Own session, stdin from /dev/null, output to a file that the answer names, an environment without the engine's own.
 Answer: {"refused": why}, {"failed": why}, or pid, start_ticks, log, exit (null while it runs), running.
 """
 
@@ -54,7 +54,9 @@ def start(ask: "dict[str, Any]", home: str) -> "dict[str, Any]":
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """One start at a time per job."""
     home = folder()
-    lock = os.open(os.path.join(home, ask["job"] + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    lock = os.open(
+        os.path.join(home, ask["job"] + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

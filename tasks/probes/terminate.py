@@ -1,7 +1,8 @@
 """Ends listed processes on the node, by pidfd, after checking that each is still the one that was judged.
 
-JSON argument: boot_id, processes [{pid, start_ticks, command, uid}], cgroup, sid, grace_s, on_these (PIDs that the driver
-lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refused": why} with nothing changed, or {"ended": [...]}.
+JSON argument: boot_id, processes [{pid, start_ticks, command, uid}], cgroup, sid, grace_s, on_these (PIDs that the
+driver lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refused": why} with nothing changed, or
+{"ended": [...]}.
 A pidfd is taken first and the start time read after it, so that the signal can only reach the process that was checked.
 """
 

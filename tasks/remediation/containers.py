@@ -17,7 +17,7 @@ OPT_OUT = "gpu-runbooks.hands-off"  # a container label
 def restart_container(step: Step, context: Context) -> ActResult:
     """`docker restart` of exactly that container; says its start times before and after.
 
-    Refused after another boot, without the full id, when the engine knows no such container, or when its label opts out.
+    Refused after another boot, without the full id, when there is no such container, or when its label opts out.
     An id is never given to another container, so that acting by it needs no further comparison.
     """
     box = step.args["container"]
@@ -36,7 +36,9 @@ def restart_container(step: Step, context: Context) -> ActResult:
     name = str(after.get("Name", "")).lstrip("/")
     began = (before["State"]["StartedAt"], after["State"]["StartedAt"])
     if not after["State"]["Running"] or began[0] == began[1]:
-        raise TransportError(Why.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", done.command)
+        raise TransportError(
+            Why.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", done.command
+        )
     return ActResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}",))
 
 

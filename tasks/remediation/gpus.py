@@ -10,8 +10,8 @@ from tasks.remediation.probing import change
 def reset_gpu(step: Step, context: Context) -> ActResult:
     """`nvidia-smi --gpu-reset` of one GPU by its UUID.
 
-    Refused inside a container, without root, after another boot, in MIG mode, at another bus id, and while any process holds
-    the GPU or has a device file open (each is named).
+    Refused inside a container, without root, after another boot, in MIG mode, at another bus id, and while any process
+    holds the GPU or has a device file open (each is named).
     """
     ask = {k: step.args[k] for k in ("uuid", "bus_id", "boot_id")} | {"smi": smi_path(context), "timeout_s": 60}
     got = change(context, "reset_gpu", ask, timeout_s=200)

@@ -23,9 +23,13 @@ def restart_job(step: Step, context: Context) -> ActResult:
     got = change(context, "start_job", ask, timeout_s=WATCH_S + 20)
     if got["exit"] not in (None, 0):
         tail = redact(context, got["tail"]).strip()
-        raise TransportError(Why.FAILED, f"{job.name} ended at once with {got['exit']}; {got['log']}: {tail}", step.commands[0])
+        raise TransportError(
+            Why.FAILED, f"{job.name} ended at once with {got['exit']}; {got['log']}: {tail}", step.commands[0]
+        )
     running = ", ".join(str(r["pid"]) for r in got["running"])
-    said = f"started as pid {got['pid']} (start tick {got['start_ticks']}, boot {got['boot_id']}); output in {got['log']}"
+    said = (
+        f"started as pid {got['pid']} (start tick {got['start_ticks']}, boot {got['boot_id']}); output in {got['log']}"
+    )
     if got["exit"] == 0:
         said = f"the start command ended with 0; output in {got['log']}"
     return ActResult(said=(f"job {job.name}: {said}", f"processes of {job.name} now: {running or 'none seen yet'}"))

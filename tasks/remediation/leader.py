@@ -16,9 +16,9 @@ PATH = "/admin/reset_node_jobs"
 def reset_node_jobs(step: Step, context: Context) -> ActResult:
     """POST <leader>/admin/reset_node_jobs for one node; says its count before and after.
 
-    Refused when a listed process lives, a process matches a job of the node, the asked one is not the leader, or the fleet
-    file names another leader. The window that remains: a job that starts between the proof and the POST is counted anew
-    by its own registration.
+    Refused when a listed process lives, a process matches a job of the node, the asked one is not the leader, or the
+    fleet file names another leader. The window that remains: a job that starts between the proof and the POST is
+    counted anew by its own registration.
     """
     leader, node = _leader(step, context), step.args["node"]
     proof = _nothing_runs(step, context)
@@ -56,7 +56,9 @@ def _nothing_runs(step: Step, context: Context) -> str:
     ask = {"gone": step.args["gone"], "boot_id": step.args["boot_id"], "matches": [j.match for j in jobs]}
     got = run_probe(context.host, "gone", ask)
     if got["live"]:
-        raise Refused(f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})")
+        raise Refused(
+            f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
+        )
     if got["running"]:
         first = got["running"][0]
         raise Refused(f"pid {first['pid']} runs a job of the node: {redact(context, first['command'])[:120]}")

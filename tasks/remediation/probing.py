@@ -10,7 +10,7 @@ from tasks.transport.base import TransportError
 
 
 def change(context: Context, probe: str, data: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-    """The probe's answer. Raises Refused (nothing was changed) or TransportError (it was not done, or how far is unknown)."""
+    """The probe's answer. Raises Refused (nothing was changed) or TransportError (how far it got is unknown)."""
     got = run_probe(context.host, probe, data, timeout_s=timeout_s)
     if "refused" in got:
         raise Refused(redact(context, str(got["refused"])))

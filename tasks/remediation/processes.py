@@ -24,7 +24,9 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     """
     args = step.args
     before = _gpus(context) if args["gpu_uuids"] else None
-    ask = {k: args[k] for k in ("boot_id", "processes", "cgroup", "sid", "grace_s")} | _clients(before, args["gpu_uuids"])
+    ask = {k: args[k] for k in ("boot_id", "processes", "cgroup", "sid", "grace_s")} | _clients(
+        before, args["gpu_uuids"]
+    )
     got = change(context, "terminate", ask, timeout_s=float(args["grace_s"]) + 40)
     said = [_outcome(one) for one in got["ended"]]
     said += [f"appeared meanwhile, left alone: {one}" for one in got["appeared"]]
@@ -81,7 +83,8 @@ def _used(gpus: Known[GpuSet], uuids: list[str]) -> int:
 
 
 def _freed(before: int, after: int, want: int) -> str:
-    return f"{_mib(before - after)} of GPU memory came back ({_mib(want)} expected): {_mib(before)} used before, {_mib(after)} now"
+    back = f"{_mib(before - after)} of GPU memory came back ({_mib(want)} expected)"
+    return f"{back}: {_mib(before)} used before, {_mib(after)} now"
 
 
 def _mib(size: int) -> str:

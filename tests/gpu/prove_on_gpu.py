@@ -1,9 +1,9 @@
-"""On a machine with a real NVIDIA GPU: NVML and nvidia-smi agree, a stopped holder is ended, exactly its memory comes back.
+"""On a real NVIDIA GPU: NVML and nvidia-smi agree, a stopped holder is ended, exactly its memory comes back.
 
     python -m tests.gpu.prove_on_gpu [MIB]        prints JSON; exit 0 when everything held
 
-Needs the project's Python packages and a driver, no CUDA toolkit: memory is taken through libcuda by ctypes. Not collected
-by pytest: the machines that run the tests have no GPU.
+Needs the project's Python packages and a driver, no CUDA toolkit: memory is taken through libcuda by ctypes. Not
+collected by pytest: the machines that run the tests have no GPU.
 """
 
 import ctypes
@@ -64,7 +64,9 @@ def gpu_zero(found: Evidence) -> Gpu:
 
 def process(found: Evidence, pid: int) -> Process | None:
     """That process in the evidence."""
-    return next((p for p in found.processes.value if p.pid == pid), None) if isinstance(found.processes, Known) else None
+    return (
+        next((p for p in found.processes.value if p.pid == pid), None) if isinstance(found.processes, Known) else None
+    )
 
 
 def plan(found: Evidence, p: Process, gpu: Gpu, freed: int) -> Step:

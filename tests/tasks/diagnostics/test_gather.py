@@ -21,7 +21,9 @@ from tests.support.need import need_program
 
 def test_everything_of_one_node(driver: StubDriver, tmp_path: Path) -> None:
     target = tmp_path / "step.pt"
-    one = job("g", progress=(Progress(kind=ProgressKind.FILES, path=str(target)),), nodes=("node-a",), restart=("true",))
+    one = job(
+        "g", progress=(Progress(kind=ProgressKind.FILES, path=str(target)),), nodes=("node-a",), restart=("true",)
+    )
     with running("checkpoint", str(target), tag="g") as p, LabLeader(peers={"node-a": {"selfplay_jobs": 1}}) as lab:
         driver.show(holding(p.pid))
         found = gather(context(driver, jobs=(one,), leader=Leader(url=lab.url)))

@@ -74,7 +74,9 @@ def test_a_ring_that_lost_the_boot_is_replaced_by_the_journal(tmp_path: Path, mo
         ("exit 3", "exit 0", Why.FAILED),
     ],
 )
-def test_no_log_says_why(dmesg: str, journalctl: str, reason: Why, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_log_says_why(
+    dmesg: str, journalctl: str, reason: Why, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tools(tmp_path, monkeypatch, dmesg, journalctl)
     found = read()
     assert isinstance(found, Unknown)

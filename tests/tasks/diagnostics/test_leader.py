@@ -23,8 +23,14 @@ def read(lab: LabLeader, **fields: Any) -> Known[LeaderView] | Absent | Unknown:
 
 
 def test_what_it_believes_of_each_peer() -> None:
-    peers = {
-        "node-a": {"selfplay_jobs": 3, "training_jobs": 1, "gpu_percent": 0.5, "last_heartbeat": time.time() - 7, "x": [1]},
+    peers: dict[str, dict[str, Any]] = {
+        "node-a": {
+            "selfplay_jobs": 3,
+            "training_jobs": 1,
+            "gpu_percent": 0.5,
+            "last_heartbeat": time.time() - 7,
+            "x": [1],
+        },
         "node-b": {"selfplay_jobs": 0, "gpu_percent": None},
         "node-c": {"gpu_percent": 3},
     }

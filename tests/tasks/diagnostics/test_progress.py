@@ -67,9 +67,9 @@ def test_reading_leaves_no_file_behind(tmp_path: Path) -> None:
     db.execute("CREATE TABLE games (id INTEGER PRIMARY KEY)")
     db.commit()
     db.close()
-    before = sorted(os.listdir(tmp_path)), path.stat().st_mtime_ns
+    before = sorted(tmp_path.iterdir()), path.stat().st_mtime_ns
     assert mark(twice(sign("sqlite", path, "games"), 0)).after == 0
-    assert (sorted(os.listdir(tmp_path)), path.stat().st_mtime_ns) == before
+    assert (sorted(tmp_path.iterdir()), path.stat().st_mtime_ns) == before
 
 
 def test_an_exclusive_lock_is_unknown_not_zero(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ esac
 
 def test_no_docker_is_absent(tmp_path: Path) -> None:
     (tmp_path / "docker").unlink()
-    (tmp_path / "docker").write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon at unix:///x.' >&2; exit 1\n")
+    (tmp_path / "docker").write_text(
+        "#!/bin/sh\necho 'Cannot connect to the Docker daemon at unix:///x.' >&2; exit 1\n"
+    )
     (tmp_path / "docker").chmod(0o755)
     assert isinstance(read_container_gpus(context()), Absent)

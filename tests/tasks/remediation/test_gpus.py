@@ -68,7 +68,9 @@ def test_no_tool_is_refused(tmp_path: Path) -> None:
         reset_gpu(step(), context(None))
 
 
-@pytest.mark.parametrize(("inside", "uid", "words"), [("container=docker", 0, "on its machine"), ("", 1000, "not root")])
+@pytest.mark.parametrize(
+    ("inside", "uid", "words"), [("container=docker", 0, "on its machine"), ("", 1000, "not root")]
+)
 def test_inside_a_container_or_without_root(inside: str, uid: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     space: dict[str, Any] = {"__name__": "probe"}
     exec(compile(probe_text("reset_gpu"), "reset_gpu", "exec"), space)  # noqa: S102

@@ -74,7 +74,7 @@ def test_a_command_that_is_not_the_fleet_files_is_refused() -> None:
 
 def test_one_that_dies_at_once_is_a_failure_with_its_words() -> None:
     one = trainer("start4", "sh", "-c", "echo no such checkpoint >&2; exit 3")
-    with pytest.raises(TransportError, match="ended at once with 3.*no such checkpoint"):
+    with pytest.raises(TransportError, match=r"ended at once with 3.*no such checkpoint"):
         restart_job(step(one), context(jobs=(one,)))
 
 

@@ -73,7 +73,9 @@ def test_a_count_of_0_is_left_alone() -> None:
         assert posts(lab) == []
 
 
-@pytest.mark.parametrize("lab", [LabLeader(node_id="x", leader_id="y", peers={"node-a": {"selfplay_jobs": 1}}), LabLeader()])
+@pytest.mark.parametrize(
+    "lab", [LabLeader(node_id="x", leader_id="y", peers={"node-a": {"selfplay_jobs": 1}}), LabLeader()]
+)
 def test_a_follower_or_a_leader_that_knows_no_such_node_is_refused(lab: LabLeader) -> None:
     with lab:
         with pytest.raises(Refused):

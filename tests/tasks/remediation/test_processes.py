@@ -107,7 +107,12 @@ def test_another_user_or_program_is_refused() -> None:
 
 
 def test_exec_keeps_pid_and_start_but_not_the_program() -> None:
-    script = "import os,time,signal; signal.signal(signal.SIGUSR1, lambda *_: os.execvp('sleep', ['sleep', '60'])); print('ready', flush=True)\nwhile True: time.sleep(1)"
+    script = (
+        "import os,time,signal\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: os.execvp('sleep', ['sleep', '60']))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(1)"
+    )
     p = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert p.stdout is not None
@@ -140,7 +145,11 @@ def test_a_child_outside_the_list_is_refused() -> None:
 
 
 def test_a_member_of_the_session_on_the_same_gpu_is_refused(driver: StubDriver) -> None:
-    script = f"import subprocess,sys,time; q=subprocess.Popen([sys.executable,'-c','import time; time.sleep(60)']); print(q.pid,flush=True); time.sleep(60) # {os.getpid()}"
+    script = (
+        "import subprocess,sys,time\n"
+        "q = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(q.pid, flush=True); time.sleep(60)"
+    )
     p = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert p.stdout is not None
