@@ -1,6 +1,7 @@
 """Whether a container that runs does its work: application, Ray node, devices, probe, and how long it has held."""
 
 import re
+from typing import Any
 
 from runbooks.container_death.evidence import ContainerFacts, Evidence, RayNode, RayView
 from runbooks.container_death.keepalive import keep_alive
@@ -26,9 +27,7 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _kills_inside(e: Evidence, c: ContainerFacts) -> str:
-    kills = [
-        k for k in known(e.ooms) or () if c.id[:12] in k.cgroup and c.started_at and k.at >= c.started_at
-    ]
+    kills = [k for k in known(e.ooms) or () if c.id[:12] in k.cgroup and c.started_at and k.at >= c.started_at]
     return f"kernel at {clock(kills[-1].at)}: {kills[-1].text}" if kills else ""
 
 
@@ -47,11 +46,7 @@ def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _kept(c: ContainerFacts) -> str:
     alive = keep_alive((*c.entrypoint, *c.command))
-    return (
-        "its main process is only a keep-alive: the container stays up without its application"
-        if alive
-        else ""
-    )
+    return "its main process is only a keep-alive: the container stays up without its application" if alive else ""
 
 
 def _ray(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -78,9 +73,7 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
     said = f"the last one there, {last.node_id[:12]}: {last.message}" if last and last.message else ""
     up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
     if raylet is False:
-        return [
-            cause("raylet-gone", Certainty.CONFIRMED, subject, words, "no raylet runs inside", said, _kept(c))
-        ]
+        return [cause("raylet-gone", Certainty.CONFIRMED, subject, words, "no raylet runs inside", said, _kept(c))]
     if raylet is None:
         check = ("the processes inside the container",)
         return [cause("raylet-gone", Certainty.POSSIBLE, subject, words, said, decides=check)]
@@ -146,7 +139,7 @@ def too_young(e: Evidence, c: ContainerFacts, limits: Limits) -> str:
 
 def unread(e: Evidence) -> tuple[str, ...]:
     """What a healthy verdict would have needed and was not read."""
-    needed = {"daemon": e.daemon, "host": e.host, "mounts": e.fuse}
+    needed: dict[str, Any] = {"daemon": e.daemon, "host": e.host, "mounts": e.fuse}
     if e.wanted and (e.wanted.match or e.wanted.ray_ip):
         needed["processes inside"] = e.inside
     return tuple(f"{n}: {r.reason}: {r.detail}" for n, r in needed.items() if isinstance(r, Unknown))

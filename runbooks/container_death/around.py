@@ -83,9 +83,7 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
     for s in known(e.supervisors) or ():
         what = f"{s.kind} {s.name}" + (f" (pid {s.pid}): {s.command}" if s.pid else "")
         loop = s.kind == "retry-loop"
-        found.append(
-            cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", innocent=not loop)
-        )
+        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", innocent=not loop))
     return found
 
 
@@ -101,13 +99,11 @@ def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
     if host.memory_available_bytes * 100 < host.memory_total_bytes * limits.memory_free_min_percent:
         notes.append(f"only {host.memory_available_bytes >> 20} MiB of memory are available on {e.node}")
     if host.accel_devices and not host.nvidia_devices:
-        notes.append(
-            f"{e.node} is a TPU VM ({', '.join(host.accel_devices[:4])}): no NVIDIA device is expected"
-        )
+        notes.append(f"{e.node} is a TPU VM ({', '.join(host.accel_devices[:4])}): no NVIDIA device is expected")
     return (*notes, *_shm(host.shm))
 
 
 def _shm(shm: Disk | None) -> tuple[str, ...]:
     if shm is None or shm.free_bytes * 20 > shm.size_bytes:
         return ()
-    return (f"/dev/shm of the host has {shm.free_bytes >> 20} MiB free of {shm.size_bytes >> 20} MiB",)
+    return (f"shared memory of the host has {shm.free_bytes >> 20} MiB free of {shm.size_bytes >> 20} MiB",)

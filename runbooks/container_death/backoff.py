@@ -27,5 +27,5 @@ def recent(deaths: Iterable[datetime], now: datetime, window_s: float) -> tuple[
 
 
 def delay_s(deaths: int, base_s: float, cap_s: float) -> float:
-    """Wait before recreating after that many deaths in the window: none after the first, then base, doubled each time."""
+    """Wait before recreating after that many deaths in the window: none after one, then base, doubled each time."""
     return 0.0 if deaths <= 1 else min(cap_s, base_s * 2.0 ** min(deaths - 2, 30))

@@ -60,16 +60,12 @@ def daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause
     gap = (up - c.finished_at).total_seconds()
     if not -limits.together_s <= gap <= limits.restart_window_s or c.exit_code not in ENDED_BY_ENGINE:
         return []
-    others = [
-        s.name for s in known(e.siblings) or () if near(s.finished_at, c.finished_at, limits.together_s)
-    ]
+    others = [s.name for s in known(e.siblings) or () if near(s.finished_at, c.finished_at, limits.together_s)]
     sure = bool(others) or c.exit_code == 255 or gap <= limits.oom_window_s
     upgrade = next((u for u in host.upgrades if near(u.at, up, limits.upgrade_window_s) and u.at <= up), None)
     words = [
         f"the daemon started at {clock(up)}, {span(gap)} after this death (code {c.exit_code})",
-        f"{len(others)} more ended within {span(limits.together_s)}: {', '.join(others[:5])}"
-        if others
-        else "",
+        f"{len(others)} more ended within {span(limits.together_s)}: {', '.join(others[:5])}" if others else "",
         f"package log: {upgrade.package} {upgrade.what} at {clock(upgrade.at)}" if upgrade else "",
     ]
     return [
@@ -81,9 +77,7 @@ def daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause
     ]  # fmt: skip
 
 
-def _kernel_kills(
-    e: Evidence, c: ContainerFacts, since: datetime | None, until: datetime | None
-) -> list[KernelOom]:
+def _kernel_kills(e: Evidence, c: ContainerFacts, since: datetime | None, until: datetime | None) -> list[KernelOom]:
     kills = [k for k in known(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
     return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
 
@@ -98,15 +92,9 @@ def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]
         return [_oom_child(c, f"kernel: {kills[-1].text}")]
     if not c.oom_killed:
         return []
-    event = any(
-        x.action == "oom" and near(x.at, c.finished_at, limits.oom_window_s) for x in own_events(e, c)
-    )
+    event = any(x.action == "oom" and near(x.at, c.finished_at, limits.oom_window_s) for x in own_events(e, c))
     if c.exit_code != 137:
-        return [
-            _oom_child(
-                c, f"the engine's flag OOMKilled is true, but the main process ended with {c.exit_code}"
-            )
-        ]
+        return [_oom_child(c, f"the engine's flag OOMKilled is true, but the main process ended with {c.exit_code}")]
     sure = Certainty.CONFIRMED if event else Certainty.LIKELY
     return [
         cause(
@@ -148,7 +136,7 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     signals = [x.signal for x in asked if x.action == "kill"]
     if any(x.action == "stop" for x in asked):
         sick = c.health == "unhealthy"
-        words = f"the event stream shows a stop request around {clock(c.finished_at)} (signals sent: {', '.join(signals)})"
+        words = f"a stop request around {clock(c.finished_at)} (signals: {', '.join(signals)})"
         if sick:
             log = "; ".join(h.output for h in c.health_log if h.exit) or "its check failed"
             return [
@@ -206,9 +194,7 @@ def own_end(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         ]
     if 0 < c.exit_code < 125:
         code = f"exit code {c.exit_code}"
-        return [
-            cause("main-exited-error", Certainty.CONFIRMED, f"container {c.name}", code, lived, last_words(e))
-        ]
+        return [cause("main-exited-error", Certainty.CONFIRMED, f"container {c.name}", code, lived, last_words(e))]
     return []
 
 
@@ -233,11 +219,7 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
             )
         ]
     if code in SIGNALS:
-        return [
-            cause(
-                "crashed", Certainty.CONFIRMED, subject, f"exit code {code}: {SIGNALS[code]}", last_words(e)
-            )
-        ]
+        return [cause("crashed", Certainty.CONFIRMED, subject, f"exit code {code}: {SIGNALS[code]}", last_words(e))]
     if code in (137, 143):
         return [_killed(e, c, limits)]
     return [cause("main-exited-error", Certainty.CONFIRMED, subject, f"exit code {code}", last_words(e))]

@@ -22,9 +22,21 @@ from runbooks.core.reading import Absent, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
 ORDER = (
-    "host-rebooted daemon-upgraded daemon-down daemon-stuck daemon-restarted disk-full inodes-full image-gone mount-gone "
-    "devices-lost stale-fuse fuse-hung too-many-deaths restart-loop"
-).split()
+    "host-rebooted",
+    "daemon-upgraded",
+    "daemon-down",
+    "daemon-stuck",
+    "daemon-restarted",
+    "disk-full",
+    "inodes-full",
+    "image-gone",
+    "mount-gone",
+    "devices-lost",
+    "stale-fuse",
+    "fuse-hung",
+    "too-many-deaths",
+    "restart-loop",
+)  # the order of repair: host, engine, what the container needs, the container
 RUNS = ("running", "paused")
 
 
@@ -48,11 +60,7 @@ def _once(causes: list[Cause]) -> list[Cause]:
     """One cause per slug and subject, the surest; evidence joined."""
     kept: dict[str, Cause] = {}
     for x in causes:
-        key = (
-            x.slug
-            if x.slug in ("disk-full", "image-gone", "mount-gone", "devices-lost")
-            else x.slug + x.subject
-        )
+        key = x.slug if x.slug in ("disk-full", "image-gone", "mount-gone", "devices-lost") else x.slug + x.subject
         old = kept.get(key)
         joined = tuple(dict.fromkeys((*(old.evidence if old else ()), *x.evidence)))
         best = x if old is None or old.certainty is not Certainty.CONFIRMED else old
@@ -70,30 +78,24 @@ def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], li
     sure = [x for x in wrong if x.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
-    if sure:
-        state = State.SICK
-    else:
-        state = State.CANNOT_TELL if wrong or young or gaps else State.HEALTHY
+    unsure = bool(wrong or young or gaps)
+    state = State.SICK if sure else State.CANNOT_TELL if unsure else State.HEALTHY
     return Diagnosis(
         state=state,
-        headline=_headline(e, c, causes, state, young),
+        headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),
         causes=causes,
         must_not=must_not(e, c, causes),
         plans=plans_for(e, causes, limits) if state is State.SICK else (),
-        do_now=do_now(e, c, causes, limits),
-        findings=_findings(e, c, causes, limits),
+        do_now=do_now(e, c, causes),
+        findings=_findings(e, limits),
         unknowns=(*_unknowns(e), *((young,) if young else ())),
         by_hand=_by_hand(e, c),
     )
 
 
-def _headline(
-    e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], state: State, young: str
-) -> str:
-    names = [
-        x.slug for x in causes if x.slug != "second-supervisor" and (state is State.HEALTHY or not x.innocent)
-    ]
+def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:
+    names = [x.slug for x in causes if x.slug != "second-supervisor" and (state is State.HEALTHY or not x.innocent)]
     if names:
         first = next(x for x in causes if x.slug == names[0])
         more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""
@@ -143,16 +145,13 @@ def _unknowns(e: Evidence) -> tuple[str, ...]:
     return tuple(f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown))
 
 
-def _findings(
-    e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits
-) -> tuple[Finding, ...]:
+def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
     found = [
-        Finding(priority="MEDIUM", category="host", issue=n, action="look at the host")
-        for n in host_notes(e, limits)
+        Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
     for s in known(e.siblings) or ():
         if is_kept(s.name, e.name) and s.restart_policy != "no":
-            issue = f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon restart would revive it"
+            issue = f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon start revives it"
             found.append(
                 Finding(
                     priority="HIGH",
@@ -164,9 +163,7 @@ def _findings(
     number = len(deaths(e, limits))
     if number > 1:
         found.append(
-            Finding(
-                priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why"
-            )
+            Finding(priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why")
         )
     return tuple(found)
 

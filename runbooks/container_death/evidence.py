@@ -1,4 +1,4 @@
-"""What is read about one container, its engine, its host and its application before its death is judged. Bytes, seconds, UTC."""
+"""What is read about one container, engine, host and application before its death is judged. Bytes, seconds, UTC."""
 
 from datetime import datetime
 

@@ -7,9 +7,7 @@ from runbooks.core.base import Frozen
 
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
-_TAIL = re.compile(
-    r"((?:\A|[\s;&|(])(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+)(\d+(?:\.\d+)?[smhd]?)(\s*[;)}]?\s*)\Z"
-)
+_TAIL = re.compile(r"((?:\A|[\s;&|(])(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+)(\d+(?:\.\d+)?[smhd]?)(\s*[;)}]?\s*)\Z")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 _INITS = ("tini", "dumb-init", "docker-init", "catatonit")
 
@@ -32,18 +30,9 @@ def keep_alive(argv: Sequence[str]) -> KeepAlive | None:
     tool = _base(words[at])
     if tool == "sleep":
         return _sleep(words, at + 1)
-    if (
-        tool == "tail"
-        and "/dev/null" in words[at:]
-        and any(w.startswith("-f") or w == "-F" for w in words[at:])
-    ):
+    if tool == "tail" and "/dev/null" in words[at:] and any(w.startswith("-f") or w == "-F" for w in words[at:]):
         return KeepAlive(seconds=None, endless=tuple(words))
-    if (
-        tool in _SHELLS
-        and len(words) > at + 2
-        and words[at + 1].startswith("-")
-        and words[at + 1].endswith("c")
-    ):
+    if tool in _SHELLS and len(words) > at + 2 and words[at + 1].startswith("-") and words[at + 1].endswith("c"):
         return _script(words, at + 2)
     return None
 

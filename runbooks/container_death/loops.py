@@ -1,5 +1,6 @@
 """Whether the deaths come again and again: a restart loop with its period, or too many deaths to go on by itself."""
 
+import itertools
 from statistics import median
 
 from runbooks.container_death.evidence import ContainerFacts, Evidence
@@ -11,21 +12,15 @@ def judge_loop(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """The loop that a restart policy runs, and the number of deaths that ends automatic repair."""
     found = []
     own = [x.at for x in own_events(e, c) if x.action == "die"]
-    period = (
-        median([(b - a).total_seconds() for a, b in zip(own, own[1:], strict=False)])
-        if len(own) > 2
-        else None
-    )
-    looping = c.status == "restarting" or (
-        c.restart_count >= limits.deaths_to_escalate and _young(e, c, limits)
-    )
+    period = median([(b - a).total_seconds() for a, b in itertools.pairwise(own)]) if len(own) > 2 else None
+    looping = c.status == "restarting" or (c.restart_count >= limits.deaths_to_escalate and _young(e, c, limits))
     if looping:
-        words = f"the engine restarted it {c.restart_count} times (policy {c.restart_policy}), last exit code {c.exit_code}"
+        words = f"restarted {c.restart_count} times (policy {c.restart_policy}), last exit code {c.exit_code}"
         often = f"it dies every {span(period)} (median of {len(own) - 1} intervals)" if period else ""
         found.append(cause("restart-loop", Certainty.CONFIRMED, f"container {c.name}", words, often))
     number = deaths(e, limits)
     if len(number) >= limits.deaths_to_escalate and c.status != "running":
-        words = f"{len(number)} deaths within {span(limits.deaths_window_s)}; {limits.deaths_to_escalate} end automatic repair"
+        words = f"{len(number)} deaths within {span(limits.deaths_window_s)}: automatic repair ends here"
         reasons = "exit codes so far: " + ", ".join(_codes(e, c))
         found.append(cause("too-many-deaths", Certainty.CONFIRMED, f"container {c.name}", words, reasons))
     return found

@@ -11,13 +11,38 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty
 
 DEAD = frozenset(
-    "keep-alive-ended main-exited-error oom-container oom-host killed-from-outside killed-through-engine crashed "
-    "host-rebooted daemon-restarted daemon-upgraded".split()
+    [
+        "keep-alive-ended",
+        "main-exited-error",
+        "oom-container",
+        "oom-host",
+        "killed-from-outside",
+        "killed-through-engine",
+        "crashed",
+        "host-rebooted",
+        "daemon-restarted",
+        "daemon-upgraded",
+    ]
 )  # what a recreation answers
 INSIDE = frozenset(("application-dead", "raylet-gone", "application-stuck", "head-replaced"))
 BLOCKS = frozenset(
-    "image-gone mount-gone inodes-full bus-error bad-command start-refused stopped-on-purpose paused daemon-stuck "
-    "head-gone fuse-hung restart-loop killed-by-probe container-missing too-many-deaths".split()
+    [
+        "image-gone",
+        "mount-gone",
+        "inodes-full",
+        "bus-error",
+        "bad-command",
+        "start-refused",
+        "stopped-on-purpose",
+        "paused",
+        "daemon-stuck",
+        "head-gone",
+        "fuse-hung",
+        "restart-loop",
+        "killed-by-probe",
+        "container-missing",
+        "too-many-deaths",
+    ]
 )  # with one of these nothing is restored: that fault first
 
 
@@ -40,9 +65,7 @@ def _restore(e: Evidence, c: ContainerFacts, w: Wanted, slugs: set[str], limits:
              steps: list[Step]) -> tuple[Plan, ...]:  # fmt: skip
     dead = c.status in ("exited", "dead", "created")
     serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
-    stale = "stale-fuse" in slugs and any(
-        m.where == "host" and m.state == "dead" for m in known(e.fuse) or ()
-    )
+    stale = "stale-fuse" in slugs and any(m.where == "host" and m.state == "dead" for m in known(e.fuse) or ())
     lost = "devices-lost" in slugs and not getattr(known(e.host), "missing_devices", ("?",))
     if dead and (DEAD & slugs or serves or stale):
         if c.auto_remove:
@@ -80,11 +103,7 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
     old, engine = kept_name(c.name, c.id), shlex.join(w.engine)
     inside = [m for m in w.mounts if m[1] == "container"]
     exec_ = [f"{engine} exec {c.name} {shlex.join(a)}" for a in (*w.setup, *(m[2] for m in inside))]
-    start = (
-        [f"{engine} exec {'-d ' if w.start_detached else ''}{c.name} {shlex.join(w.start)}"]
-        if w.start
-        else []
-    )
+    start = [f"{engine} exec {'-d ' if w.start_detached else ''}{c.name} {shlex.join(w.start)}"] if w.start else []
     return Step(
         kind="recreate-container",
         owner=e.node,

@@ -83,12 +83,8 @@ def own_events(e: Evidence, c: ContainerFacts) -> tuple[EngineEvent, ...]:
 
 
 def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
-    """Every death of a container of this name within the window: its own, kept predecessors', and in the event stream."""
-    at = [
-        x.at
-        for x in known(e.events) or ()
-        if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))
-    ]
+    """Deaths of containers of this name within the window: its own, kept predecessors', and in the event stream."""
+    at = [x.at for x in known(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
     at += [s.finished_at for s in known(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at]
     c = known(e.container)
     if c is not None and c.status != "running" and c.finished_at is not None:

@@ -1,15 +1,11 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
 import re
-from typing import TYPE_CHECKING
 
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray_job.errors import first_error, worker_log
 from runbooks.ray_job.evidence import Actor, Evidence, Job, LogFile, NodeLogs
 from runbooks.ray_job.words import cause, known
-
-if TYPE_CHECKING:
-    from runbooks.ray_job.diagnose import Limits
 
 PURPOSE = ("ray.kill", "went out of scope", "exit_actor", "OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")
 INTERFACE = re.compile(r"no socket interface found|Bootstrap : no socket|NCCL_SOCKET_IFNAME|Connection refused.*nccl|"
@@ -31,14 +27,14 @@ def log_of(e: Evidence, actor: Actor) -> LogFile | None:
     return files.get(path)
 
 
-def judge_actors(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
+def judge_actors(e: Evidence, job: Job) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
     dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
     real = [a for a in dead if not any(p in a.death_reason + a.death_message for p in PURPOSE)]
-    return [_death(e, a, limits) for a in real][:8]
+    return [_death(e, a) for a in real][:8]
 
 
-def _death(e: Evidence, a: Actor, limits: "Limits") -> Cause:
+def _death(e: Evidence, a: Actor) -> Cause:
     log = log_of(e, a)
     text = a.death_message
     subject = f"{a.class_name} pid {a.pid} on {a.ip or a.node_id[:12] or 'an unknown node'}"

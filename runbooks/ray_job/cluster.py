@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray_job.evidence import Actor, Evidence, Job
+from runbooks.ray_job.evidence import Actor, Evidence, Job, NodeLogs
 from runbooks.ray_job.words import cause, known
 
 if TYPE_CHECKING:
@@ -19,17 +19,14 @@ def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
     if isinstance(e.job, Unknown) and e.job.reason in (Why.UNREACHABLE, Why.TIMED_OUT):
         sure = Certainty.CONFIRMED if isinstance(e.nodes, Unknown) else Certainty.LIKELY
         return [cause("head-unreachable", sure, f"the head on {e.cluster}", e.job.detail or str(e.job.reason))]
-    found = [x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value, limits)]
+    found = [x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value)]
     if e.head_seconds > limits.head_slow_s:
         words = f"its lists took {e.head_seconds:.0f} s"
         found.append(cause("head-overloaded", Certainty.LIKELY, f"the head on {e.cluster}", words))
     return found + _not_joined(e)
 
 
-def _raylet(e: Evidence, node: "object", limits: "Limits") -> list[Cause]:
-    from runbooks.ray_job.evidence import NodeLogs
-
-    assert isinstance(node, NodeLogs)  # noqa: S101 - narrows the reading's type
+def _raylet(e: Evidence, node: NodeLogs) -> list[Cause]:
     listed = [n for n in known(e.nodes) or () if n.ip == node.ip]
     if not listed or any(n.alive for n in listed) or node.raylet_alive is not False:
         return []

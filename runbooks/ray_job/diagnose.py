@@ -36,14 +36,14 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     job = known(e.job)
     causes = judge_cluster(e, limits)
     if job is not None:
-        causes += judge_job(e, job, limits) + judge_actors(e, job, limits) + judge_leftovers(e, job)
+        causes += judge_job(e, job, limits) + judge_actors(e, job) + judge_leftovers(e, job)
         if job.status not in ENDED:
             causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
     noise = [line for line in all_lines(e) if is_harmless(line)]
     if noise:
         words = f"{len(noise)} lines such as: {noise[0][:160]}"
         causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
-    return _answer(e, _ordered(causes), limits)
+    return _answer(e, _ordered(causes))
 
 
 def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
@@ -54,7 +54,7 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(seen.values(), key=lambda c: c.innocent))
 
 
-def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
+def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
     wrong = [c for c in causes if not c.innocent]
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     blind = not isinstance(e.job, Known)

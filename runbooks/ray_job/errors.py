@@ -15,13 +15,15 @@ GENERIC = (
     r"ray\.exceptions\.\w+",
     r"The actor (is dead|died)|The worker died unexpectedly|There are some potential root causes",
     r"\(1\) The (process|node) is killed|\(2\) |\(3\) ",
-    r"Job entrypoint command failed|Traceback \(most recent call last\)|^During handling|raylet died|Worker unexpectedly exits",
+    r"Job entrypoint command failed|Traceback \(most recent call last\)|^During handling",
+    r"raylet died|Worker unexpectedly exits",
     r"check (out )?(the )?(raylet|worker|gcs|dashboard).*logs?",
 )
 REAL = re.compile(
     r"^\s*(?:\([^)]*\)\s*)?((?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b:?.*"
     r"|.*\bCUDA out of memory\b.*|.*\bKilled process \d+.*|.*\bSegmentation fault\b.*|.*\bAborted\b.*"
-    r"|.*\bNo space left on device\b.*|.*[Ww]atchdog caught collective operation timeout.*|.*\bterminate called after\b.*)"
+    r"|.*\bNo space left on device\b.*|.*[Ww]atchdog caught collective operation timeout.*"
+    r"|.*\bterminate called after\b.*)"
 )
 DRIVER = re.compile(r"^\((?P<actor>[\w.\[\]:<> -]+?)\s+pid=(?P<pid>\d+)(?:,\s*ip=(?P<ip>[0-9a-fA-F.:]+))?\)")
 

@@ -1,4 +1,4 @@
-"""What is read about one Ray job before it is judged: the head's lists, logs where they are, activity of its workers."""
+"""What is read about one Ray job before it is judged: the head's lists, its logs, activity of its workers."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What would be done about a Ray job: end its own leftover, restart a dead raylet. Nothing on a slow but moving start."""
+"""What would be done about a Ray job: end its own leftover, restart a dead raylet. A start that moves is left alone."""
 
 import shlex
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ def _leftovers(e: Evidence) -> list[Step]:
     return [
         Step(
             kind="stop-ray-job", owner=e.cluster,
-            args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED", "actor_id": a.actor_id},
+            args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED",
+                  "actor_id": a.actor_id},
             commands=(f"curl '{e.dashboard}/api/jobs/{e.submission_id}'  # must still be FAILED",
                       f"ray.kill of the actor {a.name} ({a.actor_id})"),
             effect="the failed job's own supervisor is gone and what it held is free",

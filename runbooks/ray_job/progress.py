@@ -1,4 +1,4 @@
-"""Whether a start that says nothing is slow, silent by nature, or late: phase, age of the newest line, work being done."""
+"""Whether a start that says nothing is slow, silent by nature, or late: phase, age of the newest line, work."""
 
 import re
 from typing import TYPE_CHECKING

@@ -24,8 +24,8 @@ def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
         waited = (e.taken_at - job.started_at).total_seconds()
         short = _not_free(e, job.resources)
         if short:
-            found.append(cause("resources-busy", Certainty.CONFIRMED, subject, f"it waits since {waited:.0f} s for {short}",
-                               *_held(e, job.resources)))  # fmt: skip
+            words = f"it waits since {waited:.0f} s for {short}"
+            found.append(cause("resources-busy", Certainty.CONFIRMED, subject, words, *_held(e, job.resources)))
         elif waited > limits.job_start_timeout_s:
             words = f"PENDING for {waited:.0f} s, beyond the start limit of {limits.job_start_timeout_s:.0f} s"
             found.append(cause("start-timed-out", Certainty.LIKELY, subject, words))
@@ -54,8 +54,8 @@ def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
     real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))
     code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200]
     sure = Certainty.CONFIRMED if real else Certainty.LIKELY
-    check: tuple[str, ...] = () if real else ("the driver's log above its end",)
-    return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=check)]
+    above: tuple[str, ...] = () if real else ("the driver's log above its end",)
+    return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=above)]
 
 
 def _not_free(e: Evidence, wanted: dict[str, float]) -> str:

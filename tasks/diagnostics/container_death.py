@@ -75,14 +75,14 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
             later["log"] = pool.submit(read_log, context, host, it, c.id)
             later["probe"] = pool.submit(read_probe, context, host, it, c)
         found = health.result()
-        inside = _with_devices(context, host, it, c, found.inside)
+        inside = _with_devices(host, it, c, found.inside)
         pid = inside.value.pids[0] if isinstance(inside, Known) and inside.value.pids else 0
         later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
         done: dict[str, Any] = {name: future.result() for name, future in later.items()}
     return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
 
 
-def _with_devices(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None, inside: Any) -> Any:
+def _with_devices(host: Host, it: ManagedContainer, c: ContainerFacts | None, inside: Any) -> Any:
     """Add the devices that the running container cannot open; only asked where it has any."""
     if c is None or c.status != "running" or not c.devices or not isinstance(inside, Known):
         return inside

@@ -1,4 +1,4 @@
-"""Reads a container engine on a node through its own client: container, others, log, events, daemon. Changes nothing."""
+"""Reads a container engine on a node by its own client: container, others, log, events, daemon. Changes nothing."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ def read_log(
 def read_events(
     context: Context, host: Host, it: ManagedContainer, since: datetime, until: datetime
 ) -> Known[tuple[EngineEvent, ...]] | Absent | Unknown:
-    """The engine's container events between two times of the node's clock (it keeps only its latest, since its start)."""
+    """The engine's container events between two times (it keeps only its latest, since its start)."""
     wanted = (
         "create",
         "start",

@@ -15,10 +15,36 @@ from typing import Any
 
 from tests.support.need import need_program
 
-APPLETS = (
-    "sh ls cat sleep echo ps kill true false env id hostname dd head tail mkdir rm touch date grep awk sed umount mount "
-    "timeout stat test sync"
-).split()
+APPLETS = [
+    "sh",
+    "ls",
+    "cat",
+    "sleep",
+    "echo",
+    "ps",
+    "kill",
+    "true",
+    "false",
+    "env",
+    "id",
+    "hostname",
+    "dd",
+    "head",
+    "tail",
+    "mkdir",
+    "rm",
+    "touch",
+    "date",
+    "grep",
+    "awk",
+    "sed",
+    "umount",
+    "mount",
+    "timeout",
+    "stat",
+    "test",
+    "sync",
+]
 
 
 class Engine:
@@ -36,7 +62,7 @@ class Engine:
         return (self._docker, "-H", f"unix://{self.socket}")
 
     def start_argv(self) -> list[str]:
-        """The command that starts the daemon in the foreground, in the machine's mount namespace (FUSE mounts reach it)."""
+        """Starts the daemon in the foreground, in the machine's mount namespace (FUSE mounts reach it)."""
         no_network = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false")
         return [
             *(("nsenter", f"--net=/run/netns/{self.netns}") if self.netns else ()),
@@ -173,7 +199,7 @@ def _image(engine: Engine) -> None:
 
 @contextmanager
 def docker_engine(own_network: bool = False) -> Iterator[Engine]:
-    """A ready engine with the image bb:1; all of it is gone afterwards. `own_network`: bridges, in a namespace of its own."""
+    """A ready engine with the image bb:1; gone afterwards. `own_network`: bridges, in a namespace of its own."""
     docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else need_program("docker", "docker.io")
     folder = Path(tempfile.mkdtemp(prefix="dk"))
     netns = f"gpurb-{folder.name}" if own_network else ""

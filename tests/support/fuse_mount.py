@@ -72,6 +72,7 @@ def unmount(path: Path) -> None:
 def is_mounted(path: Path) -> bool:
     """True if `path` can be listed and is a mount."""
     try:
-        return os.path.ismount(path) and os.listdir(path) is not None
+        next(path.iterdir(), None)
+        return os.path.ismount(path)
     except OSError:
         return False

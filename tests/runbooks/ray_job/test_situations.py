@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from runbooks.ray_job.diagnose import Limits, diagnose
-from runbooks.ray_job.evidence import Evidence
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
+from runbooks.ray_job.diagnose import Limits, diagnose
+from runbooks.ray_job.evidence import Evidence
 
 HERE = Path(__file__).parent
 FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")
