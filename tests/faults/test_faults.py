@@ -39,7 +39,7 @@ AFTER_THE_ACT = ("step-done", "acted", "verified", "reported")
 
 
 def carry_on(w: World, rounds: int = 8) -> None:
-    """What reaper and workers do until nothing is left to do. Time is passed on so that nothing has to be waited for."""
+    """What reaper and workers do until nothing is left to do. Time is passed on, so that nothing is waited for."""
     for _ in range(rounds):
         sweep(utc_now() + timedelta(seconds=200))
         w.work()
@@ -116,7 +116,16 @@ def test_sigkill_around_an_approval(rig: Rig, point: str) -> None:
     check(w, 1)
 
 
-@pytest.mark.parametrize("point", ["gathered", "claimed", "step-begins", "step-done", "verified"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("gathered", marks=pytest.mark.soak),
+        "claimed",
+        "step-begins",
+        "step-done",
+        pytest.param("verified", marks=pytest.mark.soak),
+    ],
+)
 def test_sigkill_of_the_server(rig: Rig, point: str) -> None:
     """The server dies under the run and comes back: no act without its record, and everything ends."""
     w = rig.world()
