@@ -1,0 +1,84 @@
+"""Text of SSH's own tools: `sshd -T`, `ssh -G`, and sshd's log. Pure."""
+
+import re
+from enum import StrEnum
+
+from runbooks.core.base import Frozen
+
+MULTIPLE = ("hostkey", "identityfile", "allowusers", "denyusers", "allowgroups", "denygroups", "port", "listenaddress")
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """`key value` lines of `sshd -T` or `ssh -G`; keys in small letters, keys given twice joined by a blank.
+
+    Raises ValueError when there is none."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(" ")
+        if not key.isalnum():
+            continue
+        key = key.lower()
+        found[key] = f"{found[key]} {value}" if key in found and key in MULTIPLE else value
+    if not found:
+        raise ValueError("no setting in the output")
+    return found
+
+
+class Said(StrEnum):
+    """What a line of sshd's log says."""
+
+    STRICT_MODES = "strict-modes"
+    UNREADABLE_KEYS = "unreadable-keys"
+    LOCKED = "locked"
+    NO_SHELL = "no-shell"
+    NO_USER = "no-user"
+    NOT_ALLOWED = "not-allowed"
+    ROOT_REFUSED = "root-refused"
+    ALGORITHM = "algorithm"
+    CERTIFICATE = "certificate"
+    TOO_MANY = "too-many"
+    FROM = "from"
+    FAILED_KEY = "failed-key"
+    NO_SESSION = "no-session"
+
+
+_WORDS: tuple[tuple[Said, str], ...] = (
+    (Said.STRICT_MODES, r"Authentication refused: bad ownership or modes for \S+ (?P<about>\S+)"),
+    (Said.UNREADABLE_KEYS, r"Could not open (?:user '[^']*' )?authorized keys '(?P<about>[^']*)'"),
+    (Said.LOCKED, r"User (?P<about>\S+) not allowed because account is locked"),
+    (Said.NO_SHELL, r"User (?P<about>\S+) not allowed because shell (?:\S+) (?:does not exist|is not executable)"),
+    (Said.NOT_ALLOWED, r"User (?P<about>\S+) from \S+ not allowed because (?:not )?listed in \w+"),
+    (
+        Said.NOT_ALLOWED,
+        r"User (?P<about>\S+) from \S+ not allowed because .*(?:AllowUsers|DenyUsers|AllowGroups|DenyGroups)",
+    ),
+    (Said.NO_USER, r"Invalid user (?P<about>\S+) from"),
+    (Said.ROOT_REFUSED, r"ROOT LOGIN REFUSED|(?P<about>root) .*not allowed"),
+    (Said.ALGORITHM, r"(?:key type|signature algorithm) (?P<about>\S+) not in Pubkey"),
+    (Said.CERTIFICATE, r"Certificate invalid: (?P<about>.+?)(?: \[preauth\])?$"),
+    (Said.TOO_MANY, r"maximum authentication attempts exceeded for (?:invalid user )?(?P<about>\S+)"),
+    (Said.FROM, r"Authentication tried for (?P<about>\S+) with correct key but not from a permitted host"),
+    (Said.NO_SESSION, r"no more sessions|exceeded MaxSessions(?P<about>)"),
+    (Said.FAILED_KEY, r"Failed publickey for (?:invalid user )?(?P<about>\S+)"),
+)
+_COMPILED = tuple((said, re.compile(pattern)) for said, pattern in _WORDS)
+
+
+class LogLine(Frozen):
+    """One line of sshd's log that says something about a log-in."""
+
+    said: Said
+    about: str
+    line: str
+
+
+def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
+    """Lines that explain a refusal, in their order, the same one once."""
+    found: dict[tuple[Said, str], LogLine] = {}
+    for line in text.splitlines():
+        for said, pattern in _COMPILED:
+            if hit := pattern.search(line):
+                about = hit.groupdict().get("about") or ""
+                found[said, about] = LogLine(said=said, about=about, line=line.strip()[:300])
+                break
+    return tuple(found.values())

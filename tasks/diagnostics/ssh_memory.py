@@ -1,0 +1,39 @@
+"""Counts one run's log-in attempts, so that a diagnosis never becomes the cause of a ban. In memory, per run."""
+
+from dataclasses import dataclass, field
+
+from runbooks.parsers.ssh_text import LogLine
+from runbooks.ssh_auth_failure.evidence import Wire
+from tasks.context import Context
+
+CONNECTIONS = 6  # unauthenticated connections per address and run
+
+
+@dataclass
+class Memory:
+    """What this run has already asked of which address."""
+
+    connections: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, Wire] = field(default_factory=dict)  # the answer to a key, by user, address and fingerprint
+    log: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
+
+    def may_connect(self, address: str) -> bool:
+        """Takes one connection of the address's budget. False: used up."""
+        used = self.connections.get(address, 0)
+        if used >= CONNECTIONS:
+            return False
+        self.connections[address] = used + 1
+        return True
+
+    def changed(self) -> None:
+        """Something was changed: the next look asks afresh, once."""
+        self.attempts.clear()
+        self.log.clear()
+        self.connections.clear()
+
+
+def memory_of(context: Context) -> Memory:
+    """The run's memory, kept with the run's own options."""
+    memory = context.options.setdefault("ssh_memory", Memory())
+    assert isinstance(memory, Memory)  # noqa: S101
+    return memory

@@ -1,0 +1,184 @@
+"""On the node: what sshd sees of one user's keys: account, path, settings, authorized_keys, its log. Changes nothing.
+
+Argument: {user, port, client, log_from: {path, size} | null, position_only}. Needs root for sshd -T and /etc/shadow."""
+
+import base64
+import glob
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+TAIL = 262144
+KEY = re.compile(r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\S+|sk-\S+) +[A-Za-z0-9+/=]{16,}")
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, "rb") as f:
+            return f.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def run(argv: List[str]) -> Tuple[int, str, str]:
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=15
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return 127, "", str(e)
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def listeners() -> List[Tuple[str, str]]:
+    """(config, log) of every sshd that listens, as its command line says."""
+    found = []  # type: List[Tuple[str, str]]
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        words = read(path).replace("\0", " ").strip()
+        if (
+            "sshd" not in words.split(" ")[0]
+            or "gpu-runbooks-probe" in words
+            or re.match(r"sshd: \S+(@| \[(priv|net))", words)
+        ):
+            continue
+        conf = re.search(r" -f (\S+)", words)
+        log = re.search(r" -E (\S+)", words)
+        found.append((conf.group(1) if conf else "/etc/ssh/sshd_config", log.group(1) if log else ""))
+    return list(dict.fromkeys(found))
+
+
+def settings(conf: str, user: str, client: str) -> Tuple[int, str, str]:
+    argv = ["/usr/sbin/sshd", "-T", "-f", conf, "-C", "user=%s,host=%s,addr=%s" % (user, client, client)]
+    return run(argv)
+
+
+def choose(ask: Dict[str, Any]) -> Tuple[bool, str, str, str, str]:
+    """The sshd that serves the port, else the only one: (runs, config, log, settings text, what it said)."""
+    seen = []  # type: List[Tuple[str, str, str, str]]
+    for conf, log in listeners():
+        code, out, err = settings(conf, ask["user"], ask["client"])
+        ports = re.findall(r"^port (\d+)$", out, re.M)
+        seen.append((conf, log, out if code == 0 else "", err.strip()[-300:]))
+        if str(ask["port"]) in ports:
+            return (True,) + seen[-1]
+    if len(seen) == 1:
+        return (True,) + seen[0]
+    code, out, err = settings("/etc/ssh/sshd_config", ask["user"], ask["client"])
+    return False, "/etc/ssh/sshd_config", "", out if code == 0 else "", err.strip()[-300:]
+
+
+def log_place(log: str) -> Dict[str, Any]:
+    for path in (log, "/var/log/auth.log", "/var/log/secure"):
+        if path and os.path.exists(path):
+            return {"path": path, "size": os.path.getsize(path)}
+    return {"path": "", "size": 0}
+
+
+def log_text(place: Dict[str, Any]) -> str:
+    path = place.get("path", "")
+    if not path:
+        code, out, _ = run(["journalctl", "-u", "ssh", "-u", "sshd", "--since", "-2min", "-o", "cat", "-n", "300"])
+        return out if code == 0 else ""
+    try:
+        with open(path, "rb") as f:
+            size = os.path.getsize(path)
+            f.seek(max(place["size"] if place["size"] <= size else 0, size - TAIL))
+            return f.read(TAIL).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def account(user: str) -> Optional[Dict[str, Any]]:
+    for line in read("/etc/passwd").splitlines():
+        f = line.split(":")
+        if len(f) >= 7 and f[0] == user:
+            return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh"}
+    code, out, _ = run(["getent", "passwd", user])
+    f = out.strip().split(":")
+    if code == 0 and len(f) >= 7:
+        return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh"}
+    return None
+
+
+def locked(user: str) -> Optional[bool]:
+    """Whether /etc/shadow locks the account; None when it cannot be read."""
+    for line in read("/etc/shadow").splitlines():
+        f = line.split(":")
+        if f[0] == user and len(f) > 1:
+            return f[1].startswith("!")
+    return None
+
+
+def entry(path: str) -> Dict[str, Any]:
+    try:
+        s = os.lstat(path)
+    except OSError:
+        return {"path": path, "exists": False}
+    return {
+        "path": path, "exists": True, "uid": s.st_uid, "gid": s.st_gid, "mode": s.st_mode & 0o7777,
+        "device": s.st_dev, "inode": s.st_ino,
+    }  # fmt: skip
+
+
+def way_to(path: str, home: str) -> List[str]:
+    """The file and its folders, up to the home or to the root, as StrictModes walks them."""
+    real = os.path.realpath(path)
+    home = os.path.realpath(home) if home else ""
+    out = [real]
+    while out[-1] not in (home, "/"):
+        out.append(os.path.dirname(out[-1]))
+    return out
+
+
+def keys_in(path: str) -> List[Dict[str, Any]]:
+    found = []
+    for number, line in enumerate(read(path).splitlines(), 1):
+        hit = KEY.search(line)
+        if not hit or line.lstrip().startswith("#"):
+            continue
+        kind, blob = hit.group(0).split()[:2]
+        try:
+            digest = base64.b64encode(hashlib.sha256(base64.b64decode(blob)).digest()).decode().rstrip("=")
+        except ValueError:
+            digest = "?"
+        options = re.findall(r'([a-zA-Z-]+)(?:="(?:[^"]*)")?', line[: hit.start()])
+        found.append({"line": number, "type": kind, "fingerprint": "SHA256:" + digest, "options": options})
+    return found
+
+
+def look(ask: Dict[str, Any]) -> Dict[str, Any]:
+    runs, conf, log, text, said = choose(ask)
+    place = log_place(log)
+    if ask.get("position_only"):
+        return {"log": place}
+    who = account(ask["user"])
+    answer = {"sshd_runs": runs, "config": conf, "settings": text, "settings_say": said, "user": who}
+    answer["locked"] = locked(ask["user"])
+    answer["log"] = place
+    answer["log_text"] = log_text(ask.get("log_from") or {"path": place["path"], "size": 0})
+    if who is None:
+        return answer
+    answer["shell_exists"] = os.access(who["shell"], os.X_OK)
+    wanted = re.search(r"^authorizedkeysfile (.+)$", text, re.M)
+    names = (wanted.group(1) if wanted else ".ssh/authorized_keys .ssh/authorized_keys2").split()
+    files = []  # type: List[Dict[str, Any]]
+    path = []  # type: List[str]
+    for name in names:
+        if name == "none":
+            continue
+        name = name.replace("%h", who["home"]).replace("%u", ask["user"]).replace("%%", "%")
+        full = name if name.startswith("/") else os.path.join(who["home"], name)
+        e = entry(full)
+        files.append({"path": full, "exists": e["exists"], "entry": e, "keys": keys_in(full) if e["exists"] else []})
+        path += [p for p in way_to(full, who["home"]) if p not in path and (e["exists"] or p != full)]
+    answer["files"] = files
+    answer["path"] = [entry(p) for p in path]
+    return answer
+
+
+if __name__ == "__main__":
+    print(json.dumps(look(json.loads(sys.argv[1]))))
