@@ -1,6 +1,7 @@
 """A container recreated on a real engine: same configuration field by field, old one kept and unable to come back."""
 
-import subprocess
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -200,23 +201,18 @@ def test_it_refuses_when_the_container_is_another(engine: Engine) -> None:
 
 
 def test_a_start_that_fails_puts_everything_back(engine: Engine, tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    ident = engine.create("undo", "sleep", "1000", options=("-v", f"{folder}:/data", "--restart", "always"))
+    device = tmp_path / "dev"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    ident = engine.create("undo", "sleep", "1000", options=("--device", f"{device}:/dev/x", "--restart", "always"))
     kill(engine, "undo")
     world = World(engine, "undo")
     plan = world.judge().plans[0]
-    folder.rmdir()
-    folder.write_text("now a file: the engine cannot make the folder")
-    folder.chmod(0o600)
-    subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)
-    try:
-        with pytest.raises((RuntimeError, Refused), match="old name back"):
-            world.act(plan)
-        now = engine.inspect("undo")
-        assert (now["Id"], now["HostConfig"]["RestartPolicy"]["Name"]) == (ident, "always")
-    finally:
-        subprocess.run(["chattr", "-i", str(folder)], check=False, capture_output=True)
+    device.unlink()
+    with pytest.raises(RuntimeError, match="old name back"):
+        world.act(plan)
+    now = engine.inspect("undo")
+    assert (now["Id"], now["HostConfig"]["RestartPolicy"]["Name"]) == (ident, "always")
+    assert confirmed(world.judge()) == ["devices-lost", "killed-through-engine"]
 
 
 def test_an_auto_remove_container_is_not_recoverable(engine: Engine) -> None:
