@@ -173,7 +173,8 @@ def xml(path: Path, state: StubState) -> str:
     return (
         '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>\n'
         f"\t<driver_version>{state.version}</driver_version>\n\t<cuda_version>"
-        f"{state.cuda // 1000}.{state.cuda % 1000 // 10}</cuda_version>\n\t<attached_gpus>{len(state.gpus)}</attached_gpus>\n{body}</nvidia_smi_log>\n"
+        f"{state.cuda // 1000}.{state.cuda % 1000 // 10}</cuda_version>\n"
+        f"\t<attached_gpus>{len(state.gpus)}</attached_gpus>\n{body}</nvidia_smi_log>\n"
     )
 
 

@@ -19,7 +19,7 @@ def release_node(step: Step, context: Context) -> ActResult:
 
 def _mark(step: Step, context: Context, *, undo: bool) -> ActResult:
     ask = {
-        "path": str(step.args.get("path") or context.limits.get("quarantine_file") or MARK),
+        "path": str(step.args.get("path") or MARK),
         "node": step.args["node"],
         "reason": step.args.get("reason", ""),
         "at": context.now().isoformat(),
