@@ -1,0 +1,93 @@
+"""The nightly over N simulated nodes (real sshd) through Prefect, against the same readings and reports without it.
+
+Run: python -m tests.bench.bench_nightly --nodes 100 [--json]
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deployments.run_offline import run_offline
+from flows.specs import load_spec
+from runbooks.core.fleet import Fleet, Node
+from tests.bench.bench_transport import simulated_nodes
+
+MOST_NODES = 250
+AT_ONCE = 8  # the nightly's own default
+
+
+def without_prefect(fleet: Fleet, folder: Path) -> None:
+    """The floor: gather, judge and report for every node, in threads."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda n: run_offline(load_spec("zombie-gpu"), fleet, n.name, folder), fleet.nodes))
+
+
+def nightly(cli: list[str], fleet: Path, env: dict[str, str]) -> dict[str, Any]:
+    """The command line, warm server. Returns what the nightly's own report says of its cost."""
+    done = subprocess.run([*cli, "nightly", "--fleet", str(fleet), "--json"], env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    report = json.loads(Path(json.loads(done.stdout)["json"]).read_text(encoding="utf-8"))
+    if len({r["node"] for r in report["results"]}) != len(report["nodes"]):
+        raise RuntimeError(f"not every node has a result: {report['not_read'][:3]}")
+    cost = report["cost"]
+    return cost if isinstance(cost, dict) else {}
+
+
+def measure(nodes: list[Node], home: Path) -> dict[str, float]:
+    """Wall seconds and client CPU milliseconds per node, both ways, in this order, on one machine."""
+    fleet = Fleet(name="bench", nodes=tuple(nodes))
+    path = home / "fleet.yaml"
+    data = [n.model_dump(mode="json", exclude_defaults=True) for n in nodes]
+    path.write_text(yaml.safe_dump({"name": "bench", "nodes": data}), encoding="utf-8")
+    cli = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"GPU_RUNBOOKS_HOME": str(home)}
+    subprocess.run([*cli, "up"], env=env, check=True, capture_output=True)
+    try:
+        cost = nightly(cli, path, env)
+    finally:
+        subprocess.run([*cli, "down", "--now"], env=env, check=True, capture_output=True)
+    began, used = time.monotonic(), _cpu_s()
+    without_prefect(fleet, home / "floor")
+    wall, cpu = time.monotonic() - began, _cpu_s() - used
+    return {
+        "nightly_wall_s": float(cost["wall_s"]),
+        "floor_wall_s": round(wall, 2),
+        "wall_ratio": round(float(cost["wall_s"]) / wall, 2),
+        "nightly_cpu_ms_per_node": round(1000 * float(cost["cpu_s"] or 0) / len(nodes), 1),
+        "floor_cpu_ms_per_node": round(1000 * cpu / len(nodes), 1),
+    }
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(argv: list[str]) -> int:
+    """Measure once and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    ns = parser.parse_args(argv)
+    count = max(1, min(ns.nodes, MOST_NODES))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        nodes = simulated_nodes(Path(folder), count, stack)
+        found = measure(nodes, Path(folder))
+    print(json.dumps({"nodes": count} | found) if ns.json else "\n".join(f"{k:26} {v}" for k, v in found.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
