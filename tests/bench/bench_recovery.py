@@ -1,6 +1,6 @@
 """Measures recovery of a killed container: read, judge, act, against the floor and a ten-second retry loop.
 
-Run: `.venv/bin/python -m tests.bench.bench_recovery [rounds]`. The floor is run + set-up + application by the engine's own
+Run: `python -m tests.bench.bench_recovery [rounds]`. The floor is run + set-up + application by the engine's own
 client, in the same run. The engine's claim and flow start are not in it (about 1 s more).
 """
 
@@ -34,7 +34,7 @@ def recovery(engine: Engine, world: World) -> float:
     engine.run("kill", "bench")
     plans = world.judge().plans
     world.act(plans[0])
-    while "sleep 77777" not in engine.run("top", "bench", "-eo", "args", check=False):
+    while "sleep 77777" not in engine.run("top", "bench", "-eo", "pid,args", check=False):
         time.sleep(0.05)
     if engine.inspect("bench")["Id"] == old:
         raise AssertionError("the same container")
