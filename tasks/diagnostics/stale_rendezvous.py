@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from runbooks.core.fleet import Fleet
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from runbooks.core.rendezvous_config import Rendezvous
-from runbooks.parsers.etcd_v2 import NotEtcd, RunKeys
+from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
@@ -15,6 +15,7 @@ from tasks.diagnostics.rendezvous import read_node
 from tasks.transport.base import TransportError
 
 BEATS = 3
+RANK_TTL_S = 10.0  # backend etcd: a dead rank's keep-alive vanishes within this
 SLACK_S = 1.0  # a beat is written within a second of its time
 
 
@@ -89,7 +90,8 @@ def _etcd(
 def _second(context: Context, place: Rendezvous, first: tuple[RunKeys, ...]) -> Known[Reads]:
     """The keys again, three beats later. Nothing to compare: no wait. Raises TransportError, NotEtcd."""
     source = Source(command=f"curl -sS '{etcd_endpoint(place)}/v2/keys/?recursive=true'", host=place.asks)
-    wait = BEATS * place.keep_alive_s + SLACK_S
+    legacy = any(r.backend is Backend.ETCD for r in first)
+    wait = max(BEATS * place.keep_alive_s, RANK_TTL_S if legacy else 0) + SLACK_S
     if not first:
         return Known[Reads](value=Reads(first=(), second=(), apart_s=wait), source=source)
     started = context.now()

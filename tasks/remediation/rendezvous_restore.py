@@ -16,7 +16,7 @@ def restore_run(saved: Saved, place: Rendezvous, host: Host, now: datetime) -> A
     """Writes the saved keys. Raises Refused when the run has keys that are not the saved ones, or all have expired."""
     if etcd_endpoint(place) != saved.endpoint.rstrip("/"):
         raise Refused(f"saved from {saved.endpoint}, the fleet file's {place.name} is {etcd_endpoint(place)}")
-    age = (now - saved.saved_at).total_seconds()
+    age = max(0.0, (now - saved.saved_at).total_seconds())  # a clock set back must not lengthen a life
     puts = plan_puts(saved, age)
     if not puts:
         raise Refused(f"every key of run {saved.run} would have expired by now ({age:.0f} s after it was saved)")

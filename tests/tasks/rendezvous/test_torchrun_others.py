@@ -24,14 +24,13 @@ def test_the_old_backend(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     """Living, finished, cleared, started again."""
     end = f"127.0.0.1:{etcd.port}"
     context = context_of(place(etcd.url), tmp_path / "reports", "t/leg1")
-    patient = context_of(place(etcd.url, keep_alive_s=4), tmp_path / "reports", "t/leg1")  # rank keys live 10 s
     pair(agents, "etcd", end, "leg1", 10_000, "a")
     _, living = look(context)
     assert living.plans == ()
     assert [c.slug for c in living.causes] == ["live-run"]
     for agent in agents.started:
         agents.kill(agent)
-    _, killed = look(patient)
+    _, killed = look(context)
     assert slugs(killed) == ["all-dead"]
     assert killed.plans == ()
     pair(agents, "etcd", end, "leg1", 1, "b")
