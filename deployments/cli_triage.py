@@ -38,14 +38,16 @@ def main(args: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpu-runbooks triage",
-        description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines that "
-        "say so, what would decide, what not to do, which runbook. Reads plain text, gz, zst, journald JSON, folders.",
+        description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines "
+        "that say so, what would decide, what not to do, which runbook. Text, gz, zst, journald JSON, folders.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="file or folder; - is standard input")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
-    parser.add_argument("--fact", action="append", default=[], metavar="NAME=VALUE", help="something known besides the text")
+    parser.add_argument(
+        "--fact", action="append", default=[], metavar="NAME=VALUE", help="something known besides the text"
+    )
     parser.add_argument("--facts", action="store_true", help="list the names of facts that conditions use, and exit")
     parser.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
     return parser
@@ -94,7 +96,9 @@ def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Pro
         for one in [None] if name == "-" else _paths(Path(name)):
             label = "stdin" if one is None else _label(one, Path(name))
             try:
-                source = stream_blocks(sys.stdin.buffer, label, shown.add) if one is None else blocks(one, label, shown.add)
+                source = (
+                    stream_blocks(sys.stdin.buffer, label, shown.add) if one is None else blocks(one, label, shown.add)
+                )
                 for block in source:
                     if label not in read_any:
                         read_any.append(label)
@@ -107,7 +111,9 @@ def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Pro
 
 
 def _paths(path: Path) -> list[Path]:
-    return sorted(files_below(path), key=lambda p: (p.suffix in (".json", ".yaml"), str(p))) if path.is_dir() else [path]
+    return (
+        sorted(files_below(path), key=lambda p: (p.suffix in (".json", ".yaml"), str(p))) if path.is_dir() else [path]
+    )
 
 
 def _label(path: Path, named: Path) -> str:

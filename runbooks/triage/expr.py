@@ -10,15 +10,34 @@ from typing import Any
 
 Value = float | str | bool | tuple[int, ...]
 _SIZES = {"": 1.0, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_TIMES = {"ms": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
+_TIMES = {
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+}
 _SIZE = re.compile(r"\s*([\d.,]+)\s*([kmgtp]?)i?b?(?:ytes?)?\s*\Z", re.IGNORECASE)
 _TIME = re.compile(r"\s*([\d.,]+)\s*(ms|s|sec|second|m|min|minute|h|hour|d|day)s?\s*\Z", re.IGNORECASE)
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
 _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 MOST = 256  # combinations tried when facts have several values
 
@@ -75,8 +94,18 @@ def parse(condition: str) -> ast.expr:
 
 
 _ALLOWED = (
-    ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop, ast.BinOp, ast.Compare, ast.BoolOp, ast.UnaryOp,
-    ast.Name, ast.Constant, ast.Call,
+    ast.expr_context,
+    ast.operator,
+    ast.cmpop,
+    ast.boolop,
+    ast.unaryop,
+    ast.BinOp,
+    ast.Compare,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.Name,
+    ast.Constant,
+    ast.Call,
 )
 
 

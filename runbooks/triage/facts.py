@@ -1,6 +1,6 @@
 """Numbers and words read out of the text, or given by the person: what conditions of signatures compare."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
 from runbooks.triage.load import FactKnowledge
@@ -18,7 +18,8 @@ def convert(kind: str, text: str) -> Value | None:
             return text.strip().lower()
         if kind == "percent":
             text = text.replace("%", "")
-        given = {"size": size, "seconds": seconds, "version": version}.get(kind, number)(text)
+        read: dict[str, Callable[[str], Value]] = {"size": size, "seconds": seconds, "version": version}
+        given = read.get(kind, number)(text)
     except Unknown:
         return None
     return None if kind in ("number", "percent") and not isinstance(given, float) else given

@@ -1,4 +1,4 @@
-"""Weighs what was found: which cause comes first, which lines only follow from it, and when the text does not say enough."""
+"""Weighs what was found: which cause comes first, what only follows from it, when the text does not say enough."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -81,12 +81,18 @@ class Reading:
         if not all(holds(c, self.facts) for c in signature.where):
             return []
         used = sorted({n for c in signature.where for n in names(c)})
-        stated = Raw("given", 0, 0, "facts: " + ", ".join(f"{n}={_plain(self.facts[n])}" for n in used))
+        stated = Raw("given", 0, 0, ("facts: " + ", ".join(f"{n}={_plain(self.facts[n])}" for n in used)).encode())
         return [r for n in used for r in self.fact_lines.get(n, [])[:2]] or [stated]
 
 
 def _plain(values: tuple[Value, ...]) -> str:
-    return "/".join(f"{v:g}" if isinstance(v, float) else ".".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in values)
+    return "/".join(_one(v) for v in values)
+
+
+def _one(value: Value) -> str:
+    if isinstance(value, tuple):
+        return ".".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def judge(
@@ -146,7 +152,9 @@ def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
     rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
     decided = [s for s in rooted if not _covered(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
-    decided.sort(key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order))
+    decided.sort(
+        key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order)
+    )
     guilty = [s for s in decided if not s.known.cause.innocent]
     causes = tuple(show.candidate(s, before[id(s)]) for s in decided)
     still = [s for s in seen if (s.known.cause.undecided or not s.rooted) and not _explained(s, guilty, decided)]
@@ -228,12 +236,8 @@ class _Shower:
         """First lines and the last, each once."""
         once = list({(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values())
         kept = once if len(once) <= SHOWN else [*once[: SHOWN - 1], once[-1]]
-        return tuple(
-            Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept
-        )
+        return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
 
     def _text(self, raw: Raw) -> str:
         text = self._redact(raw.text.strip())
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"
-
-

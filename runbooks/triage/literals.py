@@ -1,7 +1,8 @@
-"""What text a regular expression cannot match without: the words that are searched for first, in whole blocks at once."""
+"""What text a regular expression cannot match without: what is searched for first, in whole blocks at once."""
 
-import re._constants as sre
-import re._parser as parser
+import re._constants as sre  # type: ignore[import-not-found]  # no public way to see a pattern's parts
+import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Callable
 from typing import Any
 
 LOWER = bytes(c + 32 if 65 <= c <= 90 else c for c in range(256))
@@ -16,12 +17,17 @@ def fold(text: bytes) -> bytes:
     return text.translate(LOWER, DIGITS)
 
 
+def exact(pattern: str) -> tuple[tuple[bytes, ...], ...]:
+    """The same with digits, lower case only: alternatives, each a set of texts that all stand in the line."""
+    return tuple(tuple(o.split(AND)) for o in sorted(set(_best(parser.parse(pattern), bytes.lower))))
+
+
 def required(pattern: str) -> tuple[bytes, ...]:
     """Folded texts of which at least one stands in every line that `pattern` matches; empty: nothing is certain.
 
     A text with `AND` in it is several, all of which stand in the line.
     """
-    best = _best(parser.parse(pattern))
+    best = _best(parser.parse(pattern), fold)
     return tuple(sorted(set(best)))
 
 
@@ -29,13 +35,13 @@ def _worth(options: list[bytes]) -> int:
     return min((len(o) for o in options), default=0)
 
 
-def _best(tree: Any) -> list[bytes]:
+def _best(tree: Any, shape: Callable[[bytes], bytes]) -> list[bytes]:
     """The any-of list with the longest shortest member among those that the sequence requires."""
     found: list[list[bytes]] = []
     run: list[str] = []
 
     def close() -> None:
-        text = fold("".join(run).encode()).strip()
+        text = shape("".join(run).encode()).strip()
         if len(text) >= SHORTEST:
             found.append([text])
         run.clear()
@@ -50,7 +56,7 @@ def _best(tree: Any) -> list[bytes]:
             run.extend(_plain(value[3]))
             continue
         close()
-        found.extend(_inner(op, value))
+        found.extend(_inner(op, value, shape))
     close()
     best = max(found, key=_worth, default=[])
     sure = [options[0] for options in found if len(options) == 1 and options is not best]
@@ -68,15 +74,15 @@ def _plain(tree: Any) -> str:
     return "".join(chr(v) for _, v in tree) if all(op is sre.LITERAL for op, _ in tree) else ""
 
 
-def _inner(op: Any, value: Any) -> list[list[bytes]]:
+def _inner(op: Any, value: Any, shape: Callable[[bytes], bytes]) -> list[list[bytes]]:
     if op is sre.SUBPATTERN:
-        return _listed(_best(value[3]))
+        return _listed(_best(value[3], shape))
     if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT) and value[0] >= 1:
-        return _listed(_best(value[2]))
+        return _listed(_best(value[2], shape))
     if op is sre.ATOMIC_GROUP:
-        return _listed(_best(value))
+        return _listed(_best(value, shape))
     if op is sre.BRANCH:
-        branches = [_best(b) for b in value[1]]
+        branches = [_best(b, shape) for b in value[1]]
         return [[o for b in branches for o in b]] if all(branches) else []
     return []
 

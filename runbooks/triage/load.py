@@ -15,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.literals import required
 
-FORMAT = 9  # of the cache file
+FORMAT = 10  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -149,8 +149,13 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
             continue
         own = () if cause.replaces_signatures else known.cause.signatures
         more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in own if k.pattern}]
+        words = cause if cause.undecided else known.cause  # a starting point is told as one
         both = known.cause.model_copy(
             update={
+                "title": words.title,
+                "explanation": words.explanation,
+                "remedy": words.remedy,
+                "decided_by": tuple(dict.fromkeys((*words.decided_by, *known.cause.decided_by, *cause.decided_by)))[:5],
                 "signatures": (*own, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
                 "covered_by": (*known.cause.covered_by, *cause.covered_by),
@@ -188,7 +193,9 @@ def _narrow(causes: dict[tuple[str, str], Known], name: str, cause: FamilyCause)
 
 def signature_patterns(signature: Signature) -> tuple[str, ...]:
     """Every pattern that has to be looked for to judge it."""
-    return tuple(p for p in (signature.pattern, *signature.needs, *signature.unless, *signature.near, *signature.not_near) if p)
+    return tuple(
+        p for p in (signature.pattern, *signature.needs, *signature.unless, *signature.near, *signature.not_near) if p
+    )
 
 
 def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:

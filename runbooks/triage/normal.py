@@ -18,8 +18,8 @@ FRAME = re.compile(
 CODE = re.compile(r"^\s+(?:raise\b|return\b|self\.|yield\b|with\b|assert\b|[\w.]+ ?= ?[\w.]+\(|[\w.]+\(.*\)?$)")
 GUESS = re.compile(
     r"There are some potential root causes\..*"
-    r"|This (?:may|might|could) be (?:because|due|caused).*"
-    r"|(?:which |that )?(?:might|may|could) (?:be|have been) (?:caused|due)\b.*"
+    r"|This (?:may|might|could) be (?:because|due|caused)\b(?! by insufficient shared memory).*"
+    r"|(?:which |that )?(?:might|may|could) (?:be|have been) (?:caused|due)\b(?! by insufficient shared memory).*"
     r"|This is typically caused by.*"
     r"|It is possible that dataloader's workers are out of shared memory.*"
     r"|Re-running `torch\.load` with `weights_only`.*"

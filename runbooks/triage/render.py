@@ -22,7 +22,7 @@ def render(outcome: Outcome) -> str:
         parts += [_open(c) for c in outcome.undecided]
     if outcome.unexplained:
         parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
-        parts.append("What would decide: the 50 lines before the first of these, and the exit code or state of the process.")
+        parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -53,9 +53,7 @@ def _wrapped(text: str) -> str:
 
 
 def _lines(lines: tuple[Line, ...]) -> str:
-    return "\n".join(
-        f"     {x.file}:{x.number}: {x.text}" + (f"  (x{x.times})" if x.times > 1 else "") for x in lines
-    )
+    return "\n".join(f"     {x.file}:{x.number}: {x.text}" + (f"  (x{x.times})" if x.times > 1 else "") for x in lines)
 
 
 def _bullets(title: str, items: tuple[str, ...]) -> str:

@@ -1,30 +1,44 @@
 """Finds the lines on which patterns match, in one pass over blocks of text, in bounded memory.
 
-Most log lines are alike but for their numbers. Lines are folded (lower case, digits out) and each new folded line is searched
-once for the texts that the patterns cannot do without; regular expressions run only on lines that hold one. Of every
-pattern the first and the last matches are kept.
+Most log lines are alike but for their numbers. Lines are folded (lower case, digits out) and each new folded line is
+searched once for the texts that the patterns cannot do without; regular expressions run only on lines that hold one.
+Of every pattern the first and the last matches are kept.
 """
 
 import re
 from collections import deque
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from runbooks.triage.literals import AND, fold
-from runbooks.triage.normal import CODE, FRAME, normal, without_guesses
+from runbooks.triage.literals import AND, exact, fold
+from runbooks.triage.normal import CODE, FRAME, Normal, normal, without_guesses
 from runbooks.triage.sources import Block
 
 KEEP = 8  # first and last matches kept of every pattern
 ENOUGH = 64  # matches of a pattern after which lines are only counted, and the last few looked at
 REMEMBER = 48 << 20  # bytes of folded lines remembered as uninteresting
 SMALL = 65536
+ALWAYS = 1_000_000  # tries of a pattern that names digits: never given up
 _WORD = re.compile(rb"[a-z]{3,}")
 
 
 class Probe:
     """One pattern to look for."""
 
-    __slots__ = ("_regex", "count", "first", "framed", "last", "literals", "others", "patience", "pattern", "pending", "words")
+    __slots__ = (
+        "_exact",
+        "_regex",
+        "count",
+        "first",
+        "framed",
+        "last",
+        "literals",
+        "others",
+        "patience",
+        "pattern",
+        "pending",
+        "words",
+    )
 
     def __init__(self, pattern: str, literals: Iterable[bytes]) -> None:
         self.pattern = pattern
@@ -34,6 +48,7 @@ class Probe:
         self.words = tuple(max(_WORD.findall(t), key=len, default=b"") for t in self.literals)
         self.patience = _patience(pattern)
         self._regex: re.Pattern[str] | None = None
+        self._exact: tuple[tuple[bytes, ...], ...] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -60,6 +75,14 @@ class Probe:
     def hits(self) -> tuple["Hit", ...]:
         """First and last matches in order."""
         return (*self.first, *self.last)
+
+    def may_match(self, lowered: bytes) -> bool:
+        """Whether a line that holds the folded text also holds the digits that the pattern names."""
+        if self.patience < ALWAYS:
+            return True
+        if self._exact is None:
+            self._exact = exact(self.pattern)
+        return not self._exact or any(all(part in lowered for part in option) for option in self._exact)
 
     def look(self, raw: "Raw") -> bool:
         """Try one line that holds the pattern's literal. False: it did not match."""
@@ -95,7 +118,7 @@ class Probe:
 def _patience(pattern: str) -> int:
     """How many lines that differ only in digits are tried before the pattern is given up on them."""
     plain = re.sub(r"\{\d+(?:,\d*)?\}|\[[^\]]*\]", "", pattern)
-    return 1_000_000 if re.search(r"\d", plain) else 8 if "\\d" in pattern else 2
+    return ALWAYS if re.search(r"\d", plain) else 8 if "\\d" in pattern else 2
 
 
 @lru_cache(maxsize=8192)
@@ -105,23 +128,46 @@ def compiled(pattern: str) -> "re.Pattern[str]":
 
 
 class Raw:
-    """A line that a pattern may match."""
+    """A line that a pattern may match. What costs time is worked out when it is first asked for."""
 
-    __slots__ = ("_certain", "file", "frame", "message", "number", "order", "rank", "text", "times")
+    def __init__(self, file: str, number: int, order: int, data: bytes, before: bytes = b"") -> None:
+        self.file, self.number, self.order = file, number, order
+        self._data, self._before = data, before
 
-    def __init__(self, file: str, number: int, order: int, text: str, frame: bool = False) -> None:
-        cooked = normal(text)
-        self.frame = frame
-        self.file, self.number, self.order, self.text = file, number, order, text
-        self.message, self.rank, self.times = cooked.text, cooked.rank, cooked.times
-        self._certain: str | None = None
+    @cached_property
+    def text(self) -> str:
+        """The line as it stands."""
+        return self._data.decode("utf-8", "replace")
+
+    @cached_property
+    def frame(self) -> bool:
+        """Whether it is a stack frame or the source line of one: context, never evidence."""
+        return bool(FRAME.match(self.text) or (_is_frame(self._before) and CODE.match(self.text)))
+
+    @cached_property
+    def cooked(self) -> Normal:
+        """Prefixes taken off."""
+        return normal(self.text)
 
     @property
+    def message(self) -> str:
+        """What patterns are searched in."""
+        return self.cooked.text
+
+    @property
+    def rank(self) -> str:
+        """Who said it."""
+        return self.cooked.rank
+
+    @property
+    def times(self) -> int:
+        """How often, where the line says so."""
+        return self.cooked.times
+
+    @cached_property
     def certain(self) -> str:
         """The message without guesses."""
-        if self._certain is None:
-            self._certain = without_guesses(self.message)
-        return self._certain
+        return without_guesses(self.message)
 
 
 class Hit:
@@ -175,9 +221,9 @@ class Scanner:
                 if fit:
                     matched.setdefault(line, []).extend(fit)
         for line in lines:
-            probes = (*dict.fromkeys(matched.get(line, ())), *self._always)
-            if probes:
-                self._interesting[line] = dict.fromkeys(probes, 0)
+            tried = (*dict.fromkeys(matched.get(line, ())), *self._always)
+            if tried:
+                self._interesting[line] = dict.fromkeys(tried, 0)
             else:
                 self._forgo(line)
         self._forget()
@@ -208,20 +254,21 @@ class Scanner:
 
     def _try(self, block: Block, raw: list[bytes], folded: list[bytes], picked: list[int]) -> None:
         for i in picked:
-            text = raw[i].decode("utf-8", "replace")
-            frame = bool(FRAME.match(text) or (i and CODE.match(text) and _is_frame(raw[i - 1])))
-            line = Raw(block.file, block.first + i, self.lines + i, text, frame)
-            self._look(folded[i], line)
+            probes = self._interesting.get(folded[i])
+            lowered = raw[i].lower()
+            wanted = [p for p in probes or () if p.may_match(lowered)]
+            if wanted and probes is not None:
+                line = Raw(block.file, block.first + i, self.lines + i, raw[i], raw[i - 1] if i else b"")
+                self._look(folded[i], line, wanted, probes)
 
-    def _look(self, folded: bytes, line: Raw) -> None:
+    def _look(self, folded: bytes, line: "Raw", wanted: list[Probe], probes: dict[Probe, int]) -> None:
         """Try the probes of a folded line; those that keep failing on its kind are given up."""
-        probes = self._interesting.get(folded)
-        for probe in tuple(probes or ()):
-            if not probe.look(line) and probes is not None:
+        for probe in wanted:
+            if not probe.look(line):
                 probes[probe] += 1
                 if probes[probe] >= probe.patience:
                     del probes[probe]
-        if probes is not None and not probes:
+        if not probes:
             del self._interesting[folded]
             self._forgo(folded)
 

@@ -7,7 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from runbooks.core.base import Frozen
 
@@ -84,13 +84,13 @@ class _Counted(io.RawIOBase):
 
 def _unpacked(raw: _Counted, kind: str, name: str) -> IO[bytes]:
     if kind == "gz":
-        return gzip.GzipFile(fileobj=raw)  # type: ignore[arg-type]
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=cast("IO[bytes]", raw)))
     if kind == "zst":
         try:
             import zstandard
         except ImportError as e:
             raise SourceError(f"{name}: a zstd file needs the Python package zstandard") from e
-        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", raw), read_across_frames=True)
     return io.BufferedReader(raw, BLOCK)
 
 
@@ -123,9 +123,13 @@ def _decoder(data: bytes) -> tuple[bytes, Callable[[bytes], bytes] | None]:
     """UTF-16 as UTF-8; a UTF-8 mark taken off."""
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(mark) and data[2:4] != b"\0\0":
-            step = codecs.getincrementaldecoder(encoding)(errors="replace")
-            return step.decode(data[2:]).encode(), lambda more: step.decode(more).encode()
+            return _utf16(data[2:], encoding)
     return data.removeprefix(codecs.BOM_UTF8), None
+
+
+def _utf16(data: bytes, encoding: str) -> tuple[bytes, Callable[[bytes], bytes]]:
+    step = codecs.getincrementaldecoder(encoding)(errors="replace")
+    return step.decode(data).encode(), lambda more: step.decode(more).encode()
 
 
 def _json_lines(data: bytes) -> Callable[[bytes], bytes] | None:

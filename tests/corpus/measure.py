@@ -1,8 +1,8 @@
 """How well triage judges the labelled excerpts: run as `python -m tests.corpus.measure [--write] [--held]`.
 
-An excerpt names the causes of which one must come first (`first`), others that may (`second`), the verdict that is right
-and patterns of advice that would do harm (`harm`). A quarter of the excerpts, chosen by the hash of their id, is held apart:
-signatures are not written on it, and its failures are not listed unless asked for.
+An excerpt names the causes of which one must come first (`first`), others that may (`second`), the verdict that is
+right and patterns of advice that would do harm (`harm`). A quarter of the excerpts, chosen by the hash of their id, is
+held apart: signatures are not written on it, and its failures are not listed unless asked for.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Excerpt(Frozen):
     second: tuple[str, ...] = ()
     verdict: str = Field(default="causes", pattern="^(causes|not-enough|innocent|nothing|any)$")
     harm: tuple[str, ...] = ()
-    facts: dict[str, str] = {}  # noqa: RUF012 - frozen
+    facts: dict[str, str] = {}
     text: str = ""
 
     @property
@@ -112,8 +112,15 @@ def summary(scores: list[Score]) -> dict[str, float]:
 
 def table(scores: list[Score]) -> str:
     """Markdown: one row for all, the held-apart quarter and the rest, one for each family of excerpts."""
-    groups = {"all": scores, "written on": [s for s in scores if not s.excerpt.held], "held apart": [s for s in scores if s.excerpt.held]}
-    rows = ["| excerpts | count | right first | right among first two | verdict right | \"not enough\" right | harmful advice |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    groups = {
+        "all": scores,
+        "written on": [s for s in scores if not s.excerpt.held],
+        "held apart": [s for s in scores if s.excerpt.held],
+    }
+    rows = [
+        '| excerpts | count | right first | among first two | verdict right | "not enough" right | harmful advice |',
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for name, group in groups.items():
         x = summary(group)
         rows.append(
@@ -147,7 +154,8 @@ def main(args: list[str]) -> int:
     for s in scores:
         if (s.first and s.verdict_right and not s.harmful) or (s.excerpt.held and "--held" not in args):
             continue
-        print(f"{s.excerpt.id}: expected {s.excerpt.first} {s.excerpt.verdict}; got {s.verdict} {s.shown[:3]} harm {s.harmful}")
+        got = f"got {s.verdict} {s.shown[:3]} harm {s.harmful}"
+        print(f"{s.excerpt.id}: expected {s.excerpt.first} {s.excerpt.verdict}; {got}")
     if "--write" in args:
         text = f"# How well triage judges\n\n{table(scores)}\n\nConfusions:\n\n{confusion(scores)}\n"
         (HERE / "RESULTS.md").write_text(text, encoding="utf-8")

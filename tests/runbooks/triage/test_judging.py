@@ -3,7 +3,7 @@
 import pytest
 
 from runbooks.triage import judge_lines, judge_text
-from runbooks.triage.expr import holds, size
+from runbooks.triage.expr import Value, holds, size
 
 
 def slugs(text: str, facts: dict[str, str] | None = None) -> list[str]:
@@ -11,7 +11,7 @@ def slugs(text: str, facts: dict[str, str] | None = None) -> list[str]:
 
 
 def test_the_evidence_names_file_and_line() -> None:
-    (cause,) = judge_text("fine\nfine\nLoad key \"k\": error in libcrypto\n")
+    (cause,) = judge_text('fine\nfine\nLoad key "k": error in libcrypto\n')
     assert [(x.file, x.number) for x in cause.evidence] == [("text", 3)]
     assert cause.runbook == "ssh-auth-failure"
     assert cause.must_not
@@ -23,17 +23,20 @@ def test_a_list_of_guesses_is_no_evidence() -> None:
         "(1) The process is killed by SIGKILL by OOM killer due to high memory usage."
     )
     assert out.verdict == "not-enough"
-    assert [c.slug for c in out.undecided] == ["worker-died-unexplained"]
+    assert len(out.undecided) == 1
+    assert any("kernel log" in reading for reading in out.undecided[0].decided_by)
 
 
 def test_the_real_line_above_the_guesses_wins() -> None:
-    out = judge_lines("RuntimeError: can't start new thread\nWorker unexpectedly exits with a connection error code 2. End of file.")
+    out = judge_lines(
+        "RuntimeError: can't start new thread\nWorker unexpectedly exits with a connection error code 2. End of file."
+    )
     assert [c.slug for c in out.causes] == ["thread-limit"]
     assert not out.undecided
 
 
 def test_stack_frames_and_source_lines_are_no_evidence() -> None:
-    text = 'Traceback (most recent call last):\n  File "/a/rdzv.py", line 3, in f\n    raise RendezvousClosedError()\nOddError: x'
+    text = 'Traceback (most recent call last):\n  File "/a/r.py", line 3, in f\n    raise RendezvousClosedError()\nOddError: x'
     assert judge_lines(text).verdict == "not-enough"
     assert slugs(text) == []
 
@@ -78,7 +81,7 @@ def test_text_alone_never_confirms() -> None:
 
 
 def test_conditions() -> None:
-    known = {"a": (1.0, 9.0), "b": ("2 gib",)}
+    known: dict[str, tuple[Value, ...]] = {"a": (1.0, 9.0), "b": ("2 gib",)}
     assert holds("a > 5", known)
     assert not holds("c > 5", known)
     assert holds("size(b) == 2 * 1073741824", known)

@@ -1,4 +1,4 @@
-"""Every signature has an example that it matches and, where given, a counter-example that it doesn't; every cause forbids something."""
+"""Every signature matches its example and not its counter-example; every cause forbids something."""
 
 import re
 
@@ -59,7 +59,9 @@ def test_the_literal_stands_in_what_the_pattern_matches(known: Known, signature:
         return
     matched = [x for x in signature.example.split("\n") if re.search(signature.pattern, normal(x).text)]
     assert any(
-        all(part in fold(x.encode()) for part in text.split(AND)) for x in matched for text in required(signature.pattern)
+        all(part in fold(x.encode()) for part in text.split(AND))
+        for x in matched
+        for text in required(signature.pattern)
     )
 
 
