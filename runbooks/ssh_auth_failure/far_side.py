@@ -16,6 +16,7 @@ def judge_far_side(v: View) -> None:
         said = "sshd runs there, but not on this port" if v.far.sshd_runs else "no sshd runs there"
         v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"{v.far.way}: {said}")})
     if w.stage is Stage.COMMAND and v.far and v.far.shell.rpartition("/")[2] in NO_LOGIN:
+        v.causes.pop()
         v.say("shell-missing", SURE, f"the shell of {v.e.user} is {v.far.shell}", about=f"account {v.e.user}")
     if w.auth not in (Auth.REFUSED, Auth.TOO_MANY):
         return
@@ -106,6 +107,10 @@ def _settings(v: View, far: FarSide) -> None:
     if line and not any(c.slug.startswith("certificate-") for c in v.causes):
         slug = "certificate-wrong-principal" if "principal" in line.about else "certificate-refused"
         v.say(slug, SURE, *_quote(line), about=about)
+    if v.key and v.key.certificate and not any(c.slug.startswith("certificate-") for c in v.causes):
+        cas = s.get("trustedusercakeys", "?")
+        certainty = SURE if cas == "none" else LIKELY if cas == "?" else POSSIBLE
+        v.say("certificate-refused", certainty, f"TrustedUserCAKeys is {cas}", about=about)
     if s.get("authorizedkeysfile") == "none" and not s.get("trustedusercakeys", "none") not in ("none", ""):
         v.say("authorized-keys-elsewhere", SURE, "AuthorizedKeysFile is none: no key file is read at all", about=about)
 

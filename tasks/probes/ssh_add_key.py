@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, Dict
 
-from tasks.probes.ssh_far_side import keys_in
+from tasks.probes.ssh_authorized import keys_in
 
 
 def add(ask: Dict[str, Any]) -> Dict[str, Any]:

@@ -2,9 +2,7 @@
 
 Argument: {user, port, client, log_from: {path, size} | null, position_only}. Needs root for sshd -T and /etc/shadow."""
 
-import base64
 import glob
-import hashlib
 import json
 import os
 import re
@@ -12,8 +10,9 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
+from tasks.probes.ssh_authorized import keys_in
+
 TAIL = 262144
-KEY = re.compile(r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\S+|sk-\S+) +[A-Za-z0-9+/=]{16,}")
 
 
 def read(path: str) -> str:
@@ -132,22 +131,6 @@ def way_to(path: str, home: str) -> List[str]:
     while out[-1] not in (home, "/"):
         out.append(os.path.dirname(out[-1]))
     return out
-
-
-def keys_in(path: str) -> List[Dict[str, Any]]:
-    found = []
-    for number, line in enumerate(read(path).splitlines(), 1):
-        hit = KEY.search(line)
-        if not hit or line.lstrip().startswith("#"):
-            continue
-        kind, blob = hit.group(0).split()[:2]
-        try:
-            digest = base64.b64encode(hashlib.sha256(base64.b64decode(blob)).digest()).decode().rstrip("=")
-        except ValueError:
-            digest = "?"
-        options = re.findall(r'([a-zA-Z-]+)(?:="(?:[^"]*)")?', line[: hit.start()])
-        found.append({"line": number, "type": kind, "fingerprint": "SHA256:" + digest, "options": options})
-    return found
 
 
 def look(ask: Dict[str, Any]) -> Dict[str, Any]:

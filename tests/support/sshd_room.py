@@ -48,7 +48,9 @@ class Room(Sshd):
         (self.folder / "shadow").write_text(shadow)
 
     def start(self) -> "Room":
-        """Start in the namespace and wait until it answers."""
+        """Start in the namespace and wait until it answers. Started already: nothing."""
+        if self._process is not None:
+            return self
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
         (self.folder / "config").write_text(self._config())
         files = [str(self.folder / "passwd"), str(self.folder / "shadow")]
