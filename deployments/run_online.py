@@ -76,11 +76,13 @@ def run_online(
 def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> None:
     """Bad words and files are refused before anything is started."""
     from flows.config import load_fleet, load_policy, with_target
-    from flows.specs import SLUGS
+    from flows.specs import SLUGS, load_spec
 
     if slug not in SLUGS:
         raise CommandError(f"no runbook {slug!r}; there are: {', '.join(SLUGS)}")
-    with_target(load_fleet(fleet), target, bool(fleet or os.environ.get("GPU_RUNBOOKS_FLEET")))
+    found = load_fleet(fleet)
+    given = bool(fleet or os.environ.get("GPU_RUNBOOKS_FLEET"))
+    with_target(found, target, given, load_spec(slug).targets(found))
     load_policy(policy)
 
 

@@ -5,12 +5,27 @@ from dataclasses import dataclass
 
 from runbooks.core.plan import Risk, Step
 from tasks.context import ActResult, Context
+from tasks.remediation.checkpoints import (
+    abort_upload,
+    copy_checkpoint,
+    create_checkpoint_folder,
+    prune_checkpoints,
+    quarantine_checkpoint,
+    repoint_latest,
+    restore_archived,
+    restore_folder_mode,
+)
 from tasks.remediation.containers import restart_container
+from tasks.remediation.containers_recreate import recreate_container, remove_kept_container, restart_application
+from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor
 from tasks.remediation.gpus import reset_gpu
 from tasks.remediation.jobs import restart_job
 from tasks.remediation.leader import reset_node_jobs
+from tasks.remediation.mounts import remount_fuse
 from tasks.remediation.processes import terminate_processes
 from tasks.remediation.quarantine import quarantine_node
+from tasks.remediation.ray import restart_raylet, stop_ray_job
+from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,27 @@ ACTIONS: dict[str, Action] = {
     "reset-node-jobs": Action(Risk.DISRUPTIVE, reset_node_jobs),
     "reset-gpu": Action(Risk.DESTRUCTIVE, reset_gpu),
     "quarantine-node": Action(Risk.DESTRUCTIVE, quarantine_node),
+    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container),
+    "restart-application": Action(Risk.DISRUPTIVE, restart_application),
+    "remove-kept-container": Action(Risk.DESTRUCTIVE, remove_kept_container),
+    "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse),
+    "start-engine": Action(Risk.DISRUPTIVE, start_engine),
+    "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space),
+    "stop-supervisor": Action(Risk.DISRUPTIVE, stop_supervisor),
+    "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job),
+    "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet),
+    "copy-checkpoint": Action(Risk.SAFE, copy_checkpoint),
+    "create-checkpoint-folder": Action(Risk.SAFE, create_checkpoint_folder),
+    "repoint-latest": Action(Risk.DISRUPTIVE, repoint_latest),
+    "quarantine-checkpoint": Action(Risk.DISRUPTIVE, quarantine_checkpoint),
+    "restore-folder-mode": Action(Risk.DISRUPTIVE, restore_folder_mode),
+    "restore-archived": Action(Risk.DESTRUCTIVE, restore_archived),
+    "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload),
+    "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints),
+    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys),
+    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous),
+    "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
+    "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),
 }
 """Explicit: an action is possible only if it stands here."""
 

@@ -36,9 +36,12 @@ def load_policy(path: str | None) -> Policy:
     return parse_yaml(read_text(path), Policy, path) if path else Policy()
 
 
-def with_target(fleet: Fleet, target: str, given: bool) -> tuple[Fleet, str]:
-    """The fleet with `target` in it. `user@host[:port]` works without a fleet file. Raises ConfigError."""
-    if any(n.name == target for n in fleet.nodes):
+def with_target(fleet: Fleet, target: str, given: bool, others: tuple[str, ...] = ()) -> tuple[Fleet, str]:
+    """The fleet with `target` in it. `user@host[:port]` works without a fleet file. Raises ConfigError.
+
+    `others` are names besides the nodes that the runbook takes, alone or followed by `/` and a part of theirs.
+    """
+    if any(n.name == target for n in fleet.nodes) or target.split("/", 1)[0] in others:
         return fleet, target
     if not given and ("@" in target or ":" in target):
         node = parse_target(target)
@@ -46,5 +49,5 @@ def with_target(fleet: Fleet, target: str, given: bool) -> tuple[Fleet, str]:
             node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"}
         )
         return fleet.model_copy(update={"nodes": (*fleet.nodes, node)}), node.name
-    names = ", ".join(n.name for n in fleet.nodes)
+    names = ", ".join((*(n.name for n in fleet.nodes), *others))
     raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; there are: {names}")

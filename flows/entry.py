@@ -33,7 +33,7 @@ def run_by_name(
     """Runs the runbook `slug` on `target` inside the current flow run. Raises ConfigError on bad configuration."""
     spec = load_spec(slug)
     given = load_fleet(fleet)
-    full, target = with_target(given, target, bool(fleet))
+    full, target = with_target(given, target, bool(fleet), spec.targets(given))
     run_id = current_run_id()
     folder = reports_root(out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))

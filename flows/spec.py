@@ -16,6 +16,11 @@ def any_node(_fleet: Fleet, _node: Node) -> bool:
     return True
 
 
+def no_others(_fleet: Fleet) -> tuple[str, ...]:
+    """A runbook whose targets are the nodes alone."""
+    return ()
+
+
 @dataclass(frozen=True)
 class RunbookSpec:
     """A runbook as the engine runs it. `diagnose(evidence, limits)` is pure; `gather(context)` only reads."""
@@ -26,6 +31,5 @@ class RunbookSpec:
     gather: Callable[[Context], Any]
     diagnose: Callable[[Any, Any], Diagnosis]
     nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep
-    bridge: str = (
-        ""  # name of the limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
-    )
+    bridge: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
+    targets: Callable[[Fleet], tuple[str, ...]] = no_others  # what a run can be about besides a node

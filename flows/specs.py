@@ -1,8 +1,12 @@
-"""Slug to spec, without Prefect: what the command line and the engine look runbooks up in. One function per runbook."""
+"""Slug to spec, without Prefect: what the command line and the engine look runbooks up in. One row per runbook."""
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
 
 from flows.spec import RunbookSpec
+from runbooks.core.fleet import Fleet, Node
 
 
 class NoSuchRunbook(KeyError):
@@ -19,23 +23,59 @@ def load_spec(slug: str) -> RunbookSpec:
     return SPECS[slug]()
 
 
-def _zombie_gpu() -> RunbookSpec:
-    from runbooks.zombie_gpu.diagnose import Limits, diagnose
-    from runbooks.zombie_gpu.evidence import Evidence
-    from tasks.diagnostics.zombie_gpu import gather_zombie_gpu
-
+def by_convention(slug: str, **more: Any) -> RunbookSpec:
+    """The spec of a runbook whose parts are where the README says; `more` are RunbookSpec's optional fields."""
+    name = slug.replace("-", "_")
+    judge = import_module(f"runbooks.{name}.diagnose")
     return RunbookSpec(
-        slug="zombie-gpu",
-        evidence=Evidence,
-        limits=Limits,
-        gather=gather_zombie_gpu,
-        diagnose=diagnose,
-        bridge="idle_s",
+        slug=slug,
+        evidence=import_module(f"runbooks.{name}.evidence").Evidence,
+        limits=judge.Limits,
+        gather=getattr(import_module(f"tasks.diagnostics.{name}"), f"gather_{name}"),
+        diagnose=judge.diagnose,
+        **more,
     )
 
 
+def _asks_for_rendezvous(fleet: Fleet, node: Node) -> bool:
+    return any(r.asks == node.name for r in fleet.rendezvous)
+
+
+def _leads_a_launch(fleet: Fleet, node: Node) -> bool:
+    return any(x.nodes[0] == node.name for x in fleet.launches)
+
+
+def _has_containers(fleet: Fleet, node: Node) -> bool:
+    return bool(fleet.containers_on(node.name))
+
+
+def _reaches_ray(fleet: Fleet, node: Node) -> bool:
+    return fleet.ray is not None and fleet.ray.head == node.name
+
+
+def _has_checkpoints(fleet: Fleet, node: Node) -> bool:
+    return fleet.checkpoints is not None and bool(fleet.checkpoints.tiers_on(node.name))
+
+
 SPECS: dict[str, Callable[[], RunbookSpec]] = {
-    "zombie-gpu": _zombie_gpu,
+    "zombie-gpu": partial(by_convention, "zombie-gpu", bridge="idle_s"),
+    "container-death": partial(by_convention, "container-death", nightly=_has_containers),
+    "ray-job": partial(by_convention, "ray-job", nightly=_reaches_ray),
+    "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
+    "memory-pressure": partial(by_convention, "memory-pressure", nightly=None),
+    "data-check": partial(by_convention, "data-check", nightly=None),
+    "stale-rendezvous": partial(
+        by_convention,
+        "stale-rendezvous",
+        nightly=_asks_for_rendezvous,
+        targets=lambda fleet: tuple(r.name for r in fleet.rendezvous),
+    ),
+    "distributed-setup": partial(
+        by_convention,
+        "distributed-setup",
+        nightly=_leads_a_launch,
+        targets=lambda fleet: tuple(x.name for x in fleet.launches),
+    ),
 }
 
 SLUGS: tuple[str, ...] = tuple(SPECS)

@@ -1,0 +1,69 @@
+"""The README's "Add a runbook" works as it stands on the page."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import runbooks
+import tasks.diagnostics
+from deployments.run_offline import run_offline
+from flows.spec import RunbookSpec
+from runbooks.core.config import parse_yaml
+from runbooks.core.fleet import LOCAL_FLEET
+from runbooks.core.knowledge import Runbook
+from runbooks.core.report import Outcome
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(
+    r"^`((?:runbooks|tasks)/disk_space/\S+|tasks/diagnostics/disk_space\.py)`\n\n```\w+\n(.*?)^```$", re.M | re.S
+)
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The page's files, found by import as if they lay in the repository."""
+    blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
+    for name, text in blocks:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "runbooks/disk_space/__init__.py").touch()
+    monkeypatch.setattr(runbooks, "__path__", [*runbooks.__path__, str(tmp_path / "runbooks")])
+    monkeypatch.setattr(
+        tasks.diagnostics, "__path__", [*tasks.diagnostics.__path__, str(tmp_path / "tasks/diagnostics")]
+    )
+    yield tmp_path
+    for name in [m for m in sys.modules if "disk_space" in m]:
+        del sys.modules[name]
+
+
+def test_the_runbook_on_the_page_judges_this_machine(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import import_module
+
+    evidence, judge, gather = (
+        import_module(m)
+        for m in ("runbooks.disk_space.evidence", "runbooks.disk_space.diagnose", "tasks.diagnostics.disk_space")
+    )
+    path = page / "runbooks/disk_space/runbook.yaml"
+    book = parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
+    monkeypatch.setattr("deployments.run_offline.load_runbook", lambda _slug: book)
+    spec = RunbookSpec(
+        slug=book.slug,
+        evidence=evidence.Evidence,
+        limits=judge.Limits,
+        gather=gather.gather_disk_space,
+        diagnose=judge.diagnose,
+    )
+    report = run_offline(spec, LOCAL_FLEET, "local", page / "reports")
+    assert report.outcome in (Outcome.HEALTHY, Outcome.SICK)
+    assert report.evidence["disks"]["kind"] == "known"
+
+
+def test_the_page_is_short() -> None:
+    """About 60 lines of code besides the knowledge."""
+    code = [text for name, text in BLOCK.findall(README.read_text(encoding="utf-8")) if name.endswith(".py")]
+    lines = [line for text in code for line in text.splitlines() if line.strip() and not line.strip().startswith('"""')]
+    assert len(lines) <= 75
