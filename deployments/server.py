@@ -1,6 +1,8 @@
 """Starts, stops and describes the local Prefect server, its worker and the reaper."""
 
+import base64
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -26,6 +28,9 @@ from tasks.this_machine import start_ticks
 
 POOL = "gpu-runbooks"
 START_LIMIT_S = 90.0
+OLD_PORT_LIMIT_S = 5.0
+PORTS = range(4201, 4900)
+PORT_TRIES = 3
 
 
 def own_server() -> bool:
@@ -97,61 +102,101 @@ def start_process(state: LocalState, name: str, argv: list[str]) -> Proc:
 
 
 def start_server(say: bool) -> LocalState:
+    """The running local server, or a new one: on the old port if it is free, never on one that another took."""
     old = read_state()
     proc = find(old, "server")
     if old and proc:
         _wait_healthy(old, proc)
         return old
-    port = _port(old)
-    state = LocalState(port=port, api=f"http://127.0.0.1:{port}/api", ui=f"http://127.0.0.1:{port}")
     if say:
         print("starting the local Prefect server (the first time takes about 20 s) …", file=sys.stderr)
-    env = prefect_env(state) | {"PREFECT_SERVER_API_AUTH_STRING": auth_string()}
-    argv = [*_prefect(), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    proc = _spawn("server", argv, env)
-    # an old worker or reaper of a dead server is kept: they reconnect when the port is the same
-    kept = tuple(p for p in (old.processes if old and old.port == port else ()) if p.name != "server" and alive(p))
-    if old and old.port != port:
-        for p in old.processes:
-            stop(p)
-    state = state.model_copy(update={"processes": (proc, *kept)})
-    write_state(state)
+    for _ in range(PORT_TRIES - 1):
+        state, proc = _start_on(_port(old), old)
+        try:
+            _wait_healthy(state, proc)
+            return state
+        except _EndedEarly:
+            old = state  # most likely somebody else took the port meanwhile
+    state, proc = _start_on(_port(None), old)
     _wait_healthy(state, proc)
     return state
 
 
+def _start_on(port: int, old: LocalState | None) -> tuple[LocalState, Proc]:
+    """Starts the server; worker and reaper of a dead one are kept if the port is the same: they reconnect."""
+    state = LocalState(port=port, api=f"http://127.0.0.1:{port}/api", ui=f"http://127.0.0.1:{port}")
+    env = prefect_env(state) | {"PREFECT_SERVER_API_AUTH_STRING": auth_string()}
+    proc = _spawn("server", [*_prefect(), "server", "start", "--host", "127.0.0.1", "--port", str(port)], env)
+    others = [p for p in (old.processes if old else ()) if p.name != "server" and alive(p)]
+    if old and old.port != port:
+        for p in others:
+            stop(p)
+        others = []
+    state = state.model_copy(update={"processes": (proc, *others)})
+    write_state(state)
+    return state, proc
+
+
+class _EndedEarly(CommandError):
+    """The server ended before it answered."""
+
+
 def _port(old: LocalState | None) -> int:
-    for port in ([old.port] if old else []) + [4200]:
-        with socket.socket() as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+    """The port of last time, else 4200, else one of the hundreds above it.
+
+    Never one of the kernel's ephemeral range: while the server is down, a client that knocks there can be given
+    that very port as its own and then holds it.
+    """
+    if old and _free_soon(old.port):
+        return old.port
+    others = list(PORTS)
+    random.shuffle(others)
+    for port in [4200, *others]:
+        if _free(port):
+            return port
+    raise CommandError(f"no free port between {PORTS.start} and {PORTS.stop - 1}", 3)
+
+
+def _free_soon(port: int) -> bool:
+    deadline = time.monotonic() + OLD_PORT_LIMIT_S
+    while not _free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _free(port: int) -> bool:
     with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _wait_healthy(state: LocalState, proc: Proc) -> None:
-    deadline = time.monotonic() + START_LIMIT_S
+    deadline, log = time.monotonic() + START_LIMIT_S, state_dir() / "logs/server.log"
     while time.monotonic() < deadline:
+        if not alive(proc):
+            raise _EndedEarly(f"the Prefect server ended while starting; its log: {log}", 3)
         if healthy(state):
             return
-        if not alive(proc):
-            raise CommandError(
-                f"the Prefect server ended while starting; its log: {state_dir() / 'logs/server.log'}", 3
-            )
         time.sleep(0.1)
-    raise CommandError(
-        f"the Prefect server did not answer in {START_LIMIT_S:.0f} s; its log: {state_dir() / 'logs/server.log'}", 3
-    )
+    raise CommandError(f"the Prefect server did not answer in {START_LIMIT_S:.0f} s; its log: {log}", 3)
 
 
 def healthy(state: LocalState) -> bool:
+    """True if our server answers there, with its database: another one does not know our password."""
+    token = base64.b64encode(auth_string().encode()).decode()
+    request = urllib.request.Request(  # noqa: S310 - our own loopback address
+        f"{state.api}/flows/count",
+        data=b"{}",
+        headers={"Authorization": f"Basic {token}", "Content-Type": "application/json"},
+    )
     try:
-        with urllib.request.urlopen(f"{state.api}/ready", timeout=2) as r:  # noqa: S310 - our own loopback address
+        with urllib.request.urlopen(request, timeout=5) as r:  # noqa: S310
             return bool(r.status == 200)
     except (OSError, urllib.error.URLError, ValueError):
         return False
