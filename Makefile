@@ -1,14 +1,14 @@
 # Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
-#   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=1   also install CPU torch for the tests that use it
+#   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=0   torch is there already, in .venv            
 #   JOBS=2              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
 PYTHON ?=
 JOBS ?= 2
 ARGS ?=
-TEST_TORCH ?= 0
+TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev nightly test check soak bench lock schema fmt clean
+.PHONY: help setup setup-dev setup-test nightly test check soak bench lock schema fmt clean
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
@@ -21,12 +21,15 @@ setup:
 	@PYTHON="$(PYTHON)" sh .ci/setup.sh run
 
 setup-dev:
-	@PYTHON="$(PYTHON)" TORCH="$(if $(filter 1,$(TEST_TORCH)),$(TORCH))" sh .ci/setup.sh dev
+	@PYTHON="$(PYTHON)" sh .ci/setup.sh dev
+
+setup-test:
+	@PYTHON="$(PYTHON)" TORCH="$(if $(filter 1,$(TEST_TORCH)),$(TORCH))" RAY=1 sh .ci/setup.sh dev
 
 nightly: setup
 	@$(BIN)/gpu-runbooks nightly $(ARGS)
 
-test: setup-dev
+test: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(ARGS)
 
@@ -34,11 +37,11 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy runbooks tasks flows deployments tests
 
-soak: setup-dev
+soak: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m pytest -q -m soak --timeout 7200 $(ARGS)
 
-bench: setup-dev
+bench: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m tests.bench $(ARGS)
 
@@ -53,4 +56,4 @@ fmt: setup-dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-ray build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,3 +10,5 @@ compile() {
 }
 compile requirements-dev.lock --extra dev
 compile requirements.lock
+uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \
+    --custom-compile-command "make lock" .ci/ray-requirements.in -o requirements-ray.lock

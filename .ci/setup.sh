@@ -58,6 +58,18 @@ if ! done_already; then
     mark "$lock" >".venv/.made-$level"
 fi
 if [ -n "${TORCH:-}" ] && ! have torch; then
-    say "installing $TORCH for the tests"
-    install "$TORCH"
+    say "installing $TORCH for the tests (by pip)"
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip -q
+    .venv/bin/python -m pip install -q --disable-pip-version-check "$TORCH"
+fi
+if [ -n "${RAY:-}" ] && [ "$(cat .venv-ray/.made 2>/dev/null)" != "$(mark requirements-ray.lock)" ]; then
+    say "making .venv-ray for the tests that drive a real Ray"
+    if command -v uv >/dev/null 2>&1; then
+        uv venv -q --clear --python .venv/bin/python .venv-ray
+        uv pip install -q -p .venv-ray/bin/python --require-hashes -r requirements-ray.lock
+    else
+        .venv/bin/python -m venv --clear .venv-ray
+        .venv-ray/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements-ray.lock
+    fi
+    mark requirements-ray.lock >.venv-ray/.made
 fi

@@ -25,7 +25,7 @@ GCS, DASHBOARD = f"{HEAD}:26379", f"http://{HEAD}:28265"
 
 def ray_bin() -> Path:
     """The folder with `ray`; skips the test with the line that installs it."""
-    venv = Path(os.environ.get(RAY_ENV, "/tmp/rayvenv"))
+    venv = Path(os.environ.get(RAY_ENV) or Path(__file__).parents[2] / ".venv-ray")
     if not (venv / "bin/ray").exists():
         pytest.skip(
             f"Ray is missing: python3 -m venv V && V/bin/pip install 'ray[default]==2.60.0' && export {RAY_ENV}=V"
