@@ -95,6 +95,7 @@ class HostKey(Frozen):
     detail: str
     type: str = ""
     fingerprint: str = ""
+    public: str = ""  # the key itself, as known_hosts would hold it
     pinned: bool = False  # judged by the fleet file's host_key
     also_known_as: tuple[str, ...] = ()  # other names or nodes with the very same key
     stale: tuple[str, ...] = ()  # "FILE:LINE keyed-hash" of known_hosts entries for this name with other keys

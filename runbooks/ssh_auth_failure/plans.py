@@ -34,7 +34,7 @@ def _key_text(v: View, sure: set[str]) -> Plan | str:
     step = Step(
         kind="normalise-key" if rewrite else "restrict-key-mode",
         owner=OWNER,
-        args={"path": key.place, "identity": key.identity},
+        args={"path": key.place, "identity": key.identity, "mode": key.mode},
         commands=(f"cp -p {place} {place}.aside", f"sed -i 's/\\r$//' {place}; tail -c1 {place}  # LF line ends, one final newline",
                   f"chmod 600 {place}") if rewrite else (f"chmod 600 {place}",),
         effect=f"ssh reads {key.place}; the key itself is the same",

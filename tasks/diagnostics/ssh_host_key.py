@@ -61,6 +61,7 @@ def judge_shown(node: Node, shown: paramiko.PKey, others: dict[str, str]) -> Hos
         detail=detail,
         type=kind,
         fingerprint=fingerprint(text),
+        public=f"{kind} {text}",
         pinned=bool(node.host_key),
         also_known_as=_also(node, listed, text, others),
         stale=_stale(node, listed, lines, kind, text),

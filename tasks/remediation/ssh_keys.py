@@ -59,6 +59,8 @@ def _judged_key(step: Step, context: Context) -> tuple[Path, str]:
         raise Refused(f"{path} is a link, or not a file of the user who runs this")
     if f"{stat.st_ino}:{len(path.read_bytes())}:{context.redactor.hash(text)}" != step.args["identity"]:
         raise Refused(f"{path} has changed since it was read")
+    if stat.st_mode & 0o7777 != step.args["mode"]:
+        raise Refused(f"{path} has another mode than was read")
     return path, text
 
 

@@ -1,0 +1,68 @@
+"""Lines of the orchestrator's and a worker's log into what they say. Pure."""
+
+import re
+from datetime import UTC, datetime
+
+from runbooks.core.base import Frozen
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
+
+
+class OrchestratorLog(Frozen):
+    """What the orchestrator's own log shows."""
+
+    lines: int
+    last_cycle: datetime | None = None
+    cycles: int = 0
+    promoted: tuple[str, ...] = ()  # lines
+    worker: tuple[str, ...] = ()  # lines that name the worker
+    ssh_failed: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()  # "startup completed" of the worker
+    database_failed: tuple[str, ...] = ()
+    no_capacity: tuple[str, ...] = ()
+
+
+def line_time(line: str) -> datetime | None:
+    """The first time stamp in a line; without a zone it is UTC."""
+    found = _TIME.search(line)
+    if not found:
+        return None
+    zone = (found[3] or "Z").replace("Z", "+00:00")
+    try:
+        return datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}").astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
+    """The log as a whole; `worker` picks the lines about it."""
+    lines = [line.strip()[:400] for line in text.splitlines() if line.strip()]
+    cycles = [line for line in lines if "ORCHESTRATOR CYCLE" in line.upper()]
+    times = [t for t in map(line_time, cycles) if t]
+
+    def pick(pattern: str, among: list[str]) -> tuple[str, ...]:
+        return tuple(line for line in among if re.search(pattern, line, re.I))[-5:]
+
+    mine = [line for line in lines if worker and worker in line]
+    return OrchestratorLog(
+        lines=len(lines),
+        last_cycle=max(times) if times else None,
+        cycles=len(cycles),
+        promoted=pick(r"promoted", mine),
+        worker=tuple(mine[-20:]),
+        ssh_failed=pick(r"ssh (?:connection |authentication )?failed|authentication failed", mine),
+        started=pick(r"startup completed|start_worker_process.*ok", mine),
+        database_failed=pick(r"(?:database|supabase|postgres\w*|db).{0,60}(?:fail|error|refused|timed? ?out|denied)|failed to (?:update|reset|write)", lines),
+        no_capacity=pick(r"no (?:longer any )?instances? available|no capacity|not enough .*gpus|SUPPLY_CONSTRAINT", lines),
+    )  # fmt: skip
+
+
+_DEATH = re.compile(
+    r"Traceback|Error:|Exception|CUDA (?:error|out of memory)|Killed|No space left|ModuleNotFound|SystemExit|exit(?:ed)? (?:code|with)"
+)
+
+
+def last_words(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines with which a worker's log says why it ended."""
+    said = [line for line in lines if _DEATH.search(line)]
+    return tuple(said[-3:])

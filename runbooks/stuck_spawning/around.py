@@ -1,0 +1,107 @@
+"""Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
+
+from runbooks.core.reading import Known, Unknown, Why
+from runbooks.parsers.runpod import Phase
+from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
+
+LIVE = ("active", "processing", "idle")
+DONE = ("terminated", "failed", "error")
+
+
+def judge_around(v: View) -> None:
+    """The orchestrator first: nothing is promoted without it."""
+    _orchestrator(v)
+    _variables(v)
+    if isinstance(v.e.row, Unknown) and v.e.row.reason is not Why.NOT_ASKED:
+        v.say("database-unreadable", POSSIBLE, f"the workers' table: {v.e.row.reason}: {v.e.row.detail}", about="the database",
+              decides=("gpu-runbooks doctor",))  # fmt: skip
+    if v.row:
+        _stale(v)
+    _records(v)
+    _held(v)
+
+
+def _orchestrator(v: View) -> None:
+    deployment = v.e.deployment.value if isinstance(v.e.deployment, Known) else ""
+    if deployment in ("CRASHED", "FAILED", "REMOVED", "SLEEPING"):
+        v.say("orchestrator-down", SURE, f"the platform says {deployment}", about="the orchestrator")
+    elif v.orch and v.cycling is False:
+        age = v.age(v.orch.last_cycle) or 0.0
+        v.say(
+            "orchestrator-down",
+            SURE,
+            f"its last cycle line is {age:.0f} s old (limit {v.limits.cycle_s:.0f} s)",
+            about="the orchestrator",
+        )
+    elif v.orch and v.orch.lines >= 50 and not v.orch.cycles:
+        v.say("orchestrator-down", LIKELY, f"no cycle line among its last {v.orch.lines} lines", about="the orchestrator",
+              decides=("the deployment's state; does it log cycles at this level?",))  # fmt: skip
+    if v.orch and v.orch.database_failed and not v.has("database-writes-fail"):
+        v.say("database-writes-fail", LIKELY, *v.orch.database_failed[-2:], about="the orchestrator")
+
+
+def _variables(v: View) -> None:
+    if not isinstance(v.e.variables, Known):
+        return
+    x = v.e.variables.value
+    if x.private_fault:
+        v.say("private-half-missing", SURE, f"the orchestrator's private key: {x.private_fault}",
+              f"public half: {x.public_fingerprint or 'not set either'}", about="the orchestrator's variables")  # fmt: skip
+    elif x.private_fingerprint and x.public_fingerprint and x.private_fingerprint != x.public_fingerprint:
+        v.say("key-halves-differ", SURE, f"private {x.private_fingerprint}", f"public {x.public_fingerprint}",
+              about="the orchestrator's variables")  # fmt: skip
+
+
+def _stale(v: View) -> None:
+    """An active worker that does not report, claims nothing, or never changes."""
+    row = v.row
+    if row is None or row.status not in LIVE:
+        return
+    beat, still = v.age(row.heartbeat), v.age(row.changed)
+    mine = [t for t in v.tasks if t.worker == row.id]
+    if beat is None or beat > v.limits.heartbeat_s:
+        said = "no heartbeat" if beat is None else f"heartbeat {beat:.0f} s old"
+        v.say(
+            "heartbeat-old",
+            SURE if beat is not None and not (v.inside and v.inside.processes) else LIKELY,
+            f"status {row.status}, {said}",
+        )
+    queued = v.e.queued.value if isinstance(v.e.queued, Known) else 0
+    up = v.age(row.created) or 0.0
+    if beat is not None and beat <= v.limits.heartbeat_s and not mine and queued and up > v.limits.still_s:
+        if still is None or still > v.limits.still_s:
+            v.say(
+                "claims-nothing",
+                LIKELY,
+                f"{queued} tasks wait and it holds none",
+                decides=("the claim function; the task types it takes",),
+            )
+    elif still is not None and still > v.limits.still_s and row.status == "processing" and not mine:
+        v.say("status-still", LIKELY, f"status {row.status} for {still:.0f} s without a task", decides=("its log",))
+
+
+def _records(v: View) -> None:
+    """Provider and database disagree about other pods. Read only."""
+    if not isinstance(v.e.pods, Known) or not isinstance(v.e.workers, Known):
+        return
+    named = {w.pod_id for w in v.workers if w.pod_id and w.status not in DONE}
+    for p in v.pods:
+        old = (v.age(p.created_at) or 0.0) > v.limits.leak_age_s
+        if p.id not in named and p.phase in (Phase.RUNNING, Phase.STARTING) and old:
+            cost = f", {p.cost_per_hour:.2f} an hour" if p.cost_per_hour else ""
+            v.say("pod-without-row", POSSIBLE, f"pod {p.id} ({p.name}) runs{cost} and no live row names it", about=f"pod {p.id}",
+                  decides=("a second look minutes later; is it somebody else's?",))  # fmt: skip
+    there = {p.id for p in v.pods}
+    for w in v.workers:
+        if w.id != v.e.worker and w.pod_id and w.status in LIVE and w.pod_id not in there:
+            v.say("row-without-pod", POSSIBLE, f"row {w.id} ({w.status}) names pod {w.pod_id}, which is not listed", about=f"worker {w.id}",
+                  decides=("a run of this runbook on that worker",))  # fmt: skip
+
+
+def _held(v: View) -> None:
+    """Tasks in progress whose worker is dead or unknown."""
+    live = {w.id for w in v.workers if w.status not in DONE}
+    dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
+    if dead:
+        v.say("task-held-by-dead-worker", LIKELY, *(f"task {t.id} is in progress at {t.worker}" for t in dead[:5]), about="tasks",
+              decides=("the queue's own rule for giving a task back",))  # fmt: skip

@@ -1,0 +1,150 @@
+"""Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
+
+from runbooks.core.reading import Absent, Known
+from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
+from runbooks.stuck_spawning.around import DONE, judge_around
+from runbooks.stuck_spawning.evidence import Evidence
+from runbooks.stuck_spawning.inside import judge_inside, judge_without_inside
+from runbooks.stuck_spawning.limits import Limits
+from runbooks.stuck_spawning.plans import offer, storm
+from runbooks.stuck_spawning.pods import judge_pod
+from runbooks.stuck_spawning.view import LIKELY, SURE, View
+
+__all__ = ["Limits", "diagnose"]
+
+ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker")
+NEXT = {
+    "spawning": "spawning → active: the orchestrator starts the worker over SSH and promotes the row",
+    "active": "active → processing: the worker claims a task",
+    "processing": "processing → idle: the worker ends its task",
+    "idle": "idle → terminated: the orchestrator ends it after the idle time-out",
+}
+ALWAYS = (
+    "shutting down all workers, or terminating pods by a listing: one pod, by its id",
+    "reading one null runtime or one missing answer as a death",
+)
+WARN = {
+    "image-pulling": "do not terminate and respawn inside the pull budget: the pull begins again and is paid again",
+    "image-unpullable": "do not respawn in a loop: the same layer fails on every such host, whatever a NO_CAPACITY label says",
+    "driver-too-old": "do not give the task to the same host, and do not change the driver of a rented host",
+    "host-gpus-taken": "do not terminate the stopped pod before its local disk is copied",
+    "ssh-key-wrong": "do not rotate keys before ssh-auth-failure has named the cause",
+    "running-without-address": "do not rotate keys and do not name a cause: its log decides",
+    "no-container": "do not name a cause without the pod's log",
+    "orchestrator-down": "do not end pods: nothing would spawn the next ones",
+    "worker-died": "do not respawn before its last words were read: the next one would end alike",
+    "task-held-by-dead-worker": "do not give back all tasks: only those whose worker is proven dead, once each",
+    "pod-without-row": "do not end a pod of which it is not proven that it is this orchestrator's own",
+    "pod-host-key-changed": "do not log in: it is another machine, or somebody between",
+}
+
+
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The whole judgment of one worker."""
+    if isinstance(evidence.row, Absent):
+        return _no_row(evidence, evidence.row.proof)
+    v = View(evidence, limits)
+    judge_around(v)
+    late = [c for c in v.causes if c.slug in ELSEWHERE]
+    v.causes = [c for c in v.causes if c.slug not in ELSEWHERE]
+    if not (v.row and v.row.status in DONE):
+        judge_pod(v)
+        judge_inside(v)
+        judge_without_inside(v)
+    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
+    v.causes = [*sorted(v.causes, key=lambda c: (rank[c.certainty], c.slug == "heartbeat-old")), *late]
+    state = _state(v)
+    plans, withheld = offer(v)
+    return Diagnosis(
+        state=state,
+        headline=_headline(v, state),
+        symptom=_symptom(v),
+        causes=tuple(v.causes),
+        must_not=(*dict.fromkeys(WARN[c.slug] for c in v.causes if c.slug in WARN), *ALWAYS),
+        plans=plans,
+        do_now=_do_now(v, withheld),
+        waiting_costs=_costs(v),
+        findings=_findings(v),
+        unknowns=v.unknowns,
+        by_hand=_by_hand(v),
+    )
+
+
+def _no_row(e: Evidence, proof: str) -> Diagnosis:
+    return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no worker {e.worker}: {proof}", must_not=ALWAYS)
+
+
+def _state(v: View) -> State:
+    mine = [c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE]
+    if any(c.certainty in (SURE, LIKELY) for c in mine):
+        return State.SICK
+    if v.row is None or mine:
+        return State.CANNOT_TELL
+    if v.row.status in DONE:
+        return State.HEALTHY
+    if any(c.innocent and c.certainty in (SURE, LIKELY) for c in v.causes):
+        return State.HEALTHY
+    young = v.row.status == "spawning" and v.waits_s <= v.limits.spawning_s
+    needed = isinstance(v.e.pod, Known) and (v.row.status != "spawning" or young or isinstance(v.e.inside, Known))
+    return State.HEALTHY if needed else State.CANNOT_TELL
+
+
+def _headline(v: View, state: State) -> str:
+    first = next((c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE), v.causes[0] if v.causes else None)
+    status = v.row.status if v.row else "unread"
+    if first is None:
+        words = (
+            "comes up or works as it should"
+            if state is State.HEALTHY
+            else f"cannot tell: {'; '.join(v.unknowns) or 'not enough was read'}"
+        )
+        return f"{v.subject} ({status}) {words}"
+    return f"{v.subject} ({status}): {first.slug}: {first.evidence[0]}"
+
+
+def _symptom(v: View) -> str:
+    if v.row is None:
+        return "its row could not be read"
+    step = NEXT.get(v.row.status)
+    return f"status {v.row.status} for {v.waits_s:.0f} s" + (f"; missing: {step}" if step else "")
+
+
+def _do_now(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
+    out = list(withheld)
+    if any(c.slug == "image-pulling" for c in v.causes) and not any(
+        not c.innocent for c in v.causes if c.slug not in ELSEWHERE
+    ):
+        out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again")
+    if any(c.slug == "ssh-key-wrong" for c in v.causes):
+        out.append("go on with ssh-auth-failure for this pod: the stage and the cause are named there")
+    out += [f"{c.slug}: look at {d}" for c in v.causes for d in c.decides if c.certainty is not SURE]
+    if v.causes and storm(v).startswith(tuple("0123456789")):
+        out.append(storm(v))
+    return tuple(dict.fromkeys(out))
+
+
+def _costs(v: View) -> tuple[str, ...]:
+    pod = v.pod
+    if pod is None or not pod.cost_per_hour:
+        return ()
+    so_far = pod.cost_per_hour * v.waits_s / 3600
+    return (f"pod {pod.id} costs {pod.cost_per_hour:.2f} an hour, {so_far:.2f} since it was started",)
+
+
+def _findings(v: View) -> tuple[Finding, ...]:
+    priority = {SURE: "HIGH", LIKELY: "MEDIUM"}
+    return tuple(
+        Finding(priority=priority.get(c.certainty, "LOW"), category="Worker" if c.slug not in ELSEWHERE else "Records",
+                issue=f"{c.slug}: {c.evidence[0]}", action=WARN.get(c.slug, c.decides[0] if c.decides else "see the runbook's remedy"))
+        for c in v.causes if not c.innocent
+    )  # fmt: skip
+
+
+def _by_hand(v: View) -> tuple[str, ...]:
+    pod = v.row.pod_id if v.row else "POD"
+    return (
+        f"SELECT * FROM workers WHERE id = '{v.e.worker}';",
+        f"curl -s -H 'Authorization: Bearer …' https://rest.runpod.io/v1/pods/{pod}",
+        "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
+        f"ssh -p PORT root@IP 'ps aux | grep worker; tail -50 /workspace/logs/{v.e.worker}.log'",
+    )

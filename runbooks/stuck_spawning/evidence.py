@@ -1,0 +1,103 @@
+"""Four views of one worker that often disagree: database row, provider's pod, network, inside; and the orchestrator."""
+
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.orchestrator_log import OrchestratorLog
+from runbooks.parsers.runpod import Pod
+
+
+class WorkerRow(Frozen):
+    """A row of the workers' table."""
+
+    id: str
+    status: str
+    created: datetime | None = None
+    heartbeat: datetime | None = None
+    changed: datetime | None = None
+    pod_id: str = ""
+
+
+class TaskRow(Frozen):
+    """A task that a worker holds."""
+
+    id: str
+    status: str
+    worker: str
+    claimed: datetime | None = None
+
+
+class PodRead(Frozen):
+    """One read of the pod: there, or not there at that moment."""
+
+    at: datetime
+    pod: Pod | None
+
+
+class SshLook(Frozen):
+    """What the stages of ssh-auth-failure say of the pod."""
+
+    stage: str
+    cause: str  # slug; "" when the log-in works
+    certainty: str
+    headline: str
+    first_seen: bool = False  # its host key was not known before this look
+    key_of_pod_changed: bool = False
+
+
+class Process(Frozen):
+    """A worker process inside the pod."""
+
+    pid: int
+    start_ticks: int
+    age_s: float
+    command: str
+
+
+class Inside(Frozen):
+    """What the pod itself shows."""
+
+    boot_id: str
+    pod_id: str = ""  # as its own environment says
+    processes: tuple[Process, ...] = ()
+    log_exists: bool = False
+    log: tuple[str, ...] = ()
+    log_age_s: float | None = None
+    free_bytes: dict[str, int] = {}
+    gpus: int | None = None
+    driver_cuda: str = ""
+    image_cuda: str = ""
+    start_failures: tuple[str, ...] = ()
+
+
+class Variables(Frozen):
+    """The orchestrator's variables: which are set, and the fingerprints of the key halves. Never a value."""
+
+    names: tuple[str, ...]
+    private_fingerprint: str = ""
+    private_fault: str = ""
+    public_fingerprint: str = ""
+
+
+class Evidence(Frozen):
+    """Everything read about one worker."""
+
+    worker: str
+    taken_at: datetime
+    row: Reading[WorkerRow]
+    row_again: Reading[WorkerRow] = NOT_RECORDED
+    pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
+    pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
+    ssh: Reading[SshLook] = NOT_RECORDED
+    inside: Reading[Inside] = NOT_RECORDED
+    stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
+    orchestrator: Reading[OrchestratorLog] = NOT_RECORDED
+    deployment: Reading[str] = NOT_RECORDED  # the platform's word: SUCCESS, CRASHED, …
+    variables: Reading[Variables] = NOT_RECORDED
+    tasks: Reading[tuple[TaskRow, ...]] = NOT_RECORDED  # in progress, of all workers
+    queued: Reading[int] = NOT_RECORDED
+    workers: Reading[tuple[WorkerRow, ...]] = NOT_RECORDED  # all rows
+    pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
+    can_start: bool = False  # the fleet file knows how the worker is started
+    start_argv: tuple[str, ...] = ()

@@ -1,0 +1,128 @@
+"""What may be done: start the worker, correct the row, end the pod and let the orchestrator spawn another. As data."""
+
+import shlex
+
+from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.runpod import Phase, Pod
+from runbooks.stuck_spawning.around import DONE
+from runbooks.stuck_spawning.view import View
+
+ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
+RESPAWN = (
+    "host-gpus-taken", "gpus-lost-on-resume", "port-22-not-exposed", "gpu-broken-on-host", "driver-too-old", "worker-died",
+    "disk-full-on-host", "outbid", "pod-stopped-by-provider",
+)  # fmt: skip
+OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "driver-too-old", "disk-full-on-host")
+
+
+def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+    """(plans, why others are withheld)."""
+    sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
+    made = [_start(v, sure), _promote(v, sure), _row(v, sure), _respawn(v, sure)]
+    return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
+
+
+def _start(v: View, sure: list[Cause]) -> Plan | str:
+    """The worker's process, under a lock file on the pod."""
+    if not any(c.slug == "worker-not-started" for c in sure) or v.pod is None or v.inside is None:
+        return ""
+    if not v.e.can_start:
+        return "the worker is not started from here: the fleet file has no orchestrator.process.start"
+    if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):
+        return "the worker is not started: it holds a claim, or the tasks could not be read"
+    first = bool(v.ssh and v.ssh.first_seen)
+    step = Step(
+        kind="start-worker-unverified" if first else "start-worker",
+        owner=f"pod:{v.pod.id}",
+        args={"pod": v.pod.id, "worker": v.e.worker, "boot_id": v.inside.boot_id, "argv": list(v.e.start_argv)},
+        commands=(f"ssh -p {v.pod.ssh_port} root@{v.pod.ip}", shlex.join(v.e.start_argv)),
+        effect="the worker's process runs; the orchestrator promotes it at its next cycle",
+        loses="nothing"
+        + ("; the pod's host key was first seen by this run, so a person must allow it" if first else ""),
+    )
+    return Plan(name="start the worker", steps=(step,), for_causes=("worker-not-started",), settle_s=20)
+
+
+def _promote(v: View, sure: list[Cause]) -> Plan | str:
+    if not any(c.slug == "worker-not-promoted" for c in sure) or v.row is None:
+        return ""
+    if v.cycling is not False and not v.has("orchestrator-down"):
+        return "the row is not promoted from here while the orchestrator may do it itself: see its promotion step"
+    return Plan(
+        name="promote the row",
+        steps=(_mark(v, "active", "the worker runs and reports"),),
+        for_causes=("worker-not-promoted",),
+        settle_s=5,
+    )
+
+
+def _row(v: View, sure: list[Cause]) -> Plan | str:
+    """The row follows a pod that is proven gone."""
+    causes = tuple(c.slug for c in sure if c.slug in ROW_FOLLOWS)
+    terminated = v.pod is not None and v.pod.terminated and v.apart
+    if v.row is None or v.row.status in DONE or not (causes or terminated):
+        return ""
+    held = [t.id for t in v.tasks if t.worker == v.e.worker]
+    note = f"tasks in progress at it stay as they are: {', '.join(held)}" if held else "nothing"
+    step = _mark(v, "terminated", "the row says what the provider says")
+    step = step.model_copy(update={"loses": note})
+    return Plan(name="mark the row", steps=(step,), for_causes=causes or ("pod-stopped-by-user",), settle_s=2)
+
+
+def _mark(v: View, status: str, effect: str) -> Step:
+    assert v.row is not None  # noqa: S101
+    beat = v.row.heartbeat.isoformat() if v.row.heartbeat else None
+    return Step(
+        kind="mark-worker-row",
+        owner=f"worker:{v.row.id}",
+        args={"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat},
+        commands=(f"UPDATE workers SET status = '{status}' WHERE id = '{v.row.id}' AND status = '{v.row.status}'",),
+        effect=effect,
+    )
+
+
+def _respawn(v: View, sure: list[Cause]) -> Plan | str:
+    """End the pod by its id; the orchestrator spawns the next one."""
+    causes = tuple(c.slug for c in sure if c.slug in RESPAWN)
+    pod = v.pod
+    if not causes or pod is None or pod.terminated or pod.phase is Phase.TERMINATED:
+        return ""
+    why = _why_not(v, pod)
+    if why:
+        return f"pod {pod.id} is not terminated from here: {why}"
+    other = " and must not get the same machine again" if any(c in OTHER_HOST for c in causes) else ""
+    disk = f"its container disk ({pod.disk_gb:g} GB)" if pod.disk_gb else "its container disk"
+    step = Step(
+        kind="terminate-pod",
+        owner=f"pod:{pod.id}",
+        args={"pod": pod.id, "name": pod.name, "status": pod.status, "machine": pod.machine_id, "worker": v.e.worker},
+        commands=(f"runpodctl remove pod {pod.id}",),
+        effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}",
+        loses=f"{disk}; what is on a network volume stays",
+    )
+    return Plan(name="end the pod", steps=(step,), for_causes=causes, settle_s=30)
+
+
+def _why_not(v: View, pod: Pod) -> str:
+    """Reasons that forbid ending a pod."""
+    if pod.locked:
+        return "the provider marks it as locked"
+    if not v.cycling:
+        return "the orchestrator is not seen cycling now, so nothing would spawn the next one"
+    if not isinstance(v.e.tasks, Known):
+        return "the tasks in progress could not be read"
+    held = [t.id for t in v.tasks if t.worker == v.e.worker]
+    if held:
+        return f"tasks in progress at it: {', '.join(held[:5])}; give them back first"
+    return storm(v)
+
+
+def storm(v: View) -> str:
+    """Most spawns of the last half hour failed: another one would too."""
+    recent = [w for w in v.workers if (v.age(w.created) or 1e9) <= v.limits.breaker_window_s]
+    bad = [w for w in recent if w.status in ("spawning", *DONE)]
+    if len(recent) >= v.limits.breaker_least and len(bad) > v.limits.breaker_share * len(recent):
+        return f"{len(bad)} of {len(recent)} spawns of the last {v.limits.breaker_window_s / 60:.0f} min did not come up: look for the common cause"
+    return "" if isinstance(v.e.workers, Known) else "the other spawns of the last half hour could not be read"

@@ -1,0 +1,162 @@
+"""Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
+
+from runbooks.core.reading import Unknown, Why
+from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
+from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
+
+PULL = {
+    LogSaid.UID: "image-unpullable", LogSaid.LAYER: "image-unpullable", LogSaid.DISK: "disk-full-on-host",
+    LogSaid.AUTH: "image-auth", LogSaid.NOT_FOUND: "image-not-found", LogSaid.RATE: "image-registry-limit",
+    LogSaid.DRIVER: "driver-too-old", LogSaid.GPU_BROKEN: "gpu-broken-on-host", LogSaid.START_FAILED: "start-command-fails",
+}  # fmt: skip
+STOPS = {
+    Stop.USER: "pod-stopped-by-user", Stop.PROVIDER: "pod-stopped-by-provider", Stop.OUTBID: "outbid",
+    Stop.CREDIT: "out-of-credit",
+}  # fmt: skip
+
+
+def judge_pod(v: View) -> None:
+    """Everything about the pod that the provider says."""
+    if isinstance(v.e.pod, Unknown):
+        _unread(v, v.e.pod)
+        return
+    if v.row and not v.row.pod_id:
+        _never(v)
+        return
+    if v.pod is None:
+        _missing(v)
+        return
+    _log(v)
+    if v.pod.phase in (Phase.EXITED, Phase.ERROR, Phase.TERMINATED) or v.pod.terminated:
+        _stopped(v, v.pod)
+    elif v.pod.phase is Phase.UNKNOWN:
+        v.say("pod-status-unknown", POSSIBLE, f"the provider says {v.pod.status!r}", about=f"pod {v.pod.id}")
+    else:
+        _coming(v, v.pod)
+
+
+def _unread(v: View, why: Unknown) -> None:
+    if why.reason is Why.DENIED:
+        v.say("api-refused", SURE, f"the provider's API: {why.detail}", about="the provider's API",
+              decides=("one call with the same key by hand",))  # fmt: skip
+
+
+def _never(v: View) -> None:
+    lines = v.orch.no_capacity if v.orch else ()
+    old = (v.age(v.row.created if v.row else None) or 0.0) > v.limits.spawning_s
+    if lines:
+        v.say("no-capacity", LIKELY, "the row has no pod, and the orchestrator's log says:", *lines[-2:],
+              decides=("the same request without data centre and with other GPU types: then the request is too narrow",))  # fmt: skip
+    elif old:
+        v.say("pod-never-existed", SURE if v.cycling is not None else LIKELY,
+              f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
+
+
+def _missing(v: View) -> None:
+    """Not in this answer. Gone only when two reads apart say so."""
+    pod = v.row.pod_id if v.row else "?"
+    if v.gone:
+        v.say(
+            "pod-gone",
+            SURE,
+            f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart",
+            about=f"pod {pod}",
+        )
+    else:
+        v.say(
+            "pod-gone",
+            POSSIBLE,
+            f"pod {pod} was not in one answer",
+            about=f"pod {pod}",
+            decides=("a second read some seconds later",),
+        )
+
+
+def _log(v: View) -> None:
+    """What the pod's system log says last: an error that the lines after it have not outlived."""
+    said = [(read_log_line(line), line) for line in v.log]
+    last: dict[str, str] = {}
+    for kind, line in said:
+        if kind is LogSaid.STARTED:
+            last = {
+                k: x for k, x in last.items() if k in ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
+            }
+        elif kind is LogSaid.PULL_FAILED and not last:
+            last["image-unpullable"] = line
+        elif kind in PULL:
+            if kind is not LogSaid.PULL_FAILED:
+                last.pop("image-unpullable", None) if PULL[kind] != "image-unpullable" else None
+            last[PULL[kind]] = line
+    up = v.running and v.ssh is not None and not v.ssh.cause
+    starts = sum(1 for kind, _ in said if kind is LogSaid.STARTED)
+    for slug, line in last.items():
+        if not up:
+            v.say(slug, SURE, f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
+    if starts >= 4 and not up and not last:
+        v.say(
+            "start-command-fails",
+            SURE,
+            f"the container was started {starts} times",
+            about=f"pod {v.pod.id if v.pod else '?'}",
+        )
+
+
+def _stopped(v: View, pod: Pod) -> None:
+    word = f"{pod.status or pod.phase}" + (f": {pod.last_change}" if pod.last_change else "")
+    if "not enough free GPUs" in " ".join(v.log):
+        v.say("host-gpus-taken", SURE, f"pod {pod.id}: its machine's GPUs are taken", about=f"pod {pod.id}")
+    slug = STOPS.get(pod.stop)
+    if slug:
+        v.say(slug, SURE, f"pod {pod.id} is {word}", about=f"pod {pod.id}")
+    elif not v.causes:
+        v.say("pod-stopped", SURE if v.apart else LIKELY, f"pod {pod.id} is {word}; by whom is not said", about=f"pod {pod.id}",
+              decides=("the provider's own page of the pod", "the account's balance"))  # fmt: skip
+
+
+def _coming(v: View, pod: Pod) -> None:
+    """It should run: no container yet, no GPUs, no address."""
+    about = f"pod {pod.id}"
+    container = pod.runtime is not Runtime.NULL and pod.phase is Phase.RUNNING
+    seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
+    if not container and not seen and not v.causes:
+        _pulling(v, pod)
+    if container and pod.gpus == 0:
+        v.say(
+            "gpus-lost-on-resume",
+            SURE if v.apart else LIKELY,
+            f"pod {pod.id} runs with 0 GPUs of {pod.gpus_wanted or '?'}",
+            about=about,
+        )
+    if container and pod.wants_ssh is False:
+        v.say("port-22-not-exposed", SURE, f"pod {pod.id} was created without 22/tcp", about=about)
+    elif container and not (pod.ip and pod.ssh_port) and not v.causes and not (v.ssh and not v.ssh.cause):
+        late = v.waits_s > v.limits.boot_s
+        v.say("running-without-address", LIKELY if late and v.apart else POSSIBLE, f"pod {pod.id} runs and has no address for port 22 after {v.waits_s:.0f} s",
+              about=about, decides=("the pod's log", "its list of ports in the provider's page"))  # fmt: skip
+
+
+def _pulling(v: View, pod: Pod) -> None:
+    size = f"{v.image_gb:.1f} GB of layers seen" if v.image_gb else "size not known"
+    lines = [line for line in v.log if read_log_line(line) is LogSaid.PULLING]
+    said = [f"pod {pod.id}: no container yet after {v.waits_s:.0f} s of {v.budget_s:.0f} s ({size})"]
+    said += [f"last: {lines[-1].strip()[:200]}"] if lines else []
+    if v.waits_s <= v.budget_s:
+        v.say(
+            "image-pulling",
+            SURE if lines else LIKELY,
+            *said,
+            f"wait until {v.until:%H:%M:%S} UTC",
+            about=f"pod {pod.id}",
+            innocent=True,
+        )
+    elif lines:
+        v.say(
+            "pull-over-budget",
+            LIKELY,
+            *said,
+            about=f"pod {pod.id}",
+            decides=("does the pull still move? two looks at the log",),
+        )
+    else:
+        v.say("no-container", LIKELY if v.apart and v.e.pod_log.kind == "known" else POSSIBLE, *said, about=f"pod {pod.id}",
+              decides=("the pod's system log", "the account's balance", "another machine"))  # fmt: skip
