@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
 from runbooks.triage.load import FactKnowledge
-from runbooks.triage.scan import Probe, Raw
+from runbooks.triage.probe import Probe, Raw
 
 Facts = dict[str, tuple[Value, ...]]
 

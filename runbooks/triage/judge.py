@@ -9,7 +9,8 @@ from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
 from runbooks.triage.load import FamilyCause, Known, Library, library
 from runbooks.triage.model import Candidate, Line, Outcome
-from runbooks.triage.scan import Hit, Probe, Raw, Scanner
+from runbooks.triage.probe import Hit, Probe, Raw
+from runbooks.triage.scan import Scanner
 from runbooks.triage.sources import Block
 
 SHOWN = 4  # evidence lines of a cause
@@ -103,7 +104,7 @@ def judge(
 ) -> Outcome:
     """What the text and the stated facts point to. Raises ValueError for a fact that cannot be one."""
     lib = library()
-    probes = {p: Probe(p, (t.encode("utf-8", "surrogateescape") for t in texts)) for p, texts in lib.literals.items()}
+    probes = _probes(lib)
     scanner = Scanner(probes.values())
     files: dict[str, None] = {}
     for block in blocks:
@@ -126,6 +127,14 @@ def judge(
             "notes": tuple(notes),
         }
     )
+
+
+def _probes(lib: Library) -> dict[str, Probe]:
+    shown = {s.pattern for k in lib.causes for s in k.cause.signatures}
+    return {
+        pattern: Probe(pattern, (t.encode("utf-8", "surrogateescape") for t in texts), pattern not in shown)
+        for pattern, texts in lib.literals.items()
+    }
 
 
 def _collect(lib: Library, reading: Reading) -> list[Seen]:

@@ -9,7 +9,8 @@ LOWER = bytes(c + 32 if 65 <= c <= 90 else c for c in range(256))
 DIGITS = b"0123456789"
 SHORTEST = 2
 AND = b"\0"
-MOST_AND = 3
+MOST_AND = 4
+MOST_PAIRS = 24
 
 
 def fold(text: bytes) -> bytes:
@@ -60,7 +61,10 @@ def _best(tree: Any, shape: Callable[[bytes], bytes]) -> list[bytes]:
     close()
     best = max(found, key=_worth, default=[])
     sure = [options[0] for options in found if len(options) == 1 and options is not best]
-    return [_all_of([option, *sure]) for option in best]
+    also = max((o for o in found if len(o) > 1 and o is not best), key=_worth, default=[])
+    if not also or len(best) * len(also) > MOST_PAIRS:
+        return [_all_of([option, *sure]) for option in best]
+    return [_all_of([one, other, *sure]) for one in best for other in also]
 
 
 def _all_of(options: list[bytes]) -> bytes:

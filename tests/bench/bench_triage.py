@@ -25,8 +25,16 @@ def alike(rng: random.Random) -> str:
 
 
 def unlike(rng: random.Random) -> str:
-    """A chatty log: words in any order."""
+    """The worst case: no two lines alike, every word one that patterns look for."""
     return f"2025-01-01 10:00:00 INFO {' '.join(rng.choices(' '.join(WORDS).split(), k=9))} {rng.getrandbits(64):x}"
+
+
+def mixed(rng: random.Random) -> str:
+    """What a service writes: mostly steps, sometimes requests with ids and paths that never repeat."""
+    if rng.random() < 0.8:
+        return alike(rng)
+    path = "/".join(f"{rng.getrandbits(40):x}" for _ in range(3))
+    return f"2025-01-01 10:00:00 INFO request {rng.getrandbits(96):x} GET /data/{path} 200 in {rng.random():.3f} s"
 
 
 def failing(rng: random.Random) -> str:
@@ -37,7 +45,7 @@ def failing(rng: random.Random) -> str:
 def made(kind: str, size: int) -> bytes:
     """About `size` bytes of one kind, with a cause in the middle."""
     rng = random.Random(7)
-    maker = {"alike": alike, "unlike": unlike, "failing": failing}[kind]
+    maker = {"alike": alike, "mixed": mixed, "unlike": unlike, "failing": failing}[kind]
     rows: list[str] = []
     length = 0
     while length < size:
@@ -61,7 +69,7 @@ def main(args: list[str]) -> int:
     begun = time.process_time()
     library()
     print(f"knowledge loaded in {time.process_time() - begun:.3f} s")
-    for kind in ("alike", "unlike", "failing"):
+    for kind in ("alike", "mixed", "unlike", "failing"):
         data = made(kind, size)
         for name, raw in ((kind, data), (f"{kind} gz", gzip.compress(data, 1))):
             begun = time.process_time()

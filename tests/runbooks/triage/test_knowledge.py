@@ -11,7 +11,8 @@ from runbooks.triage.judge import Reading
 from runbooks.triage.literals import AND, fold, required
 from runbooks.triage.load import FactKnowledge, Known, library, signature_patterns
 from runbooks.triage.normal import normal
-from runbooks.triage.scan import Probe, Scanner
+from runbooks.triage.probe import Probe
+from runbooks.triage.scan import Scanner
 from runbooks.triage.sources import Block
 
 LIBRARY = library()
