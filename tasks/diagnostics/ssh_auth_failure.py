@@ -23,9 +23,12 @@ from tasks.transport.keys import default_key, load_key
 
 def gather_ssh_auth_failure(context: Context) -> Evidence:
     """One node: the key as given, the wire, and the far side where another way in exists."""
-    node, at, memory = context.node, context.now(), memory_of(context)
-    if node.local:
-        return _local(context)
+    return _local(context) if context.node.local else gather_log_in(context, context.node)
+
+
+def gather_log_in(context: Context, node: Node) -> Evidence:
+    """The log-in to any node, also one that stands in no fleet file (a pod)."""
+    at, memory = context.now(), memory_of(context)
     given, public = read_given_key(context, node), read_configured_public(node)
     since = log_position(context, node)
     shape = public.value if isinstance(public, Known) else None

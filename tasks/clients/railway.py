@@ -1,0 +1,66 @@
+"""A small client of Railway's GraphQL: names of variables, deployment status, newest log lines. Values never leave it."""
+
+from typing import Any
+
+from runbooks.core.orchestrator_config import RailwayConfig
+from runbooks.core.reading import Why
+from runbooks.core.redact import Redactor
+from tasks.transport.base import TransportError
+from tasks.transport.http import HttpReader
+
+VARIABLES = (
+    "query variables($p: String!, $e: String!, $s: String) "
+    "{ variables(projectId: $p, environmentId: $e, serviceId: $s) }"
+)
+DEPLOYMENTS = (
+    "query deployments($p: String!, $e: String!, $s: String!) { deployments(first: 1, input: "
+    "{projectId: $p, environmentId: $e, serviceId: $s}) { edges { node { id status createdAt } } } }"
+)
+LOGS = "query logs($d: String!, $n: Int) { deploymentLogs(deploymentId: $d, limit: $n) { timestamp message } }"
+UPSERT = "mutation set($input: VariableUpsertInput!) { variableUpsert(input: $input) }"
+
+
+class RailwayClient:
+    """One service of one project."""
+
+    def __init__(self, config: RailwayConfig, redactor: Redactor) -> None:
+        self._config = config
+        self._http = HttpReader(config.url, redactor, token_env=config.token_env, timeout_s=config.timeout_s)
+        self._ids = {"p": config.project, "e": config.environment, "s": config.service}
+
+    def close(self) -> None:
+        """End the connections."""
+        self._http.close()
+
+    def variables(self) -> dict[str, str]:
+        """All variables. The caller keeps names and fingerprints only. Raises TransportError."""
+        found = self._ask(VARIABLES, self._ids)["variables"]
+        if not isinstance(found, dict):
+            raise TransportError(Why.UNPARSABLE, "no variables in the answer")
+        return {str(k): str(v) for k, v in found.items()}
+
+    def deployment(self) -> tuple[str, str]:
+        """(id, status) of the newest deployment; two empty strings: there is none. Raises TransportError."""
+        edges = self._ask(DEPLOYMENTS, self._ids)["deployments"]["edges"]
+        return (str(edges[0]["node"]["id"]), str(edges[0]["node"]["status"])) if edges else ("", "")
+
+    def log(self, deployment: str, lines: int) -> str:
+        """Newest log lines with their time. Raises TransportError."""
+        rows = self._ask(LOGS, {"d": deployment, "n": lines})["deploymentLogs"]
+        return "\n".join(f"{r.get('timestamp', '')} {r.get('message', '')}" for r in rows)
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Set one variable; the platform deploys again. Raises TransportError."""
+        config = self._config
+        about = {"projectId": config.project, "environmentId": config.environment, "serviceId": config.service}
+        self._ask(UPSERT, {"input": {**about, "name": name, "value": value}})
+
+    def _ask(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+        body = self._http.post("", {"query": query, "variables": variables}).body
+        if not isinstance(body, dict) or body.get("errors") or not isinstance(body.get("data"), dict):
+            first = (body.get("errors") or [{}])[0] if isinstance(body, dict) else {}
+            said = str(first.get("message", "no data in the answer"))[:200]
+            denied = "authorized" in said.lower() or "denied" in said.lower()
+            raise TransportError(Why.DENIED if denied else Why.FAILED, said)
+        data: dict[str, Any] = body["data"]
+        return data

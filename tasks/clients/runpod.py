@@ -1,0 +1,137 @@
+"""A thin client of RunPod's three surfaces. Reads pods and their logs; stops or ends one pod by its id. No retries."""
+
+import json
+import os
+import re
+import time
+from typing import Any
+
+import httpx
+
+from runbooks.core.orchestrator_config import RunPodConfig
+from runbooks.core.reading import Why
+from runbooks.core.redact import Redactor
+from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
+from tasks.transport.base import TransportError
+
+POD_QUERY = """query pod($id: String!) { pod(input: {podId: $id}) { id name desiredStatus lastStatusChange imageName
+ costPerHr gpuCount machineId podType ports runtime { uptimeInSeconds ports { ip isIpPublic privatePort publicPort type }
+ gpus { id } } } }"""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class NotFound(Exception):
+    """The provider has no such pod at this moment."""
+
+
+class RunPodClient:
+    """One run's access to the provider."""
+
+    def __init__(self, config: RunPodConfig, redactor: Redactor) -> None:
+        key = os.environ.get(config.key_env, "").strip()
+        if not key:
+            raise TransportError(
+                Why.DENIED, f"environment variable {config.key_env}, which should hold the API key, is empty"
+            )
+        self._config = config
+        self._redactor = redactor.knowing({config.key_env: key})
+        self._http = httpx.Client(
+            timeout=config.timeout_s, headers={"Authorization": f"Bearer {key}"}, follow_redirects=False
+        )
+
+    def close(self) -> None:
+        """End the connections."""
+        self._http.close()
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods whose name has this orchestrator's prefix (REST v1). Raises TransportError."""
+        found = self._parse(parse_pods, self._json("GET", f"{self._config.rest_url}/pods"), "pods")
+        return tuple(p for p in found if p.name.startswith(self._config.name_prefix))
+
+    def pod(self, pod_id: str) -> Pod:
+        """One pod: REST v1, completed by GraphQL's runtime. Raises NotFound, TransportError."""
+        first = self._parse(parse_pod, self._json("GET", f"{self._config.rest_url}/pods/{_checked(pod_id)}"), "pod")
+        try:
+            second = self._runtime(pod_id)
+        except (NotFound, TransportError):
+            second = None  # the runtime is then not given, which is no null
+        return merge(first, second)
+
+    def _runtime(self, pod_id: str) -> Pod | None:
+        body = {"query": POD_QUERY, "variables": {"id": pod_id}}
+        got = self._json("POST", self._config.graphql_url, body)
+        data = (got.get("data") or {}).get("pod") if isinstance(got, dict) else None
+        return self._parse(parse_pod, data, "pod") if data else None
+
+    def log(self, pod_id: str, seconds: float = 5.0, lines: int = 200) -> tuple[str, ...]:
+        """The newest lines of the pod's log (REST v2, server-sent events). Raises NotFound, TransportError."""
+        url, kept = f"{self._config.rest2_url}/pods/{_checked(pod_id)}/logs", []
+        until = time.monotonic() + seconds
+        try:
+            with self._http.stream("GET", url, timeout=httpx.Timeout(self._config.timeout_s, read=seconds)) as r:
+                self._check(r.status_code, "", "GET", url)
+                for line in r.iter_lines():
+                    text = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                    if text:
+                        kept.append(self._redactor.text(_message(text))[:500])
+                    if time.monotonic() > until or len(kept) > 50_000:
+                        break
+        except httpx.ReadTimeout:
+            pass  # the stream goes on for ever; what came is the log
+        except httpx.HTTPError as e:
+            raise self._explain(e, "GET", url) from None
+        return tuple(kept[-lines:])
+
+    def terminate(self, pod_id: str) -> None:
+        """End one pod for good. Raises NotFound, TransportError (whether it was done is then not known)."""
+        self._json("DELETE", f"{self._config.rest_url}/pods/{_checked(pod_id)}")
+
+    def stop(self, pod_id: str) -> None:
+        """Stop one pod; its disk stays. Raises NotFound, TransportError."""
+        self._json("POST", f"{self._config.rest_url}/pods/{_checked(pod_id)}/stop")
+
+    def _json(self, method: str, url: str, body: Any = None) -> Any:
+        try:
+            r = self._http.request(method, url, json=body)
+        except httpx.HTTPError as e:
+            raise self._explain(e, method, url) from None
+        self._check(r.status_code, r.text, method, url)
+        try:
+            return r.json() if r.text.strip() else None
+        except json.JSONDecodeError:
+            raise TransportError(
+                Why.UNPARSABLE, f"not JSON: {self._redactor.text(r.text[:80])}", f"{method} {url}"
+            ) from None
+
+    def _check(self, status: int, text: str, method: str, url: str) -> None:
+        if status == 404:
+            raise NotFound(f"{method} {url}: HTTP 404")
+        if status in (401, 403):
+            raise TransportError(Why.DENIED, f"HTTP {status}: {self._redactor.text(text[:120])}", f"{method} {url}")
+        if not 200 <= status < 300:
+            raise TransportError(Why.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", f"{method} {url}")
+
+    def _explain(self, error: httpx.HTTPError, method: str, url: str) -> TransportError:
+        timed = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
+        return TransportError(Why.TIMED_OUT if timed else Why.UNREACHABLE, type(error).__name__, f"{method} {url}")
+
+    def _parse(self, parse: Any, data: Any, what: str) -> Any:
+        try:
+            return parse(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise TransportError(Why.UNPARSABLE, f"{what}: {e}") from None
+
+
+def _checked(pod_id: str) -> str:
+    if not _ID.fullmatch(pod_id):
+        raise TransportError(Why.FAILED, f"{pod_id!r} is no pod id")
+    return pod_id
+
+
+def _message(text: str) -> str:
+    """The line in an event: plain, or JSON with a message."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return text
+    return str(data.get("message") or data.get("line") or data) if isinstance(data, dict) else str(data)

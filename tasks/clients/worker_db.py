@@ -1,0 +1,193 @@
+"""The orchestrator's tables: by SQL where there is a connection string, by the REST interface where there is only a key."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from runbooks.core.orchestrator_config import DatabaseConfig
+from runbooks.core.reading import Why
+from runbooks.core.redact import Redactor
+from runbooks.stuck_spawning.evidence import TaskRow, WorkerRow
+from tasks.transport.base import TransportError
+
+T = TypeVar("T")
+
+
+class WorkerDb(Protocol):
+    """What is asked of the tables."""
+
+    @property
+    def shown(self) -> str:
+        """How it is asked, for the source."""
+
+    def workers(self) -> tuple[WorkerRow, ...]:
+        """The newest rows. Raises TransportError."""
+
+    def tasks(self) -> tuple[TaskRow, ...]:
+        """Tasks in progress. Raises TransportError."""
+
+    def queued(self) -> int:
+        """How many tasks wait. Raises TransportError."""
+
+    def mark(self, row: WorkerRow, status: str) -> int:
+        """Set the status if the row is as it was read; how many rows changed. Raises TransportError."""
+
+
+def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
+    """SQL first. Raises TransportError when neither way is configured."""
+    url = os.environ.get(config.url_env, "").strip()
+    if url:
+        return SqlDb(config, url, redactor)
+    rest = os.environ.get(config.rest_url_env, "").strip()
+    if rest:
+        from tasks.clients.worker_rest import RestDb
+
+        return RestDb(config, rest, redactor)
+    names = f"{config.url_env} nor {config.rest_url_env}"
+    raise TransportError(Why.DENIED, f"neither {names} is set: the database cannot be asked")
+
+
+def worker_of(config: DatabaseConfig, row: dict[str, Any]) -> WorkerRow:
+    """A row of either interface."""
+    w = config.workers
+    more = row.get(w.metadata) if w.metadata else None
+    pod = more.get(w.pod_id) if isinstance(more, dict) else row.get(w.pod_id)
+    return WorkerRow(
+        id=str(row[w.id]), status=str(row[w.status]), created=_time(row.get(w.created)),
+        heartbeat=_time(row.get(w.heartbeat)), changed=_time(row.get(w.changed)), pod_id=str(pod or ""),
+    )  # fmt: skip
+
+
+def task_of(config: DatabaseConfig, row: dict[str, Any]) -> TaskRow:
+    """A row of either interface."""
+    t = config.tasks
+    return TaskRow(
+        id=str(row[t.id]),
+        status=str(row[t.status]),
+        worker=str(row.get(t.worker) or ""),
+        claimed=_time(row.get(t.claimed)),
+    )
+
+
+def _time(x: Any) -> datetime | None:
+    if isinstance(x, str):
+        try:
+            x = datetime.fromisoformat(x.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    if not isinstance(x, datetime):
+        return None
+    return x if x.tzinfo else x.replace(tzinfo=UTC)
+
+
+def columns(config: DatabaseConfig) -> tuple[str, ...]:
+    """Columns of the workers' table that are read."""
+    w = config.workers
+    return tuple(dict.fromkeys((w.id, w.status, w.created, w.heartbeat, w.changed, w.metadata or w.pod_id)))
+
+
+class SqlDb:
+    """PostgreSQL by its connection string. Every value is a bound parameter; names come from the checked fleet file."""
+
+    def __init__(self, config: DatabaseConfig, url: str, redactor: Redactor) -> None:
+        self._config, self._url = config, _driver(url)
+        self._redactor = redactor.knowing({config.url_env: url})
+        self.shown = f"SQL on ${config.url_env}"
+
+    def workers(self) -> tuple[WorkerRow, ...]:
+        """The newest 500 rows."""
+        w = self._config.workers
+        sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"
+        return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
+
+    def tasks(self) -> tuple[TaskRow, ...]:
+        """Tasks in progress, at most 500."""
+        t = self._config.tasks
+        wanted = _list((t.id, t.status, t.worker, t.claimed))
+        sql = f"SELECT {wanted} FROM {_name(t.table)} WHERE {_name(t.status)} = :status LIMIT 500"
+        return tuple(task_of(self._config, r) for r in self._rows(sql, {"status": t.in_progress}))
+
+    def queued(self) -> int:
+        """How many tasks wait."""
+        t = self._config.tasks
+        sql = f"SELECT count(*) AS n FROM {_name(t.table)} WHERE {_name(t.status)} = :status"
+        return int(self._rows(sql, {"status": t.queued})[0]["n"])
+
+    def mark(self, row: WorkerRow, status: str) -> int:
+        """UPDATE … WHERE the row is as it was read."""
+        w = self._config.workers
+        sql = (
+            f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE {_name(w.id)}::text = :id "
+            f"AND {_name(w.status)} = :old AND {_name(w.heartbeat)} IS NOT DISTINCT FROM :beat"
+        )
+        return _run(
+            self._execute(sql, {"new": status, "id": row.id, "old": row.status, "beat": row.heartbeat}), self._explain
+        )
+
+    def _rows(self, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+        return _run(self._select(sql, values), self._explain)
+
+    async def _select(self, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+        from sqlalchemy import text
+
+        engine = self._engine()
+        try:
+            async with asyncio.timeout(self._config.timeout_s), engine.connect() as c:
+                return [dict(r._mapping) for r in (await c.execute(text(sql), values)).fetchall()]
+        finally:
+            await engine.dispose()
+
+    async def _execute(self, sql: str, values: dict[str, Any]) -> int:
+        from sqlalchemy import text
+
+        engine = self._engine()
+        try:
+            async with asyncio.timeout(self._config.timeout_s), engine.begin() as c:
+                return int((await c.execute(text(sql), values)).rowcount)
+        finally:
+            await engine.dispose()
+
+    def _engine(self) -> Any:
+        from sqlalchemy.ext.asyncio import create_async_engine
+        from sqlalchemy.pool import NullPool
+
+        return create_async_engine(self._url, poolclass=NullPool, connect_args={"timeout": self._config.timeout_s})
+
+    def _explain(self, error: Exception) -> TransportError:
+        text = self._redactor.text(" ".join(str(error).split())[:300]) or type(error).__name__
+        low = f"{text} {type(error.__cause__).__name__}".lower()
+        if isinstance(error, TimeoutError):
+            return TransportError(Why.TIMED_OUT, f"no answer within {self._config.timeout_s:g} s", self.shown)
+        if "permission denied" in low or "password authentication" in low or "insufficientprivilege" in low:
+            return TransportError(Why.DENIED, text, self.shown)
+        if isinstance(error, OSError) or "connection" in low:
+            return TransportError(Why.UNREACHABLE, text, self.shown)
+        return TransportError(Why.FAILED, text, self.shown)
+
+
+def _driver(url: str) -> str:
+    """The connection string for the driver that comes with the engine."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql+asyncpg://{rest}" if scheme in ("postgres", "postgresql") else url
+
+
+def _name(name: str) -> str:
+    return ".".join(f'"{part}"' for part in name.split("."))
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(_name(n) for n in names)
+
+
+def _run(work: Coroutine[Any, Any, T], explain: Any) -> T:
+    """Runs it on a thread of its own: the caller may stand inside another event loop."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            return pool.submit(asyncio.run, work).result()
+        except TransportError:
+            raise
+        except Exception as e:
+            raise explain(e) from None

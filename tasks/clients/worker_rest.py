@@ -1,0 +1,86 @@
+"""The orchestrator's tables by the REST interface (PostgREST's shapes), for those who have only URL and service key."""
+
+import os
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from runbooks.core.orchestrator_config import DatabaseConfig
+from runbooks.core.reading import Why
+from runbooks.core.redact import Redactor
+from runbooks.stuck_spawning.evidence import TaskRow, WorkerRow
+from tasks.clients.worker_db import columns, task_of, worker_of
+from tasks.transport.base import TransportError
+
+
+class RestDb:
+    """`<url>/rest/v1/<table>` with the service key."""
+
+    def __init__(self, config: DatabaseConfig, url: str, redactor: Redactor) -> None:
+        key = os.environ.get(config.rest_key_env, "").strip()
+        if not key:
+            raise TransportError(Why.DENIED, f"environment variable {config.rest_key_env} is empty")
+        base = url.rstrip("/")
+        self._base = base if base.endswith("/rest/v1") else f"{base}/rest/v1"
+        self._config, self._redactor = config, redactor.knowing({config.rest_key_env: key})
+        self._http = httpx.Client(timeout=config.timeout_s, headers={"apikey": key, "Authorization": f"Bearer {key}"})
+        self.shown = f"REST on ${config.rest_url_env}"
+
+    def workers(self) -> tuple[WorkerRow, ...]:
+        """The newest 500 rows."""
+        w = self._config.workers
+        ask = {"select": ",".join(columns(self._config)), "order": f"{w.created}.desc", "limit": "500"}
+        return tuple(worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0])
+
+    def tasks(self) -> tuple[TaskRow, ...]:
+        """Tasks in progress, at most 500."""
+        t = self._config.tasks
+        ask = {"select": f"{t.id},{t.status},{t.worker},{t.claimed}", t.status: f"eq.{t.in_progress}", "limit": "500"}
+        return tuple(task_of(self._config, r) for r in self._ask("GET", t.table, ask)[0])
+
+    def queued(self) -> int:
+        """How many tasks wait, from the answer's Content-Range."""
+        t = self._config.tasks
+        ask = {"select": t.id, t.status: f"eq.{t.queued}", "limit": "1"}
+        _, headers = self._ask("GET", t.table, ask, {"Prefer": "count=exact"})
+        total = headers.get("content-range", "").rpartition("/")[2]
+        if not total.isdigit():
+            raise TransportError(Why.UNPARSABLE, "no count in Content-Range", self.shown)
+        return int(total)
+
+    def mark(self, row: WorkerRow, status: str) -> int:
+        """PATCH the row if it is as it was read."""
+        w = self._config.workers
+        beat = f"eq.{_iso(row.heartbeat)}" if row.heartbeat else "is.null"
+        ask = {w.id: f"eq.{row.id}", w.status: f"eq.{row.status}", w.heartbeat: beat}
+        rows, _ = self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.status: status})
+        return len(rows)
+
+    def _ask(
+        self, method: str, table: str, ask: dict[str, str], headers: dict[str, str] | None = None, body: Any = None
+    ) -> tuple[list[dict[str, Any]], Any]:
+        schema, _, name = table.rpartition(".")
+        more = {"Accept-Profile": schema, "Content-Profile": schema} if schema else {}
+        try:
+            r = self._http.request(
+                method, f"{self._base}/{name}", params=ask, headers={**(headers or {}), **more}, json=body
+            )
+        except httpx.HTTPError as e:
+            why = Why.TIMED_OUT if isinstance(e, httpx.ReadTimeout) else Why.UNREACHABLE
+            raise TransportError(why, type(e).__name__, self.shown) from None
+        if r.status_code in (401, 403):
+            raise TransportError(Why.DENIED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+        if not 200 <= r.status_code < 300:
+            raise TransportError(Why.FAILED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+        try:
+            rows = r.json() if r.text.strip() else []
+        except ValueError:
+            raise TransportError(Why.UNPARSABLE, "the answer is no JSON", self.shown) from None
+        if not isinstance(rows, list):
+            raise TransportError(Why.UNPARSABLE, "the answer is no list of rows", self.shown)
+        return rows, r.headers
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat()

@@ -1,0 +1,93 @@
+"""Reads a pod's network and inside: the stages of ssh-auth-failure first, then one probe over SSH. Changes nothing on it."""
+
+from runbooks.core.fleet import KeySource, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.parsers.runpod import Pod
+from runbooks.ssh_auth_failure.diagnose import Limits, diagnose
+from runbooks.ssh_auth_failure.evidence import Evidence as SshEvidence
+from runbooks.ssh_auth_failure.evidence import HostKeyFact, Stage, Wire
+from runbooks.stuck_spawning.evidence import Inside, Process, SshLook
+from tasks.context import Context
+from tasks.diagnostics.pod_trust import record_key, recorded_key
+from tasks.diagnostics.probe import run_probe
+from tasks.diagnostics.ssh_auth_failure import gather_log_in
+from tasks.transport.base import TransportError
+
+
+def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
+    """The pod as a node. Without a recorded key no host key is accepted."""
+    return Node(
+        name=pod.id, host=pod.ip, port=pod.ssh_port or 22, user=config.ssh.user, key=KeySource(env=config.ssh.key_env),
+        host_key=key or None, known_hosts="/dev/null", connect_timeout_s=5,
+    )  # fmt: skip
+
+
+def look_at_ssh(context: Context, config: Orchestrator, pod: Pod | None) -> Known[SshLook] | Absent | Unknown:
+    """The stages. A pod's first key is recorded with pod and machine id; a changed one is refused."""
+    if pod is None or not pod.ip or not pod.ssh_port:
+        return Absent(proof="the pod has no public address for port 22")
+    source = Source(
+        command=f"ssh -p {pod.ssh_port} {config.ssh.user}@{pod.ip} true", host="local", taken_at=context.now()
+    )
+    try:
+        key, first = recorded_key(config.ssh, pod.id), False
+        evidence = gather_log_in(context, pod_node(config, pod, key))
+        shown = _shown(evidence)
+        if not key and shown:
+            first = record_key(config.ssh, pod.id, shown, pod.machine_id, context.now().isoformat())
+            evidence = gather_log_in(context, pod_node(config, pod, shown))
+    except (TransportError, ValueError, OSError) as e:
+        why = e.reason if isinstance(e, TransportError) else Why.FAILED
+        return Unknown(reason=why, detail=str(e)[:300], source=source)
+    return Known(value=_summary(evidence, first), source=source)
+
+
+def _wire(evidence: SshEvidence) -> Wire | None:
+    return evidence.wire.value if isinstance(evidence.wire, Known) else None
+
+
+def _shown(evidence: SshEvidence) -> str:
+    """The unknown host key that was shown."""
+    wire = _wire(evidence)
+    h = wire.host_key if wire else None
+    return h.public if h and h.fact is HostKeyFact.UNKNOWN else ""
+
+
+def _summary(evidence: SshEvidence, first: bool) -> SshLook:
+    limits = load_runbook("ssh-auth-failure").limit_values()
+    d = diagnose(evidence, Limits.model_validate(limits))
+    wire = _wire(evidence)
+    cause = d.causes[0] if d.causes and (wire is None or wire.stage is not Stage.DONE) else None
+    changed = bool(wire and wire.host_key and wire.host_key.fact is HostKeyFact.CHANGED)
+    return SshLook(
+        stage=str(wire.stage) if wire else "", cause=cause.slug if cause else "", certainty=str(cause.certainty) if cause else "",
+        headline=d.headline, first_seen=first, key_of_pod_changed=changed,
+    )  # fmt: skip
+
+
+def read_inside(
+    context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshLook] | Absent | Unknown, worker: str
+) -> Known[Inside] | Absent | Unknown:
+    """Processes, log, disks and GPUs, over the key that is recorded for the pod id."""
+    if pod is None or not isinstance(ssh, Known):
+        return Absent(proof="there is no way into the pod")
+    if ssh.value.cause or ssh.value.stage != "done":
+        return Unknown(reason=Why.UNREACHABLE, detail=f"SSH stops at {ssh.value.stage}: {ssh.value.cause}")
+    source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
+    p = config.process
+    ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}
+    try:
+        host = context.open_host(pod_node(config, pod, recorded_key(config.ssh, pod.id)))
+        got = run_probe(host, "pod_inside", ask)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+    inside = Inside(
+        boot_id=str(got["boot_id"]), pod_id=str(got["pod_id"]),
+        processes=tuple(Process(**x) for x in got["processes"]),
+        log_exists=bool(got["log"]["exists"]), log_age_s=got["log"]["age_s"],
+        log=tuple(context.redactor.text(line)[:500] for line in got["log"]["lines"]),
+        free_bytes=got["free"], gpus=got["gpus"], driver_cuda=got["driver_cuda"], image_cuda=got["image_cuda"],
+    )  # fmt: skip
+    return Known(value=inside, source=source)

@@ -1,0 +1,114 @@
+"""Ends one pod by its id, or starts the worker in it, after reading again that it is what was judged."""
+
+from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.plan import Step
+from runbooks.parsers.runpod import Pod
+from runbooks.stuck_spawning.evidence import TaskRow
+from tasks.clients.runpod import NotFound, RunPodClient
+from tasks.clients.worker_db import open_db
+from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics.pod_inside import pod_node
+from tasks.diagnostics.pod_trust import recorded_key
+from tasks.diagnostics.ssh_memory import memory_of
+from tasks.diagnostics.stuck_spawning import start_argv
+from tasks.remediation.changing_probe import change
+from tasks.transport.base import TransportError
+
+WATCH_S = 2.0
+
+
+def orchestrator_of(context: Context) -> Orchestrator:
+    """The fleet file's section. Raises Refused."""
+    if context.fleet.orchestrator is None:
+        raise Refused("the fleet file has no `orchestrator` section")
+    return context.fleet.orchestrator
+
+
+def terminate_pod(step: Step, context: Context) -> ActResult:
+    """End one pod for good, by its id.
+
+    Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
+    judged, has come up meanwhile, or its worker holds a task. Between that reading and the call a moment remains."""
+    a, config = step.args, orchestrator_of(context)
+    client = RunPodClient(config.runpod, context.redactor)
+    try:
+        pod = _read(client, a["pod"])
+        _same(pod, step, config)
+        _no_claim(context, config, a["worker"])
+        try:
+            client.terminate(a["pod"])
+        except NotFound:
+            raise Refused(f"pod {a['pod']} was gone when it was to be ended; nothing was done") from None
+        except TransportError as e:
+            raise RuntimeError(f"whether pod {a['pod']} was ended is not known: {e}") from e
+        left = _left(client, a["pod"])
+    finally:
+        client.close()
+    window = "it was read right before; a change between that and the call could not be seen"
+    return ActResult(said=(f"pod {a['pod']} was ended; the provider now says: {left}", window))
+
+
+def _read(client: RunPodClient, pod_id: str) -> Pod:
+    try:
+        return client.pod(pod_id)
+    except NotFound:
+        raise Refused(f"pod {pod_id} is gone already") from None
+    except TransportError as e:
+        raise Refused(f"pod {pod_id} could not be read again: {e}") from None
+
+
+def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
+    a = step.args
+    if pod.locked:
+        raise Refused(f"pod {pod.id} is locked")
+    if pod.name != a["name"] or not pod.name.startswith(config.runpod.name_prefix):
+        raise Refused(f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
+    if pod.status != a["status"] or pod.machine_id != a["machine"]:
+        raise Refused(
+            f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
+        )
+
+
+def _no_claim(context: Context, config: Orchestrator, worker: str) -> None:
+    try:
+        tasks: tuple[TaskRow, ...] = open_db(config.database, context.redactor).tasks()
+    except TransportError as e:
+        raise Refused(f"the tasks in progress could not be read again: {e}") from None
+    held = [t.id for t in tasks if t.worker == worker]
+    if held:
+        raise Refused(f"worker {worker} holds {', '.join(held[:5])}")
+
+
+def _left(client: RunPodClient, pod_id: str) -> str:
+    try:
+        pod = client.pod(pod_id)
+    except NotFound:
+        return "no such pod"
+    except TransportError as e:
+        return f"no answer ({e.reason})"
+    return f"{pod.status} {pod.last_change}".strip()
+
+
+def start_worker(step: Step, context: Context) -> ActResult:
+    """Start the worker in its pod, detached, under a lock file.
+
+    Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
+    a, config = step.args, orchestrator_of(context)
+    if list(start_argv(config, a["worker"])) != list(a["argv"]):
+        raise Refused("the fleet file's start command is not the one that was planned")
+    _no_claim(context, config, a["worker"])
+    client = RunPodClient(config.runpod, context.redactor)
+    try:
+        pod = _read(client, a["pod"])
+    finally:
+        client.close()
+    key = recorded_key(config.ssh, pod.id)
+    if not key or not pod.ip or not pod.ssh_port:
+        raise Refused(f"pod {pod.id} has no address or no recorded host key")
+    p = config.process
+    out = p.log.replace("{worker}", a["worker"])
+    ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
+           "watch_s": WATCH_S}  # fmt: skip
+    got = change(context.open_host(pod_node(config, pod, key)), "pod_start_worker", ask, WATCH_S + 25)
+    memory_of(context).changed()
+    return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}",))
