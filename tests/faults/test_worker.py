@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -80,7 +81,8 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
     else:
         os.kill(first.pid, sig)
         time.sleep(1)
-    os.kill(child, signal.SIGCONT)
+    with suppress(ProcessLookupError):  # the worker may have ended it
+        os.kill(child, signal.SIGCONT)
     wait_until(lambda: start_ticks(child) is None)
     worker("")
     wait_until(lambda: not still_open(w.name))
@@ -104,7 +106,7 @@ def test_down_lets_an_act_finish(rig: Rig) -> None:
         [
             sys.executable,
             "-c",
-            "from deployments.updown import drain_runs; from deployments.state import read_state;_drain(read_state())",
+            "from deployments.updown import drain_runs; from deployments.state import read_state; drain_runs(read_state())",
         ],
         env=os.environ.copy(),
         cwd=REPO,
