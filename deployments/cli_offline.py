@@ -86,7 +86,8 @@ def cmd_run_no_server(ns: Namespace) -> int:
     except NoSuchRunbook as e:
         raise CommandError(str(e)) from e
     load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
-    fleet, target = with_target(load_fleet(ns.fleet), ns.target, bool(ns.fleet))
+    found = load_fleet(ns.fleet)
+    fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
     folder = Path(ns.out) if ns.out else _own_reports(fleet.reports.folder)
     return finish(run_offline(spec, fleet, target, folder), folder, fleet.reports.keep, ns.json)
 

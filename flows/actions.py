@@ -22,10 +22,19 @@ from tasks.remediation.gpus import reset_gpu
 from tasks.remediation.jobs import restart_job
 from tasks.remediation.leader import reset_node_jobs
 from tasks.remediation.mounts import remount_fuse
+from tasks.remediation.pods import start_worker, terminate_pod
 from tasks.remediation.processes import terminate_processes
 from tasks.remediation.quarantine import quarantine_node
 from tasks.remediation.ray import restart_raylet, stop_ray_job
 from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
+from tasks.remediation.ssh_keys import (
+    add_public_key,
+    normalise_key,
+    remove_known_host,
+    repair_ssh_path,
+    restrict_key_mode,
+)
+from tasks.remediation.worker_rows import mark_worker_row
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,17 @@ ACTIONS: dict[str, Action] = {
     "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous),
     "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
     "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),
+    "normalise-key": Action(Risk.DISRUPTIVE, normalise_key),
+    "restrict-key-mode": Action(Risk.SAFE, restrict_key_mode),
+    "remove-known-host": Action(Risk.DISRUPTIVE, remove_known_host),
+    "repair-ssh-path": Action(Risk.DISRUPTIVE, repair_ssh_path),
+    "add-public-key": Action(Risk.DISRUPTIVE, add_public_key),
+    "start-worker": Action(Risk.DISRUPTIVE, start_worker),
+    "start-worker-unverified": Action(
+        Risk.DESTRUCTIVE, start_worker
+    ),  # its host key was first seen: a person allows it
+    "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row),
+    "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod),
 }
 """Explicit: an action is possible only if it stands here."""
 

@@ -76,6 +76,13 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
         nightly=_leads_a_launch,
         targets=lambda fleet: tuple(x.name for x in fleet.launches),
     ),
+    "ssh-auth-failure": partial(by_convention, "ssh-auth-failure", nightly=None),
+    "stuck-spawning": partial(
+        by_convention,
+        "stuck-spawning",
+        nightly=None,
+        targets=lambda fleet: ("worker",) if fleet.orchestrator else (),
+    ),
 }
 
 SLUGS: tuple[str, ...] = tuple(SPECS)

@@ -21,11 +21,11 @@ GAP_S = 5.0  # used only where the runbook's limits don't say
 
 
 def gather_stuck_spawning(context: Context) -> Evidence:
-    """One worker, by its id. Raises ConfigError-like TransportError only when nothing is configured."""
+    """One worker; the target is `worker/<id>`. Raises TransportError when the fleet file has no orchestrator."""
     config = context.fleet.orchestrator
     if config is None:
         raise TransportError(Why.NOT_ASKED, "the fleet file has no `orchestrator` section")
-    worker, at = context.target, context.now()
+    worker, at = context.target.removeprefix("worker/"), context.now()
     with ThreadPoolExecutor(max_workers=3) as pool:
         tables = pool.submit(_tables, context, config, worker)
         railway = pool.submit(read_railway, context, config, worker)
