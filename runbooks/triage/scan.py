@@ -42,7 +42,7 @@ class Scanner:
         known = self._interesting
         picked = [i for i, t in enumerate(folded) if t in known]
         if picked:
-            self._try(block, raw.split(b"\n"), folded, picked)
+            self._try(block.model_copy(update={"data": raw}), raw.split(b"\n"), folded, picked)
         self.lines += len(folded)
 
     def finish(self) -> None:

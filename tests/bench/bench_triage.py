@@ -1,4 +1,4 @@
-"""How fast triage reads: `python -m tests.bench.bench_triage [MiB]`. Prints one line for each kind of log, in CPU seconds."""
+"""How fast triage reads: `python -m tests.bench.bench_triage [MiB]`. One line for each kind of log, in CPU seconds."""
 
 import gzip
 import io

@@ -36,7 +36,8 @@ def test_the_real_line_above_the_guesses_wins() -> None:
 
 
 def test_stack_frames_and_source_lines_are_no_evidence() -> None:
-    text = 'Traceback (most recent call last):\n  File "/r.py", line 3, in f\n    raise RendezvousClosedError()\nOdd: error'
+    frames = '  File "/a/rdzv.py", line 3, in f\n    raise RendezvousClosedError()\n'
+    text = f"Traceback (most recent call last):\n{frames}OddError: x"
     assert judge_lines(text).verdict == "not-enough"
     assert slugs(text) == []
 
