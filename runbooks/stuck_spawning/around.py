@@ -86,7 +86,7 @@ def _records(v: View) -> None:
         return
     named = {w.pod_id for w in v.workers if w.pod_id and w.status not in DONE}
     for p in v.pods:
-        old = (v.age(p.created_at) or 0.0) > v.limits.leak_age_s
+        old = (v.age(p.created_at or p.started_at) or 0.0) > v.limits.leak_age_s
         if p.id not in named and p.phase in (Phase.RUNNING, Phase.STARTING) and old:
             cost = f", {p.cost_per_hour:.2f} an hour" if p.cost_per_hour else ""
             v.say("pod-without-row", POSSIBLE, f"pod {p.id} ({p.name}) runs{cost} and no live row names it", about=f"pod {p.id}",

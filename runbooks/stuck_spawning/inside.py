@@ -6,6 +6,7 @@ from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 FULL = 256 << 20  # bytes: less cannot hold a worker's log and its temporary files
 UP = ("spawning", "starting")
+LIVE = ("active", "processing", "idle")
 
 
 def judge_inside(v: View) -> None:
@@ -75,7 +76,10 @@ def _worker(v: View, i: Inside) -> None:
         return
     words = last_words(i.log) or last_words(v.stored)
     if not i.processes:
-        if i.log_exists or i.log or v.stored:
+        if v.row.status in LIVE:
+            said = f"the row says {v.row.status}, and there is no worker process in the pod"
+            v.say("worker-died", SURE, said, *(f"its last words: {w}" for w in words))
+        elif i.log_exists or i.log or v.stored:
             v.say("worker-died", SURE, "no worker process, and it left a log", *(f"its last words: {w}" for w in words))
         elif v.waits_s > v.limits.boot_s:
             said = [f"no worker process and no log in the pod {v.waits_s:.0f} s after its start"]

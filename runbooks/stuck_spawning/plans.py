@@ -28,6 +28,8 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
     """The worker's process, under a lock file on the pod."""
     if not any(c.slug == "worker-not-started" for c in sure) or v.pod is None or v.inside is None:
         return ""
+    if any(c.slug in (*RESPAWN, "pod-disk-full", "pod-host-key-changed") for c in sure):
+        return "the worker is not started: the pod itself is at fault"
     if not v.e.can_start:
         return "the worker is not started from here: the fleet file has no orchestrator.process.start"
     if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):

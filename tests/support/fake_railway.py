@@ -1,0 +1,76 @@
+"""A small stand-in for Railway's GraphQL on loopback: variables, the newest deployment, its log."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "railway-test-token"
+
+
+class FakeRailway:
+    """The server."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, str] = {}
+        self.status = "SUCCESS"
+        self.lines: list[tuple[str, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/graphql/v2"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def cycle(self, at: datetime | None = None) -> None:
+        """The orchestrator goes round."""
+        self.say("ORCHESTRATOR CYCLE #12", at)
+
+    def say(self, message: str, at: datetime | None = None) -> None:
+        """One log line."""
+        self.lines.append(((at or datetime.now(UTC)).isoformat(), message))
+
+    def close(self) -> None:
+        """Stop it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The four operations that are used."""
+        query = body["query"]
+        if "variableUpsert" in query:
+            given = body["variables"]["input"]
+            self.variables[given["name"]] = given["value"]
+            return {"variableUpsert": True}
+        if "deploymentLogs" in query:
+            rows = [{"timestamp": t, "message": m} for t, m in self.lines]
+            return {"deploymentLogs": rows[-int(body["variables"]["n"]) :]}
+        if "deployments(" in query:
+            return {
+                "deployments": {
+                    "edges": [{"node": {"id": "dep1", "status": self.status, "createdAt": "2026-01-01T00:00:00Z"}}]
+                }
+            }
+        return {"variables": dict(self.variables)}
+
+
+def _handler(fake: FakeRailway) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Silent."""
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            fine = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            answer: dict[str, Any] = (
+                {"data": fake.ask(body)} if fine else {"errors": [{"message": "Not Authorized"}], "data": None}
+            )
+            data = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler

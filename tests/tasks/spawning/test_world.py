@@ -1,0 +1,327 @@
+"""stuck-spawning end to end on a real PostgreSQL, a real sshd, and stand-ins of provider and platform."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from runbooks.core.plan import Step
+from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.verdict import Diagnosis, State
+from tasks.context import Context, Refused
+from tasks.remediation.pods import start_worker, terminate_pod
+from tasks.remediation.worker_rows import mark_worker_row
+from tests.tasks.spawning.conftest import POD, WORKER, World
+
+ACTS: dict[str, Callable[[Step, Context], object]] = {
+    "terminate-pod": terminate_pod,
+    "start-worker": start_worker,
+    "start-worker-unverified": start_worker,
+    "mark-worker-row": mark_worker_row,
+}
+
+
+def first(d: Diagnosis) -> str:
+    return f"{d.causes[0].slug} {d.causes[0].certainty}" if d.causes else "none"
+
+
+def step_of(d: Diagnosis, kind: str) -> Step:
+    return next(s for p in d.plans for s in p.steps if s.kind == kind)
+
+
+def pulling(w: World) -> None:
+    w.row(age_s=400)
+    w.pod(
+        age_s=400, pull_s=9999, log=("2026 latest Pulling from org/app", "c7de18f1cb15 Downloading [=> ]  4.8MB/4.1GB")
+    )
+
+
+def uid(w: World) -> None:
+    w.row()
+    w.pod(
+        pull_s=9999,
+        log=(
+            "Extracting [=>] 1GB/1GB",
+            "failed to pull image: failed to register layer: Container ID 7 cannot be mapped to a host ID",
+        ),
+    )
+
+
+def gone(w: World) -> None:
+    w.row()
+
+
+def outbid(w: World) -> None:
+    w.row()
+    w.pod(desired="EXITED", change="Outbid: Mon Aug 04 2025")
+
+
+def credit(w: World) -> None:
+    w.row()
+    w.pod(desired="EXITED", change="Exited by Runpod: insufficient credit")
+
+
+def by_user(w: World) -> None:
+    w.row()
+    w.pod(desired="EXITED", change="Exited by user: Mon Aug 04 2025")
+
+
+def no_gpus(w: World) -> None:
+    w.row()
+    w.pod(gpus=0)
+
+
+def no_port(w: World) -> None:
+    w.row()
+    w.pod(ports=("8888/http",))
+
+
+def no_sshd(w: World) -> None:
+    w.row()
+    w.pod(port=1)
+
+
+def never_started(w: World) -> None:
+    w.row()
+    w.pod()
+
+
+def died(w: World) -> None:
+    never_started(w)
+    w.log.parent.mkdir()
+    w.log.write_text("starting\nTraceback (most recent call last)\nRuntimeError: CUDA error: out of memory\n")
+
+
+def orchestrator_down(w: World) -> None:
+    never_started(w)
+    w.railway.lines = []
+    w.railway.cycle(datetime.now(UTC) - timedelta(hours=1))
+
+
+def key_missing(w: World) -> None:
+    never_started(w)
+    w.railway.variables.pop("RUNPOD_SSH_PRIVATE_KEY")
+
+
+def never_existed(w: World) -> None:
+    w.row(pod="")
+
+
+def old_heartbeat(w: World) -> None:
+    w.row(status="active", beat_s=3600)
+    w.pod()
+
+
+CASES = [
+    (pulling, "image-pulling confirmed", State.HEALTHY, ()),
+    (uid, "image-unpullable confirmed", State.SICK, ()),
+    (gone, "pod-gone confirmed", State.SICK, ("mark-worker-row",)),
+    (never_existed, "pod-never-existed confirmed", State.SICK, ("mark-worker-row",)),
+    (outbid, "outbid confirmed", State.SICK, ("terminate-pod",)),
+    (credit, "out-of-credit confirmed", State.SICK, ()),
+    (by_user, "pod-stopped-by-user confirmed", State.SICK, ()),
+    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("terminate-pod",)),
+    (no_port, "port-22-not-exposed confirmed", State.SICK, ("terminate-pod",)),
+    (no_sshd, "no-sshd-in-image confirmed", State.SICK, ()),
+    (died, "worker-died confirmed", State.SICK, ("terminate-pod",)),
+    (never_started, "worker-not-started confirmed", State.SICK, ("start-worker-unverified",)),
+    (orchestrator_down, "orchestrator-down confirmed", State.SICK, ("start-worker-unverified",)),
+    (key_missing, "private-half-missing confirmed", State.SICK, ("start-worker-unverified",)),
+    (old_heartbeat, "worker-died confirmed", State.SICK, ("terminate-pod",)),
+]
+
+
+@pytest.mark.parametrize(("make", "want", "state", "steps"), CASES, ids=lambda c: getattr(c, "__name__", ""))
+def test_each_way_to_stay_in_spawning(
+    world: World, make: Callable[[World], None], want: str, state: State, steps: tuple[str, ...]
+) -> None:
+    make(world)
+    evidence, d = world.look()
+    shown = f"{d.headline}\n{d.model_dump_json(indent=1)}\n{evidence.model_dump_json(indent=1)}"
+    assert first(d) == want, shown
+    assert d.state is state, shown
+    assert tuple(s.kind for p in d.plans for s in p.steps) == steps, shown
+    assert d.must_not
+
+
+def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
+    world.row(age_s=60)
+    world.pod(age_s=60, runtime_fails=True)
+    _, d = world.look()
+    assert not any(c.slug in ("pod-gone", "no-container") and c.certainty != "possible" for c in d.causes)
+    assert not d.plans
+    for status, why in ((429, Why.FAILED), (500, Why.FAILED), (401, Why.DENIED)):
+        world.runpod.fail = [status] * 20
+        evidence, d = world.look()
+        assert isinstance(evidence.pod, Unknown)
+        assert evidence.pod.reason is why
+        assert not d.plans, status
+        assert d.unknowns
+    world.runpod.fail, world.runpod.slow_s = [], 3
+    evidence, d = world.look()
+    assert isinstance(evidence.pod, Unknown)
+    assert evidence.pod.reason is Why.TIMED_OUT
+
+
+def test_a_worker_is_started_once_and_proven(world: World) -> None:
+    never_started(world)
+    _, d = world.look()
+    step = step_of(d, "start-worker-unverified")
+    context = world.context()
+    start_worker(step, context)
+    evidence, d = world.look()
+    assert isinstance(evidence.inside, Known)
+    pids = [p.pid for p in evidence.inside.value.processes]
+    try:
+        assert pids
+        assert "worker-not-started" not in [c.slug for c in d.causes]
+        with pytest.raises(Refused, match="runs already"):
+            start_worker(step, world.context())
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    _, d = world.look()
+    assert first(d) == "worker-died confirmed"  # it left a log
+
+
+def test_a_start_is_refused_with_a_live_claim_and_after_a_reboot(world: World) -> None:
+    never_started(world)
+    _, d = world.look()
+    step = step_of(d, "start-worker-unverified")
+    with pytest.raises(Refused, match="booted again"):
+        start_worker(step.model_copy(update={"args": {**step.args, "boot_id": "another"}}), world.context())
+    world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
+    with pytest.raises(Refused, match="holds t1"):
+        start_worker(step, world.context())
+    _, d = world.look()
+    assert not d.plans
+    assert any("holds a claim" in x for x in d.do_now)
+
+
+def test_the_first_key_of_a_pod_is_recorded_and_another_is_refused(world: World) -> None:
+    never_started(world)
+    evidence, _ = world.look()
+    assert isinstance(evidence.ssh, Known)
+    assert evidence.ssh.value.first_seen
+    trust = world.folder / "trust.json"
+    known = json.loads(trust.read_text())
+    assert known[POD]["machine"] == "machine-1"
+    evidence, d = world.look()
+    assert isinstance(evidence.ssh, Known)
+    assert not evidence.ssh.value.first_seen
+    assert [s.kind for p in d.plans for s in p.steps] == ["start-worker"]
+    known[POD]["key"] = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    trust.write_text(json.dumps(known))
+    evidence, d = world.look()
+    assert first(d) == "pod-host-key-changed confirmed"
+    assert not d.plans
+    assert json.loads(trust.read_text()) == known
+
+
+def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
+    no_gpus(world)
+    _, d = world.look()
+    step = step_of(d, "terminate-pod")
+    assert "container disk" in step.loses
+    pod = world.runpod.pods[POD]
+    for field, value, words in (
+        ("locked", True, "locked"),
+        ("machine", "machine-2", "machine-2"),
+        ("desired", "EXITED", "EXITED"),
+    ):
+        old = getattr(pod, field)
+        setattr(pod, field, value)
+        with pytest.raises(Refused, match=words):
+            terminate_pod(step, world.context())
+        setattr(pod, field, old)
+    world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
+    with pytest.raises(Refused, match="t1"):
+        terminate_pod(step, world.context())
+    world.db.do("TRUNCATE tasks")
+    assert world.runpod.count("DELETE") == 0
+    terminate_pod(step, world.context())
+    assert POD not in world.runpod.pods
+    with pytest.raises(Refused, match="gone already"):
+        terminate_pod(step, world.context())
+    assert world.runpod.count("DELETE") == 1
+    _, d = world.look()
+    assert first(d) == "pod-gone confirmed"
+
+
+def test_no_pod_is_ended_without_a_cycling_orchestrator_or_in_a_storm(world: World) -> None:
+    no_gpus(world)
+    for i in range(3):
+        world.row(id=f"gpu-other{i}", pod=f"other{i}", age_s=600)
+    _, d = world.look()
+    assert not d.plans
+    assert any("of 4 spawns" in x for x in d.do_now)
+    world.db.do("DELETE FROM workers WHERE id LIKE 'gpu-other%'")
+    world.railway.lines = []
+    _, d = world.look()
+    assert not d.plans
+    assert any("not seen cycling" in x for x in d.do_now)
+
+
+def test_a_row_is_marked_only_as_it_was_read(world: World) -> None:
+    gone(world)
+    _, d = world.look()
+    step = step_of(d, "mark-worker-row")
+    world.db.do("UPDATE workers SET last_heartbeat = now()")
+    with pytest.raises(Refused):
+        mark_worker_row(step, world.context())
+    world.db.do("UPDATE workers SET last_heartbeat = NULL")
+    mark_worker_row(step, world.context())
+    assert world.db.do("SELECT status FROM workers")[0]["status"] == "terminated"
+    with pytest.raises(Refused):
+        mark_worker_row(step, world.context())
+    _, d = world.look()
+    assert d.state is State.HEALTHY
+
+
+def test_a_reading_role_is_enough_to_diagnose(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone(world)
+    monkeypatch.setenv("DATABASE_URL", world.db.reader_url)
+    _, d = world.look()
+    assert first(d) == "pod-gone confirmed"
+    from tasks.transport.base import TransportError
+
+    with pytest.raises(TransportError) as e:
+        mark_worker_row(step_of(d, "mark-worker-row"), world.context())
+    assert e.value.reason is Why.DENIED
+
+
+def test_a_worker_that_comes_up_by_itself_is_left_alone(world: World) -> None:
+    gone(world)
+    _, d = world.look()
+    step = step_of(d, "mark-worker-row")
+    world.db.do("UPDATE workers SET status = 'active', last_heartbeat = now()")
+    with pytest.raises(Refused):
+        mark_worker_row(step, world.context())
+
+
+def test_leaks_and_held_tasks_are_reported_and_nothing_is_done(world: World) -> None:
+    world.row(status="active", beat_s=10)
+    world.pod()
+    world.runpod.add("leak1", name="gpu-leak", started=time.time() - 3000)
+    world.runpod.add("theirs", name="someone-else", started=time.time() - 3000)
+    world.db.do("INSERT INTO tasks VALUES ('t9', 'In Progress', 'gpu-dead', now())")
+    _, d = world.look()
+    slugs = [(c.slug, c.subject) for c in d.causes]
+    assert ("pod-without-row", "pod leak1") in slugs
+    assert not any("theirs" in subject for _, subject in slugs)
+    assert "task-held-by-dead-worker" in [s for s, _ in slugs]
+    steps = [s for p in d.plans for s in p.steps]
+    assert all(s.args.get("pod") == POD for s in steps), "nothing is offered about other pods"
+
+
+def test_database_down_is_cannot_tell(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app@127.0.0.1:1/postgres")
+    evidence, d = world.look()
+    assert isinstance(evidence.row, Unknown)
+    assert evidence.row.reason is Why.UNREACHABLE
+    assert d.state is State.CANNOT_TELL
+    assert not d.plans
