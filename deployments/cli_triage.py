@@ -29,6 +29,7 @@ def main(args: list[str]) -> int:
     if given.facts:
         return _list_facts()
     facts, bad = _facts(given.fact)
+    bad = bad or _unknown_facts(facts)
     if bad or not (given.files or facts):
         print(f"triage: {bad or 'give a FILE, - for standard input, or --fact'}", file=sys.stderr)
         return 2
@@ -59,6 +60,15 @@ def _list_facts() -> int:
     for name, fact in library().facts.items():
         print(f"{name:<18} {fact.kind:<8} {fact.about}")
     return 0
+
+
+def _unknown_facts(facts: dict[str, str]) -> str:
+    """What is wrong with the names; no condition would ever look at a misspelt one."""
+    from runbooks.triage.load import library
+
+    known = library().facts if facts else {}
+    wrong = [n for n in facts if n.strip().lower().replace("-", "_").replace(" ", "_") not in known]
+    return f"no fact {', '.join(wrong)}; there are: {', '.join(known)}" if wrong else ""
 
 
 def _facts(given: list[str]) -> tuple[dict[str, str], str]:

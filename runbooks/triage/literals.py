@@ -10,7 +10,7 @@ DIGITS = b"0123456789"
 SHORTEST = 2
 AND = b"\0"
 MOST_AND = 4
-MOST_PAIRS = 24
+MOST_PAIRS = 80
 
 
 def fold(text: bytes) -> bytes:
