@@ -20,12 +20,13 @@ from runbooks.triage.model import Candidate, Outcome
 
 HERE = Path(__file__).parent
 NOTES = """How to read this. The excerpts `made here` are real output of real components: sshd and ssh, paramiko, etcd,
-torchrun, torch.load, safetensors, PyYAML and others, json, pyarrow, Docker, boto3 on an S3 server, the kernel. The others
-are documented texts and facts of public incidents in our own words; most were written by whoever wrote the signatures, so
-their numbers flatter. Fairer are those of the first run on texts that no signature had seen: 85.5 % right first on 262
-texts of real components, and 50 % on 38 texts of public issues (told_3.yaml), most of them prose. What was missed then
-has been worked in since. Expect something between the two on your own logs, and nearer to the second on a description in
-words. Where triage does not know a text it says so; advice was harmful in no run."""
+torchrun, torch.load, safetensors, PyYAML and others, json, pyarrow, Docker, boto3 on an S3 server, the
+kernel. The others are documented texts and facts of public incidents in our own words; most were written by
+whoever wrote the signatures, so their numbers flatter. Fairer are those of the first run on texts that no
+signature had seen: 85.5 % right first on 262 texts of real components, and 50 % on 38 texts of public
+issues (told_3.yaml), most of them prose. What was missed then has been worked in since. Expect something
+between the two on your own logs, and nearer to the second on a description in words. Where triage does not
+know a text it says so; advice was harmful in no run."""
 
 
 class Excerpt(Frozen):
