@@ -76,7 +76,7 @@ def _stale(v: View) -> None:
                 f"{queued} tasks wait and it holds none",
                 decides=("the claim function; the task types it takes",),
             )
-    elif still is not None and still > v.limits.still_s and row.status == "processing" and not mine:
+    elif not v.has("heartbeat-old") and (still or 0.0) > v.limits.still_s and row.status == "processing" and not mine:
         v.say("status-still", LIKELY, f"status {row.status} for {still:.0f} s without a task", decides=("its log",))
 
 

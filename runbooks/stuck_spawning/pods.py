@@ -23,6 +23,8 @@ def judge_pod(v: View) -> None:
     if v.row and not v.row.pod_id:
         _never(v)
         return
+    if not v.reads:
+        return
     if v.pod is None:
         _missing(v)
         return
