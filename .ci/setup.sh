@@ -59,7 +59,7 @@ if ! done_already; then
 fi
 if [ -n "${TORCH:-}" ] && ! have torch; then
     say "installing $TORCH for the tests (by pip)"
-    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip -q
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
     .venv/bin/python -m pip install -q --disable-pip-version-check "$TORCH"
 fi
 if [ -n "${RAY:-}" ] && [ "$(cat .venv-ray/.made 2>/dev/null)" != "$(mark requirements-ray.lock)" ]; then

@@ -222,9 +222,8 @@ class Fleet(Frozen):
             missing = [n for n in tier.nodes if n not in known]
             if missing:
                 raise ValueError(f"checkpoint tier {tier.name}: no node {', '.join(missing)}")
-        wanted = {f"container {c.name}": c.node for c in self.containers} | (
-            {"ray.head": self.ray.head} if self.ray else {}
-        )
+        head = {"ray.head": self.ray.head} if self.ray else {}
+        wanted = {f"container {c.name}": c.node for c in self.containers} | head
         for what, wanted_node in wanted.items():
             if wanted_node not in known:
                 raise ValueError(f"{what}: no node {wanted_node}; there are: {', '.join(sorted(known))}")
@@ -235,8 +234,7 @@ class Fleet(Frozen):
         for node in self.nodes:
             if node.name == name:
                 return node
-        names = ", ".join(n.name for n in self.nodes)
-        raise UnknownNode(f"no node {name!r} in fleet {self.name!r}; there are: {names}")
+        raise UnknownNode(f"no node {name!r} in fleet {self.name!r}; there are: {', '.join(n.name for n in self.nodes)}")
 
     def containers_on(self, node: str) -> tuple[ManagedContainer, ...]:
         """Containers that are looked after on that node."""

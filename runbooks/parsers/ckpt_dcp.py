@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from runbooks.parsers.ckpt_pickle import Call, Unreadable, load
+from runbooks.parsers.ckpt_machine import Call, Unreadable
+from runbooks.parsers.ckpt_pickle import load
 from runbooks.parsers.ckpt_tensors import DTYPE, judge_globals
 from runbooks.parsers.ckpt_torch import check_torch_zip, read_object
 from runbooks.parsers.ckpt_types import Bad, Blob, Check

@@ -4,143 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from runbooks.parsers.ckpt_machine import LONGEST, MARK, Call, Global, Machine, Persistent, Unreadable, as_key
 
-class Unreadable(Exception):
-    """Not a pickle, cut off, or beyond the limits."""
-
-
-class Global(NamedTuple):
-    """A name that a real unpickler would import."""
-
-    module: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"
-
-
-class Call:
-    """A call or construction that a real unpickler would make, with what was put into its result."""
-
-    __slots__ = ("args", "func", "items", "pairs", "state")
-
-    def __init__(self, func: Any, args: Any) -> None:
-        self.func, self.args = func, args
-        self.state: Any = None
-        self.pairs: list[tuple[Any, Any]] = []
-        self.items: list[Any] = []
-
-    @property
-    def name(self) -> str:
-        """Dotted name of what would be called."""
-        return str(self.func) if isinstance(self.func, Global) else "?"
-
-
-class Persistent(NamedTuple):
-    """A reference out of the pickle (torch: a storage)."""
-
-    pid: Any
-
-
-MARK = object()
-LONGEST = 64 << 20  # bytes of one pickle
 _U16, _U32, _U64, _I32, _F64 = (struct.Struct(f) for f in ("<H", "<I", "<Q", "<i", ">d"))
-
-
-def _key(key: Any) -> Any:
-    """`key`, if hashing it is cheap; nested tuples that double at each level would take for ever."""
-    if isinstance(key, (str, int, float, bytes, type(None), Call, Global)):
-        return key
-    budget, todo = 256, [key]
-    while todo:
-        item, budget = todo.pop(), budget - 1
-        if budget < 0 or isinstance(item, (list, dict, set, bytearray)):
-            raise Unreadable("a key that cannot be hashed cheaply")
-        if isinstance(item, (tuple, frozenset)):
-            todo.extend(item)
-    return key
-
-
-class Machine:
-    """Runs one pickle's opcodes over plain lists."""
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data, self.at = data, at
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
-        self.globals: set[Global] = set()
-        self.protocol = 0
-
-    def take(self, n: int) -> bytes:
-        end = self.at + n
-        if n < 0 or end > len(self.data):
-            raise Unreadable(f"ends at byte {len(self.data)}, needs {end}")
-        out = self.data[self.at : end]
-        self.at = end
-        return out
-
-    def line(self) -> bytes:
-        end = self.data.find(b"\n", self.at)
-        if end < 0:
-            raise Unreadable("a text line without end")
-        out = self.data[self.at : end]
-        self.at = end + 1
-        return out
-
-    def until_mark(self) -> list[Any]:
-        for i in range(len(self.stack) - 1, -1, -1):
-            if self.stack[i] is MARK:
-                items = self.stack[i + 1 :]
-                del self.stack[i:]
-                return items
-        raise Unreadable("no mark")
-
-    def run(self) -> Any:
-        """The pickle's object. `at` is then behind its STOP."""
-        code, table = self.data, OPCODES
-        try:
-            while True:
-                op = code[self.at]
-                self.at += 1
-                if op == 0x2E:  # STOP
-                    return self.stack.pop()
-                table[op](self)
-        except Unreadable:
-            raise
-        except KeyError as e:
-            raise Unreadable(f"unknown opcode or memo entry {e} at byte {self.at - 1}") from e
-        except (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as e:
-            raise Unreadable(f"{type(e).__name__} at byte {self.at}: {e}") from e
-
-    def add_global(self, module: Any, name: Any) -> None:
-        if not isinstance(module, str) or not isinstance(name, str):
-            raise Unreadable("a global whose name is not text")
-        found = Global(module, name)
-        self.globals.add(found)
-        self.stack.append(found)
-
-    def put_pairs(self, target: Any, flat: list[Any]) -> None:
-        pairs = list(zip(flat[::2], flat[1::2]))  # noqa: B905 - no strict= before Python 3.10
-        if isinstance(target, dict):
-            target.update((_key(k), v) for k, v in pairs)
-        elif isinstance(target, Call):
-            target.pairs.extend(pairs)
-        else:
-            raise Unreadable("pairs for something that is no mapping")
-
-    def put_items(self, target: Any, items: list[Any]) -> None:
-        if isinstance(target, list):
-            target.extend(items)
-        elif isinstance(target, set):
-            target.update(_key(i) for i in items)
-        elif isinstance(target, Call):
-            target.items.extend(items)
-        else:
-            raise Unreadable("items for something that is no list")
-
-
 Op = Callable[[Machine], None]
 
 
@@ -285,7 +153,7 @@ OPCODES: dict[int, Op] = {
         "t": _push(lambda m: tuple(m.until_mark())), "\x85": _tuple_of(1), "\x86": _tuple_of(2),
         "\x87": _tuple_of(3), "}": _push(lambda m: {}), "d": _dict, "s": _setitem, "u": _many("put_pairs"),
         "\x8f": _push(lambda m: set()), "\x90": _many("put_items"),
-        "\x91": _push(lambda m: frozenset(_key(i) for i in m.until_mark())),
+        "\x91": _push(lambda m: frozenset(as_key(i) for i in m.until_mark())),
         "g": _get(lambda m: int(m.line())), "h": _get(_u8), "j": _get(_u32), "p": _put(lambda m: int(m.line())),
         "q": _put(_u8), "r": _put(_u32), "\x94": _put(lambda m: len(m.memo)), "c": _global,
         "\x93": _stack_global, "R": _call, "\x81": _call, "\x92": _newobj_ex, "o": _obj, "i": _inst, "b": _build,
@@ -300,7 +168,7 @@ def load(data: bytes, at: int = 0) -> tuple[Any, int, set[Global]]:
     if len(data) - at > LONGEST:
         raise Unreadable(f"{len(data) - at} bytes are more than {LONGEST}")
     machine = Machine(data, at)
-    return machine.run(), machine.at, machine.globals
+    return machine.run(OPCODES), machine.at, machine.globals
 
 
 def as_dict(value: Any) -> dict[Any, Any] | None:
@@ -308,5 +176,5 @@ def as_dict(value: Any) -> dict[Any, Any] | None:
     if isinstance(value, dict):
         return value
     if isinstance(value, Call) and value.name.split(".")[-1] in ("OrderedDict", "defaultdict", "Counter"):
-        return {_key(k): v for k, v in value.pairs}
+        return {as_key(k): v for k, v in value.pairs}
     return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runbooks.parsers.ckpt_pickle import Unreadable, load
+from runbooks.parsers.ckpt_machine import Unreadable
+from runbooks.parsers.ckpt_pickle import load
 from runbooks.parsers.ckpt_safetensors import check_safetensors
 from runbooks.parsers.ckpt_torch import LEGACY_HEAD, LEGACY_MAGIC, check_torch_legacy, check_torch_zip
 from runbooks.parsers.ckpt_types import Blob, Check, Fault

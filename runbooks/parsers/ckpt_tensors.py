@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from runbooks.parsers.ckpt_pickle import Call, Global, Persistent, as_dict
+from runbooks.parsers.ckpt_machine import Call, Global, Persistent
+from runbooks.parsers.ckpt_pickle import as_dict
 from runbooks.parsers.ckpt_types import Check
 
 ITEM = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from zlib import crc32
 
-from runbooks.parsers.ckpt_pickle import Global, Unreadable, load
+from runbooks.parsers.ckpt_machine import Global, Unreadable
+from runbooks.parsers.ckpt_pickle import load
 from runbooks.parsers.ckpt_tensors import Walk, describe_top, judge_globals
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Part
 from runbooks.parsers.ckpt_zip import Member, Zip, data_start, descriptor_ok, local_fields_alike, parse_zip

@@ -178,11 +178,11 @@ def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
         raise Bad("zip-structure", f"record {member.name} has no local header")
     f = LOCAL.unpack_from(head)
     name, streamed = head[LOCAL.size :], f[2] & 8
-    sizes_ok = all(v in (member.size & 0xFFFFFFFF, 0xFFFFFFFF) or (streamed and v == 0) for v in (f[7], f[8]))
-    crc_ok = f[6] == member.crc or (streamed and f[6] == 0)
+    told = f[6] == member.crc and all(v in (member.size & 0xFFFFFFFF, 0xFFFFFFFF) for v in (f[7], f[8]))
+    later = bool(streamed) and f[6:9] == (0, 0, 0)  # they stand behind the content instead
     if name != member.raw_name or f[9] != len(name) or f[3] != member.method or f[2] != member.flags:
         raise Bad("zip-structure", f"record {member.name}: its local header names something else")
-    if not (sizes_ok and crc_ok) and member.method == 0:
+    if not (told or later) and member.method == 0:
         raise Bad("zip-structure", f"record {member.name}: its local header has other sizes or checksum")
     start = member.offset + LOCAL.size + len(name) + f[10]
     return start, blob.read(member.offset + LOCAL.size + len(name), f[10])

@@ -55,3 +55,14 @@ def given(known: Mapping[str, FactKnowledge], stated: Mapping[str, str]) -> Fact
             raise ValueError(f"fact {key}: {text!r} is no {kind}")
         facts[name] = (value,)
     return facts
+
+
+def plain(values: tuple[Value, ...]) -> str:
+    """Values as a person writes them, `/` between them."""
+    return "/".join(_one(v) for v in values)
+
+
+def _one(value: Value) -> str:
+    if isinstance(value, tuple):
+        return ".".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -82,18 +82,8 @@ class Reading:
         if not all(holds(c, self.facts) for c in signature.where):
             return []
         used = sorted({n for c in signature.where for n in names(c)})
-        stated = Raw("given", 0, 0, ("facts: " + ", ".join(f"{n}={_plain(self.facts[n])}" for n in used)).encode())
+        stated = Raw("given", 0, 0, ("facts: " + ", ".join(f"{n}={facts_of.plain(self.facts[n])}" for n in used)).encode())
         return [r for n in used for r in self.fact_lines.get(n, [])[:2]] or [stated]
-
-
-def _plain(values: tuple[Value, ...]) -> str:
-    return "/".join(_one(v) for v in values)
-
-
-def _one(value: Value) -> str:
-    if isinstance(value, tuple):
-        return ".".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def judge(
@@ -121,7 +111,7 @@ def judge(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
             "unexplained": left,
-            "facts": {n: tuple(_plain((v,)) for v in vs) for n, vs in known.items()},
+            "facts": {n: tuple(facts_of.plain((v,)) for v in vs) for n, vs in known.items()},
             "files": tuple(files),
             "lines_read": scanner.lines,
             "notes": tuple(notes),

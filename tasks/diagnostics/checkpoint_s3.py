@@ -16,7 +16,8 @@ from runbooks.parsers.ckpt_types import Blob
 from tasks.context import Context
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, restore_state, set_identity
 from tasks.diagnostics.s3_answers import head_code, read_store, read_uploads
-from tasks.probes.ckpt_node import as_json, best_crc32
+from tasks.probes.ckpt_fs import best_crc32
+from tasks.probes.ckpt_node import as_json
 
 Sets = dict[tuple[int, str], dict[str, Object]]
 

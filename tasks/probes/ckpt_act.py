@@ -15,8 +15,8 @@ from typing import Any
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
-from tasks.probes.ckpt_fs import holders, mount
-from tasks.probes.ckpt_node import best_crc32, identity, members, open_set, spec_from
+from tasks.probes.ckpt_fs import best_crc32, holders, mount
+from tasks.probes.ckpt_node import identity, members, open_set, spec_from
 
 NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
 

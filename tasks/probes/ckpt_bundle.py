@@ -4,7 +4,20 @@ them."""
 from functools import cache
 from importlib import resources
 
-MODULES = ("types", "pickle", "zip", "tensors", "torch", "safetensors", "sniff", "dcp", "manifest", "set", "content")
+MODULES = (
+    "types",
+    "machine",
+    "pickle",
+    "zip",
+    "tensors",
+    "torch",
+    "safetensors",
+    "sniff",
+    "dcp",
+    "manifest",
+    "set",
+    "content",
+)
 LOADER = """
 import sys, types
 def _module(name, text, package=False):

@@ -114,3 +114,38 @@ def _holder(pid: str, fd: str, target: str, real: str) -> dict[str, Any]:
         command = f.read(2000).replace(b"\0", b" ").decode("utf-8", "replace").strip()
     path = os.path.relpath(target, real)
     return {"pid": int(pid), "start_ticks": start, "command": command, "path": path, "writing": flags & 3 != 0}
+
+
+def best_crc32() -> Any:
+    """The fastest CRC-32 that is installed."""
+    for module, inner in (("isal", "isal_zlib"), ("zlib_ng", "zlib_ng")):
+        try:
+            return __import__("%s.%s" % (module, inner), fromlist=["crc32"]).crc32
+        except ImportError:
+            continue
+    import zlib
+
+    return zlib.crc32
+
+
+def credentials() -> dict[str, Any]:
+    """Places on this node that hold S3 credentials, by name only."""
+    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+             "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")  # fmt: skip
+    files = [
+        p
+        for p in ("~/.aws/credentials", "~/.aws/config", "/root/.aws/credentials")
+        if os.path.isfile(os.path.expanduser(p))
+    ]
+    return {"found": ["variable " + n for n in names if os.environ.get(n)] + ["file " + f for f in files]}
+
+
+def torch_version() -> dict[str, Any]:
+    """The installed torch, without importing it."""
+    from importlib import metadata
+
+    try:
+        return {"torch": metadata.version("torch")}
+    except metadata.PackageNotFoundError:
+        return {"torch": ""}

@@ -19,7 +19,7 @@ from typing import Any
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob, Check
-from tasks.probes.ckpt_fs import holders, space
+from tasks.probes.ckpt_fs import best_crc32, credentials, holders, space, torch_version
 
 MOST_FILES = 20_000
 SCALARS = 20
@@ -207,41 +207,6 @@ def content(ask: dict[str, Any]) -> dict[str, Any]:
     after = identity(members(path))
     seconds = time.monotonic() - begun
     return {**as_json(check), "identity": after, "changed": after != identity(before), "seconds": seconds}
-
-
-def best_crc32() -> Any:
-    """The fastest CRC-32 that is installed."""
-    for module, inner in (("isal", "isal_zlib"), ("zlib_ng", "zlib_ng")):
-        try:
-            return __import__("%s.%s" % (module, inner), fromlist=["crc32"]).crc32
-        except ImportError:
-            continue
-    import zlib
-
-    return zlib.crc32
-
-
-def credentials() -> dict[str, Any]:
-    """Places on this node that hold S3 credentials, by name only."""
-    names = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-             "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")  # fmt: skip
-    files = [
-        p
-        for p in ("~/.aws/credentials", "~/.aws/config", "/root/.aws/credentials")
-        if os.path.isfile(os.path.expanduser(p))
-    ]
-    return {"found": ["variable " + n for n in names if os.environ.get(n)] + ["file " + f for f in files]}
-
-
-def torch_version() -> dict[str, Any]:
-    """The installed torch, without importing it."""
-    from importlib import metadata
-
-    try:
-        return {"torch": metadata.version("torch")}
-    except metadata.PackageNotFoundError:
-        return {"torch": ""}
 
 
 def main(ask: dict[str, Any]) -> dict[str, Any]:

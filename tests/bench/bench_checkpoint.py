@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from runbooks.parsers.ckpt_set import Spec
-from tasks.probes.ckpt_node import best_crc32, content, scan
+from tasks.probes.ckpt_fs import best_crc32
+from tasks.probes.ckpt_node import content, scan
 
 CHUNK = 4 << 20
 PART = 256 << 20

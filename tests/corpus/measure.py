@@ -14,9 +14,9 @@ import yaml
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.triage import judge_lines
 from runbooks.triage.load import library
 from runbooks.triage.model import Candidate, Outcome
+from runbooks.triage.text import judge_lines
 
 HERE = Path(__file__).parent
 NOTES = """How to read this. The excerpts `made here` are real output of real components: sshd and ssh, paramiko, etcd,

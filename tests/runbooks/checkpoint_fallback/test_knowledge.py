@@ -9,7 +9,7 @@ import pytest
 from runbooks.checkpoint_fallback import diagnose as room
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.knowledge import load_runbook
-from runbooks.triage import judge_text
+from runbooks.triage.text import judge_text
 
 BOOK = load_runbook("checkpoint-fallback")
 LOGS = {  # what the log of a public incident says, shortened and rephrased -> the cause that stands first

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runbooks.triage import judge_lines, judge_text
 from runbooks.triage.expr import Value, holds, size
+from runbooks.triage.text import judge_lines, judge_text
 
 
 def slugs(text: str, facts: dict[str, str] | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbooks.parsers import ckpt_pickle
-from runbooks.parsers.ckpt_pickle import Unreadable
+from runbooks.parsers.ckpt_machine import Unreadable
 from runbooks.parsers.ckpt_set import Spec
 from runbooks.parsers.ckpt_sniff import check_file
 from runbooks.parsers.ckpt_types import bytes_blob

@@ -14,7 +14,7 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.data_check.diagnose import CAUSE, Limits, diagnose
 from runbooks.parsers.data_index import HEADER, MAGIC
-from runbooks.triage import judge_text
+from runbooks.triage.text import judge_text
 from tasks.context import Context
 from tasks.diagnostics.data_check import gather_data_check
 from tasks.transport.local import LocalHost
