@@ -8,6 +8,7 @@ from runbooks.core.report import Event
 from tasks.context import utc_now
 
 log = logging.getLogger("flows.engine")
+log.setLevel(logging.INFO)  # these lines are meant for the run's log in the UI
 LISTENERS: list[Callable[[str, str], None]] = []
 """Called with (point, text) each time a run reaches a point. Points are stable names: see POINTS."""
 

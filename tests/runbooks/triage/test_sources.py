@@ -24,7 +24,7 @@ def slugs(data: bytes) -> list[str]:
     "data",
     [
         LINE.encode(),
-        gzip.compress(LINE.encode()),
+        gzip.compress(LINE.encode(), mtime=0),
         zstandard.compress(LINE.encode()),
         b"\xff\xfe" + LINE.encode("utf-16-le"),
         b"\xef\xbb\xbf" + LINE.encode(),
@@ -94,7 +94,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_is_read_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one.log").write_text("fine\n")
-    (tmp_path / "two.log.gz").write_bytes(gzip.compress(LINE.encode()))
+    (tmp_path / "two.log.gz").write_bytes(gzip.compress(LINE.encode(), mtime=0))
     (tmp_path / "core").write_bytes(b"\0\1\2" * 100)
     assert main([str(tmp_path), "--progress"]) == 1
     said = capsys.readouterr().out
