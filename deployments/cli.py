@@ -18,8 +18,8 @@ COMMANDS = {
     "reset-breaker": "deployments.switches:cmd_reset_breaker",
     "nightly": "deployments.run_online:cmd_nightly",
     "run": "deployments.run_online:cmd_run",
-    "approve": "deployments.run_online:cmd_approve",
-    "reject": "deployments.run_online:cmd_reject",
+    "approve": "deployments.decide:cmd_approve",
+    "reject": "deployments.decide:cmd_reject",
     "lab": "deployments.lab.main:cmd_lab",
     "list": "deployments.cli_offline:cmd_list",
     "replay": "deployments.cli_offline:cmd_replay",
@@ -48,8 +48,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
-    if args[:1] == ["triage"]:
-        return int(_function("deployments.cli_triage:main")(args[1:]))
+    if args[:1] in (["triage"], ["restore"]):
+        module = {"triage": "deployments.cli_triage", "restore": "deployments.restore"}[args[0]]
+        return int(_function(f"{module}:main")(args[1:]))
     parser = build_parser()
     ns = parser.parse_args(args)
     if ns.version:

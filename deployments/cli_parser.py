@@ -53,6 +53,13 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     _files(run)
     run.add_argument("--choice", metavar="NAME", help="which of the offered plans; asked for or the first otherwise")
+    run.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the runbook, e.g. symptom='…' (repeatable; VALUE @FILE reads a file)",
+    )
     run.add_argument("--wait", action="store_true", help="stay until a person has decided and the run has ended")
     run.add_argument(
         "--no-server", action="store_true", help="read, judge and report only: no server, no change possible"
@@ -103,5 +110,7 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     imported = _add(what, "import", "print a fleet file made from what you have")
     imported.add_argument("source", choices=("ssh-config", "hosts"))
     imported.add_argument("file", metavar="FILE")
+    restore = commands.add_parser("restore", add_help=False, help="put back a rendezvous that was cleared (FILE)")
+    restore.add_argument("args", nargs=argparse.REMAINDER)
     triage = commands.add_parser("triage", add_help=False, help="what a log says: root cause first (FILE… or -)")
     triage.add_argument("args", nargs=argparse.REMAINDER)

@@ -24,7 +24,14 @@ OUTCOMES = {
 }
 
 
-def run_offline(spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, trigger: str = "by hand") -> Report:
+def run_offline(
+    spec: RunbookSpec,
+    fleet: Fleet,
+    target: str,
+    folder: Path,
+    trigger: str = "by hand",
+    options: dict[str, Any] | None = None,
+) -> Report:
     """One diagnosis of `target` as a report (not yet saved). Raises UnknownNode; all else is reported."""
     started = utc_now()
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
@@ -35,6 +42,7 @@ def run_offline(spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, trig
         target=target,
         open_host=pool,
         limits=limits,
+        options=options or {},
         earlier=earlier_evidence(folder, spec.slug, target, bridge, started),
     )
     try:

@@ -8,13 +8,14 @@ import time
 from typing import Any
 
 from deployments.errors import CommandError
+from deployments.run_options import parse_options
 from deployments.server import ensure_up
 from runbooks.core.report import Outcome
 
 FOLLOW_EVERY_S = 1.0
 
 
-def _ready() -> str:
+def ready() -> str:
     """Starts what is needed; returns the UI address ("" with a server of the operator's own)."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "ERROR")  # the UI still gets every line
     state = ensure_up()
@@ -39,10 +40,11 @@ def cmd_run(ns: argparse.Namespace) -> int:
         _absolute(ns.policy),
         _absolute(ns.out),
         choice=ns.choice or "",
+        options=parse_options(ns.option),
         quiet=ns.json,
-        follow=ns.wait,
+        to_the_end=ns.wait,
     )
-    return _finish(ns, facts)
+    return finish(ns, facts)
 
 
 def run_online(
@@ -54,23 +56,31 @@ def run_online(
     out: str | None,
     *,
     choice: str = "",
+    options: dict[str, str] | None = None,
     quiet: bool = False,
-    follow: bool = False,
+    to_the_end: bool = False,
 ) -> dict[str, Any]:
-    """Runs a runbook in this process until it ends or asks (`follow`: until it has ended). Returns its facts."""
+    """Runs a runbook in this process until it ends or asks (`to_the_end`: until it has ended). Returns its facts."""
     _check(slug, target, fleet, policy)
-    ui = _ready()
+    ui = ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
     _show_progress(quiet)
     parameters = {"target": target, "mode": mode, "choice": choice, "fleet": fleet, "policy": policy, "out": out}
-    run = create_pending(slug, parameters | {"trigger": "by hand"})
+    run = create_pending(slug, parameters | {"trigger": "by hand", "options": cleaned(options)})
     name = slug.replace("-", "_")
     run_here(load(f"flows.{name}.{name}"), run)
-    if follow:
-        _follow(str(run.id), quiet)
-    return _facts(str(run.id), ui)
+    if to_the_end:
+        follow(str(run.id), quiet)
+    return facts_of(str(run.id), ui)
+
+
+def cleaned(options: dict[str, str] | None) -> dict[str, str]:
+    """Options as they may be stored: Prefect keeps parameters, so secrets go first."""
+    from tasks.installation import installation_redactor
+
+    return {name: installation_redactor().text(value) for name, value in (options or {}).items()}
 
 
 def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> None:
@@ -93,7 +103,7 @@ def _show_progress(quiet: bool) -> None:
         LISTENERS.append(lambda _point, text: print(f"  {text}", file=sys.stderr, flush=True))
 
 
-def _follow(run_id: str, quiet: bool = False) -> None:
+def follow(run_id: str, quiet: bool = False) -> None:
     """Waits until the run has ended. Ctrl-C stops waiting, not the run."""
     from flows import store
 
@@ -109,7 +119,7 @@ def _follow(run_id: str, quiet: bool = False) -> None:
         time.sleep(FOLLOW_EVERY_S)
 
 
-def _facts(run_id: str, ui: str) -> dict[str, Any]:
+def facts_of(run_id: str, ui: str) -> dict[str, Any]:
     """What the command line says of a run."""
     from flows import store
 
@@ -127,18 +137,18 @@ def _facts(run_id: str, ui: str) -> dict[str, Any]:
     }
 
 
-def _finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
+def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
     outcome = _outcome(facts["outcome"])
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
-        _print_facts(facts, outcome)
+        _printfacts(facts, outcome)
     if outcome is None:
         raise CommandError(f"run {facts['run']} ended as {facts['state']} without a report: {facts['message']}", 3)
     return outcome.exit_code
 
 
-def _print_facts(facts: dict[str, Any], outcome: Outcome | None) -> None:
+def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
     print(f"{facts['outcome'] or facts['state']}: {facts['headline']}")
     if facts["report"]:
         print(f"report: {facts['report']}")
@@ -160,7 +170,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     from flows.config import load_fleet
 
     load_fleet(ns.fleet)
-    ui = _ready()
+    ui = ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
@@ -186,57 +196,3 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     if not report:
         raise CommandError(f"the nightly wrote no report: {stored.state.message if stored.state else ''}", 3)
     return 0
-
-
-def _waiting_run(name: str) -> str:
-    """Id of the waiting run with that id, id prefix or name. Raises CommandError."""
-    from prefect.client.schemas.objects import StateType
-
-    from flows import store
-
-    waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
-    found = [r for r in waiting if name in (str(r.id), r.name) or (len(name) >= 6 and str(r.id).startswith(name))]
-    if len(found) == 1:
-        return str(found[0].id)
-    listed = "; ".join(f"{r.id} ({r.name})" for r in (found or waiting)) or "none"
-    raise CommandError(f"{name!r} is {'more than one waiting run' if found else 'no waiting run'}; waiting: {listed}")
-
-
-def _decide(ns: argparse.Namespace, decision: str) -> int:
-    ui = _ready()
-    run_id = _waiting_run(ns.run)
-    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice)
-    if ns.wait:
-        _follow(run_id, ns.json)
-        return _finish(ns, _facts(run_id, ui))
-    print(
-        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
-    )
-    return 0
-
-
-def _answer(run_id: str, decision: str, who: str, why: str, choice: str) -> None:
-    from flows.approval import answer_run
-
-    answer = {"decision": decision, "who": who, "why": why} | ({"choice": choice} if choice else {})
-    problem = answer_run(run_id, answer)
-    if problem:
-        raise CommandError(f"the server did not take the decision: {problem}")
-
-
-def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False) -> dict[str, Any]:
-    """Decides a waiting run and follows it to its end. Returns its facts."""
-    ui = _ready()
-    _answer(run_id, decision, who, "", "")
-    _follow(run_id, quiet)
-    return _facts(run_id, ui)
-
-
-def cmd_approve(ns: argparse.Namespace) -> int:
-    """`gpu-runbooks approve RUN`."""
-    return _decide(ns, "approve")
-
-
-def cmd_reject(ns: argparse.Namespace) -> int:
-    """`gpu-runbooks reject RUN`."""
-    return _decide(ns, "reject")

@@ -67,7 +67,7 @@ def _run(ns: argparse.Namespace, scene: Scene, folder: Path) -> dict[str, Any]:
 
 
 def _decide(ns: argparse.Namespace, run: str, decision: str) -> dict[str, Any]:
-    from deployments.run_online import decide_and_follow
+    from deployments.decide import decide_and_follow
 
     return decide_and_follow(run, decision, who=f"{os.environ.get('USER') or 'lab'} (rehearsal)", quiet=ns.json)
 

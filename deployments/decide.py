@@ -1,0 +1,63 @@
+"""approve and reject: the decision on a waiting run, from the command line."""
+
+import argparse
+import json
+import os
+from typing import Any
+
+from deployments.errors import CommandError
+from deployments.run_online import facts_of, finish, follow, ready
+
+
+def _waiting_run(name: str) -> str:
+    """Id of the waiting run with that id, id prefix or name. Raises CommandError."""
+    from prefect.client.schemas.objects import StateType
+
+    from flows import store
+
+    waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
+    found = [r for r in waiting if name in (str(r.id), r.name) or (len(name) >= 6 and str(r.id).startswith(name))]
+    if len(found) == 1:
+        return str(found[0].id)
+    listed = "; ".join(f"{r.id} ({r.name})" for r in (found or waiting)) or "none"
+    raise CommandError(f"{name!r} is {'more than one waiting run' if found else 'no waiting run'}; waiting: {listed}")
+
+
+def _decide(ns: argparse.Namespace, decision: str) -> int:
+    ui = ready()
+    run_id = _waiting_run(ns.run)
+    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice)
+    if ns.wait:
+        follow(run_id, ns.json)
+        return finish(ns, facts_of(run_id, ui))
+    print(
+        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
+    )
+    return 0
+
+
+def _answer(run_id: str, decision: str, who: str, why: str, choice: str) -> None:
+    from flows.approval import answer_run
+
+    answer = {"decision": decision, "who": who, "why": why} | ({"choice": choice} if choice else {})
+    problem = answer_run(run_id, answer)
+    if problem:
+        raise CommandError(f"the server did not take the decision: {problem}")
+
+
+def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False) -> dict[str, Any]:
+    """Decides a waiting run and follows it to its end. Returns its facts."""
+    ui = ready()
+    _answer(run_id, decision, who, "", "")
+    follow(run_id, quiet)
+    return facts_of(run_id, ui)
+
+
+def cmd_approve(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks approve RUN`."""
+    return _decide(ns, "approve")
+
+
+def cmd_reject(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks reject RUN`."""
+    return _decide(ns, "reject")
