@@ -71,6 +71,24 @@ def test_nightly_of_this_machine_writes_a_report(cli: Cli) -> None:
         assert "no GPU here (" in zombie["headline"]
 
 
+def test_nightly_one_dead_node_hides_nobody(cli: Cli, stuck: Scene, tmp_path: Path) -> None:
+    """A sick node, a node that refuses, a system that answers and one that doesn't: all in one report; then gone."""
+    fleet = yaml.safe_load(stuck.fleet.read_text())
+    fleet["nodes"].insert(0, fleet["nodes"][0] | {"name": "dead-node", "port": 1})
+    ui = cli.json("up")["ui"]
+    fleet["systems"] = [{"name": "prefect", "url": ui}, {"name": "store", "url": "tcp://127.0.0.1:1"}]
+    stuck.fleet.write_text(yaml.safe_dump(fleet))
+    report = json.loads(Path(cli.json("nightly", "--fleet", str(stuck.fleet))["json"]).read_text())
+    found = {r["node"]: r["outcome"] for r in report["results"] if r["runbook"] == "zombie-gpu"}
+    assert found == {"dead-node": "cannot-tell", "lab-node": "sick"}
+    assert [s["reachable"] for s in report["systems"]] == [True, False]
+    assert any(line.startswith("dead-node: ") and "unreachable" in line for line in report["not_read"])
+    assert [t["change"] for t in report["troubles"]] == ["first"]
+    os.killpg(int(stuck.proof().split("pid ")[1].split(")")[0]), signal.SIGKILL)
+    again = json.loads(Path(cli.json("nightly", "--fleet", str(stuck.fleet))["json"]).read_text())
+    assert [t["change"] for t in again["troubles"]] == ["gone"]
+
+
 def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
     facts = cli.json("lab", "zombie-gpu")
     assert facts["first"]["outcome"] == "waiting"
