@@ -171,8 +171,16 @@ def test_no_secret_reaches_report_database_logs_or_artifacts(cli: Cli, tmp_path:
     in_log = log.read_text().split("Bearer ")[1].strip()
     with zombie_gpu.scene(tmp_path) as scene:
         victim = subprocess.Popen(
-            [sys.executable, str(tmp_path / "train_selfplay.py"), "--run", "lab", "--token", on_argv["token"]]
-            + [f"--password={on_argv['password']}", f"https://svc:{in_url}@example.org/repo.git"],
+            [
+                sys.executable,
+                str(tmp_path / "train_selfplay.py"),
+                "--run",
+                "lab",
+                "--token",
+                on_argv["token"],
+                f"--password={on_argv['password']}",
+                f"https://svc:{in_url}@example.org/repo.git",
+            ],
             env=os.environ | CANARIES,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
