@@ -75,6 +75,10 @@ def _worker(v: View, i: Inside) -> None:
     if v.row is None:
         return
     words = last_words(i.log) or last_words(v.stored)
+    if not i.processes and v.reports:
+        said = "no process matches the fleet file's pattern, and the row's heartbeat is fresh: something reports"
+        v.say("worker-died", POSSIBLE, said, decides=("ps inside, and orchestrator.process.match",))
+        return
     if not i.processes:
         if v.row.status in LIVE:
             said = f"the row says {v.row.status}, and there is no worker process in the pod"

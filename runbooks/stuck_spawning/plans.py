@@ -111,6 +111,8 @@ def _why_not(v: View, pod: Pod) -> str:
     """Reasons that forbid ending a pod."""
     if pod.locked:
         return "the provider marks it as locked"
+    if v.reports:
+        return "its worker reports: the row's heartbeat is fresh"
     if not v.cycling:
         return "the orchestrator is not seen cycling now, so nothing would spawn the next one"
     if not isinstance(v.e.tasks, Known):

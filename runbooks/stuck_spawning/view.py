@@ -110,6 +110,12 @@ class View:
         return (self.age(self.orch.last_cycle) or 0.0) <= self.limits.cycle_s
 
     @property
+    def reports(self) -> bool:
+        """The row's heartbeat is fresh: something lives there."""
+        beat = self.age(self.row.heartbeat) if self.row else None
+        return beat is not None and beat <= self.limits.heartbeat_s
+
+    @property
     def unknowns(self) -> tuple[str, ...]:
         """What could not be read and why."""
         names = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "orchestrator", "deployment", "variables", "tasks",

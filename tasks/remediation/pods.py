@@ -28,13 +28,14 @@ def terminate_pod(step: Step, context: Context) -> ActResult:
     """End one pod for good, by its id.
 
     Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
-    judged, has come up meanwhile, or its worker holds a task. Between that reading and the call a moment remains."""
+    judged, its worker reports, or its worker holds a task. Between that reading and the call a moment remains."""
     a, config = step.args, orchestrator_of(context)
     client = RunPodClient(config.runpod, context.redactor)
     try:
         pod = _read(client, a["pod"])
         _same(pod, step, config)
         _no_claim(context, config, a["worker"])
+        _silent(context, config, a["worker"])
         try:
             client.terminate(a["pod"])
         except NotFound:
@@ -77,6 +78,17 @@ def _no_claim(context: Context, config: Orchestrator, worker: str) -> None:
     held = [t.id for t in tasks if t.worker == worker]
     if held:
         raise Refused(f"worker {worker} holds {', '.join(held[:5])}")
+
+
+def _silent(context: Context, config: Orchestrator, worker: str) -> None:
+    """Refuses for a worker that reports."""
+    try:
+        row = next((r for r in open_db(config.database, context.redactor).workers() if r.id == worker), None)
+    except TransportError as e:
+        raise Refused(f"the worker's row could not be read again: {e}") from None
+    limit = float(context.limits["heartbeat_s"])
+    if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
+        raise Refused(f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
 
 
 def _left(client: RunPodClient, pod_id: str) -> str:

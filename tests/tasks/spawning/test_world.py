@@ -242,6 +242,10 @@ def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
     with pytest.raises(Refused, match="t1"):
         terminate_pod(step, world.context())
     world.db.do("TRUNCATE tasks")
+    world.db.do("UPDATE workers SET last_heartbeat = now()")
+    with pytest.raises(Refused, match="reports"):
+        terminate_pod(step, world.context())
+    world.db.do("UPDATE workers SET last_heartbeat = NULL")
     assert world.runpod.count("DELETE") == 0
     terminate_pod(step, world.context())
     assert POD not in world.runpod.pods
