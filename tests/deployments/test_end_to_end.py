@@ -170,17 +170,10 @@ def test_no_secret_reaches_report_database_logs_or_artifacts(cli: Cli, tmp_path:
     log.write_text(f"step 1\nAuthorization: Bearer {secrets.token_hex(20)}\n")
     in_log = log.read_text().split("Bearer ")[1].strip()
     with zombie_gpu.scene(tmp_path) as scene:
+        secret_words = [f"--password={on_argv['password']}", f"https://svc:{in_url}@example.org/repo.git"]
+        script = str(tmp_path / "train_selfplay.py")
         victim = subprocess.Popen(
-            [
-                sys.executable,
-                str(tmp_path / "train_selfplay.py"),
-                "--run",
-                "lab",
-                "--token",
-                on_argv["token"],
-                f"--password={on_argv['password']}",
-                f"https://svc:{in_url}@example.org/repo.git",
-            ],
+            [sys.executable, script, "--run", "lab", "--token", on_argv["token"], *secret_words],
             env=os.environ | CANARIES,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
