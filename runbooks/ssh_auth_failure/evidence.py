@@ -169,7 +169,7 @@ class KeysFile(Frozen):
     path: str
     exists: bool
     entry: PathEntry | None = None
-    keys: tuple[AuthorizedKey, ...] = ()
+    lines: tuple[AuthorizedKey, ...] = ()  # a field named `keys` would make dict() take the model for a mapping
 
 
 class FarSide(Frozen):

@@ -145,7 +145,7 @@ def _keys(v: View, far: FarSide, w: Wire) -> None:
     """Whether the key is in the file at all; only once the server's other reasons are known."""
     if not far.user_exists or (v.key and v.key.certificate):
         return
-    there = [(f.path, k) for f in far.files for k in f.keys if k.fingerprint in w.offered]
+    there = [(f.path, k) for f in far.files for k in f.lines if k.fingerprint in w.offered]
     files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in far.files) or "none is configured"
     if there:
         _registered(v, far, there)

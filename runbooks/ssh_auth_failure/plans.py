@@ -117,7 +117,7 @@ def _add(v: View, file: KeysFile) -> Step:
     return Step(
         kind="add-public-key",
         owner=v.e.node,
-        args={"path": file.path, "inode": inode, "keys": [k.fingerprint for k in file.keys], "uid": v.far.uid,
+        args={"path": file.path, "inode": inode, "keys": [k.fingerprint for k in file.lines], "uid": v.far.uid,
               "gid": v.far.gid, "home": v.far.home, "fingerprint": v.public.fingerprint},
         commands=(f"ssh-copy-id -i KEY.pub -p {v.e.port} {v.e.user}@{v.e.host}   # or append the line through another way in",),
         effect=f"{file.path} lets {v.public.type} {v.public.fingerprint} in",

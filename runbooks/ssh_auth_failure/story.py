@@ -39,7 +39,7 @@ def verdict_on_key(v: View) -> str:
     w = v.wire
     if w is None or w.auth is not Auth.REFUSED or v.far is None:
         return ""
-    there = any(k.fingerprint in w.offered for f in v.far.files for k in f.keys)
+    there = any(k.fingerprint in w.offered for f in v.far.files for k in f.lines)
     return "the key is right and the server refuses it" if there else "the server does not know this key"
 
 

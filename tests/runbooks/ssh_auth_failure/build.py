@@ -31,7 +31,7 @@ FAR = {
              for i, (p, m) in enumerate((("/home/op/.ssh/authorized_keys", 0o600), ("/home/op/.ssh", 0o700), ("/home/op", 0o755)))],
     "files": [{"path": "/home/op/.ssh/authorized_keys", "exists": True,
                "entry": {"path": "/home/op/.ssh/authorized_keys", "exists": True, "inode": 1},
-               "keys": [{"line": 1, "type": "ssh-ed25519", "fingerprint": MINE}]}],
+               "lines": [{"line": 1, "type": "ssh-ed25519", "fingerprint": MINE}]}],
 }  # fmt: skip
 
 
