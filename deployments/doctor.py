@@ -156,4 +156,24 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
             yield Check("key", "ok", str(path))
 
 
-LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (_python, _packages, _tools, _folders, _server, _files)
+def _systems(ns: Namespace) -> Iterator[Check]:
+    """The orchestrator's systems, where the fleet file names them."""
+    from deployments.doctor_systems import check_systems
+    from flows.config import load_fleet
+
+    try:
+        fleet = load_fleet(ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET"))
+    except ConfigError:
+        return  # told by the check of the fleet file
+    yield from check_systems(fleet)
+
+
+LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
+    _python,
+    _packages,
+    _tools,
+    _folders,
+    _server,
+    _files,
+    _systems,
+)
