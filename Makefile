@@ -1,8 +1,8 @@
 # Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
 #   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=0   torch is there already, in .venv            
-#   JOBS=2              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
+#   JOBS=4              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
 PYTHON ?=
-JOBS ?= 2
+JOBS ?= 4
 ARGS ?=
 TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0

@@ -24,7 +24,7 @@ from tests.faults.test_faults import check
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.toy import acts_done
 
-pytestmark = pytest.mark.xdist_group("prefect")
+pytestmark = pytest.mark.xdist_group("faults")
 
 
 def start_worker(rig: Rig, fault: str = "") -> Proc:
