@@ -7,6 +7,11 @@ from runbooks.core.base import Frozen
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
 
+DATABASE = (
+    r"(?:database|supabase|postgres\w*|db).{0,60}(?:fail|error|refused|timed? ?out|denied)"
+    r"|failed to (?:update|reset|write)"
+)
+
 
 class OrchestratorLog(Frozen):
     """What the orchestrator's own log shows."""
@@ -52,7 +57,7 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
         worker=tuple(mine[-20:]),
         ssh_failed=pick(r"ssh (?:connection |authentication )?failed|authentication failed", mine),
         started=pick(r"startup completed|start_worker_process.*ok", mine),
-        database_failed=pick(r"(?:database|supabase|postgres\w*|db).{0,60}(?:fail|error|refused|timed? ?out|denied)|failed to (?:update|reset|write)", lines),
+        database_failed=pick(DATABASE, lines),
         no_capacity=pick(r"no (?:longer any )?instances? available|no capacity|not enough .*gpus|SUPPLY_CONSTRAINT", lines),
     )  # fmt: skip
 

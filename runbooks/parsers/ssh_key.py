@@ -175,7 +175,7 @@ def _openssh(body: bytes, _text: str) -> KeyShape:
         _, at = _string(body, at)
         _, at = _string(body, at)
         blob, at = _string(body, at + 4)
-        _, end = _string(body, at)
+        _string(body, at)
         name, bits = _blob_type(blob)
     except (ValueError, struct.error):
         return KeyShape(format=KeyFormat.OPENSSH, damage=(Damage.TRUNCATED,))
@@ -209,7 +209,7 @@ def _pkcs8(body: bytes, _text: str) -> KeyShape:
     return _rsa(key, KeyFormat.PKCS8)
 
 
-def _pkcs8_encrypted(_body_: bytes, _text: str) -> KeyShape:
+def _pkcs8_encrypted(_body: bytes, _text: str) -> KeyShape:
     return KeyShape(format=KeyFormat.PKCS8, encrypted=True)
 
 

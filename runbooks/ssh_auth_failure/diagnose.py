@@ -19,7 +19,7 @@ BEFORE_KEY = (Stage.NAME, Stage.TCP, Stage.BANNER, Stage.KEX, Stage.HOST_KEY, St
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one log-in."""
     if isinstance(evidence.wire, Absent):
-        return _not_applicable(evidence, evidence.wire.proof)
+        return _not_applicable(evidence.wire.proof)
     v = View(evidence, limits)
     judge_own_side(v)
     own = len(v.causes)
@@ -43,7 +43,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     )
 
 
-def _not_applicable(e: Evidence, proof: str) -> Diagnosis:
+def _not_applicable(proof: str) -> Diagnosis:
     return Diagnosis(
         state=State.NOT_APPLICABLE,
         headline=proof,

@@ -85,7 +85,7 @@ def _host_key(v: View, w: Wire, h: HostKey) -> None:
               decides=("the provider's list: who has this address now?",))  # fmt: skip
     else:
         v.say("host-key-changed", SURE, h.detail, "nothing vouches for the new key: a rebuilt machine and an interception look alike",
-              about=about, decides=("the fingerprint read on the machine's own console: ssh-keygen -lf /etc/ssh/ssh_host_*.pub",))  # fmt: skip
+              about=about, decides=("the fingerprint read on the machine's own console: ssh-keygen -lf",))  # fmt: skip
 
 
 def _methods(v: View, w: Wire) -> None:

@@ -143,7 +143,7 @@ def _findings(v: View) -> tuple[Finding, ...]:
 def _by_hand(v: View) -> tuple[str, ...]:
     pod = v.row.pod_id if v.row else "POD"
     return (
-        f"SELECT * FROM workers WHERE id = '{v.e.worker}';",
+        f"SELECT * FROM workers WHERE id = '{v.e.worker}';",  # noqa: S608
         f"curl -s -H 'Authorization: Bearer …' https://rest.runpod.io/v1/pods/{pod}",
         "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
         f"ssh -p PORT root@IP 'ps aux | grep worker; tail -50 /workspace/logs/{v.e.worker}.log'",

@@ -76,13 +76,13 @@ def _worker(v: View, i: Inside) -> None:
         return
     words = last_words(i.log) or last_words(v.stored)
     if not i.processes and v.reports:
-        said = "no process matches the fleet file's pattern, and the row's heartbeat is fresh: something reports"
-        v.say("worker-died", POSSIBLE, said, decides=("ps inside, and orchestrator.process.match",))
+        doubt = "no process matches the fleet file's pattern, and the row's heartbeat is fresh: something reports"
+        v.say("worker-died", POSSIBLE, doubt, decides=("ps inside, and orchestrator.process.match",))
         return
     if not i.processes:
         if v.row.status in LIVE:
-            said = f"the row says {v.row.status}, and there is no worker process in the pod"
-            v.say("worker-died", SURE, said, *(f"its last words: {w}" for w in words))
+            no = f"the row says {v.row.status}, and there is no worker process in the pod"
+            v.say("worker-died", SURE, no, *(f"its last words: {w}" for w in words))
         elif i.log_exists or i.log or v.stored:
             v.say("worker-died", SURE, "no worker process, and it left a log", *(f"its last words: {w}" for w in words))
         elif v.waits_s > v.limits.boot_s:

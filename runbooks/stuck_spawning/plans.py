@@ -80,7 +80,7 @@ def _mark(v: View, status: str, effect: str) -> Step:
         kind="mark-worker-row",
         owner=f"worker:{v.row.id}",
         args={"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat},
-        commands=(f"UPDATE workers SET status = '{status}' WHERE id = '{v.row.id}' AND status = '{v.row.status}'",),
+        commands=(f"UPDATE workers SET status = '{status}' WHERE id = '{v.row.id}' AND status = '{v.row.status}'",),  # noqa: S608
         effect=effect,
     )
 
@@ -128,5 +128,5 @@ def storm(v: View) -> str:
     recent = [w for w in v.workers if (v.age(w.created) or 1e9) <= v.limits.breaker_window_s]
     bad = [w for w in recent if w.status in ("spawning", *DONE)]
     if len(recent) >= v.limits.breaker_least and len(bad) > v.limits.breaker_share * len(recent):
-        return f"{len(bad)} of {len(recent)} spawns of the last {v.limits.breaker_window_s / 60:.0f} min did not come up: look for the common cause"
+        return f"{len(bad)} of {len(recent)} spawns in {v.limits.breaker_window_s / 60:.0f} min did not come up: find the common cause"
     return "" if isinstance(v.e.workers, Known) else "the other spawns of the last half hour could not be read"

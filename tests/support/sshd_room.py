@@ -23,7 +23,7 @@ class Room(Sshd):
         *,
         options: Mapping[str, str] | None = None,
         shell: str = "/bin/sh",
-        password: str = "*",
+        password: str = "*",  # noqa: S107 - what shadow holds for "none"
         host_kinds: tuple[str, ...] = ("ed25519",),
     ) -> None:
         given = {"StrictModes": "yes", "AuthorizedKeysFile": ".ssh/authorized_keys"} | dict(options or {})
@@ -66,5 +66,5 @@ class Room(Sshd):
         node = self.node(**({"user": "op", "second_way": second, "connect_timeout_s": 3} | fields))
         return Fleet(
             nodes=(node, Node(name="here", local=True)),
-            reports={"folder": str(folder / "reports")},  # type: ignore[arg-type]
+            reports={"folder": str(folder / "reports")},
         )

@@ -63,7 +63,7 @@ def judge(given: dict[str, Any]) -> Diagnosis:
         "configured_public": known({"format": "public", "type": "ssh-ed25519", "fingerprint": MINE}, given.get("public", {})),
         "agent": known({}, None) if "agent" not in given else {"kind": "known", "value": given["agent"]},
         "client": {"kind": "known", "value": given.get("client", {})},
-        "wire": {"kind": "known", "value": wire} if "wire_unknown" not in given else given["wire_unknown"],
+        "wire": given.get("wire_unknown", {"kind": "known", "value": wire}),
         "far": known(FAR, given["far"]) if "far" in given else known(FAR, {} if refused else None),
     }  # fmt: skip
     return diagnose(Evidence.model_validate(data), Limits.model_validate(limits))

@@ -26,7 +26,7 @@ def test_the_official_package_drives_the_stand_in(fake: FakeRunPod, monkeypatch:
     for name in [n for n in sys.modules if n == "runpod" or n.startswith("runpod.")]:
         monkeypatch.delitem(sys.modules, name)
     runpod = importlib.import_module("runpod")
-    runpod.api_key = KEY
+    runpod.api_key = KEY  # type: ignore[attr-defined]
     made = runpod.create_pod("gpu-new", "org/app:1", "NVIDIA GeForce RTX 4090")
     assert made["id"] in fake.pods
     assert [p["id"] for p in runpod.get_pods()] == [made["id"]]

@@ -48,8 +48,8 @@ class Case:
     certainty: str = "confirmed"
     options: dict[str, str] = field(default_factory=dict)
     room: dict[str, Any] = field(default_factory=dict)
-    before: Callable[[Room], None] = lambda room: None
-    after: Callable[[Room], dict[str, Any]] = lambda room: {}
+    before: Callable[[Room], object] = lambda _room: None
+    after: Callable[[Room], dict[str, Any]] = lambda _room: {}
     fixed_by: tuple[str, ...] = ()
     words: str = ""
 
@@ -185,11 +185,11 @@ CASES = [
     Case("key-mode", S.DONE, "key-file-modes", after=lambda r: own_key(r, key_text(r), 0o644), fixed_by=("restrict-key-mode",)),
     Case("mismatch", S.AUTH, "key-pair-mismatch", after=mismatch),
     # wire
-    Case("no-name", S.NAME, "name-unresolved", after=lambda r: {"host": "no-such-host.invalid"}),
+    Case("no-name", S.NAME, "name-unresolved", after=lambda _r: {"host": "no-such-host.invalid"}),
     Case("nothing-listens", S.TCP, "no-sshd", after=closed_port),
     Case("stopped", S.BANNER, "banner-missing", after=stopped),
     Case("old-kex", S.KEX, "algorithms-do-not-meet", options={"KexAlgorithms": "sntrup761x25519-sha512@openssh.com"}),
-    Case("unknown-host", S.HOST_KEY, "host-key-unknown", after=lambda r: {"known_hosts": "/nonexistent/known_hosts"}),
+    Case("unknown-host", S.HOST_KEY, "host-key-unknown", after=lambda _r: {"known_hosts": "/nonexistent/known_hosts"}),
     Case("host-key-changed", S.HOST_KEY, "host-key-changed", after=lambda r: new_host_key(r, False)),
     Case("another-machine", S.HOST_KEY, "host-key-of-another-machine", "likely", after=key_of_another),
     Case("vouched", S.DONE, "stale-known-host", after=lambda r: new_host_key(r, True), fixed_by=("remove-known-host",)),
@@ -207,14 +207,14 @@ CASES = [
     Case("keys-of-root", S.AUTH, "authorized-keys-unreadable", before=owned_by(lambda r: r.keys, 0)),
     Case("locked", S.AUTH, "account-locked", room={"password": "!"}),
     Case("no-shell", S.AUTH, "shell-missing", room={"shell": "/nonexistent/sh"}),
-    Case("no-user", S.AUTH, "wrong-user", after=lambda r: {"user": "nobody-at-all"}),
-    Case("root", S.AUTH, "root-login-refused", options={"PermitRootLogin": "no"}, after=lambda r: {"user": "root"}),
+    Case("no-user", S.AUTH, "wrong-user", after=lambda _r: {"user": "nobody-at-all"}),
+    Case("root", S.AUTH, "root-login-refused", options={"PermitRootLogin": "no"}, after=lambda _r: {"user": "root"}),
     Case("deny", S.AUTH, "user-not-allowed", options={"DenyUsers": "op"}),
     Case("not-registered", S.AUTH, "key-not-registered", before=authorize_no_one,
          after=lambda r: {"public_key": public_key(r.key)}, fixed_by=("add-public-key",)),
     Case("no-file", S.AUTH, "key-not-registered", before=lambda r: shutil.rmtree(r.keys.parent),
          after=lambda r: {"public_key": public_key(r.key)}, fixed_by=("add-public-key",)),
-    Case("from", S.AUTH, "key-restricted", before=lambda r: r.keys.write_text(f'from="10.9.9.9" {public_key(r.key)}\n') and None),
+    Case("from", S.AUTH, "key-restricted", before=lambda r: r.keys.write_text(f'from="10.9.9.9" {public_key(r.key)}\n')),
     Case("rsa-not-taken", S.AUTH, "key-type-not-accepted", options={"PubkeyAcceptedAlgorithms": "ssh-ed25519"}, after=rsa),
     Case("sha1-only", S.AUTH, "key-type-not-accepted", options={"PubkeyAcceptedAlgorithms": "ssh-rsa"}, after=rsa),
     Case("second-factor", S.AUTH, "second-factor",
@@ -225,7 +225,7 @@ CASES = [
          after=lambda r: certificate(r, "-n", "op", "-V", "+1h:+2h")),
     Case("certificate-principal", S.AUTH, "certificate-wrong-principal", "likely", before=with_ca,
          after=lambda r: certificate(r, "-n", "alice", "-V", "-5m:+5m")),
-    Case("certificate-unknown-ca", S.AUTH, "certificate-refused", before=lambda r: make_key(r.folder / "ca") and None,
+    Case("certificate-unknown-ca", S.AUTH, "certificate-refused", before=lambda r: make_key(r.folder / "ca"),
          after=lambda r: certificate(r, "-n", "op", "-V", "-5m:+5m")),
 ]  # fmt: skip
 
