@@ -132,8 +132,8 @@ def _coming(v: View, pod: Pod) -> None:
     if container and pod.wants_ssh is False:
         v.say("port-22-not-exposed", SURE, f"pod {pod.id} was created without 22/tcp", about=about)
     elif container and not (pod.ip and pod.ssh_port) and not v.causes and not (v.ssh and not v.ssh.cause):
-        late = v.waits_s > v.limits.boot_s
-        v.say("running-without-address", LIKELY if late and v.apart else POSSIBLE, f"pod {pod.id}: no address for port 22 after {v.waits_s:.0f} s",
+        late = LIKELY if v.waits_s > v.limits.boot_s and v.apart else POSSIBLE
+        v.say("running-without-address", late, f"pod {pod.id}: no address for port 22 after {v.waits_s:.0f} s",
               about=about, decides=("the pod's log", "its list of ports in the provider's page"))  # fmt: skip
 
 
