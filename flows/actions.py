@@ -25,6 +25,7 @@ from tasks.remediation.mounts import remount_fuse
 from tasks.remediation.pods import start_worker, terminate_pod
 from tasks.remediation.processes import terminate_processes
 from tasks.remediation.quarantine import quarantine_node
+from tasks.remediation.railway_variables import set_railway_variable
 from tasks.remediation.ray import restart_raylet, stop_ray_job
 from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
 from tasks.remediation.ssh_keys import (
@@ -82,6 +83,7 @@ ACTIONS: dict[str, Action] = {
     "start-worker-unverified": Action(
         Risk.DESTRUCTIVE, start_worker
     ),  # its host key was first seen: a person allows it
+    "set-railway-variable": Action(Risk.DISRUPTIVE, set_railway_variable),
     "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row),
     "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod),
 }

@@ -78,6 +78,8 @@ class Variables(Frozen):
     private_fingerprint: str = ""
     private_fault: str = ""
     public_fingerprint: str = ""
+    private_name: str = ""  # the variable that should hold the private half
+    here_fingerprint: str = ""  # of the private half that this machine has under the same name
 
 
 class Evidence(Frozen):

@@ -20,7 +20,7 @@ OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "d
 def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
     sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
-    made = [_start(v, sure), _promote(v, sure), _row(v, sure), _respawn(v, sure)]
+    made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), _respawn(v, sure)]
     return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
 
 
@@ -45,6 +45,28 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
         + ("; the pod's host key was first seen by this run, so a person must allow it" if first else ""),
     )
     return Plan(name="start the worker", steps=(step,), for_causes=("worker-not-started",), settle_s=20)
+
+
+def _variable(v: View, sure: list[Cause]) -> Plan | str:
+    """The missing private half, if this machine has the one that belongs to the public half there."""
+    if not any(c.slug == "private-half-missing" for c in sure) or not isinstance(v.e.variables, Known):
+        return ""
+    x = v.e.variables.value
+    if not x.here_fingerprint or x.here_fingerprint != x.public_fingerprint:
+        return (
+            f"{x.private_name} is not set from here: this machine has no private key of the pair {x.public_fingerprint}"
+        )
+    step = Step(
+        kind="set-railway-variable",
+        owner="orchestrator",
+        args={"name": x.private_name, "fingerprint": x.here_fingerprint},
+        commands=(
+            f"railway variables --set '{x.private_name}=…'   # the value is read from this machine, never shown",
+        ),
+        effect=f"the orchestrator has the private half of {x.public_fingerprint}",
+        loses="the platform deploys the orchestrator again: a short pause of its cycles",
+    )
+    return Plan(name="set the variable", steps=(step,), for_causes=("private-half-missing",), settle_s=60)
 
 
 def _promote(v: View, sure: list[Cause]) -> Plan | str:

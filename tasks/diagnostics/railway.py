@@ -1,5 +1,7 @@
 """Reads the orchestrator's own side: deployment status, cycle lines, which variables are set. No value leaves here."""
 
+import os
+
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.orchestrator_log import OrchestratorLog, parse_orchestrator_log
@@ -70,7 +72,7 @@ def describe_variables(found: dict[str, str], config: Orchestrator) -> Variables
     """Names, and the fingerprints of the key halves. A private key whose format hides its public half has none."""
     private, public = found.get(config.ssh.key_env, ""), public_shape(found.get(config.ssh.public_key_env, "").strip())
     shape = describe_key_text(private)
-    fault = ""
+    here, fault = describe_key_text(os.environ.get(config.ssh.key_env, "")), ""
     if not private.strip():
         fault = f"{config.ssh.key_env} is not set"
     elif not shape.private:
@@ -82,4 +84,6 @@ def describe_variables(found: dict[str, str], config: Orchestrator) -> Variables
     return Variables(
         names=tuple(sorted(found)), private_fault=fault, private_fingerprint=shape.fingerprint if shape.private else "",
         public_fingerprint=public.fingerprint if public else "",
+        private_name=config.ssh.key_env,
+        here_fingerprint=here.fingerprint if here.private and not here.damage and not here.encrypted else "",
     )  # fmt: skip

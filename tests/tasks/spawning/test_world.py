@@ -14,6 +14,7 @@ from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Context, Refused
 from tasks.remediation.pods import start_worker, terminate_pod
+from tasks.remediation.railway_variables import set_railway_variable
 from tasks.remediation.worker_rows import mark_worker_row
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
@@ -130,7 +131,7 @@ CASES = [
     (died, "worker-died confirmed", State.SICK, ("terminate-pod",)),
     (never_started, "worker-not-started confirmed", State.SICK, ("start-worker-unverified",)),
     (orchestrator_down, "orchestrator-down confirmed", State.SICK, ("start-worker-unverified",)),
-    (key_missing, "private-half-missing confirmed", State.SICK, ("start-worker-unverified",)),
+    (key_missing, "private-half-missing confirmed", State.SICK, ("set-railway-variable", "start-worker-unverified")),
     (old_heartbeat, "worker-died confirmed", State.SICK, ("terminate-pod",)),
 ]
 
@@ -329,3 +330,22 @@ def test_database_down_is_cannot_tell(world: World, monkeypatch: pytest.MonkeyPa
     assert evidence.row.reason is Why.UNREACHABLE
     assert d.state is State.CANNOT_TELL
     assert not d.plans
+
+
+def test_a_missing_variable_is_set_once_and_never_shown(world: World) -> None:
+    key_missing(world)
+    _, d = world.look()
+    step = step_of(d, "set-railway-variable")
+    key = world.sshd.key.read_text()
+    assert key[60:90] not in d.model_dump_json()
+    with pytest.raises(Refused):
+        set_railway_variable(
+            step.model_copy(update={"args": {**step.args, "fingerprint": "SHA256:x"}}), world.context()
+        )
+    said = set_railway_variable(step, world.context()).said
+    assert "-----BEGIN" not in str(said)
+    assert world.railway.variables["RUNPOD_SSH_PRIVATE_KEY"] == key
+    with pytest.raises(Refused, match="by now"):
+        set_railway_variable(step, world.context())
+    _, d = world.look()
+    assert "private-half-missing" not in [c.slug for c in d.causes]
