@@ -16,10 +16,13 @@ from tasks.remediation.jobs import restart_job
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import JOB, context, job, look, running, wait_state
 
+pytestmark = pytest.mark.xdist_group("jobs")
+
 
 def trainer(tag: str, *argv: str) -> Job:
     """A job with a restart command."""
-    return job(tag, restart=argv or (sys.executable, str(JOB), "sleep", "--tag", tag))
+    made = job(tag, restart=argv or (sys.executable, str(JOB), "sleep", "--tag", tag))
+    return made.model_copy(update={"name": f"selfplay-{tag}"})  # one start at a time per name
 
 
 def step(one: Job) -> Step:

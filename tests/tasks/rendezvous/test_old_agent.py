@@ -8,12 +8,16 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from runbooks.stale_rendezvous.diagnose import Limits, diagnose
 from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
 from tasks.remediation.processes import terminate_processes
 from tests.support.etcd import free_port
 from tests.support.rendezvous import context_of, place, slugs
 from tests.support.torchrun import Agents, until
+
+pytestmark = pytest.mark.xdist_group("torchrun")
 
 SHORT = Limits(clock_skew_s=15, fsync_p99_s=0.1, old_agent_age_s=-598)  # "waits too long" two seconds after its start
 

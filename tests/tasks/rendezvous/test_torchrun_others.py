@@ -12,6 +12,8 @@ from tests.support.etcd import Etcd, free_port
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, until
 
+pytestmark = pytest.mark.xdist_group("torchrun")
+
 
 def pair(agents: Agents, backend: str, end: str, run: str, steps: int, tag: str, conf: str = "") -> None:
     """Two agents of one run until both train."""

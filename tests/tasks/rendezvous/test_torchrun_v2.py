@@ -3,9 +3,13 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, until
+
+pytestmark = pytest.mark.xdist_group("torchrun")
 
 BEAT = ",keep_alive_interval=1"
 
