@@ -45,8 +45,8 @@ def specs() -> tuple[Spec, ...]:
     )
     return (
         *runbooks,
-        Spec("flows.nightly.nightly", description=NIGHTLY, tags=("gpu-nightly",), cron="30 3 * * *", active=False),
-        Spec("flows.nightly.sweep", description=SWEEP, tags=("gpu-sweep",), every_s=300, active=False),
+        Spec("flows.nightly.nightly", description=NIGHTLY, tags=(store.RUNBOOK_TAG, "runbook:nightly"), cron="30 3 * * *", active=False),
+        Spec("flows.nightly.sweep", description=SWEEP, tags=(store.RUNBOOK_TAG, "runbook:sweep"), every_s=300, active=False),
         Spec("flows.act.act", pool=False, description="Record and lock of one change. Never start it by hand."),
         Spec("flows.act.budget_slot", pool=False, description="A place in the fleet's budget. Never start it by hand."),
     )

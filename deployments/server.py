@@ -53,12 +53,20 @@ def ensure_up(say: bool = True) -> LocalState | None:
         use_server(state)
         registered = _register_if_changed(state)
         procs = [p for p in state.processes if p.name == "server"]
+        if not all(find(state, name) for name in ("worker", "reaper")):
+            _let_workers_take_runs()
         procs += [start_process(state, "worker", worker_argv()), start_process(state, "reaper", reaper_argv())]
         state = state.model_copy(update={"processes": tuple(procs)})
         write_state(state)
     if say and registered:
         print(f"registered {registered} deployments", file=sys.stderr)
     return state
+
+
+def _let_workers_take_runs() -> None:
+    from flows.store import pause_pool
+
+    pause_pool(POOL, False)
 
 
 def worker_argv() -> list[str]:

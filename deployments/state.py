@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from deployments.errors import CommandError
 from runbooks.core.base import Frozen
 
 
@@ -36,7 +37,12 @@ def state_dir() -> Path:
     base = (
         Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
     )
-    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as e:
+        raise CommandError(
+            f"the state folder {base} cannot be used ({e.strerror}); set GPU_RUNBOOKS_HOME to another"
+        ) from e
     return base
 
 

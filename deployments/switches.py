@@ -108,7 +108,7 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
     ensure_up(say=False)
     from flows.guards import reset_breaker
 
-    was = reset_breaker(fleet)
+    was = reset_breaker(fleet, ns.who or os.environ.get("USER", ""))
     print(
         json.dumps({"fleet": fleet, "was_tripped": was})
         if ns.json

@@ -35,14 +35,11 @@ def drain_runs(state: LocalState) -> None:
     use_server(state)
     from flows.store import pause_pool, running_runs
 
-    pause_pool(POOL, True)
-    try:
-        deadline = time.monotonic() + DRAIN_LIMIT_S
-        while (busy := running_runs()) and time.monotonic() < deadline:
-            print(f"waiting for {len(busy)} run(s) to end: {', '.join(busy)}", file=sys.stderr)
-            time.sleep(2)
-    finally:
-        pause_pool(POOL, False)
+    pause_pool(POOL, True)  # `up` lets workers take runs again
+    deadline = time.monotonic() + DRAIN_LIMIT_S
+    while (busy := running_runs()) and time.monotonic() < deadline:
+        print(f"waiting for {len(busy)} run(s) to end: {', '.join(busy)}", file=sys.stderr)
+        time.sleep(2)
 
 
 def cmd_up(ns: argparse.Namespace) -> int:

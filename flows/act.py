@@ -24,6 +24,7 @@ from flows.progress import Timeline
 from runbooks.core.plan import Step
 from runbooks.core.report import ActRecord
 from tasks.context import Context, Refused, utc_now
+from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 
 
@@ -96,7 +97,7 @@ def _do_all(session: Session) -> State[Any]:
             session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
             store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: begun"})
             with uninterrupted():
-                said = _do(step, session.context)
+                said = tuple(map(installation_redactor().text, _do(step, session.context)))
                 session.said.extend(said)
                 store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: done"})
             session.timeline.reached("step-done", f"{step.kind}: {'; '.join(said)}")
@@ -111,6 +112,7 @@ def _do_all(session: Session) -> State[Any]:
 
 
 def _ended(session: Session, outcome: str, text: str) -> State[Any]:
+    text = installation_redactor().text(text)  # Prefect stores it
     session.outcome = outcome
     session.said.append(text)
     session.timeline.reached("step-done", text)

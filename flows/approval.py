@@ -16,6 +16,7 @@ from tasks.context import utc_now
 
 REAPER = "the reaper"
 EXPIRES = "approval.expires"
+CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
 
 
 def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
@@ -84,7 +85,11 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
     if who == REAPER:
         return Permission(allowed=False, by="nobody", **common)
     expires = store.read_run(run_id).labels.get(EXPIRES)
-    if expires and decided and decided > datetime.fromisoformat(str(expires)):
+    until = datetime.fromisoformat(str(expires)) if expires else None
+    if until and utc_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
+        late = f"approved at {decided:%H:%M:%S} UTC, but carried on only after the approval had expired: asked in vain"
+        return Permission(allowed=False, by="nobody", **(common | {"said": late}))
+    if until and decided > until:
         late = f"decided at {decided:%H:%M:%S} UTC, after the approval had expired (asked {asked:%H:%M:%S})"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))
     return Permission(allowed=answer.get("decision") == "approve", by="person", **common)

@@ -6,6 +6,7 @@ from pathlib import Path
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.policy import Policy
+from tasks.transport.base import TransportError
 from tasks.transport.open import parse_target
 
 LARGEST = 8 << 20
@@ -44,7 +45,10 @@ def with_target(fleet: Fleet, target: str, given: bool, others: tuple[str, ...] 
     if any(n.name == target for n in fleet.nodes) or target.split("/", 1)[0] in others:
         return fleet, target
     if not given and ("@" in target or ":" in target):
-        node = parse_target(target)
+        try:
+            node = parse_target(target)
+        except (ValueError, TransportError) as e:
+            raise ConfigError(f"target {target!r}: {e}") from e
         node = Node.model_validate(
             node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"}
         )

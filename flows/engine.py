@@ -15,7 +15,7 @@ from flows.claim import Locked, history_of
 from flows.gate import Gate, May, decide, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.outcomes import end_state, publish
-from flows.ownership import heartbeat, own_run
+from flows.ownership import heartbeat
 from flows.run import Run, unchanged
 from flows.storm import look_for_storm
 from runbooks.core.form import approval_text
@@ -24,12 +24,16 @@ from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import Mode
 from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
+from tasks.installation import installation_redactor
 from tasks.transport.open import HostPool
+
+
+class RunFailed(Exception):
+    """A run ended by an error of its own; the message has no secrets."""
 
 
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     """The whole run, with a report in every case. Called from inside the runbook's flow."""
-    own_run(run.run_id, run.draft.tags)
     run.draft.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}")
     try:
         with heartbeat(run.run_id):
@@ -40,6 +44,8 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         run.draft.crashed = "".join(traceback.format_exception_only(e)).strip()
         _say_where_it_stands(run)
         publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
+        if isinstance(e, Exception):  # Prefect stores the message
+            raise RunFailed(installation_redactor().text(run.draft.crashed)) from None
         raise
     return end_state(outcome, publish(run, outcome, run.draft.headline, pool))
 
@@ -85,9 +91,13 @@ def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
     store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
     owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
     history = history_of(owners) if diagnosis.plans and run.mode is not Mode.DIAGNOSE else ()
-    node = next((n for n in run.fleet.nodes if n.name == run.context.target), None)
-    hands_off = (node.reason or "the fleet file says so") if node and node.hands_off else ""
-    gate = decide(diagnosis, run.mode, run.policy, risks(), history, run.context.now(), hands_off)
+    touched = {run.context.target, *owners}
+    hands_off = "; ".join(
+        f"{n.name}: {n.reason or 'the fleet file says so'}"
+        for n in run.fleet.nodes
+        if n.hands_off and n.name in touched
+    )
+    gate = decide(diagnosis, run.mode, run.policy, risks(), history, run.context.now(), hands_off, run.choice)
     if gate.may in (May.ASK, May.ACT):
         try:
             check_freeze()
@@ -98,7 +108,7 @@ def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
 
 
 def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Plan | None]:
-    plan = _chosen(run, gate)
+    plan = gate.plans[0]  # the gate puts the chosen one first
     storm = look_for_storm(run, diagnosis)
     if gate.may is May.ACT and risk_of(plan, risks()) is not Risk.SAFE:
         run.draft.timeline.reached(
@@ -114,10 +124,6 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
             allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name
         ), plan
     return _ask(run, gate, diagnosis, storm)
-
-
-def _chosen(run: Run, gate: Gate) -> Plan:
-    return next((p for p in gate.plans if p.name == run.choice), gate.plans[0])
 
 
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permission, Plan | None]:

@@ -7,10 +7,13 @@ from prefect.client.schemas.objects import State
 from flows import store
 from flows.config import load_fleet, load_policy, with_target
 from flows.engine import run_runbook
-from flows.outcomes import Draft
+from flows.outcomes import Draft, publish_bad_config
+from flows.ownership import own_run
 from flows.progress import Timeline
 from flows.run import Run, current_run_id
 from flows.specs import load_spec
+from runbooks.core.config import ConfigError
+from runbooks.core.fleet import Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 from tasks.context import Context, utc_now
@@ -30,11 +33,31 @@ def run_by_name(
     trigger: str,
     options: dict[str, Any] | None = None,
 ) -> State[Any]:
-    """Runs the runbook `slug` on `target` inside the current flow run. Raises ConfigError on bad configuration."""
+    """Runs the runbook `slug` on `target` inside the current flow run. Bad configuration ends in a report as well."""
+    run_id = current_run_id()
+    own_run(run_id, {"runbook": slug, "target": target})
+    try:
+        return _run(slug, target, mode, fleet, policy, choice, out, trigger, options or {}, run_id)
+    except ConfigError as e:
+        folder = reports_root(out or Reports().folder)
+        return publish_bad_config(slug, target, mode, trigger, run_id, folder, str(e))
+
+
+def _run(
+    slug: str,
+    target: str,
+    mode: Mode,
+    fleet: str | None,
+    policy: str | None,
+    choice: str,
+    out: str | None,
+    trigger: str,
+    options: dict[str, Any],
+    run_id: str,
+) -> State[Any]:
     spec = load_spec(slug)
     given = load_fleet(fleet)
     full, target = with_target(given, target, bool(fleet), spec.targets(given))
-    run_id = current_run_id()
     folder = reports_root(out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
@@ -46,6 +69,7 @@ def run_by_name(
         timeline=timeline,
         tags={"fleet": full.name, "target": target, "runbook": slug},
     )
+    own_run(run_id, draft.tags)
     draft.resume_from(history(folder, slug, target), run_id)
     pool = HostPool()
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
@@ -54,7 +78,7 @@ def run_by_name(
         target=target,
         open_host=pool,
         limits=limits,
-        options=options or {},
+        options=options,
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
     )
     run = Run(

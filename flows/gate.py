@@ -51,8 +51,12 @@ def decide(
     history: tuple[PastAct, ...],
     now: datetime,
     hands_off: str = "",
+    choice: str = "",
 ) -> Gate:
-    """What may be done about `diagnosis`. `hands_off`: why the target is opted out ("" if it isn't)."""
+    """What may be done about `diagnosis`: the chosen plan first, judged as the one that would be done.
+
+    `hands_off`: why the target is opted out ("" if it isn't). `choice`: name of the plan that was asked for.
+    """
     if not diagnosis.plans:
         return Gate(may=May.NOTHING, why=())
     if mode is Mode.DIAGNOSE:
@@ -62,9 +66,12 @@ def decide(
     plans, why = _allowed(diagnosis, policy, risks)
     if not plans:
         return Gate(may=May.REFUSE, why=why)
+    named = [p for p in plans if p.name == choice]
+    plans = (*named, *(p for p in plans if p.name != choice))
+    unknown = (f"no plan is named “{choice}” here",) if choice and not named else ()
     kinds = sorted({s.kind for p in plans for s in p.steps})
     ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
-    asks = _must_ask(plans[0], mode, policy, risks, history, now)
+    asks = unknown + _must_ask(plans[0], mode, policy, risks, history, now)
     may = May.ASK if asks else May.ACT
     return Gate(may=may, plans=plans, why=why + asks, approval_ttl_s=ttl)
 

@@ -58,11 +58,11 @@ def trip(fleet: str, why: str, now: datetime) -> None:
     store.set_variable(breaker_name(fleet), {"at": now.isoformat(timespec="seconds"), "why": why})
 
 
-def reset_breaker(fleet: str) -> bool:
+def reset_breaker(fleet: str, who: str = "") -> bool:
     """Resets the fleet's breaker and starts its budget afresh. False if it was not tripped."""
     if not store.delete_variable(breaker_name(fleet)):
         return False
-    store.set_variable(_fresh_name(fleet), {"at": utc_now().isoformat()})
+    store.set_variable(_fresh_name(fleet), {"at": utc_now().isoformat(), "who": who})
     return True
 
 

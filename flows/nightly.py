@@ -85,26 +85,26 @@ def check_node(sweep: Sweep, node: Node) -> tuple[list[Result], list[str]]:
     pool = HostPool()
     results: list[Result] = []
     try:
-        for name in sweep.slugs:
-            spec_nightly = load_spec(name).nightly
-            if spec_nightly is None or not spec_nightly(sweep.fleet, node):
-                continue
-            results.append(_one(sweep, node, name, pool))
+        results += [r for r in (_one(sweep, node, name, pool) for name in sweep.slugs) if r is not None]
     finally:
         pool.close_all()
     unread = [f"{node.name}: {u}" for r in results for u in r.unknowns]
     return results, list(dict.fromkeys(unread))
 
 
-def _one(sweep: Sweep, node: Node, name: str, pool: HostPool) -> Result:
+def _one(sweep: Sweep, node: Node, name: str, pool: HostPool) -> Result | None:
+    """One runbook on one node. None: it does not apply. Never raises."""
     began, at = time.monotonic(), utc_now()
     try:
+        applies = load_spec(name).nightly
+        if applies is None or not applies(sweep.fleet, node):
+            return None
         report = _diagnose(sweep, node, name, pool, at)
+        saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     except Exception as e:
-        why = f"{name} itself failed: {type(e).__name__}: {e}"
+        why = installation_redactor().text(f"{name} itself failed: {type(e).__name__}: {e}")
         return Result(node=node.name, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
     d = report.diagnosis
-    saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     return Result(
         node=node.name,
         runbook=name,
@@ -234,7 +234,8 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
-    store.save_markdown(slug("nightly", report.trigger, report.fleet), markdown[:400_000], headline[:250])
+    with suppress(Exception):  # the files are there already
+        store.save_markdown(slug("nightly", report.trigger, report.fleet), markdown[:400_000], headline[:250])
     labels = {
         "outcome": report.outcome.value,
         "headline": headline[:300],

@@ -17,6 +17,7 @@ from flows.progress import Timeline
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan
+from runbooks.core.policy import Mode
 from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
 from runbooks.core.verdict import Diagnosis
@@ -145,6 +146,39 @@ def _to_s3(where: str, report: Report, markdown: str) -> None:
         upload(where, report, markdown)
     except Exception as e:
         log.error("report not uploaded to %s: %s", where, e)
+
+
+def publish_bad_config(
+    slug_: str, target: str, mode: Mode, trigger: str, run_id: str, folder: Path, why: str
+) -> State[Any]:
+    """The report of a run that could not begin (or go on): a fleet or policy file that cannot be used."""
+    headline = installation_redactor().text(f"bad configuration, nothing was read: {why}")
+    now = utc_now()
+    report = clean_report(
+        Report(
+            id=run_id,
+            runbook=slug_,
+            target=target,
+            fleet="",
+            mode=mode.value,
+            trigger=trigger,
+            flow_run=run_id,
+            outcome=Outcome.CANNOT_TELL,
+            headline=headline,
+            started_at=now,
+            ended_at=now,
+            diagnosis=Diagnosis(
+                state=Verdict.CANNOT_TELL, headline=headline, do_now=("Correct the file, then run again.",)
+            ),
+            evidence={},
+            limits={},
+            guards=("nothing was changed by this look",),
+        )
+    )
+    saved = save(report, render(report, None), folder)
+    labels = {"outcome": report.outcome.value, "headline": headline[:300], "report": str(saved.markdown or "")}
+    store.label(run_id, labels)
+    return Failed(name="Bad configuration", message=headline[:400])
 
 
 NAMES = {

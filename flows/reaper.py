@@ -4,8 +4,10 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed, Scheduled
 
 from flows import store
@@ -20,8 +22,13 @@ from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")
 PENDING_LIMIT = timedelta(seconds=30)
+STARTING_LIMIT = timedelta(seconds=120)  # a worker's process that is slow to start
 UNOWNED_LIMIT = timedelta(seconds=90)
 RESUMING_LIMIT = timedelta(seconds=30)
+CLOCKS_APART = timedelta(seconds=0)
+SEEN: dict[UUID, tuple[str, datetime]] = {}
+"""Beats of runs on other machines: judged by whether they move between two rounds, by this clock alone."""
+NO_LOOK = ("nightly", "sweep")
 AFTER_CRASH = "after a crash of run "
 
 
@@ -53,16 +60,25 @@ def sweep(now: datetime | None = None) -> list[str]:
 
 
 def owner_gone(run: FlowRun, now: datetime) -> bool | None:
-    """True: the process that ran it is gone (proven here, or silent too long elsewhere). None: no owner is known."""
+    """True: the process that ran it is gone (proven here, or silent too long elsewhere). None: no owner is known yet."""
     owner = Owner.from_labels(dict(run.labels))
-    if owner is None:
+    beat = str(run.labels.get(BEAT, ""))
+    if owner is None or _older_than_its_state(run, beat):
         return None
     gone = is_gone(owner)
     if gone is not None:
         return gone
-    beat = run.labels.get(BEAT)
-    last = datetime.fromisoformat(str(beat)) if beat else _since(run)
-    return (now - last).total_seconds() > BEAT_DEAD_S
+    last, seen = SEEN.get(run.id, ("", now))
+    if last != beat:
+        seen = now
+    SEEN[run.id] = (beat, seen)
+    return (now - seen).total_seconds() > BEAT_DEAD_S
+
+
+def _older_than_its_state(run: FlowRun, beat: str) -> bool:
+    """The labels still name the process before: the run was resumed and its new process has not signed yet."""
+    running = run.state is not None and run.state.is_running()
+    return bool(beat) and running and datetime.fromisoformat(beat) < _since(run) - CLOCKS_APART
 
 
 def _since(run: FlowRun) -> datetime:
@@ -86,15 +102,15 @@ def _act(run: FlowRun, now: datetime) -> str:
 
 
 def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
-    """An act's beat is the beat of the runbook run that it belongs to."""
+    """Gone if its process is, or if the runbook run that it belongs to has ended or is not there any more."""
     owner = Owner.from_labels(dict(run.labels))
-    if owner is None:
-        return False
-    gone = is_gone(owner)
-    if gone is not None:
-        return gone
-    parent = store.read_run(str(run.parameters.get("about", {}).get("runbook_run")))
-    return bool(owner_gone(parent, now)) or bool(parent.state and parent.state.is_final())
+    if owner is not None and is_gone(owner):
+        return True
+    try:
+        parent = store.read_run(str(run.parameters.get("about", {}).get("runbook_run")))
+    except (ObjectNotFound, ValueError):
+        return True
+    return bool(parent.state and parent.state.is_final()) or (owner is None and bool(owner_gone(parent, now)))
 
 
 def _left_behind(run: FlowRun) -> str:
@@ -125,6 +141,9 @@ def _look_again(run: FlowRun) -> str:
         return ""
     slug = str(run.labels.get("runbook") or _slug_of(run))
     trigger = str(run.parameters.get("trigger", ""))
+    if slug in NO_LOOK:
+        store.label(run.id, {"looked.again": "no: the next sweep looks at everything"})
+        return ""
     if trigger.startswith(AFTER_CRASH):
         store.label(run.id, {"looked.again": "no: it was itself a look after a crash"})
         return ""
@@ -151,7 +170,8 @@ def _slug_of(run: FlowRun) -> str:
 def _pending(run: FlowRun, now: datetime) -> str:
     """A run whose creator died before it started, or that a worker dropped, goes (back) to the workers."""
     gone = owner_gone(run, now)
-    if now - _since(run) < PENDING_LIMIT or gone is False:
+    limit = PENDING_LIMIT if gone else STARTING_LIMIT
+    if now - _since(run) < limit or gone is False:
         return ""
     store.set_state(run.id, Scheduled(message="handed to a worker"))
     return f"{run.name}: never started; handed to a worker"

@@ -45,10 +45,11 @@ def boot_id() -> str:
 
 def machine_name() -> str:
     """Host name plus machine id where there is one: two machines with one name are two machines."""
+    space = str(Path("/proc/self/ns/pid").readlink())  # two containers may share a host's name: their pids differ
     try:
-        return f"{socket.gethostname()}/{Path('/etc/machine-id').read_text(encoding='ascii').strip()[:12]}"
+        return f"{socket.gethostname()}/{space}/{Path('/etc/machine-id').read_text(encoding='ascii').strip()[:12]}"
     except OSError:
-        return socket.gethostname()
+        return f"{socket.gethostname()}/{space}"
 
 
 def start_ticks(pid: int) -> int | None:
@@ -73,4 +74,18 @@ def is_gone(owner: Owner) -> bool | None:
         return None
     if owner.boot_id != boot_id():
         return True
-    return start_ticks(owner.pid) != owner.start_ticks
+    found = start_ticks(owner.pid)
+    return None if found is None and _hidden(owner.pid) else found != owner.start_ticks
+
+
+def _hidden(pid: int) -> bool:
+    """True if there is a process of that pid that /proc does not show to us."""
+    if Path(f"/proc/{pid}").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer
@@ -135,7 +136,7 @@ class Job(Frozen):
     match: str = Field(min_length=3)  # Python regular expression on the full command line
     nodes: tuple[str, ...] = ()  # node names; empty: any node of the fleet
     progress: tuple[Progress, ...] = ()
-    restart: tuple[str, ...] = ()  # argv on the node; empty: cannot be restarted from here
+    restart: Argv = ()  # argv on the node; empty: cannot be restarted from here
     warm_up_s: float = Field(
         default=600, ge=0
     )  # start-up (imports, model load, compilation) during which idle is normal
@@ -245,5 +246,4 @@ class Fleet(Frozen):
         return tuple(j for j in self.jobs if not j.nodes or node in j.nodes)
 
 
-LOCAL_FLEET = Fleet(name="default", nodes=(Node(name="local", local=True),))
-"""What is diagnosed when there is no fleet file: this machine."""
+LOCAL_FLEET = Fleet(name="default", nodes=(Node(name="local", local=True),))  # without a fleet file

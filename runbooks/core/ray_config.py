@@ -4,6 +4,7 @@ import re
 
 from pydantic import Field, field_validator
 
+from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
 
 
@@ -37,4 +38,4 @@ class RayCluster(Frozen):
     expected: dict[str, float] = {}  # resources when every node has joined: {GPU: 24}
     driver_log: str = ""  # glob on the head node of the driver's own log, if it is kept outside Ray
     phases: tuple[StartPhase, ...] = ()  # empty: the default set of the runbook
-    restart_raylet: dict[str, tuple[str, ...]] = {}  # fleet node name -> argv that starts its raylet again
+    restart_raylet: dict[str, Argv] = {}  # fleet node name -> argv that starts its raylet again

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from runbooks.core.reading import value_or
 from runbooks.zombie_gpu.activity import Sign, activity
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.innocents import supervisor
@@ -104,11 +105,21 @@ def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
         return ""
     if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
+    if v.slug in IDLE_CAUSES and job is not None and not _own_progress_stands(case, root.job):
+        return (
+            f"ranks of {root.job} on other nodes may keep it waiting (a barrier, an upload): look at all of them first"
+        )
     spins = [w for w in case.verdicts if w.slug == "collective-spin"]
     mates = [p for w in spins for p in w.pids if root.job and case.view.processes[p].job == root.job]
     if v.slug == "stopped" and mates:
         return f"other ranks of {root.job} wait for it: `kill -CONT {root.pid}` first, else stop the whole job"
     return ""
+
+
+def _own_progress_stands(case: Case, job: str) -> bool:
+    """The job's own signs of progress were read and stood still; or all of it runs here."""
+    marks = [m for m in value_or(case.view.evidence.progress, ()) if m.job == job]
+    return bool(marks) and all(m.before == m.after for m in marks)
 
 
 def _not_this(case: Case, root: Process, q: Process) -> str:

@@ -139,7 +139,10 @@ def _reset_count(view: View, verdicts: tuple[Verdict, ...], ended: set[int]) -> 
         return None
     together = any(v.slug == "all-peers-at-once" and v.credible for v in verdicts)
     doubtful = any(v.slug == "job-without-process" and not v.confirmed for v in verdicts)
-    if together or doubtful or set(live_job_processes(view)) - ended:
+    working = {
+        p for p, held in view.holdings.items() if held and p in view.processes and view.processes[p].state not in "ZX"
+    }
+    if together or doubtful or (set(live_job_processes(view)) | working) - ended:
         return None
     gone = [{"pid": p, "start_ticks": view.processes[p].start_ticks} for p in sorted(ended)]
     body = json.dumps({"node_id": peer.node})
@@ -238,7 +241,7 @@ def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
         owner=view.evidence.node,
         args={"node": view.evidence.node, "reason": reason},
         commands=(f"# mark {view.evidence.node} as quarantined: {reason}",),
-        effect=f"{view.evidence.node} gets no new work until a person lifts the mark",
+        effect=f"{view.evidence.node} is marked: people and schedulers that read the mark give it no work",
         loses="the capacity of the whole node, GPUs that still work included",
     )
     found.plans.append(Plan(name="quarantine the node", steps=(step,), for_causes=causes))

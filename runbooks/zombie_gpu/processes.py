@@ -65,7 +65,8 @@ def judge_stopped(view: View, p: Process) -> Verdict:
     since = view.gap_s if old is not None and old.state == "T" else 0.0
     always = len(p.states) >= 2 and set(p.states) == {"T"}
     long = max(since, view.evidence.window_s if always else 0.0)
-    sure = always and long >= view.limits.stopped_s and _nothing_moved(p)
+    ours = bool(p.job) or since >= view.limits.idle_s  # a stranger's Ctrl-Z is not a fault after one window
+    sure = always and ours and long >= view.limits.stopped_s and _nothing_moved(p)
     seen = (
         f"state T at all {len(p.states)} looks" if always else f"state {', '.join(p.states or (p.state,))} at its looks"
     )

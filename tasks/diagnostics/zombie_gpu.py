@@ -80,7 +80,7 @@ def _job_facts(context: Context, job: Job) -> JobFacts:
         restart=job.restart,
         warm_up_s=job.warm_up_s,
         progress_configured=any(p.kind is not ProgressKind.NONE for p in job.progress),
-        single_node=job.nodes == (context.node.name,),
+        single_node=job.nodes == (context.node.name,) or len(context.fleet.nodes) == 1,
         gpu_hour_cost=job.gpu_hour_cost,
     )
 

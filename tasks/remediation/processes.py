@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from runbooks.core.plan import Step
-from runbooks.core.reading import Known, Unknown, value_or
+from runbooks.core.reading import Known, Unknown, Why, value_or
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import ActResult, Context
 from tasks.diagnostics.gpus import Gpus, read_gpus, read_presence
 from tasks.remediation.probing import change
+from tasks.transport.base import TransportError
 
 TOLERANCE = 64 << 20  # bytes: a context's own overhead and rounding to MiB
 BACK_WITHIN_S = 50.0  # how long a driver may take to give memory back (gpu-fleet facts: at most 50 s)
@@ -30,7 +31,11 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     got = change(context, "terminate", ask, timeout_s=float(args["grace_s"]) + 40)
     said = [_outcome(one) for one in got["ended"]]
     said += [f"appeared meanwhile, left alone: {one}" for one in got["appeared"]]
-    said += _memory(context, args, before) if before is not None else []
+    lasting = [one for one in got["ended"] if "survives" in one["outcome"]]
+    memory, proven = _memory(context, args, before) if before is not None else ([], True)
+    said += memory
+    if lasting or got["appeared"] or not proven:
+        raise TransportError(Why.FAILED, "; ".join(said))  # no later step may build on it
     return ActResult(said=tuple(said))
 
 
@@ -58,24 +63,25 @@ def _outcome(one: Mapping[str, Any]) -> str:
     return text
 
 
-def _memory(context: Context, args: Mapping[str, Any], before: Gpus) -> list[str]:
-    """What became of the memory, in words."""
+def _memory(context: Context, args: Mapping[str, Any], before: Gpus) -> tuple[list[str], bool]:
+    """What became of the memory, in words, and whether its return is proven."""
     if not isinstance(before, Known):
-        return ["GPU memory could not be read before, so that its return is not proven"]
+        return ["GPU memory could not be read before, so that its return is not proven"], False
     used = _used(before, args["gpu_uuids"])
     want = int(args["expect_freed_bytes"] or 0)
     after, waited = before, 0.0
     while waited <= BACK_WITHIN_S:
         now = _gpus(context)
         if not isinstance(now, Known):
-            return ["GPU memory could not be read after, so that its return is not proven"]
+            return ["GPU memory could not be read after, so that its return is not proven"], False
         after = now
         if used - _used(after, args["gpu_uuids"]) >= want - TOLERANCE:
-            return [_freed(used, _used(after, args["gpu_uuids"]), want)]
+            return [_freed(used, _used(after, args["gpu_uuids"]), want)], True
         context.sleep(LOOK_EVERY_S)
         waited += LOOK_EVERY_S
     back = used - _used(after, args["gpu_uuids"])
-    return [f"only {_mib(back)} of {_mib(want)} came back within {BACK_WITHIN_S:.0f} s: something else still holds it"]
+    missing = f"only {_mib(back)} of {_mib(want)} came back within {BACK_WITHIN_S:.0f} s: something else still holds it"
+    return [missing], False
 
 
 def _used(gpus: Known[GpuSet], uuids: list[str]) -> int:

@@ -70,7 +70,7 @@ def test_every_command_has_help_and_a_home() -> None:
     parser = build_parser()
     commands = next(a for a in parser._actions if a.dest == "command").choices
     assert isinstance(commands, dict)
-    assert set(commands) == {*COMMANDS, "triage"}
+    assert set(commands) == {*COMMANDS, "triage", "restore"}
     for name, sub in commands.items():
         assert name == "triage" or sub.format_help()
 

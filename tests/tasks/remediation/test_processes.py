@@ -17,6 +17,7 @@ from tasks.context import Refused
 from tasks.diagnostics.probe import probe_text
 from tasks.remediation import processes
 from tasks.remediation.processes import terminate_processes
+from tasks.transport.base import TransportError
 from tests.support.gpu_node import context, running, state, terminate_step, wait_state
 
 UUID = H100["uuid"]
@@ -204,15 +205,14 @@ def test_memory_that_stays_is_said(driver: StubDriver, monkeypatch: pytest.Monke
         gpu = holding(p.pid, mib=1000)
         gpu.processes.append(Held(other.pid, 8 << 30, "C", 0, "hidden"))
         driver.show(gpu)
-        said = terminate_processes(terminate_step(p.pid, freed=9192 << 20, uuids=(UUID,)), context(driver)).said
-    assert "only 1000 MiB of 9192 MiB came back" in said[-1]
+        with pytest.raises(TransportError, match="only 1000 MiB of 9192 MiB came back"):  # nothing may build on it
+            terminate_processes(terminate_step(p.pid, freed=9192 << 20, uuids=(UUID,)), context(driver))
 
 
 def test_memory_that_cannot_be_read_is_not_proven(driver: StubDriver) -> None:
     driver.show(mode="no-driver")
-    with running("sleep") as p:
-        said = terminate_processes(terminate_step(p.pid, freed=1 << 30, uuids=(UUID,)), context(driver)).said
-    assert "not proven" in said[-1]
+    with running("sleep") as p, pytest.raises(TransportError, match="not proven"):
+        terminate_processes(terminate_step(p.pid, freed=1 << 30, uuids=(UUID,)), context(driver))
 
 
 def test_a_survivor_in_the_kernel_is_named() -> None:
