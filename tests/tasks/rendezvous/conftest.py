@@ -1,5 +1,7 @@
 """A real etcd and real agents for each test."""
 
+import fcntl
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +24,11 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
         yield started
     finally:
         started.stop()
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Holds a lock of the whole machine: the node's reading sees every torchrun that runs here, of other tests too."""
+    with (Path(tempfile.gettempdir()) / "gpu-runbooks-tests-torchrun.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

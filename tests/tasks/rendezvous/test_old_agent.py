@@ -17,7 +17,7 @@ from tests.support.etcd import free_port
 from tests.support.rendezvous import context_of, place, slugs
 from tests.support.torchrun import Agents, until
 
-pytestmark = pytest.mark.xdist_group("torchrun")
+pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 
 SHORT = Limits(clock_skew_s=15, fsync_p99_s=0.1, old_agent_age_s=-598)  # "waits too long" two seconds after its start
 

@@ -12,7 +12,7 @@ from tests.support.etcd import Etcd, free_port
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, until
 
-pytestmark = pytest.mark.xdist_group("torchrun")
+pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 
 
 def pair(agents: Agents, backend: str, end: str, run: str, steps: int, tag: str, conf: str = "") -> None:

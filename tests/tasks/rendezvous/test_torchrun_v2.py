@@ -9,7 +9,7 @@ from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, until
 
-pytestmark = pytest.mark.xdist_group("torchrun")
+pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 
 BEAT = ",keep_alive_interval=1"
 
