@@ -35,7 +35,7 @@ class Cli:
             [*CLI, *args],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=500,
             env=self.env | (env or {}),
             stdin=subprocess.DEVNULL,
         )
