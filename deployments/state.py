@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from deployments.errors import CommandError
 from runbooks.core.base import Frozen
+from tasks.installation import state_folder
 
 
 class Proc(Frozen):
@@ -33,10 +34,7 @@ class LocalState(Frozen):
 
 def state_dir() -> Path:
     """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Made 0700."""
-    home = os.environ.get("GPU_RUNBOOKS_HOME")
-    base = (
-        Path(home) if home else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
-    )
+    base = state_folder()
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as e:

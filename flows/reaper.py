@@ -25,7 +25,6 @@ PENDING_LIMIT = timedelta(seconds=30)
 STARTING_LIMIT = timedelta(seconds=120)  # a worker's process that is slow to start
 UNOWNED_LIMIT = timedelta(seconds=90)
 RESUMING_LIMIT = timedelta(seconds=30)
-CLOCKS_APART = timedelta(seconds=0)
 SEEN: dict[UUID, tuple[str, datetime]] = {}
 """Beats of runs on other machines: judged by whether they move between two rounds, by this clock alone."""
 NO_LOOK = ("nightly", "sweep")
@@ -78,7 +77,7 @@ def owner_gone(run: FlowRun, now: datetime) -> bool | None:
 def _older_than_its_state(run: FlowRun, beat: str) -> bool:
     """The labels still name the process before: the run was resumed and its new process has not signed yet."""
     running = run.state is not None and run.state.is_running()
-    return bool(beat) and running and datetime.fromisoformat(beat) < _since(run) - CLOCKS_APART
+    return bool(beat) and running and datetime.fromisoformat(beat) < _since(run)
 
 
 def _since(run: FlowRun) -> datetime:
