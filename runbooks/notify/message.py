@@ -1,0 +1,184 @@
+"""A message to people: what happened in one line, what a person must do, what waiting costs. Made from a report."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from runbooks.alerts.alert import plain
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan, Risk
+from runbooks.core.report import Outcome, Report
+from runbooks.core.verdict import Diagnosis
+
+LINE = 300  # characters
+LINES = 5
+
+
+class Severity(StrEnum):
+    """Who is needed: somebody now, somebody today, nobody."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def needs_somebody(self) -> bool:
+        """False for what may wait until quiet hours are over."""
+        return self is not Severity.INFO
+
+
+SEVERITIES = {
+    Outcome.WAITING: Severity.CRITICAL,
+    Outcome.NOT_FIXED: Severity.CRITICAL,
+    Outcome.UNFINISHED: Severity.CRITICAL,
+    Outcome.SICK: Severity.WARNING,
+    Outcome.REFUSED: Severity.WARNING,
+    Outcome.CANNOT_TELL: Severity.WARNING,
+    Outcome.EXPIRED: Severity.WARNING,
+    Outcome.REJECTED: Severity.INFO,
+    Outcome.FIXED: Severity.INFO,
+    Outcome.HEALTHY: Severity.INFO,
+    Outcome.NOT_APPLICABLE: Severity.INFO,
+}
+CLOSING = (Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
+QUIET = (Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
+WORDS = {
+    Outcome.WAITING: "waits for a decision",
+    Outcome.NOT_FIXED: "NOT fixed: a person is needed",
+    Outcome.UNFINISHED: "unfinished: look at it before anything else",
+    Outcome.SICK: "something is wrong",
+    Outcome.REFUSED: "refused by a guard",
+    Outcome.CANNOT_TELL: "cannot tell",
+    Outcome.EXPIRED: "not decided in time",
+    Outcome.REJECTED: "rejected",
+    Outcome.FIXED: "fixed, and seen fixed",
+    Outcome.HEALTHY: "healthy",
+    Outcome.NOT_APPLICABLE: "not applicable",
+}
+
+
+class Choice(Frozen):
+    """One plan on offer, short enough for a phone."""
+
+    name: str
+    why: str = ""
+    steps: tuple[str, ...]
+    destructive: bool = False
+
+
+class Message(Frozen):
+    """One thing to tell about one run. Holds no secret and no approve link: it is stored as a label of the run."""
+
+    run: str
+    incident: str  # the same for every message about one target and runbook
+    severity: Severity
+    outcome: Outcome
+    fleet: str
+    runbook: str
+    target: str
+    title: str
+    headline: str
+    at: datetime
+    mode: str = ""
+    trigger: str = ""
+    causes: tuple[str, ...] = ()
+    do_now: tuple[str, ...] = ()
+    waiting_costs: tuple[str, ...] = ()
+    must_not: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    asked_because: tuple[str, ...] = ()
+    approval_key: str = ""
+    expires: datetime | None = None
+    report: str = ""  # path of the Markdown file on the worker
+    artifact: str = ""  # key of the Prefect artifact
+    others: tuple[str, ...] = ()  # targets that fail alike and are told of here
+
+    @property
+    def signature(self) -> str:
+        """Equal for two messages of one incident that tell a person nothing new."""
+        facts = [self.outcome.value, ",".join(sorted(self.causes)), self.approval_key and self.run]
+        return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the routes of notifications.yaml can match."""
+        return {
+            "severity": self.severity.value,
+            "outcome": self.outcome.value,
+            "fleet": self.fleet,
+            "runbook": self.runbook,
+            "target": self.target,
+            "mode": self.mode,
+            "trigger": self.trigger,
+            "causes": ",".join(sorted(self.causes)),
+        }
+
+
+def incident_of(fleet: str, runbook: str, target: str) -> str:
+    """The incident's short id: 12 hex digits."""
+    return hashlib.sha256("\n".join((fleet, runbook, target)).encode()).hexdigest()[:12]
+
+
+def message_of(
+    report: Report,
+    *,
+    offered: tuple[str, ...] = (),
+    approval_key: str = "",
+    expires: datetime | None = None,
+    path: str = "",
+    artifact: str = "",
+) -> Message:
+    """The message of a report; `offered` are the plans' names that a person may choose, the first one first."""
+    verdict = report.after or report.diagnosis
+    plans = {p.name: p for p in report.diagnosis.plans}
+    return Message(
+        run=report.flow_run or report.id,
+        incident=incident_of(report.fleet, report.runbook, report.target),
+        severity=SEVERITIES[report.outcome],
+        outcome=report.outcome,
+        fleet=plain(report.fleet, LINE),
+        runbook=report.runbook,
+        target=plain(report.target, LINE),
+        title=plain(report.title or report.runbook, LINE),
+        headline=plain(report.headline, LINE),
+        at=report.ended_at,
+        mode=report.mode,
+        trigger=plain(report.trigger, LINE),
+        causes=tuple(dict.fromkeys(c.slug for c in verdict.wrong))[:LINES],
+        do_now=_do_now(report, verdict),
+        waiting_costs=() if report.outcome in CLOSING else _lines(verdict.waiting_costs),
+        must_not=() if report.outcome in CLOSING else _lines(verdict.must_not),
+        choices=tuple(_choice(plans[n], report.risks) for n in offered if n in plans),
+        asked_because=_lines(report.guards) if report.outcome is Outcome.WAITING else (),
+        approval_key=approval_key,
+        expires=expires,
+        report=path,
+        artifact=artifact,
+    )
+
+
+def _do_now(report: Report, verdict: Diagnosis) -> tuple[str, ...]:
+    """What a person must do; nothing where nobody is needed."""
+    if report.outcome is Outcome.WAITING:
+        return _lines(("Decide: approve or reject the plan.", *verdict.do_now))
+    if report.outcome in CLOSING:
+        return ()
+    if report.outcome is Outcome.REFUSED:
+        return _lines((*report.guards, *verdict.do_now))
+    return _lines(verdict.do_now)
+
+
+def _choice(plan: Plan, risks: Mapping[str, str]) -> Choice:
+    steps = [f"{s.kind} on {s.owner}. Effect: {s.effect}. Lost: {s.loses}." for s in plan.steps]
+    more = [f"… and {len(steps) - LINES + 1} more steps: see the report"] if len(steps) > LINES else []
+    return Choice(
+        name=plan.name,
+        why=plain(plan.why, LINE),
+        steps=_lines((*steps[: LINES - len(more)], *more)),
+        destructive=any(risks.get(s.kind) == Risk.DESTRUCTIVE.value for s in plan.steps),
+    )
+
+
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(x for x in (plain(line, LINE) for line in list(lines)[:LINES]) if x)
