@@ -79,7 +79,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     if ns.mode != "diagnose":
         raise CommandError(f"--no-server only diagnoses; --mode {ns.mode} needs the server (leave out --no-server)")
     from deployments.run_offline import run_offline
-    from deployments.run_options import parse_options
+    from deployments.run_options import check_options, parse_options
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import NoSuchRunbook, load_spec
 
@@ -91,7 +91,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     found = load_fleet(ns.fleet)
     fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
     folder = Path(ns.out) if ns.out else _own_reports(fleet.reports.folder)
-    report = run_offline(spec, fleet, target, folder, options=dict(parse_options(ns.option)))
+    report = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     return finish(report, folder, fleet.reports.keep, ns.json)
 
 

@@ -87,7 +87,9 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
+    up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
+    up.add_argument("--fleet", metavar="FILE", help="fleet file that the forms in the UI offer; kept until another is given")
+    up.add_argument("--policy", metavar="FILE", help="policy file that the forms in the UI are filled with")
     down = _add(commands, "down", "let acts finish, then stop what `up` started")
     down.add_argument("--now", action="store_true", help="do not wait for running acts")
     _add(commands, "status", "what runs, what waits for a person, freeze and breaker")

@@ -1,7 +1,10 @@
 """Registers the deployments on the Prefect server: idempotent, by module entrypoints."""
 
 import hashlib
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -9,60 +12,16 @@ from typing import Any
 
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
+from deployments.catalog import ZONE, Spec, programs, records
 from deployments.server import POOL
 from flows import store
-from flows.specs import SLUGS
-from runbooks.core.knowledge import load_runbook
 
-
-@dataclass(frozen=True)
-class Spec:
-    """One deployment."""
-
-    entrypoint: str  # module.function
-    pool: bool = True  # False: no worker ever runs it
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    cron: str = ""
-    every_s: int = 0
-    active: bool = True
-
-
-def specs() -> tuple[Spec, ...]:
-    """All deployments: one per runbook, the nightly, the standing sweep, and the engine's records."""
-    runbooks = tuple(
-        Spec(
-            f"flows.{s.replace('-', '_')}.{s.replace('-', '_')}",
-            description=_describe(s),
-            tags=(store.RUNBOOK_TAG, f"runbook:{s}"),
-        )
-        for s in SLUGS
-    )
-    return (
-        *runbooks,
-        Spec("flows.nightly.nightly", description=NIGHTLY, tags=(store.RUNBOOK_TAG, "runbook:nightly"), cron="30 3 * * *", active=False),
-        Spec("flows.nightly.sweep", description=SWEEP, tags=(store.RUNBOOK_TAG, "runbook:sweep"), every_s=300, active=False),
-        Spec("flows.act.act", pool=False, description="Record and lock of one change. Never start it by hand."),
-        Spec("flows.act.budget_slot", pool=False, description="A place in the fleet's budget. Never start it by hand."),
-    )
-
-
-NIGHTLY = (
-    "Every runbook that can apply, on every node, in diagnose mode; one report. Schedule off until you switch it on."
-)
-SWEEP = "The nightly's zombie-GPU check every five minutes (off until you switch it on)."
-
-
-def _describe(slug: str) -> str:
-    book = load_runbook(slug)
-    causes = "\n".join(f"- **{c.title}**{' (leave alone)' if c.innocent else ''}" for c in book.causes.values())
-    symptoms = "\n".join(f"- {s}" for s in book.symptoms)
-    return f"{book.summary}\n\nSymptoms:\n{symptoms}\n\nCauses it tells apart:\n{causes}"
+FLEET = "GPU_RUNBOOKS_FLEET"
 
 
 def fingerprint() -> str:
@@ -71,19 +30,29 @@ def fingerprint() -> str:
 
     h = hashlib.sha256(prefect.__version__.encode())
     root = Path(__file__).parent.parent
-    files = [*root.glob("flows/*.py"), *root.glob("runbooks/*/runbook.yaml"), Path(__file__)]
-    for path in sorted(files):
+    files = [*root.glob("flows/*.py"), *root.glob("runbooks/*/runbook.yaml"), Path(__file__).with_name("catalog.py")]
+    for path in (*sorted(files), Path(__file__)):
         h.update(path.read_bytes())
     return h.hexdigest()
 
 
-def register_all() -> int:
-    """Creates or updates pool and deployments. Returns how many deployments there are."""
+def register_all(fleet: str | None = None, policy: str | None = None) -> int:
+    """Creates or updates pool and deployments. Returns how many deployments there are.
+
+    `fleet`, `policy`: files that the forms are filled with and whose names they offer. None: as registered before.
+    """
     store.ask(_make_pool)
-    found = specs()
+    found = (*programs(), *records())
+    given = {"fleet": fleet, "policy": policy}
     for spec in found:
-        store.ask(partial(_register, spec))
+        store.ask(partial(_register, spec, {k: v for k, v in given.items() if v is not None}))
     return len(found)
+
+
+def register_records() -> None:
+    """Only what the engine writes its acts on: `prefect deploy` cannot make deployments without a pool."""
+    for spec in records():
+        store.ask(partial(_register, spec, {}))
 
 
 def _make_pool(c: SyncPrefectClient) -> None:
@@ -102,36 +71,52 @@ def load(entrypoint: str) -> Flow[Any, Any]:
     return found
 
 
-def _register(spec: Spec, c: SyncPrefectClient) -> None:
+def _register(spec: Spec, given: dict[str, str], c: SyncPrefectClient) -> None:
     flow = load(spec.entrypoint)
     flow_id = c.create_flow(flow)
     try:
-        existing = c.read_deployment_by_name(f"{flow.name}/{flow.name}")
+        existing = c.read_deployment_by_name(f"{flow.name}/{spec.name}")
     except ObjectNotFound:
         existing = None
-    c.create_deployment(  # the server updates in place when flow and name are the same
-        flow_id=flow_id,
-        name=flow.name,
-        entrypoint=spec.entrypoint,
-        description=spec.description,
-        tags=list(spec.tags),
-        work_pool_name=POOL if spec.pool else None,
-        parameter_openapi_schema=parameter_schema(flow).model_dump_for_openapi(),
-        enforce_parameter_schema=spec.pool,
-        schedules=None if existing else _schedules(spec),
-        pull_steps=[],
-    )
+    filled = (existing.parameters if existing else {}) | {k: v for k, v in given.items() if k in spec.takes}
+    with offering(filled.get("fleet")):
+        form = parameter_schema(flow).model_dump_for_openapi()
+    says: dict[str, Any] = {
+        "entrypoint": spec.entrypoint,
+        "description": spec.description,
+        "tags": list(spec.tags),
+        "parameters": {k: v for k, v in filled.items() if v},
+        "parameter_openapi_schema": form,
+        "enforce_parameter_schema": spec.pool,
+        "pull_steps": [],
+    } | ({"work_pool_name": POOL} if spec.pool else {})
+    if existing:  # only what is named here changes: schedules stay as people set them in the UI
+        c.update_deployment(existing.id, DeploymentUpdate(**says))
+    else:
+        c.create_deployment(flow_id=flow_id, name=spec.name, schedules=_schedules(spec), **says)
+
+
+@contextmanager
+def offering(fleet: Any) -> Iterator[None]:
+    """While it lasts, forms are made for that fleet file (flows/form.py)."""
+    before = os.environ.get(FLEET)
+    if fleet:
+        os.environ[FLEET] = str(fleet)
+    try:
+        yield
+    finally:
+        if fleet and before is None:
+            os.environ.pop(FLEET, None)
+        elif fleet and before is not None:
+            os.environ[FLEET] = before
 
 
 def _schedules(spec: Spec) -> list[DeploymentScheduleCreate]:
+    """Off at first: `up` is for one machine, and starts nothing by itself."""
     if spec.cron:
-        return [DeploymentScheduleCreate(schedule=CronSchedule(cron=spec.cron, timezone="UTC"), active=spec.active)]
+        cron = CronSchedule(cron=spec.cron, timezone=ZONE)
+        return [DeploymentScheduleCreate(schedule=cron, active=False, slug=spec.name)]
     if spec.every_s:
-        from datetime import timedelta
-
-        return [
-            DeploymentScheduleCreate(
-                schedule=IntervalSchedule(interval=timedelta(seconds=spec.every_s)), active=spec.active
-            )
-        ]
+        every = IntervalSchedule(interval=timedelta(seconds=spec.every_s))
+        return [DeploymentScheduleCreate(schedule=every, active=False, slug=spec.name)]
     return []

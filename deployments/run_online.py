@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from deployments.errors import CommandError
-from deployments.run_options import parse_options
+from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
 from runbooks.core.report import Outcome
 
@@ -40,7 +40,7 @@ def cmd_run(ns: argparse.Namespace) -> int:
         _absolute(ns.policy),
         _absolute(ns.out),
         choice=ns.choice or "",
-        options=parse_options(ns.option),
+        options=check_options(ns.runbook, parse_options(ns.option)),
         quiet=ns.json,
         to_the_end=ns.wait,
     )

@@ -20,6 +20,23 @@ def parse_options(words: list[str]) -> dict[str, str]:
     return found
 
 
+def check_options(slug: str, options: dict[str, str]) -> dict[str, str]:
+    """The same options if the runbook knows them all. Raises CommandError that names those there are."""
+    from pydantic import ValidationError
+
+    from flows.form import options_type
+
+    kind = options_type(slug)
+    try:
+        kind.model_validate(options)
+    except ValidationError as e:
+        first = e.errors()[0]
+        name = ".".join(str(p) for p in first["loc"])
+        known = ", ".join(kind.model_fields) or "none"
+        raise CommandError(f"--option {name}: {first['msg']}; {slug} takes: {known}") from None
+    return options
+
+
 def _file(name: str, path: str) -> str:
     try:
         data = Path(path).read_bytes()

@@ -40,18 +40,20 @@ def own_server() -> bool:
     return bool(url) and not (state and url == state.api)
 
 
-def ensure_up(say: bool = True) -> LocalState | None:
+def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = None) -> LocalState | None:
     """Starts what is not running, registers the deployments, points this process at the server.
 
     Returns the local state, or None with a server of the operator's own. Raises CommandError that says what failed
-    and where the log is.
+    and where the log is. `fleet`, `policy`: what the forms in the UI are filled with; None: as before.
     """
     if own_server():
         return None
     with only_one():
         state = start_server(say)
         use_server(state)
-        registered = _register_if_changed(state)
+        from deployments.registered import register_if_changed
+
+        registered = register_if_changed(state, fleet, policy)
         procs = [p for p in state.processes if p.name == "server"]
         if not all(find(state, name) for name in ("worker", "reaper")):
             _let_workers_take_runs()
@@ -208,19 +210,6 @@ def healthy(state: LocalState) -> bool:
             return bool(r.status == 200)
     except (OSError, urllib.error.URLError, ValueError):
         return False
-
-
-def _register_if_changed(state: LocalState) -> int:
-    """Registers deployments unless the code that describes them is unchanged since the last time."""
-    from deployments.register import fingerprint, register_all
-
-    mark = state_dir() / "registered"
-    want = f"{state.port}:{fingerprint()}"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == want and not os.environ.get("GPU_RUNBOOKS_REGISTER"):
-        return 0
-    count = register_all()
-    mark.write_text(want, encoding="utf-8")
-    return count
 
 
 def describe() -> dict[str, object]:

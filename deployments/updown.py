@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from deployments.processes import stop
 from deployments.server import POOL, ensure_up, find, healthy
@@ -44,11 +45,12 @@ def drain_runs(state: LocalState) -> None:
 
 def cmd_up(ns: argparse.Namespace) -> int:
     """`gpu-runbooks up`."""
-    state = ensure_up()
+    fleet, policy = _checked(ns)
+    state = ensure_up(fleet=fleet, policy=policy)
     if state is None:
         from deployments.register import register_all
 
-        count = register_all()
+        count = register_all(fleet, policy)
         print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
         return 0
     if getattr(ns, "json", False):
@@ -56,6 +58,18 @@ def cmd_up(ns: argparse.Namespace) -> int:
     else:
         print(f"UI: {state.ui}  (password in {state_dir() / 'auth.json'})\nlogs: {state_dir() / 'logs'}")
     return 0
+
+
+def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Absolute paths of the files that the forms are to be filled with. Raises ConfigError if one cannot be used."""
+    from flows.config import load_fleet, load_policy
+
+    found = [str(Path(f).expanduser().resolve()) if f else None for f in (ns.fleet, ns.policy)]
+    if found[0]:
+        load_fleet(found[0])
+    if found[1]:
+        load_policy(found[1])
+    return found[0], found[1]
 
 
 def cmd_down(ns: argparse.Namespace) -> int:

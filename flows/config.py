@@ -5,6 +5,7 @@ from pathlib import Path
 
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
+from runbooks.core.names import LABEL
 from runbooks.core.policy import Policy
 from tasks.transport.base import TransportError
 from tasks.transport.open import parse_target
@@ -53,5 +54,7 @@ def with_target(fleet: Fleet, target: str, given: bool, others: tuple[str, ...] 
             node.model_dump() | {"hands_off": True, "reason": "not in a fleet file: diagnose only"}
         )
         return fleet.model_copy(update={"nodes": (*fleet.nodes, node)}), node.name
+    if target.startswith(LABEL):
+        raise ConfigError(f"target {target!r}: labels are for runs that the server starts; here name one node")
     names = ", ".join((*(n.name for n in fleet.nodes), *others))
     raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; there are: {names}")

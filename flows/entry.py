@@ -7,6 +7,7 @@ from prefect.client.schemas.objects import State
 from flows import store
 from flows.config import load_fleet, load_policy, with_target
 from flows.engine import run_runbook
+from flows.fan_out import fan_out
 from flows.outcomes import Draft, publish_bad_config
 from flows.ownership import own_run
 from flows.progress import Timeline
@@ -15,6 +16,7 @@ from flows.specs import load_spec
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Reports
 from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import LABEL
 from runbooks.core.policy import Mode
 from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
@@ -57,6 +59,9 @@ def _run(
 ) -> State[Any]:
     spec = load_spec(slug)
     given = load_fleet(fleet)
+    if target.startswith(LABEL):
+        asked = {"target": target, "mode": mode, "fleet": fleet, "policy": policy, "choice": choice, "out": out}
+        return fan_out(slug, given, asked | {"options": options}, run_id)
     full, target = with_target(given, target, bool(fleet), spec.targets(given))
     folder = reports_root(out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))

@@ -6,24 +6,29 @@ from prefect import Flow
 from prefect.client.schemas.objects import State
 
 from flows.entry import run_by_name
+from flows.form import Options, options_type, target_type
 from runbooks.core.policy import Mode
 
 ARGS = """
 
     Args:
         target: {target}
-        mode: diagnose reads and reports; approve asks a person before any change; auto acts where the policy allows it.
-        fleet: path of the fleet file on the worker. Empty: this machine alone.
-        policy: path of the policy file on the worker. Empty: nothing is automatic.
+        mode: **diagnose** reads and reports, changes nothing. **approve** asks a person, with the whole plan, before any change. **auto** acts by itself only where the policy file names the action, else asks.
+        fleet: path of the fleet file on the worker. Empty: the worker's GPU_RUNBOOKS_FLEET, else this machine alone.
+        policy: path of the policy file on the worker. Empty: the worker's GPU_RUNBOOKS_POLICY, else nothing is automatic.
         choice: name of the plan to prefer, for example "clean up and restart".
         out: folder for the reports. Empty: as the fleet file says.
         trigger: what started this run, for the report.
-        options: the runbook's own options, name to text.
-"""
+        options: {options}
+"""  # noqa: E501 - the UI shows each line as one paragraph
+NO_OPTIONS = "this runbook has none."
+SOME_OPTIONS = "what this runbook may be told besides; leave empty what you do not know."
 
 
 def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     """A runbook as a Prefect flow named like its slug. `about` and `target` are what the UI says of it."""
+    kind = options_type(slug)
+    empty = kind()
 
     def runbook(
         target: str,
@@ -33,10 +38,12 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
         choice: str = "",
         out: str | None = None,
         trigger: str = "by hand",
-        options: dict[str, str] | None = None,
+        options: Options = empty,
     ) -> State[Any]:
-        return run_by_name(slug, target, mode, fleet, policy, choice, out, trigger, dict(options or {}))
+        return run_by_name(slug, target, mode, fleet, policy, choice, out, trigger, options.given())
 
+    runbook.__annotations__ |= {"target": target_type(slug), "options": kind}
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")
-    runbook.__doc__ = about + ARGS.format(target=target)
+    words = SOME_OPTIONS if kind.model_fields else NO_OPTIONS
+    runbook.__doc__ = about + ARGS.format(target=target, options=words)
     return Flow(fn=runbook, name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)

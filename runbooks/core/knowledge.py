@@ -67,6 +67,17 @@ class Limit(Frozen):
     source: str
 
 
+class Option(Frozen):
+    """Something that a run may be told besides its target. Always text; `pattern` and `choices` say which."""
+
+    title: str
+    help: str  # what it is good for, in one or two sentences
+    unit: str = ""
+    pattern: str = ""  # regular expression for the whole text
+    choices: tuple[str, ...] = ()
+    example: str = ""
+
+
 class Runbook(Frozen):
     """A runbook.yaml."""
 
@@ -76,6 +87,7 @@ class Runbook(Frozen):
     symptoms: tuple[str, ...]
     target: str  # what one run is about, in words: "a node of the fleet"
     scenario: str = ""  # what `gpu-runbooks lab <slug>` breaks
+    options: dict[str, Option] = {}
     causes: dict[str, CauseKnowledge]
     limits: dict[str, Limit]
     references: tuple[str, ...] = ()

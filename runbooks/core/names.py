@@ -5,6 +5,8 @@ import re
 
 LONGEST = 60  # Prefect artifact keys and tags stay readable below this
 
+LABEL = "label:"  # a target that stands for every node with that label: label:gpu=h100
+
 
 def slug(*parts: str) -> str:
     """`[a-z0-9-]` key for `parts`. Names that differ give keys that differ (a short hash is added when text was lost)."""

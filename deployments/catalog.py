@@ -1,0 +1,79 @@
+"""Every deployment, once: what `gpu-runbooks up` registers and what prefect.yaml says are both made from here."""
+
+from dataclasses import dataclass
+
+from flows import store
+from flows.specs import SLUGS
+from runbooks.core.knowledge import load_runbook
+
+CRON, ZONE, SWEEP_EVERY_S = "30 3 * * *", "UTC", 300
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One deployment; flow and deployment have the same name."""
+
+    name: str
+    entrypoint: str  # module.function
+    pool: bool = True  # False: no worker ever runs it
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    cron: str = ""
+    every_s: int = 0
+    takes: tuple[str, ...] = ()  # which of fleet and policy its form has
+
+
+NIGHTLY = """Every runbook that can apply, on every node, in diagnose mode; one report. **Changes nothing.**
+
+It never overlaps with itself: a second one ends as *Skipped*, and so does one that a worker takes hours late
+(a missed night is not caught up on). Change time and time zone under *Schedules*."""
+SWEEP = """Standing zombie detection: the nightly's zombie-GPU check every five minutes. **Changes nothing.**
+
+Off until you switch its schedule on."""
+RECORD = "A record of the engine, not a program. **Never start it by hand.**"
+
+
+def programs() -> tuple[Spec, ...]:
+    """What workers run: one per runbook, the nightly, its shards, the standing sweep."""
+    return (
+        *(_runbook(s) for s in SLUGS),
+        _sweep("nightly", NIGHTLY, cron=CRON, takes=("fleet", "policy")),
+        _sweep("sweep", SWEEP, every_s=SWEEP_EVERY_S, takes=("fleet",)),
+    )
+
+
+def records() -> tuple[Spec, ...]:
+    """The engine's own: no pool, so that no worker and no Retry can run them; never in prefect.yaml."""
+    return (
+        Spec("act", "flows.act.act", pool=False, description=f"Record and lock of one change. {RECORD}"),
+        Spec("budget-slot", "flows.act.budget_slot", pool=False, description=f"A place in the budget. {RECORD}"),
+    )
+
+
+def _runbook(slug: str) -> Spec:
+    name = slug.replace("-", "_")
+    return Spec(
+        slug,
+        f"flows.{name}.{name}",
+        description=describe(slug),
+        tags=(store.RUNBOOK_TAG, f"runbook:{slug}"),
+        takes=("fleet", "policy"),
+    )
+
+
+def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> Spec:
+    tags = (store.RUNBOOK_TAG, f"runbook:{name}")
+    return Spec(
+        name, f"flows.nightly.{name}", description=about, tags=tags, cron=cron, every_s=every_s, takes=takes
+    )
+
+
+def describe(slug: str) -> str:
+    """What a runbook is for, in Markdown, from its runbook.yaml."""
+    book = load_runbook(slug)
+    causes = "\n".join(f"- **{c.title}**{' (leave alone)' if c.innocent else ''}" for c in book.causes.values())
+    symptoms = "\n".join(f"- {s}" for s in book.symptoms)
+    return (
+        f"# {book.title}\n\n{book.summary}\n\nOne run is about {book.target}.\n\n"
+        f"## Symptoms\n\n{symptoms}\n\n## Causes it tells apart\n\n{causes}"
+    )

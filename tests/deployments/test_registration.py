@@ -1,0 +1,157 @@
+"""Deployments: one source for prefect.yaml and for `up`, the forms they make, labels as targets, and no duplicates."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.utilities.callables import parameter_schema
+
+from deployments.catalog import programs, records
+from deployments.errors import CommandError
+from deployments.prefect_yaml import PATH, render
+from deployments.register import load, offering, register_all
+from deployments.run_options import check_options
+from flows import store
+from flows.config import load_fleet
+from flows.fan_out import nodes_with
+from flows.form import offered
+from flows.specs import SLUGS
+from runbooks.core.config import ConfigError
+from runbooks.core.knowledge import load_runbook
+from tests.support.engine_rig import REPO, Rig
+
+pytestmark = pytest.mark.xdist_group("prefect")
+FLEET = str(REPO / "deployments/fleet.example.yaml")
+
+
+def form(entrypoint: str, fleet: str | None = FLEET) -> dict[str, Any]:
+    with offering(fleet):
+        return dict(parameter_schema(load(entrypoint)).model_dump_for_openapi())
+
+
+def test_prefect_yaml_is_what_the_catalogue_makes() -> None:
+    assert PATH.read_text(encoding="utf-8") == render(), "run: python -m deployments.prefect_yaml"
+
+
+def test_one_deployment_per_runbook_with_module_entrypoints() -> None:
+    found = {s.name: s for s in (*programs(), *records())}
+    assert set(SLUGS) | {"nightly", "sweep"} <= set(found)
+    for spec in found.values():
+        assert load(spec.entrypoint).name == spec.name  # `name` is the flow's, too
+        assert spec.description
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_form_of_a_runbook_offers_the_fleet_and_explains_itself(slug: str) -> None:
+    name = slug.replace("-", "_")
+    made = form(f"flows.{name}.{name}")
+    listed, typed = made["properties"]["target"]["anyOf"]
+    assert listed["enum"] == list(offered(slug, load_fleet(FLEET)))
+    assert {"node-a", "label:gpu=h100"} <= set(listed["enum"])
+    assert "label:" in typed["description"]
+    for text in ("**diagnose**", "**approve**", "**auto**"):
+        assert text in made["properties"]["mode"]["description"]
+    options = made["definitions"]["Options"].get("properties", {})
+    assert set(options) == set(load_runbook(slug).options)
+    for name, field in options.items():
+        option = load_runbook(slug).options[name]
+        assert option.title in field["title"]
+        assert option.unit in field["title"]
+        assert option.help in field["description"]
+
+
+def test_options_that_the_runbook_does_not_know_are_refused_by_name() -> None:
+    assert check_options("memory-pressure", {"batch": "16", "checkpointing": "yes"})
+    for given in ({"bach": "16"}, {"batch": "sixteen"}, {"checkpointing": "perhaps"}):
+        with pytest.raises(CommandError, match="takes: log, batch"):
+            check_options("memory-pressure", given)
+
+
+def test_a_damaged_fleet_file_leaves_a_plain_text_field(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("nodes: []\n")
+    assert form("flows.zombie_gpu.zombie_gpu", str(tmp_path / "fleet.yaml"))["properties"]["target"]["type"] == "string"
+
+
+def test_labels_name_nodes_and_never_everything() -> None:
+    fleet = load_fleet(FLEET)
+    assert nodes_with(fleet, "label:gpu=h100") == ("node-a",)
+    for wrong in ("label:gpu=b200", "label:gpu", "label:", "label:gpu=", "label:*=*"):
+        with pytest.raises(ConfigError, match="label"):
+            nodes_with(fleet, wrong)
+
+
+def deployments() -> dict[str, Any]:
+    found = store.ask(lambda c: c.read_deployments(limit=200))
+    assert len({d.name for d in found}) == len(found)
+    return {d.name: d for d in found}
+
+
+def test_registering_ten_times_leaves_no_duplicate_and_keeps_what_people_set(rig: Rig) -> None:
+    register_all(fleet=FLEET)
+    before = deployments()
+    nightly = before["nightly"]
+    store.ask(lambda c: c.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=True))
+    for _ in range(10):
+        register_all()
+    after = deployments()
+    assert {n: d.id for n, d in after.items()} == {n: d.id for n, d in before.items()}
+    assert [s.active for s in after["nightly"].schedules] == [True]
+    assert after["zombie-gpu"].parameters == {"fleet": FLEET}
+    assert "node-a" in after["zombie-gpu"].parameter_openapi_schema["properties"]["target"]["anyOf"][0]["enum"]
+    assert after["act"].work_pool_name is None
+    store.ask(lambda c: c.update_deployment_schedule(nightly.id, after["nightly"].schedules[0].id, active=False))
+
+
+def test_wrong_input_is_refused_by_the_server_at_once(rig: Rig) -> None:
+    for wrong in ({"mode": "everything"}, {"options": {"bach": "16"}}, {"options": {"batch": "many"}}, {"target": ""}):
+        with pytest.raises(Exception, match=r"409|422|valid"):
+            store.create_run(
+                "memory-pressure/memory-pressure", {"target": "n"} | wrong, state=None, key=None, name=None, tags=[],
+                labels={},
+            )  # fmt: skip
+
+
+def test_a_label_starts_one_run_per_node_and_a_retry_no_more(rig: Rig, tmp_path: Path) -> None:
+    worlds = [rig.world() for _ in range(2)]
+    fleet = tmp_path / "fleet.yaml"
+    nodes = [{"name": w.name, "local": True, "labels": {"gpu": "toy"}} for w in worlds]
+    fleet.write_text(yaml.safe_dump({"name": "fan", "nodes": nodes}))
+    out = str(tmp_path / "reports")
+    run = worlds[0].run("diagnose", target="label:gpu=toy", fleet=str(fleet), out=out)
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.name == "2 run(s) started"
+    worlds[0].work()
+    assert {p.parent.name for p in Path(out).rglob("2*.json")} == {w.name for w in worlds}
+    refused = worlds[0].run("diagnose", target="label:gpu=none", fleet=str(fleet), out=out)
+    assert "no node of fleet" in str(store.read_run(refused).state)
+
+
+@pytest.mark.soak
+def test_prefect_deploy_all_on_a_server_of_ones_own(rig: Rig) -> None:
+    env = os.environ | {
+        "PREFECT_API_URL": rig.state.api,
+        "GPU_RUNBOOKS_FLEET": FLEET,
+        "GPU_RUNBOOKS_POLICY": "/etc/gpu-runbooks/policy.yaml",
+    }
+    before = deployments()
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(PATH)],
+            env=env, cwd=REPO, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    after = deployments()
+    assert {n: d.id for n, d in after.items()} == {n: d.id for n, d in before.items()}
+    for spec in programs():
+        d = after[spec.name]
+        assert d.entrypoint == spec.entrypoint
+        assert d.parameters.get("fleet") == FLEET
+        assert d.description == spec.description
+        assert d.work_pool_name == "gpu-runbooks"
+        assert len(d.schedules) == (1 if spec.cron or spec.every_s else 0)
+    assert "node-a" in str(after["zombie-gpu"].parameter_openapi_schema["properties"]["target"])
