@@ -87,8 +87,9 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Call
     allowed = policy.budget.allowed(len(fleet.nodes))
     tag = f"fleet:{slug(fleet.name)}"
     for _ in range(1000):
-        slots = store.find_runs([BUDGET_TAG, tag])
         begin = _window_begin(fleet.name, policy, now())
+        newest = store.find_runs([BUDGET_TAG, tag], limit=20)
+        slots = store.find_runs([BUDGET_TAG, tag], since=begin)
         targets = {s.parameters["target"] for s in slots if datetime.fromisoformat(s.parameters["at"]) > begin}
         if target in targets:
             return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"
@@ -96,7 +97,7 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Call
             why = f"{len(targets)} of {allowed} nodes changed in {policy.budget.window_s:.0f} s; {target} is one more"
             trip(fleet.name, why, now())
             raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
-        k = max((int(s.parameters["k"]) for s in slots), default=0) + 1
+        k = max((int(s.parameters["k"]) for s in (*newest, *slots)), default=0) + 1
         at = now().isoformat()
         parameters = {"k": k, "target": target, "at": at, "act_run": act_run}
         mine = store.create_run(

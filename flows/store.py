@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -29,6 +30,7 @@ OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAU
 
 
 PATIENCE_S = 20.0
+PAGE = 200  # the most the server gives at once
 BUSY = (408, 429, 502, 503)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
 
@@ -89,10 +91,21 @@ def label(run_id: UUID | str, labels: dict[str, str]) -> None:
     ask(lambda c: c.update_flow_run_labels(UUID(str(run_id)), dict(labels)))
 
 
+def retag(run_id: UUID | str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
+    """Adds and removes tags of a run; others stay."""
+    tags = set(read_run(run_id).tags)
+    wanted = (tags | set(add)) - set(remove)
+    if wanted != tags:
+        ask(lambda c: c.update_flow_run(UUID(str(run_id)), tags=sorted(wanted)))
+
+
 def find_runs(
-    tags: Iterable[str], states: Iterable[StateType] | None = None, limit: int = 200, since: datetime | None = None
+    tags: Iterable[str],
+    states: Iterable[StateType] | None = None,
+    limit: int | None = None,
+    since: datetime | None = None,
 ) -> list[FlowRun]:
-    """Runs with all these tags, newest first."""
+    """Runs with all these tags, newest first: all of them, or the newest `limit`."""
     run_filter = FlowRunFilter(
         tags=FlowRunFilterTags(all_=list(tags)),
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states))) if states else None,
@@ -102,7 +115,18 @@ def find_runs(
 
         run_filter.expected_start_time = FlowRunFilterExpectedStartTime(after_=since)
     newest = FlowRunSort.EXPECTED_START_TIME_DESC
-    return ask(lambda c: c.read_flow_runs(flow_run_filter=run_filter, sort=newest, limit=limit))
+    found: dict[UUID, FlowRun] = {}
+    asked = 0
+    while limit is None or asked < limit:
+        size = PAGE if limit is None else min(PAGE, limit - asked)
+        page = ask(
+            partial(SyncPrefectClient.read_flow_runs, flow_run_filter=run_filter, sort=newest, limit=size, offset=asked)
+        )
+        found |= {run.id: run for run in page}
+        asked += len(page)
+        if len(page) < size:
+            break
+    return list(found.values())
 
 
 def set_state(run_id: UUID | str, state: State[Any], force: bool = True) -> None:
@@ -130,6 +154,16 @@ def read_input(run_id: UUID | str, key: str) -> str | None:
         if e.response.status_code == HTTPStatus.NOT_FOUND:
             return None
         raise
+
+
+def claim_input(run_id: UUID | str, key: str, value: str) -> str:
+    """Stores an input that is not there yet. Returns what is stored: `value`, or what another asker stored first."""
+    try:
+        ask(lambda c: c.create_flow_run_input(UUID(str(run_id)), key, value))
+    except HTTPStatusError as e:
+        if e.response.status_code != HTTPStatus.CONFLICT:
+            raise
+    return read_input(run_id, key) or ""
 
 
 def get_variable(name: str) -> dict[str, Any] | None:

@@ -1,21 +1,20 @@
 """The engine on a real Prefect server and a toy world: every outcome, every guard."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from prefect.states import Completed
 
 from flows import store
 from flows.approval import answer_run
 from flows.guards import FREEZE, breaker_name, reset_breaker
 from flows.reaper import sweep
+from tests.faults.real import outcome
 from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done, write_world
 
 pytestmark = pytest.mark.xdist_group("prefect")
-
-
-def outcome(run_id: str) -> str:
-    return str(store.read_run(run_id).labels.get("outcome"))
 
 
 def test_diagnose_changes_nothing(rig: Rig) -> None:
@@ -194,3 +193,16 @@ def test_bad_configuration_fails_the_run_and_still_says_why(rig: Rig) -> None:
     assert state is not None
     assert state.type.value == "FAILED"
     assert "hst" in (state.message or "")
+
+
+def test_more_runs_than_the_server_gives_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PAGE", 2)
+    tag = f"paged-{uuid4().hex[:6]}"
+    made = [
+        store.create_run(
+            "act/act", {"n": k}, state=Completed(), key=f"{tag}/{k}", name=None, tags=[store.ACT_TAG, tag], labels={}
+        )
+        for k in range(5)
+    ]
+    assert {r.id for r in store.find_runs([tag])} == {r.id for r in made}
+    assert [r.id for r in store.find_runs([tag], limit=3)] == [r.id for r in reversed(made)][:3]
