@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import Pause
 from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-from prefect.states import Pending
+from prefect.states import Pending, Scheduled
 
 from flows import store
 from tasks.this_machine import this_process
@@ -35,6 +35,11 @@ def create_pending(slug: str, parameters: dict[str, Any], key: str | None = None
         tags=[store.RUNBOOK_TAG, f"runbook:{slug}"],
         labels=this_process().labels(),
     )
+
+
+def hand_to_worker(run_id: str, why: str) -> None:
+    """Gives a Pending run that nobody has begun to the workers."""
+    store.set_state(run_id, Scheduled(message=f"handed to a worker: {why}"))
 
 
 @contextmanager

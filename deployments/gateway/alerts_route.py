@@ -1,0 +1,154 @@
+"""POST /alerts/…: limits, authentication, parsing, and one answer for all alerts of a request."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from httpx import HTTPStatusError, TransportError
+from prefect.exceptions import ObjectNotFound
+
+from deployments.gateway.auth import GRAFANA_SIGNATURE, SIGNATURE, Answered, Denied, proves_nothing, verify
+from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
+from deployments.gateway.service import Answer, Said, Service
+from runbooks.alerts.alert import Alert, BadPayload, Source
+from runbooks.alerts.payloads import parse
+
+log = logging.getLogger("gateway")
+Post = Callable[[Request, Source], Awaitable[JSONResponse]]
+Handler = Callable[[Request], Awaitable[JSONResponse]]
+READ_LIMIT_S = 15.0
+AT_ONCE = 8
+WRONG_PER_SECOND, WRONG_BURST = 0.5, 10
+COME_AGAIN_S = "5"
+NO_SUCH_DEPLOYMENT = "the runbooks' deployments are not registered on the Prefect server: gpu-runbooks up"
+
+
+class Refusal(Exception):
+    """A request that is answered without a look at its alerts."""
+
+    def __init__(self, code: int, why: str, again: bool = False) -> None:
+        super().__init__(why)
+        self.code, self.why, self.again = code, why, again
+
+
+class Desk:
+    """The limits and the threads behind the routes."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        s = service.settings
+        self.bucket = Bucket(s.per_second, s.burst)
+        self.wrong = Buckets(WRONG_PER_SECOND, WRONG_BURST)
+        self.answered = Answered(s.replay_window_s)
+        self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="alert")
+
+    async def believed_body(self, request: Request, source: Source) -> tuple[bytes, str]:
+        """The body of a request that is believed, and its signature if it has one. Raises Refusal."""
+        settings, pagerduty = self.service.settings, source is Source.PAGERDUTY
+        if proves_nothing(settings, request.headers, pagerduty):
+            raise self._denied(request, "authentication required")
+        try:
+            body = await asyncio.wait_for(read_body(request, settings.largest_body), READ_LIMIT_S)
+            how = verify(settings, request.headers, body, time.time(), pagerduty)
+        except TooLarge:
+            raise Refusal(413, f"larger than {settings.largest_body} bytes; in Alertmanager set max_alerts") from None
+        except TimeoutError:
+            raise Refusal(408, "the body did not come in time") from None
+        except Denied as e:
+            raise self._denied(request, str(e)) from None
+        if self.service.draining:
+            raise Refusal(503, "closing", again=True)
+        if self.bucket.take():
+            raise Refusal(503, "more requests than this gateway takes; come again", again=True)
+        signed = request.headers.get(SIGNATURE) or request.headers.get(GRAFANA_SIGNATURE) or ""
+        return body, signed if how == "signature" else ""
+
+    def _denied(self, request: Request, why: str) -> Refusal:
+        wait = self.wrong.take(request.client.host if request.client else "-")
+        return Refusal(429, "too many refused requests from here") if wait else Refusal(401, why)
+
+    async def take_all(self, alerts: tuple[Alert, ...]) -> list[Answer]:
+        """All alerts, a few at a time; one that fails never stops the others."""
+        loop = asyncio.get_running_loop()
+        jobs = [loop.run_in_executor(self.threads, partial(self.take, alert)) for alert in alerts]
+        return [answer for answers in await asyncio.gather(*jobs) for answer in answers]
+
+    def take(self, alert: Alert) -> list[Answer]:
+        """One alert; the server's silence becomes an answer."""
+        try:
+            return self.service.take(alert)
+        except (TransportError, HTTPStatusError, ObjectNotFound) as e:
+            outcome, why = _trouble(e)
+        except Exception as e:  # a fault of ours: the sender keeps the alert and comes again
+            log.exception("alert not taken")
+            outcome, why = Said.UNAVAILABLE, f"internal error: {type(e).__name__}"
+        self.service.metrics.alerts.labels(alert.source.value, outcome.value).inc()
+        log.warning("alert not taken: %s", why)
+        return [Answer(alert=alert.name, outcome=outcome, why=why)]
+
+
+def _trouble(e: Exception) -> tuple[Said, str]:
+    if isinstance(e, ObjectNotFound):
+        return Said.UNAVAILABLE, NO_SUCH_DEPLOYMENT
+    if isinstance(e, HTTPStatusError) and e.response.status_code in (409, 422):
+        return Said.UNUSABLE, "the Prefect server refuses these parameters; does it know this fleet file? gpu-runbooks up --fleet"
+    return Said.UNAVAILABLE, f"the Prefect server does not answer ({type(e).__name__})"
+
+
+def alerts_router(service: Service) -> APIRouter:
+    """POST /alerts/{alertmanager,grafana,pagerduty,generic}."""
+    router, desk = APIRouter(), Desk(service)
+
+    async def post(request: Request, source: Source) -> JSONResponse:
+        began = time.monotonic()
+        try:
+            response = await _answer(desk, request, source)
+        except Refusal as r:
+            headers = {"Retry-After": COME_AGAIN_S} if r.again else {}
+            headers |= {"WWW-Authenticate": "Bearer"} if r.code == 401 else {}
+            response = JSONResponse({"error": r.why}, r.code, headers)
+        service.metrics.requests.labels(source.value, str(response.status_code)).inc()
+        service.metrics.answer.labels(source.value).observe(time.monotonic() - began)
+        return response
+
+    for source in Source:
+        router.add_api_route(
+            f"/alerts/{source.value}", _route(post, source), methods=["POST"], response_model=None, name=source.value
+        )
+    return router
+
+
+def _route(post: Post, source: Source) -> Handler:
+    async def handler(request: Request) -> JSONResponse:
+        return await post(request, source)
+
+    return handler
+
+
+async def _answer(desk: Desk, request: Request, source: Source) -> JSONResponse:
+    body, signature = await desk.believed_body(request, source)
+    if signature and desk.answered.seen(signature, time.time()):
+        return JSONResponse({"alerts": [], "note": "answered before; nothing is done a second time"})
+    try:
+        alerts = parse(source, body)
+    except BadPayload as e:
+        raise Refusal(400, str(e)) from None
+    answers = await desk.take_all(alerts)
+    code = _code(answers)
+    if signature and code == 200:
+        desk.answered.add(signature, time.time())
+    headers = {"Retry-After": COME_AGAIN_S} if code == 503 else {}
+    return JSONResponse({"alerts": [a.model_dump(exclude_defaults=True) for a in answers]}, code, headers)
+
+
+def _code(answers: list[Answer]) -> int:
+    """200 only if every mapped alert has its run: 503 has the sender come again, 422 shows up as failed over there."""
+    outcomes = {a.outcome for a in answers}
+    if Said.UNAVAILABLE in outcomes:
+        return 503
+    return 422 if Said.UNUSABLE in outcomes else 200

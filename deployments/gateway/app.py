@@ -1,0 +1,61 @@
+"""The gateway as a web application: alerts in, health and metrics out, approvals by link. Nothing is decided here."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
+
+from deployments.gateway.alerts_route import alerts_router
+from deployments.gateway.service import Service
+from deployments.gateway.settings import GatewaySettings
+
+DRAIN_LIMIT_S = 600.0
+APPROVE = "deployments.gateway.approve"  # signed links to approve or reject; its router factory is approve_router()
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def create_app(settings: GatewaySettings, service: Service | None = None) -> FastAPI:
+    """The whole application. `service` is made from the settings unless one is given."""
+    made = service or Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(made.start)
+        yield
+        await asyncio.to_thread(drain, made)
+
+    app = FastAPI(title="gpu-runbooks gateway", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.service = made
+    app.include_router(alerts_router(made))
+    _add_pages(app, made)
+    if find_spec(APPROVE):
+        app.include_router(import_module(APPROVE).approve_router())
+    return app
+
+
+def _add_pages(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz")
+    async def healthz() -> JSONResponse:
+        """200 while alerts are taken; whether Prefect answers is said, not decided upon."""
+        queued, running = service.runner.counts() if service.runner else (0, 0)
+        said = {"draining": service.draining, "queued": queued, "running": running, "config_ok": service.files.in_order}
+        return JSONResponse(said, 503 if service.draining else 200)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), media_type=METRICS_TYPE)
+
+
+def drain(service: Service, limit_s: float = DRAIN_LIMIT_S) -> None:
+    """No new run; waits for the runs in progress to end (ten minutes at most: a person may have killed their machine)."""
+    service.drain()
+    deadline = time.monotonic() + limit_s
+    while service.runner and not service.runner.idle() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    if service.runner:
+        service.runner.close()
