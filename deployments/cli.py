@@ -25,6 +25,8 @@ COMMANDS = {
     "replay": "deployments.cli_offline:cmd_replay",
     "doctor": "deployments.doctor:cmd_doctor",
     "fleet": "deployments.cli_fleet:cmd_fleet",
+    "gateway": "deployments.gateway.main:cmd_gateway",
+    "alerts": "deployments.cli_alerts:cmd_alerts",
 }
 INTERRUPTED, PIPE_CLOSED = 130, 141
 

@@ -24,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_runs(commands)
     _add_decisions(commands)
     _add_server(commands)
+    _add_alerts(commands)
     _add_offline(commands)
     return parser
 
@@ -116,3 +117,25 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     restore.add_argument("args", nargs=argparse.REMAINDER)
     triage = commands.add_parser("triage", add_help=False, help="what a log says: root cause first (FILE… or -)")
     triage.add_argument("args", nargs=argparse.REMAINDER)
+
+
+def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    gateway = _add(commands, "gateway", "take alerts by HTTP and start runbooks for them")
+    gateway.add_argument("--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)")
+    _files(gateway)
+    gateway.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)")
+    gateway.add_argument("--port", type=int, default=8765, help="default 8765")
+    gateway.add_argument("--tls-cert", metavar="PEM", help="serve HTTPS with this certificate (chain)")
+    gateway.add_argument("--tls-key", metavar="PEM", help="and its private key")
+    gateway.add_argument("--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant")
+    gateway.add_argument("--no-auth", action="store_true", help="believe everybody; on loopback only")
+    gateway.add_argument("--at-once", type=int, metavar="N", help="runs in warm processes at one time (default 4)")
+    gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
+    alerts = commands.add_parser("alerts", help="test which alert starts what", description="Test the alerts file.")
+    what = alerts.add_subparsers(dest="alerts_command", metavar="WHAT", required=True)
+    test = _add(what, "test", "show what a payload would start; offline, starts nothing")
+    test.add_argument("file", metavar="FILE", help="a request body: Alertmanager, Grafana, PagerDuty or generic JSON")
+    test.add_argument("--format", dest="source", choices=("alertmanager", "grafana", "pagerduty", "generic"))
+    test.add_argument("--alerts", metavar="FILE", help="the alerts file to test (default: the one that comes along)")
+    test.add_argument("--fleet", metavar="FILE", help="fleet file: targets are looked up in it")
+    test.add_argument("--policy", metavar="FILE", help="policy file: caps the mode")

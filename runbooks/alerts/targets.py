@@ -4,17 +4,22 @@ import re
 
 from runbooks.core.fleet import Fleet
 
-PLAIN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$")
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")
 
 
 class NoTarget(ValueError):
     """No target of that name, or more than one. The message says what to do."""
 
 
-def resolve(text: str, fleet: Fleet, others: tuple[str, ...]) -> str:
-    """The target that `text` names: a node by name or address (a port behind it is cut off), or one of `others`."""
+def check_name(text: str) -> None:
+    """Raises NoTarget if no target can be called so."""
     if not PLAIN.match(text):
         raise NoTarget(f"{text!r} cannot be a target's name (letters, digits . _ - and one /)")
+
+
+def resolve(text: str, fleet: Fleet, others: tuple[str, ...]) -> str:
+    """The target that `text` names: a node by name or address (a port behind it is cut off), or one of `others`."""
+    check_name(text)
     first = text.split("/", 1)[0]
     if any(n.name == text for n in fleet.nodes) or first in others:
         return text

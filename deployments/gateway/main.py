@@ -1,0 +1,115 @@
+"""`gpu-runbooks gateway`: checks what it was told, then serves until SIGTERM or Ctrl-C."""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from deployments.errors import CommandError
+from deployments.gateway.settings import (
+    GatewaySettings,
+    Secrets,
+    checked,
+    loopback,
+    own_token,
+    secrets_from_environment,
+    token_file,
+)
+
+MOST_CONNECTIONS = 256
+KEEP_ALIVE_S = 30
+
+
+def cmd_gateway(ns: argparse.Namespace) -> int:
+    """Serves alerts. The Prefect server is the local one of `up`, or the one that PREFECT_API_URL names."""
+    settings = checked(_settings(ns))
+    _point_at_server()
+    from deployments.gateway.files import load_files
+
+    load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything listens
+    return serve(settings)
+
+
+def _settings(ns: argparse.Namespace) -> GatewaySettings:
+    values: dict[str, Any] = {
+        "host": ns.host,
+        "port": ns.port,
+        "alerts": _absolute(ns.alerts) or "",
+        "fleet": _absolute(ns.fleet),
+        "policy": _absolute(ns.policy),
+        "out": _absolute(ns.out),
+        "secrets": Secrets() if ns.no_auth else _secrets(ns.host),
+        "open": ns.no_auth,
+        "tls_cert": ns.tls_cert,
+        "tls_key": ns.tls_key,
+        "behind_tls": ns.behind_tls_proxy,
+        "workers": not ns.no_warm_processes,
+    }
+    return GatewaySettings(**values | ({"at_once": ns.at_once} if ns.at_once else {}))
+
+
+def _secrets(host: str) -> Secrets:
+    """On loopback the installation's own token will do; elsewhere somebody must have chosen a secret."""
+    given = secrets_from_environment()
+    return given if given.any or not loopback(host) else Secrets(token=own_token())
+
+
+def _absolute(path: str | None) -> str | None:
+    return str(Path(path).expanduser().resolve()) if path else None
+
+
+def _point_at_server() -> None:
+    """The server is asked for only: a gateway starts while it is down, and answers 503 until it is there."""
+    from deployments.server import own_server
+    from deployments.state import read_state, use_server
+
+    if own_server():
+        return
+    state = read_state()
+    if state is None:
+        raise CommandError("no Prefect server: start one with `gpu-runbooks up`, or set PREFECT_API_URL")
+    use_server(state)
+
+
+def serve(settings: GatewaySettings) -> int:
+    """Listens until it is told to stop; then drains."""
+    os.environ.setdefault("PREFECT_LOGGING_EXTRA_LOGGERS", "flows,tasks")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    for name in ("httpx", "prefect", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    import uvicorn
+
+    from deployments.gateway.app import create_app
+
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    _say(settings)
+    server = uvicorn.Server(config)
+    server.run()
+    return 0 if server.started else 1
+
+
+def _say(settings: GatewaySettings) -> None:
+    scheme = "https" if settings.tls_cert else "http"
+    ways = [n for n in ("token", "hmac", "pagerduty") if getattr(settings.secrets, n)]
+    print(f"gateway: {scheme}://{settings.host}:{settings.port}/alerts/…  authentication: {', '.join(ways) or 'NONE'}")
+    if settings.secrets.token and token_file().exists():
+        print(f"bearer token (for credentials_file of Alertmanager): {token_file()}")
+    if not settings.policy:
+        print("no policy file: alerts only diagnose")
+    sys.stdout.flush()
