@@ -30,6 +30,7 @@ It never overlaps with itself: a second one ends as *Skipped*, and so does one t
 SWEEP = """Standing zombie detection: the nightly's zombie-GPU check every five minutes. **Changes nothing.**
 
 Off until you switch its schedule on."""
+SHARD = "A part of a nightly with `shards` above 1. The nightly starts it; **never start it by hand.**"
 RECORD = "A record of the engine, not a program. **Never start it by hand.**"
 
 
@@ -38,6 +39,7 @@ def programs() -> tuple[Spec, ...]:
     return (
         *(_runbook(s) for s in SLUGS),
         _sweep("nightly", NIGHTLY, cron=CRON, takes=("fleet", "policy")),
+        _sweep("nightly-shard", SHARD, takes=("fleet",)),
         _sweep("sweep", SWEEP, every_s=SWEEP_EVERY_S, takes=("fleet",)),
     )
 
@@ -63,8 +65,9 @@ def _runbook(slug: str) -> Spec:
 
 def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> Spec:
     tags = (store.RUNBOOK_TAG, f"runbook:{name}")
+    entrypoint = "flows.nightly_shard.nightly_shard" if name == "nightly-shard" else f"flows.nightly.{name}"
     return Spec(
-        name, f"flows.nightly.{name}", description=about, tags=tags, cron=cron, every_s=every_s, takes=takes
+        name, entrypoint, description=about, tags=tags, cron=cron, every_s=every_s, takes=takes
     )
 
 

@@ -13,7 +13,11 @@ from prefect.states import Completed, Failed
 
 from flows import store
 from flows.actions import risks
+from flows.approval import EXPIRES
+from flows.board import publish_board
+from flows.outbox import owe, prepare
 from flows.progress import Timeline
+from flows.telling import tell
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan
@@ -22,6 +26,7 @@ from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
+from runbooks.notify.message import Message, message_of
 from tasks.context import utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import save
@@ -51,6 +56,8 @@ class Draft:
     chosen: Plan | None = None
     permission: Permission | None = None
     waiting_until: datetime | None = None
+    offered: tuple[str, ...] = ()  # names of the plans in the form
+    approval_key: str = ""
     acts: list[ActRecord] = field(default_factory=list)
     after_diagnosis: Diagnosis | None = None
     after_evidence: Any = None
@@ -132,11 +139,38 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         key = slug("report", run.spec.slug, run.context.target)
         store.save_markdown(key, markdown[:ARTIFACT_LIMIT], f"{report.outcome}: {report.headline}"[:250])
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
-        store.label(run.run_id, labels)
+        if run.draft.waiting_until:
+            labels[EXPIRES] = run.draft.waiting_until.isoformat()
+        owed, tags = prepare(_message(run, report, str(saved.markdown or ""), key), utc_now())
+        store.label(run.run_id, labels | owed)
+        owe(run.run_id, tags)
     except Exception as e:
         log.error("report artifact not published: %s", e)
+    publish_board(run.fleet)
     run.draft.timeline.reached("reported", f"report written: {outcome}")
     return report
+
+
+def _message(run: "Run", report: Report, path: str, artifact: str) -> Message:
+    d, waits = run.draft, report.outcome is Outcome.WAITING
+    return message_of(
+        report,
+        offered=d.offered if waits else (),
+        approval_key=d.approval_key if waits else "",
+        expires=d.waiting_until if waits else None,
+        path=path,
+        artifact=artifact,
+    )
+
+
+def tell_of(run: "Run", report: Report) -> None:
+    """Tells people at once what can be told; what could not be told stands in the report. Never raises."""
+    problems = tell(run.run_id)
+    for problem in problems:
+        run.draft.timeline.reached("told", f"people were not told yet: {problem}")
+    if problems:
+        again = report.model_copy(update={"timeline": tuple(run.draft.timeline.events)})
+        save(again, render(again, load_runbook(run.spec.slug)), run.draft.folder)
 
 
 def _to_s3(where: str, report: Report, markdown: str) -> None:
@@ -177,7 +211,10 @@ def publish_bad_config(
     )
     saved = save(report, render(report, None), folder)
     labels = {"outcome": report.outcome.value, "headline": headline[:300], "report": str(saved.markdown or "")}
-    store.label(run_id, labels)
+    owed, tags = prepare(message_of(report, path=str(saved.markdown or "")), now)
+    store.label(run_id, labels | owed)
+    owe(run_id, tags)
+    tell(run_id)
     return Failed(name="Bad configuration", message=headline[:400])
 
 

@@ -15,7 +15,9 @@ from flows.approval import EXPIRES, REAPER, answer_run
 from flows.claim import began
 from flows.guards import FREEZE
 from flows.launch import deployment_name
+from flows.outbox import DUE, owe, told_on
 from flows.ownership import BEAT, BEAT_DEAD_S
+from flows.retelling import retell
 from runbooks.core.policy import Mode
 from tasks.context import utc_now
 from tasks.this_machine import Owner, is_gone
@@ -27,7 +29,7 @@ UNOWNED_LIMIT = timedelta(seconds=90)
 RESUMING_LIMIT = timedelta(seconds=30)
 SEEN: dict[UUID, tuple[str, datetime]] = {}
 """Beats of runs on other machines: judged by whether they move between two rounds, by this clock alone."""
-NO_LOOK = ("nightly", "sweep")
+NO_LOOK = ("nightly", "nightly-shard", "sweep")
 AFTER_CRASH = "after a crash of run "
 
 
@@ -55,7 +57,7 @@ def sweep(now: datetime | None = None) -> list[str]:
             if line:
                 log.info("%s", line)
                 done.append(line)
-    return done
+    return done + retell(now)
 
 
 def owner_gone(run: FlowRun, now: datetime) -> bool | None:
@@ -130,7 +132,10 @@ def _running(run: FlowRun, now: datetime) -> str:
 
 
 def _crashed(run: FlowRun, _now: datetime) -> str:
-    """A run that crashed in any other way gets its look again, once."""
+    """A run that crashed in any other way gets its look again, once; what it had to tell is told."""
+    told = told_on(run)
+    if told and not told.done and DUE not in run.tags:
+        owe(str(run.id), [DUE])
     return _look_again(run)
 
 

@@ -1,0 +1,38 @@
+"""Prefect artifacts that are replaced in place: one version each, however often they are written."""
+
+import json
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
+
+from flows.store import ask
+
+
+def put(key: str, kind: str, data: str, description: str) -> None:
+    """Writes the artifact of that key (`kind`: markdown or table), in place if it is there."""
+
+    def write(c: SyncPrefectClient) -> None:
+        found = _latest(c, key)
+        if found is None:
+            c.create_artifact(ArtifactCreate(key=key, type=kind, data=data, description=description))
+        else:
+            c.update_artifact(found.latest_id, ArtifactUpdate(data=data, description=description))
+
+    ask(write)
+
+
+def get_table(key: str) -> list[dict[str, Any]]:
+    """The rows of the table artifact of that key; none if there is none."""
+    found = ask(lambda c: _latest(c, key))
+    rows = found.data if found is not None else None
+    if isinstance(rows, str):
+        rows = json.loads(rows)
+    return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
+
+
+def _latest(c: SyncPrefectClient, key: str) -> Any:
+    by_key = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=[key]))
+    found = c.read_latest_artifacts(artifact_filter=by_key, limit=1)
+    return found[0] if found else None

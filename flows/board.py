@@ -1,0 +1,120 @@
+"""Publishes the fleet's landing page from what Prefect knows: the runs' labels and the last sweeps' verdicts."""
+
+import json
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from prefect.client.schemas.objects import FlowRun, StateType
+from pydantic import ValidationError
+
+from flows import artifacts, store
+from flows.approval import EXPIRES
+from runbooks.core.board import Board, Verdict, Waiting, headline, render_board
+from runbooks.core.fleet import Fleet
+from runbooks.core.names import slug
+from runbooks.core.nightly import NightlyReport
+from runbooks.core.report import Outcome
+from tasks.context import utc_now
+
+log = logging.getLogger("flows.board")
+LOOK_BACK = timedelta(days=7)
+MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from the sweeps
+SWEEPS = ("nightly", "sweep")
+
+
+def board_key(fleet: str) -> str:
+    """The stable key of a fleet's page."""
+    return slug("fleet", fleet)
+
+
+def publish_board(fleet: Fleet) -> None:
+    """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
+    try:
+        board = gather_board(fleet)
+        artifacts.put(board_key(fleet.name), "markdown", render_board(board), headline(board)[:250])
+    except Exception as e:
+        log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
+
+
+def gather_board(fleet: Fleet) -> Board:
+    """The fleet as the server's records show it now."""
+    now = utc_now()
+    runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
+    rows = [row for kind in SWEEPS for row in artifacts.get_table(_verdicts_key(kind, fleet.name))]
+    verdicts = [*_verdicts(rows), *(v for v in map(_verdict, runs) if v)]
+    nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
+    return Board(
+        fleet=fleet.name,
+        at=now,
+        nodes=tuple(n.name for n in fleet.nodes),
+        verdicts=tuple(verdicts),
+        waiting=tuple(_waiting(r) for r in runs if _waits(r)),
+        nightly=f"/artifacts/key/{slug('nightly', 'nightly', fleet.name)}" if nightly else "",
+        nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
+    )
+
+
+def _runs(now: datetime) -> list[FlowRun]:
+    """The newest runs, and every one that waits, however old."""
+    recent = store.find_runs([store.RUNBOOK_TAG], limit=MOST_RUNS, since=now - LOOK_BACK)
+    waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED], limit=MOST_RUNS)
+    return list({r.id: r for r in (*recent, *waiting)}.values())
+
+
+def _waits(run: FlowRun) -> bool:
+    """True from the moment its report says so, shortly before it is suspended."""
+    state = run.state
+    return run.labels.get("outcome") == Outcome.WAITING and bool(state and (state.is_paused() or state.is_running()))
+
+
+def _waiting(run: FlowRun) -> Waiting:
+    until = run.labels.get(EXPIRES)
+    return Waiting(
+        target=str(run.labels.get("target", "")),
+        runbook=str(run.labels.get("runbook", "")),
+        headline=str(run.labels.get("headline", "")),
+        since=run.state.timestamp if run.state else utc_now(),
+        until=datetime.fromisoformat(str(until)) if until else None,
+        run=str(run.id),
+    )
+
+
+def _verdict(run: FlowRun) -> Verdict | None:
+    runbook, target = str(run.labels.get("runbook", "")), str(run.labels.get("target", ""))
+    try:
+        outcome = Outcome(str(run.labels.get("outcome")))
+    except ValueError:
+        return None  # still running, or ended without a report
+    if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
+        return None
+    at = run.end_time or (run.state.timestamp if run.state else None) or utc_now()
+    link = f"/artifacts/key/{slug('report', runbook, target)}"
+    text = str(run.labels.get("headline", ""))
+    return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
+
+
+def keep_verdicts(report: NightlyReport) -> None:
+    """Stores what a sweep said of each node, for the page. Replaces what the sweep before it said."""
+    link = f"/artifacts/key/{slug('nightly', report.trigger, report.fleet)}"
+    rows = [
+        Verdict(
+            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at, link=link
+        ).model_dump(mode="json")
+        for r in report.results
+    ]
+    about = f"what the last {report.kind} said of each node of {report.fleet}"
+    artifacts.put(_verdicts_key(report.kind, report.fleet), "table", json.dumps(rows), about)
+
+
+def _verdicts_key(kind: str, fleet: str) -> str:
+    return slug("verdicts", kind, fleet)
+
+
+def _verdicts(rows: Iterable[dict[str, Any]]) -> Iterable[Verdict]:
+    for row in rows:
+        try:
+            yield Verdict.model_validate(row)
+        except ValidationError:
+            continue  # written by an older version

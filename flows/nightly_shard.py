@@ -1,0 +1,41 @@
+"""A part of a nightly as a flow of its own, for any worker."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.config import load_fleet
+from flows.ownership import heartbeat, own_run
+from flows.progress import Timeline
+from flows.run import current_run_id
+from flows.shards import give_back
+from flows.specs import SLUGS
+from flows.sweeping import Sweep, check_nodes
+from tasks.installation import installation_redactor
+from tasks.report_store import reports_root
+
+
+@flow(name="nightly-shard", flow_run_name="nightly shard", persist_result=False, retries=0)
+def nightly_shard(
+    nodes: list[str], parent: str, fleet: str | None = None, out: str | None = None, at_once: int = 8
+) -> State[Any]:
+    """A part of a nightly: reads and judges its nodes and hands the answers to the nightly that started it.
+
+    Args:
+        nodes: names of nodes of the fleet file.
+        parent: id of the nightly's run.
+        fleet: path of the fleet file on the worker.
+        out: folder for the reports. Empty: as the fleet file says.
+        at_once: nodes that are read at the same time, 1 to 64.
+    """
+    full, run_id = load_fleet(fleet), current_run_id()
+    own_run(run_id, {"fleet": full.name, "runbook": "nightly-shard", "target": full.name})
+    part = Sweep(
+        fleet=full, slugs=SLUGS, folder=reports_root(out or full.reports.folder), run_id=parent, trigger="nightly"
+    )
+    with heartbeat(run_id):
+        timeline = Timeline(clean=installation_redactor().text)
+        give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))
+    return Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}")

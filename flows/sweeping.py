@@ -1,0 +1,144 @@
+"""Reads and judges nodes for a sweep: every runbook that can apply, over one connection per node. Changes nothing."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from flows.outcomes import clean_report
+from flows.progress import Timeline
+from flows.specs import load_spec
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import slug
+from runbooks.core.nightly import Result
+from runbooks.core.report import Outcome, Report
+from runbooks.core.verdict import Diagnosis
+from runbooks.core.verdict import State as Verdict
+from tasks.context import Context, utc_now
+from tasks.installation import installation_redactor
+from tasks.report_store import earlier_evidence, save
+from tasks.transport.open import HostPool
+
+MOST_AT_ONCE = 64
+OUTCOMES = {
+    Verdict.HEALTHY: Outcome.HEALTHY,
+    Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
+    Verdict.SICK: Outcome.SICK,
+    Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
+}
+Answer = tuple[list[Result], list[str]]
+"""What one node said: results, and what could not be read."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What every node task of one sweep shares."""
+
+    fleet: Fleet
+    slugs: tuple[str, ...]
+    folder: Path
+    run_id: str
+    trigger: str
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+def check_node(sweep: Sweep, node: Node) -> Answer:
+    """Every runbook on one node, over one connection. Returns results and what could not be read; never raises."""
+    pool = HostPool()
+    results: list[Result] = []
+    try:
+        results += [r for r in (_one(sweep, node, name, pool) for name in sweep.slugs) if r is not None]
+    finally:
+        pool.close_all()
+    unread = [f"{node.name}: {u}" for r in results for u in r.unknowns]
+    return results, list(dict.fromkeys(unread))
+
+
+def _one(sweep: Sweep, node: Node, name: str, pool: HostPool) -> Result | None:
+    """One runbook on one node. None: it does not apply. Never raises."""
+    began, at = time.monotonic(), utc_now()
+    try:
+        applies = load_spec(name).nightly
+        if applies is None or not applies(sweep.fleet, node):
+            return None
+        report = _diagnose(sweep, node, name, pool, at)
+        saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
+    except Exception as e:
+        why = installation_redactor().text(f"{name} itself failed: {type(e).__name__}: {e}")
+        return Result(node=node.name, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+    d = report.diagnosis
+    return Result(
+        node=node.name,
+        runbook=name,
+        outcome=report.outcome,
+        headline=report.headline,
+        causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
+        do_now=d.do_now,
+        unknowns=d.unknowns,
+        report=str(saved.markdown or ""),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _render(report: Report) -> str:
+    from runbooks.core.render import render
+
+    return render(report, load_runbook(report.runbook))
+
+
+def _diagnose(sweep: Sweep, node: Node, name: str, pool: HostPool, at: datetime) -> Report:
+    spec = load_spec(name)
+    limits = load_runbook(name).limit_values(sweep.fleet.limits.get(name))
+    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
+    earlier = earlier_evidence(sweep.folder, name, node.name, bridge, at)
+    context = Context(fleet=sweep.fleet, target=node.name, open_host=pool, limits=limits, earlier=earlier)
+    evidence = spec.gather(context)
+    diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(limits))
+    return clean_report(
+        Report(
+            id=f"{sweep.run_id}-{slug(node.name)}",
+            runbook=name,
+            title=load_runbook(name).title,
+            target=node.name,
+            fleet=sweep.fleet.name,
+            mode="diagnose",
+            trigger=sweep.trigger,
+            flow_run=sweep.run_id,
+            outcome=OUTCOMES[diagnosis.state],
+            headline=diagnosis.headline,
+            started_at=at,
+            ended_at=utc_now(),
+            diagnosis=diagnosis,
+            evidence=evidence.model_dump(mode="json"),
+            limits=limits,
+            connection=pool.notes,
+            guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
+        )
+    )
+
+
+def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[Answer]:
+    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`."""
+    chosen = list(nodes)
+    futures = []
+    limit = max(1, min(at_once, MOST_AT_ONCE))
+    running: list[Any] = []
+    for node in chosen:
+        if len(running) >= limit:
+            running.pop(0).wait()
+        future = check_node.with_options(task_run_name=f"check {node.name}").submit(sweep, node)
+        futures.append(future)
+        running.append(future)
+    answers = []
+    for node, future in zip(chosen, futures, strict=True):
+        found, unread = future.result()
+        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in found) or "no runbook applies"
+        timeline.reached("gathered", f"{node.name}: {worst}")
+        answers.append((found, unread))
+    return answers

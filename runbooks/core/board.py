@@ -1,0 +1,143 @@
+"""The fleet's landing page as data and as Markdown: every node, its last verdict, its report, what waits for a person."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.markdown import md
+from runbooks.core.report import Outcome
+
+MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
+LONGEST = 160
+WORST_FIRST = (
+    Outcome.WAITING,
+    Outcome.NOT_FIXED,
+    Outcome.UNFINISHED,
+    Outcome.SICK,
+    Outcome.REFUSED,
+    Outcome.EXPIRED,
+    Outcome.REJECTED,
+    Outcome.CANNOT_TELL,
+    Outcome.FIXED,
+    Outcome.HEALTHY,
+    Outcome.NOT_APPLICABLE,
+)
+
+
+class Verdict(Frozen):
+    """The outcome of one runbook on one target."""
+
+    target: str
+    runbook: str
+    outcome: Outcome
+    headline: str
+    at: datetime
+    link: str = ""  # path below the server's UI: the report
+    run: str = ""
+
+
+class Waiting(Frozen):
+    """A run that waits for a person."""
+
+    target: str
+    runbook: str
+    headline: str
+    since: datetime
+    until: datetime | None
+    run: str
+
+
+class Board(Frozen):
+    """One fleet at one moment."""
+
+    fleet: str
+    at: datetime
+    nodes: tuple[str, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    nightly: str = ""  # path of the last nightly's page, and what it said
+    nightly_said: str = ""
+
+
+def newest(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Of each target and runbook the newest."""
+    found: dict[tuple[str, str], Verdict] = {}
+    for v in sorted(verdicts, key=lambda v: v.at):
+        found[v.target, v.runbook] = v
+    return tuple(found.values())
+
+
+def worst_of(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    """Of each target the worst of its newest verdicts: a healthy check never hides a fault another runbook saw."""
+    found: dict[str, Verdict] = {}
+    for v in newest(verdicts):
+        other = found.get(v.target)
+        if other is None or (_rank(v), -v.at.timestamp()) < (_rank(other), -other.at.timestamp()):
+            found[v.target] = v
+    return found
+
+
+def _rank(verdict: Verdict) -> int:
+    return WORST_FIRST.index(verdict.outcome)
+
+
+def headline(board: Board) -> str:
+    """One line for the artifact list."""
+    worst = worst_of(board.verdicts)
+    bad = sum(1 for v in worst.values() if v.outcome.exit_code == 1)
+    unseen = len([n for n in board.nodes if n not in worst])
+    return (
+        f"{board.fleet}: {len(board.nodes)} node(s), {bad} with something wrong, {len(board.waiting)} waiting for a person"
+        + (f", {unseen} never looked at" if unseen else "")
+    )
+
+
+def render_board(board: Board) -> str:
+    """The page."""
+    parts = [
+        f"# Fleet {md(board.fleet)}",
+        f"{md(headline(board))}. As of {board.at:%Y-%m-%d %H:%M:%S} UTC.",
+        "## Waiting for a person",
+        _waiting(board),
+        "## Nodes",
+        _nodes(board),
+    ]
+    if board.nightly:
+        parts += ["## Last nightly", f"[{md(board.nightly_said)}]({board.nightly})"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _waiting(board: Board) -> str:
+    if not board.waiting:
+        return "Nothing."
+    rows = [
+        f"| [{md(w.target)}](/runs/flow-run/{w.run}) | {md(w.runbook)} | {md(_short(w.headline))} | {_at(w.since)} | "
+        f"{_at(w.until) if w.until else ''} |"
+        for w in sorted(board.waiting, key=lambda w: w.since)
+    ]
+    head = "| decide | runbook | what is wrong | asked | expires |\n|---|---|---|---|---|"
+    return "\n".join([head, *rows[:MOST_ROWS]])
+
+
+def _nodes(board: Board) -> str:
+    worst = worst_of(board.verdicts)
+    seen = sorted(worst.values(), key=lambda v: (_rank(v), v.target))
+    rows = [_row(v) for v in seen]
+    rows += [f"| {md(n)} | never looked at |  |  |  |" for n in board.nodes if n not in worst]
+    left = len(rows) - MOST_ROWS
+    head = "| node | last verdict | what was seen | report | when |\n|---|---|---|---|---|"
+    more = [f"\n… and {left} more, none of them worse than these."] if left > 0 else []
+    return "\n".join([head, *rows[:MOST_ROWS], *more])
+
+
+def _row(v: Verdict) -> str:
+    report = f"[{md(v.runbook)}]({v.link})" if v.link else md(v.runbook)
+    return f"| {md(v.target)} | {md(v.outcome.value)} | {md(_short(v.headline))} | {report} | {_at(v.at)} |"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _at(when: datetime) -> str:
+    return f"{when:%m-%d %H:%M} UTC"

@@ -1,0 +1,50 @@
+"""The fleet's landing page: every node on it, the worst first, nothing from the world acts as markup."""
+
+from datetime import UTC, datetime, timedelta
+
+from runbooks.core.board import MOST_ROWS, Board, Verdict, Waiting, headline, render_board, worst_of
+from runbooks.core.report import Outcome
+
+AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+def verdict(target: str, outcome: Outcome, runbook: str = "zombie-gpu", hours: int = 0, text: str = "seen") -> Verdict:
+    return Verdict(
+        target=target, runbook=runbook, outcome=outcome, headline=text, at=AT + timedelta(hours=hours), link="/artifacts/key/k"
+    )
+
+
+def test_newest_per_runbook_and_the_worst_of_these() -> None:
+    found = worst_of([
+        verdict("a", Outcome.SICK), verdict("a", Outcome.FIXED, hours=1), verdict("a", Outcome.HEALTHY, "ray-job", 2),
+        verdict("b", Outcome.SICK, "data-check"), verdict("b", Outcome.HEALTHY, hours=3),
+    ])  # fmt: skip
+    assert found["a"].outcome is Outcome.FIXED
+    assert found["b"].outcome is Outcome.SICK  # another runbook's healthy does not hide it
+
+
+def test_page_shows_every_node_and_who_is_waited_for() -> None:
+    board = Board(
+        fleet="eu|1", at=AT, nodes=("a", "b", "c"),
+        verdicts=(verdict("a", Outcome.HEALTHY), verdict("b", Outcome.SICK, text="GPU 0 <b>lost</b> | x")),
+        waiting=(Waiting(target="b", runbook="zombie-gpu", headline="stuck", since=AT, until=AT + timedelta(hours=4), run="r1"),),
+        nightly="/artifacts/key/nightly-eu", nightly_said="1 of 3 nodes",
+    )  # fmt: skip
+    page = render_board(board)
+    rows = page.split("## Nodes")[1]
+    assert rows.index("| b |") < rows.index("| a |") < rows.index("| c |")
+    assert "| c | never looked at |" in rows
+    assert "[b](/runs/flow-run/r1)" in page
+    assert "03-04 09:06 UTC" in page
+    assert "<b>" not in page
+    assert "eu\\|1" in page
+    assert headline(board) == "eu|1: 3 node(s), 1 with something wrong, 1 waiting for a person, 1 never looked at"
+
+
+def test_page_is_bounded_and_drops_only_the_best() -> None:
+    many = [verdict(f"n{i:05}", Outcome.HEALTHY) for i in range(5000)]
+    board = Board(fleet="f", at=AT, nodes=(), verdicts=(*many, verdict("worst", Outcome.NOT_FIXED)))
+    page = render_board(board)
+    assert page.index("worst") < page.index("n00000")
+    assert f"… and {5001 - MOST_ROWS} more" in page
+    assert len(page) < 400_000
