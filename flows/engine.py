@@ -14,10 +14,11 @@ from flows.approval import ask, given
 from flows.claim import Locked, history_of
 from flows.gate import Gate, May, decide, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
-from flows.outcomes import end_state, publish
+from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
 from flows.run import Run, unchanged
 from flows.storm import look_for_storm
+from flows.telling import tell
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan, Risk
@@ -39,15 +40,20 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         with heartbeat(run.run_id):
             outcome = _conduct(run)
     except Pause:
+        tell(run.run_id)
         raise
     except BaseException as e:
         run.draft.crashed = "".join(traceback.format_exception_only(e)).strip()
         _say_where_it_stands(run)
-        publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
+        failed = publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
+        if isinstance(e, Exception):
+            tell_of(run, failed)
         if isinstance(e, Exception):  # Prefect stores the message
             raise RunFailed(installation_redactor().text(run.draft.crashed)) from None
         raise
-    return end_state(outcome, publish(run, outcome, run.draft.headline, pool))
+    report = publish(run, outcome, run.draft.headline, pool)
+    tell_of(run, report)
+    return end_state(outcome, report)
 
 
 def _say_where_it_stands(run: Run) -> None:
@@ -148,5 +154,6 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, key: str) -
     form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
     run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
+    run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, key)

@@ -28,6 +28,7 @@ POINTS = (
     "acted",
     "verified",
     "reported",
+    "told",
 )
 
 

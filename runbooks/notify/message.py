@@ -93,12 +93,19 @@ class Message(Frozen):
     report: str = ""  # path of the Markdown file on the worker
     artifact: str = ""  # key of the Prefect artifact
     others: tuple[str, ...] = ()  # targets that fail alike and are told of here
+    news: str = ""  # more that makes two messages different: a digest
+    always: bool = False  # told although all is well
 
     @property
     def signature(self) -> str:
         """Equal for two messages of one incident that tell a person nothing new."""
-        facts = [self.outcome.value, ",".join(sorted(self.causes)), self.approval_key and self.run]
+        facts = [self.outcome.value, ",".join(sorted(self.causes)), self.approval_key and self.run, self.news]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+    @property
+    def stamp(self) -> str:
+        """Which message of its run this is."""
+        return f"{self.signature}-{self.at.timestamp():.3f}"
 
     @property
     def labels(self) -> dict[str, str]:
@@ -182,3 +189,20 @@ def _choice(plan: Plan, risks: Mapping[str, str]) -> Choice:
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(x for x in (plain(line, LINE) for line in list(lines)[:LINES]) if x)
+
+
+def folded(message: Message, others: tuple[str, ...]) -> Message:
+    """The message of many targets that fail alike: one incident of its own, decided on by its common cause."""
+    count = len(others) + 1
+    do_now = message.do_now
+    if message.severity.needs_somebody:
+        do_now = (f"Look for what {count} targets have in common before any of them is fixed alone.", *do_now[1:])
+    alike = "\n".join(("*", message.outcome, *sorted(message.causes)))
+    return message.model_copy(
+        update={
+            "incident": incident_of(message.fleet, message.runbook, alike),
+            "others": others[:20],
+            "approval_key": "",
+            "do_now": do_now,
+        }
+    )

@@ -23,7 +23,7 @@ def main() -> None:
     import flows.zombie_gpu  # noqa: F401
     from runbooks.core.knowledge import load_runbook
 
-    for name in ("prefect.artifacts", "prefect.events.clients", "prefect.events.utilities", "graphviz"):
+    for name in ("prefect.artifacts", "prefect.events.clients", "prefect.events.utilities", "graphviz", "apprise"):
         import_module(name)
     load_runbook("zombie-gpu")
 

@@ -1,0 +1,119 @@
+"""Telling people, on a real Prefect server with a real receiver: nothing lost, nothing twice, nothing delayed."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from flows import store
+from flows.approval import answer_run
+from flows.outbox import DUE, FAILED, PROBLEM, told_on
+from flows.reaper import sweep
+from tasks.context import utc_now
+from tests.notify.conftest import Told
+from tests.support.engine_rig import Rig
+from tests.support.toy import write_world
+
+pytestmark = pytest.mark.xdist_group("prefect")
+
+
+def titles(told: Told) -> list[str]:
+    return [str(m["title"]) for m in told.hook.got]
+
+
+def test_a_plan_that_waits_then_its_outcome_each_told_once(rig: Rig, told: Told) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    (first,) = told.hook.got
+    assert "waits for a decision" in first["title"]
+    assert first["type"] == "failure"
+    text = str(first["message"])
+    for part in ("Do now:", "Do NOT:\n- reboot", "Plan “clean up only”", "toy-fix on", f"http://ui.test/runs/flow-run/{run}"):
+        assert part in text
+    assert "http://gw.test/approve/" in text
+    assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+    w.work()
+    assert "fixed, and seen fixed" in titles(told)[1]
+    assert titles(told)[0].split("]")[0] == titles(told)[1].split("]")[0]  # one incident
+    sweep()
+    assert len(told.hook.got) == 2
+    assert DUE not in store.read_run(run).tags
+    assert "/approve/" not in json.dumps(store.read_run(run).labels)  # links are never stored
+
+
+def test_news_is_told_once_and_its_end_as_well(rig: Rig, told: Told) -> None:
+    w = rig.world()
+    w.run("diagnose")
+    again = w.run("diagnose")
+    assert len(told.hook.got) == 1
+    state = told_on(store.read_run(again))
+    assert state is not None
+    assert "told already" in state.why
+    write_world(rig.worlds, w.name, sick=False, identity="x")
+    w.run("diagnose")
+    w.run("diagnose")
+    assert [t.rpartition(": ")[2] for t in titles(told)] == ["something is wrong", "healthy"]
+
+
+def test_a_channel_that_fails_never_fails_the_fix_and_shows(rig: Rig, told: Told) -> None:
+    w = rig.world()
+    told.hook.answer = 500
+    run = w.run("auto")
+    found = store.read_run(run)
+    assert found.labels["outcome"] == "fixed"
+    assert "(try 1 of 8)" in str(found.labels[PROBLEM])
+    assert "secret-path" not in json.dumps(found.labels)
+    (report,) = w.reports()
+    assert any("not told yet: hook" in e["what"] for e in report["timeline"])
+    assert "secret-path" not in json.dumps(report)
+    told.hook.answer = 200
+    sweep()
+    assert told.hook.got == []  # not before its time
+    sweep(utc_now() + timedelta(seconds=20))
+    assert len(told.hook.got) == 1
+    assert store.read_run(run).labels[PROBLEM] == ""
+
+
+def test_gives_up_after_a_bounded_number_of_tries_and_says_so(rig: Rig, told: Told) -> None:
+    w = rig.world()
+    told.hook.answer = 404
+    run = w.run("diagnose")
+    for i in range(8):
+        sweep(utc_now() + timedelta(hours=1 + i))
+    found = store.read_run(run)
+    assert "given up" in str(found.labels[PROBLEM])
+    assert FAILED in found.tags
+    assert DUE not in found.tags
+
+
+@pytest.mark.parametrize("point", ["reported"])
+def test_killed_between_report_and_message_is_still_told(rig: Rig, told: Told, point: str) -> None:
+    w = rig.world()
+    w.arm(point)
+    w.run("diagnose")
+    assert told.hook.got == []
+    for _ in range(3):
+        sweep(utc_now() + timedelta(seconds=200))
+        w.work()
+    assert len(told.hook.got) == 1
+
+
+def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told) -> None:
+    now = utc_now()
+    begin, end = now - timedelta(hours=1), now + timedelta(hours=1)
+    told.write(f'quiet: {{zone: UTC, begin: "{begin:%H:%M}", end: "{end:%H:%M}"}}\n')
+    one, two, bad = rig.world(), rig.world(), rig.world(unfixable=True)
+    one.run("auto")
+    two.run("auto")
+    assert told.hook.got == []
+    bad.run("auto")
+    assert len(told.hook.got) == 1  # somebody is needed: at once
+    sweep()
+    assert len(told.hook.got) == 1
+    sweep(now + timedelta(hours=2))
+    assert len(told.hook.got) == 2
+    assert "2 thing(s)" in titles(told)[1]
+    assert one.name in told.hook.got[1]["message"]
+    assert two.name in told.hook.got[1]["message"]
+    sweep(now + timedelta(hours=2))
+    assert len(told.hook.got) == 2
