@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20)
 
@@ -12,6 +12,7 @@ class Metrics:
     """One registry per gateway."""
 
     def __init__(self, queue: Callable[[], tuple[int, int]], restarts: Callable[[], int]) -> None:
+        disable_created_metrics()
         self._registry = CollectorRegistry()
         known: dict[str, Any] = {"registry": self._registry, "namespace": "gpu_runbooks_gateway"}
         self.alerts = Counter("alerts", "Alerts by sender's format and what became of them", ("source", "outcome"), **known)

@@ -1,0 +1,220 @@
+"""Who may ask the gateway, how much, and what hostile requests do to it: nothing. No server behind it."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from fastapi.testclient import TestClient
+from httpx import ConnectError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deployments.errors import CommandError
+from deployments.gateway import service as module
+from deployments.gateway.app import create_app
+from deployments.gateway.auth import sign, sign_pagerduty
+from deployments.gateway.settings import GatewaySettings, Secrets, checked
+from flows.alerts import Done, Placed, Start
+from tests.support.gateway import ALERTS, firing, payload
+
+TOKEN, HMAC, PAGERDUTY = "t" * 32, "h" * 32, "p" * 32
+ALL = Secrets(token=TOKEN, hmac=HMAC, pagerduty=PAGERDUTY)
+FLEET = "name: doors\nnodes: [{name: node-a, local: true}]\n"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+class World:
+    """The application with everything behind it written down instead of done."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        (folder / "alerts.yaml").write_text(ALERTS)
+        (folder / "fleet.yaml").write_text(FLEET)
+        files = {"alerts": str(folder / "alerts.yaml"), "fleet": str(folder / "fleet.yaml")}
+        given_ = GatewaySettings(**{"secrets": ALL, "workers": False, "per_second": 1e6, "burst": 10**6} | files | more)
+        self.settings = given_
+        self.placed: list[Start] = []
+        self.down = False
+        self.client = TestClient(create_app(given_), raise_server_exceptions=False)
+
+    def place(self, start: Start) -> Placed:
+        if self.down:
+            raise ConnectError("no")
+        self.placed.append(start)
+        return Placed(done=Done.JOINED, run="r", name=start.name)
+
+    def post(self, body: Any, source: str = "alertmanager", headers: dict[str, str] | None = None) -> Any:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.client.post(f"/alerts/{source}", content=data, headers=BEARER if headers is None else headers)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    with patch.object(module, "place", made.place), patch.object(module, "resolve", made.place), quiet_events():
+        yield made
+
+
+def quiet_events() -> Any:
+    return patch.object(module, "alert_event", lambda *a: None)
+
+
+BODY = json.dumps(payload([firing("node-a")])).encode()
+
+
+def signed(stamp: float, secret: str = HMAC, body: bytes = BODY) -> dict[str, str]:
+    return {"x-signature": sign(secret, str(int(stamp)), body), "x-signature-timestamp": str(int(stamp))}
+
+
+def test_who_is_believed(world: World) -> None:
+    now = time.time()
+    grafana = {"x-grafana-alerting-signature": sign(HMAC, str(int(now)), BODY), "x-grafana-alerting-signature-timestamp": str(int(now))}
+    for good in (BEARER, {"authorization": f"bearer {TOKEN}"}, signed(now), signed(now - 200), signed(now + 200), grafana):
+        assert world.post(BODY, headers=good).status_code == 200
+    assert len(world.placed) <= 6
+    data = (Path(__file__).parent / "payloads/pagerduty.json").read_bytes()
+    several = {"x-pagerduty-signature": f"v1={'0' * 64},{sign_pagerduty(PAGERDUTY, data)}"}
+    assert world.post(data, "pagerduty", several).status_code == 200
+
+
+def test_who_is_not(world: World) -> None:
+    now = time.time()
+    no_time = {"x-signature": sign(HMAC, "", BODY)}
+    bad = [{}, {"authorization": ""}, {"authorization": "Bearer "}, {"authorization": f"Basic {TOKEN}"}, {"authorization": f"Bearer {TOKEN}x"}]
+    bad += [signed(now, "x" * 32), signed(now, body=b"{}"), signed(now - 400), signed(now + 400), no_time]
+    bad += [signed(now) | {"x-signature-timestamp": str(int(now) + 1)}, signed(now) | {"x-signature-timestamp": "1e9"}]
+    bad += [{"x-pagerduty-signature": sign_pagerduty(PAGERDUTY, BODY)}, signed(now, PAGERDUTY), signed(now) | {"authorization": "Bearer x"}]
+    codes = [world.post(BODY, headers=h).status_code for h in bad]
+    assert set(codes) <= {401, 429}
+    assert codes[0] == 401
+    assert world.placed == []
+    assert world.post(b"{}", "pagerduty", {"x-pagerduty-signature": "v1="}).status_code in (401, 429)
+    assert world.post(BODY).status_code == 200  # refused ones never close the door for the others
+
+
+def test_a_signed_request_sent_again_has_no_second_effect(world: World) -> None:
+    headers = signed(time.time())
+    assert world.post(BODY, headers=headers).status_code == 200
+    n = len(world.placed)
+    assert "note" in world.post(BODY, headers=headers).json()
+    assert len(world.placed) == n
+
+
+def test_a_signed_request_that_was_not_taken_may_come_again(world: World) -> None:
+    headers = signed(time.time())
+    world.down = True
+    answer = world.post(BODY, headers=headers)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    world.down = False
+    assert world.post(BODY, headers=headers).json()["alerts"][0]["outcome"] == "joined"
+
+
+def test_limits(tmp_path: Path) -> None:
+    small = World(tmp_path, largest_body=2048, per_second=0.001, burst=2)
+    with patch.object(module, "place", small.place), quiet_events():
+        assert small.post(b"x" * 3000).status_code == 413
+        chunks = iter([b"x" * 1000] * 5)
+        assert small.client.post("/alerts/generic", content=chunks, headers=BEARER).status_code == 413
+        assert [small.post(BODY).status_code for _ in range(3)] == [200, 200, 503]
+        assert {small.post(BODY, headers={}).status_code for _ in range(30)} == {401, 429}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"host": "0.0.0.0"}, "without authentication"),
+    ({"host": "0.0.0.0", "open": True, "secrets": ALL}, "without authentication"),
+    ({"host": "192.0.2.1", "secrets": ALL}, "plain HTTP"),
+    ({"host": "::", "secrets": ALL, "tls_cert": "c"}, "both"),
+    ({}, "no secret"),
+    ({"secrets": Secrets(token="short")}, "shorter"),
+]
+
+
+@pytest.mark.parametrize(("given_", "says"), REFUSED)
+def test_it_refuses_to_listen_unsafely(given_: dict[str, Any], says: str) -> None:
+    with pytest.raises(CommandError, match=says):
+        checked(GatewaySettings(**given_))
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        {"secrets": ALL},
+        {"open": True, "host": "::1"},
+        {"host": "0.0.0.0", "secrets": ALL, "behind_tls": True},
+        {"host": "0.0.0.0", "secrets": ALL, "tls_cert": "c", "tls_key": "k"},
+    ],
+)
+def test_it_listens_where_that_is_safe(good: dict[str, Any]) -> None:
+    assert checked(GatewaySettings(**good))
+    assert TOKEN not in repr(GatewaySettings(**good))
+
+
+def test_health_and_metrics_need_no_secret_and_tell_none(world: World) -> None:
+    world.post(payload([firing("node-a", "ToyX")]))
+    text = world.client.get("/metrics").text
+    assert 'gpu_runbooks_gateway_alerts_total{outcome="joined",source="alertmanager"}' in text
+    assert TOKEN not in text
+    assert world.client.get("/healthz").status_code == 200
+    assert world.client.get("/openapi.json").status_code == 404
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+texts = st.text(max_size=30) | st.sampled_from(["node-a", "Toy", "a\r\nfake log line", "\x1b[31m", "{{7*7}}", "; rm -rf /", "\ud800"])
+near_alerts = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": st.sampled_from(["firing", "resolved"]) | json_values,
+        "labels": st.dictionaries(st.sampled_from(["alertname", "node", "x"]) | texts, texts, max_size=5) | json_values,
+        "annotations": json_values,
+        "startsAt": st.sampled_from(["2026-01-31T12:00:00Z", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"]) | json_values,
+        "starts_at": st.sampled_from(["2026-01-31T12:00:00Z"]) | json_values,
+        "fingerprint": texts | json_values,
+        "name": texts,
+    },
+)
+bodies = (
+    st.binary(max_size=200)
+    | json_values.map(lambda v: json.dumps(v).encode())
+    | st.lists(near_alerts, max_size=3).map(lambda a: json.dumps({"alerts": a}).encode())
+    | near_alerts.map(lambda a: json.dumps({"event": {"event_type": "incident.triggered", "data": a}}).encode())
+)
+header_values = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), max_size=60)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=bodies, source=st.sampled_from(["alertmanager", "grafana", "pagerduty", "generic"]))
+def test_no_body_breaks_it_or_writes_into_the_log(
+    world: World, caplog: pytest.LogCaptureFixture, body: bytes, source: str
+) -> None:
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        answer = world.post(body, source)
+    assert answer.status_code in (200, 400, 422), answer.text
+    assert answer.json()
+    assert all(r.getMessage().isprintable() for r in caplog.records)
+    assert all(p.target == "node-a" for p in world.placed)
+    assert all(str(p.parameters["trigger"]).isprintable() and p.alert.isprintable() for p in world.placed)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    headers=st.dictionaries(
+        st.sampled_from(["authorization", "x-signature", "x-signature-timestamp", "x-pagerduty-signature", "content-length"]),
+        header_values.map(lambda t: t.encode("latin-1")),
+        max_size=4,
+    ),
+    source=st.sampled_from(["alertmanager", "pagerduty"]),
+)
+def test_no_header_opens_the_door(world: World, headers: dict[str, bytes], source: str) -> None:
+    headers.pop("content-length", None)
+    answer = world.client.post(f"/alerts/{source}", content=BODY, headers=headers)  # type: ignore[arg-type]
+    assert answer.status_code in (401, 429)
+    assert world.placed == []
