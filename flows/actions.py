@@ -22,7 +22,7 @@ from tasks.remediation.gpus import reset_gpu
 from tasks.remediation.jobs import restart_job
 from tasks.remediation.leader import reset_node_jobs
 from tasks.remediation.mounts import remount_fuse
-from tasks.remediation.pods import start_worker, terminate_pod
+from tasks.remediation.pods import start_worker, stop_pod, terminate_pod
 from tasks.remediation.processes import terminate_processes
 from tasks.remediation.quarantine import quarantine_node
 from tasks.remediation.railway_variables import set_railway_variable
@@ -86,6 +86,7 @@ ACTIONS: dict[str, Action] = {
     "set-railway-variable": Action(Risk.DISRUPTIVE, set_railway_variable),
     "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row),
     "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod),
+    "stop-pod": Action(Risk.DESTRUCTIVE, stop_pod),  # what is on its container disk is lost
 }
 """Explicit: an action is possible only if it stands here."""
 

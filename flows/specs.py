@@ -81,7 +81,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
         by_convention,
         "stuck-spawning",
         nightly=None,
-        targets=lambda fleet: ("worker",) if fleet.orchestrator else (),
+        targets=lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
     ),
 }
 

@@ -1,5 +1,7 @@
 """The fleet file's `orchestrator` section: provider, worker and task tables, deployment platform, worker logs."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
@@ -60,9 +62,10 @@ class DatabaseConfig(Frozen):
 class RailwayConfig(Frozen):
     """The platform on which the orchestrator itself runs."""
 
-    url: str = Field(default="https://backboard.railway.app/graphql/v2", pattern=URL)
+    url: str = Field(default="https://backboard.railway.com/graphql/v2", pattern=URL)
     token_env: str = Field(default="RAILWAY_TOKEN", pattern=ENV)
-    project: str
+    token_kind: Literal["project", "account"] = "project"  # the two are sent in different headers
+    project: str  # ids (UUIDs), not names: the API knows no names
     environment: str
     service: str
     timeout_s: float = Field(default=15, gt=0, le=60)
@@ -102,6 +105,7 @@ class PodSsh(Frozen):
     key_env: str = Field(default="RUNPOD_SSH_PRIVATE_KEY", pattern=ENV)
     public_key_env: str = Field(default="RUNPOD_SSH_PUBLIC_KEY", pattern=ENV)
     trust_file: str = "pod_host_keys.json"  # host keys by pod id; relative: in the state folder
+    host_keys: dict[str, str] = {}  # pinned: pod id to "ssh-ed25519 AAAA…"; wins over what was seen or published
 
 
 class Orchestrator(Frozen):

@@ -82,3 +82,20 @@ def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
                 found[said, about] = LogLine(said=said, about=about, line=line.strip()[:300])
                 break
     return tuple(found.values())
+
+
+_HOST_KEY_LINE = re.compile(r"\b(?P<mark>SHA256:[A-Za-z0-9+/]{43})(?![A-Za-z0-9+/]).*\((?:ED25519|RSA|ECDSA)\)")
+_HOST_KEY_TITLE = re.compile(r"host keys?\b|/etc/ssh/\S*\.pub|ssh_host_\w+_key|key fingerprint:", re.IGNORECASE)
+
+
+def published_host_keys(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Fingerprints of host keys that a start script printed (`ssh-keygen -l`), under a line that says so."""
+    found: list[str] = []
+    titled = False
+    for line in lines:
+        mark = _HOST_KEY_LINE.search(line)
+        title = bool(_HOST_KEY_TITLE.search(line))
+        if mark and (titled or title):
+            found.append(mark["mark"])
+        titled = title or (titled and bool(mark))
+    return tuple(dict.fromkeys(found))

@@ -6,6 +6,7 @@ from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
+DEAD = ("worker-died", "pod-gone", "pod-stopped", "pod-stopped-by-user", "pod-stopped-by-provider", "outbid", "out-of-credit")
 
 
 def judge_around(v: View) -> None:
@@ -16,7 +17,11 @@ def judge_around(v: View) -> None:
         v.say("database-unreadable", POSSIBLE, f"the workers' table: {v.e.row.reason}: {v.e.row.detail}", about="the database",
               decides=("gpu-runbooks doctor",))  # fmt: skip
     if v.row:
-        _stale(v)
+        judge_stale(v)
+
+
+def judge_others(v: View) -> None:
+    """Seen on the way, about other workers and pods. Read only."""
     _records(v)
     _held(v)
 
@@ -45,14 +50,14 @@ def _variables(v: View) -> None:
         return
     x = v.e.variables.value
     if x.private_fault:
-        v.say("private-half-missing", SURE, f"the orchestrator's private key: {x.private_fault}",
+        v.say("private-half-missing", SURE if x.sealed_known else LIKELY, f"the orchestrator's private key: {x.private_fault}",
               f"public half: {x.public_fingerprint or 'not set either'}", about="the orchestrator's variables")  # fmt: skip
     elif x.private_fingerprint and x.public_fingerprint and x.private_fingerprint != x.public_fingerprint:
         v.say("key-halves-differ", SURE, f"private {x.private_fingerprint}", f"public {x.public_fingerprint}",
               about="the orchestrator's variables")  # fmt: skip
 
 
-def _stale(v: View) -> None:
+def judge_stale(v: View) -> None:
     """An active worker that does not report, claims nothing, or never changes."""
     row = v.row
     if row is None or row.status not in LIVE:
@@ -99,8 +104,10 @@ def _records(v: View) -> None:
 
 
 def _held(v: View) -> None:
-    """Tasks in progress whose worker is dead or unknown."""
+    """Tasks in progress whose worker is dead, unknown, or proven dead by this look."""
     live = {w.id for w in v.workers if w.status not in DONE}
+    if v.has(*DEAD) and not v.reports:
+        live.discard(v.e.worker)
     dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
     if dead:
         v.say("task-held-by-dead-worker", LIKELY, *(f"task {t.id} is in progress at {t.worker}" for t in dead[:5]), about="tasks",

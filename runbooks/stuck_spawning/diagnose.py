@@ -2,15 +2,16 @@
 
 from runbooks.core.reading import Absent, Known
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
-from runbooks.stuck_spawning.around import DONE, judge_around
+from runbooks.stuck_spawning.all_workers import judge_all
+from runbooks.stuck_spawning.around import DONE, judge_around, judge_others
 from runbooks.stuck_spawning.evidence import Evidence
-from runbooks.stuck_spawning.inside import judge_inside, judge_without_inside
+from runbooks.stuck_spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.stuck_spawning.limits import Limits
 from runbooks.stuck_spawning.plans import offer, storm
 from runbooks.stuck_spawning.pods import judge_pod
 from runbooks.stuck_spawning.view import LIKELY, SURE, View
 
-__all__ = ["Limits", "diagnose"]
+__all__ = ["Limits", "diagnose", "is_coming"]
 
 ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker")
 NEXT = {
@@ -40,19 +41,20 @@ WARN = {
 
 
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
-    """The whole judgment of one worker."""
+    """The whole judgment of one worker, or of all that are past their limit."""
+    if not evidence.worker:
+        return judge_all(evidence, limits, diagnose)
     if isinstance(evidence.row, Absent):
         return _no_row(evidence, evidence.row.proof)
     v = View(evidence, limits)
     judge_around(v)
-    late = [c for c in v.causes if c.slug in ELSEWHERE]
-    v.causes = [c for c in v.causes if c.slug not in ELSEWHERE]
     if not (v.row and v.row.status in DONE):
         judge_pod(v)
         judge_inside(v)
         judge_without_inside(v)
     rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
-    v.causes = [*sorted(v.causes, key=lambda c: (rank[c.certainty], c.slug == "heartbeat-old")), *late]
+    v.causes.sort(key=lambda c: (rank[c.certainty], c.slug == "heartbeat-old"))
+    judge_others(v)
     state = _state(v)
     plans, withheld = offer(v)
     return Diagnosis(
@@ -68,6 +70,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         unknowns=v.unknowns,
         by_hand=_by_hand(v),
     )
+
+
+def is_coming(evidence: Evidence, limits: Limits) -> bool:
+    """Whether the worker is merely on its way: nothing is wrong, and waiting is the right thing."""
+    d = diagnose(evidence, limits)
+    row = evidence.row.value if isinstance(evidence.row, Known) else None
+    return d.state is State.HEALTHY and row is not None and row.status in UP
 
 
 def _no_row(e: Evidence, proof: str) -> Diagnosis:
@@ -106,7 +115,8 @@ def _symptom(v: View) -> str:
     if v.row is None:
         return "its row could not be read"
     step = NEXT.get(v.row.status)
-    return f"status {v.row.status} for {v.waits_s:.0f} s" + (f"; missing: {step}" if step else "")
+    waited = f"; this run waited {v.e.waited_s:.0f} s for it" if v.e.waited_s else ""
+    return f"status {v.row.status} for {v.waits_s:.0f} s" + (f"; missing: {step}" if step else "") + waited
 
 
 def _do_now(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,7 +124,8 @@ def _do_now(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
     if any(c.slug == "image-pulling" for c in v.causes) and not any(
         not c.innocent for c in v.causes if c.slug not in ELSEWHERE
     ):
-        out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again")
+        more = f"--option wait={max(60, round((v.until - v.e.taken_at).total_seconds()))}"
+        out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
     if any(c.slug == "ssh-key-wrong" for c in v.causes):
         out.append("go on with ssh-auth-failure for this pod: the stage and the cause are named there")
     out += [f"{c.slug}: look at {d}" for c in v.causes for d in c.decides if c.certainty is not SURE]

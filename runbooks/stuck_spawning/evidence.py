@@ -42,8 +42,9 @@ class SshLook(Frozen):
     cause: str  # slug; "" when the log-in works
     certainty: str
     headline: str
-    first_seen: bool = False  # its host key was not known before this look
-    key_of_pod_changed: bool = False
+    first_seen: bool = False  # nobody vouches for its host key: it was only seen first and recorded
+    trust: str = ""  # "pinned", "published" (by the start script, in the pod's log) or "first-seen <when> <machine>"
+    key_of_pod_changed: bool = False  # or it is none of those that the start script published
 
 
 class Process(Frozen):
@@ -80,10 +81,11 @@ class Variables(Frozen):
     public_fingerprint: str = ""
     private_name: str = ""  # the variable that should hold the private half
     here_fingerprint: str = ""  # of the private half that this machine has under the same name
+    sealed_known: bool = True  # False: whether a variable that seems missing is a sealed one could not be read
 
 
 class Evidence(Frozen):
-    """Everything read about one worker."""
+    """Everything read about one worker; with `each`, about all that are past their limit in spawning."""
 
     worker: str
     taken_at: datetime
@@ -103,3 +105,6 @@ class Evidence(Frozen):
     pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
+    waited_s: float = 0.0  # how long this look waited for the pod to come up
+    each: tuple["Evidence", ...] = ()  # one per worker past its limit; what all share stands only outside
+    not_looked_at: tuple[str, ...] = ()  # workers past their limit beyond the most that one run looks at

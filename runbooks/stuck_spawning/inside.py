@@ -26,9 +26,13 @@ def _ssh(v: View, s: SshLook) -> None:
         v.say(
             "pod-host-key-changed",
             SURE,
-            "another host key than the one recorded for this pod id",
+            "not the host key that is pinned, published or recorded for this pod id",
             s.headline,
             about=about,
+            decides=(
+                "was the pod stopped and started again? its start script then made new keys: compare them in the pod's log",
+                "the same pod's log in the provider's console",
+            ),
         )
     elif s.cause == "no-sshd":
         late = v.waits_s > v.limits.boot_s

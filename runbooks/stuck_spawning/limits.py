@@ -18,3 +18,6 @@ class Limits(Frozen):
     breaker_least: int
     breaker_share: float
     leak_age_s: float
+    wait_most_s: float
+    wait_step_s: float
+    workers_at_once: int

@@ -7,6 +7,7 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.stuck_spawning.around import DONE
+from runbooks.stuck_spawning.inside import UP
 from runbooks.stuck_spawning.view import View
 
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
@@ -20,7 +21,7 @@ OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "d
 def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
     sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
-    made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), _respawn(v, sure)]
+    made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), *_respawn(v, sure)]
     return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
 
 
@@ -42,7 +43,11 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
         commands=(f"ssh -p {v.pod.ssh_port} root@{v.pod.ip}", shlex.join(v.e.start_argv)),
         effect="the worker's process runs; the orchestrator promotes it at its next cycle",
         loses="nothing"
-        + ("; the pod's host key was first seen by this run, so a person must allow it" if first else ""),
+        + (
+            f"; nobody vouches for the pod's host key ({v.ssh.trust}), so a person must allow it"
+            if first and v.ssh
+            else ""
+        ),
     )
     return Plan(name="start the worker", steps=(step,), for_causes=("worker-not-started",), settle_s=20)
 
@@ -107,26 +112,46 @@ def _mark(v: View, status: str, effect: str) -> Step:
     )
 
 
-def _respawn(v: View, sure: list[Cause]) -> Plan | str:
-    """End the pod by its id; the orchestrator spawns the next one."""
+def _respawn(v: View, sure: list[Cause]) -> list[Plan | str]:
+    """End or stop the pod by its id; the orchestrator spawns the next one. Only proposed where nothing would."""
     causes = tuple(c.slug for c in sure if c.slug in RESPAWN)
     pod = v.pod
     if not causes or pod is None or pod.terminated or pod.phase is Phase.TERMINATED:
-        return ""
+        return []
     why = _why_not(v, pod)
     if why:
-        return f"pod {pod.id} is not terminated from here: {why}"
+        return [f"pod {pod.id} is not terminated from here: {why}; by hand, after that: runpodctl remove pod {pod.id}"]
     other = " and must not get the same machine again" if any(c in OTHER_HOST for c in causes) else ""
+    held = [t.id for t in v.tasks if t.worker == v.e.worker]
+    tasks = f"; in progress at it and to be given back: {', '.join(held)}" if held else "; no task is in progress at it"
+    args = {"pod": pod.id, "name": pod.name, "status": pod.status, "machine": pod.machine_id, "worker": v.e.worker,
+            "tasks": sorted(held)}  # fmt: skip
+    end = Step(
+        kind="terminate-pod", owner=f"pod:{pod.id}", args=args, commands=(f"runpodctl remove pod {pod.id}",),
+        effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}", loses=_disk(pod) + tasks,
+    )  # fmt: skip
+    plans: list[Plan | str] = [Plan(name="end the pod", steps=(end,), for_causes=causes, settle_s=30)]
+    if v.running and not pod.network_volume and not pod.interruptible:
+        plans.append(_stop(pod, end, causes))
+    return plans
+
+
+def _disk(pod: Pod) -> str:
     disk = f"its container disk ({pod.disk_gb:g} GB)" if pod.disk_gb else "its container disk"
-    step = Step(
-        kind="terminate-pod",
-        owner=f"pod:{pod.id}",
-        args={"pod": pod.id, "name": pod.name, "status": pod.status, "machine": pod.machine_id, "worker": v.e.worker},
-        commands=(f"runpodctl remove pod {pod.id}",),
-        effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}",
-        loses=f"{disk}; what is on a network volume stays",
+    kept = (
+        "what is on its network volume stays" if pod.network_volume else "and its volume disk: it has no network volume"
     )
-    return Plan(name="end the pod", steps=(step,), for_causes=causes, settle_s=30)
+    return f"{disk}{'; ' if pod.network_volume else ' '}{kept}"
+
+
+def _stop(pod: Pod, end: Step, causes: tuple[str, ...]) -> Plan:
+    """The gentler choice: its volume disk stays, and costs on."""
+    step = end.model_copy(update={
+        "kind": "stop-pod", "commands": (f"runpodctl stop pod {pod.id}",),
+        "effect": f"pod {pod.id} is stopped: its GPUs cost nothing any more, its volume disk stays and costs on",
+        "loses": end.loses.replace(_disk(pod), "what is on its container disk outside the volume; its machine's GPUs may be taken"),
+    })  # fmt: skip
+    return Plan(name="stop the pod and keep its volume disk", steps=(step,), for_causes=causes, settle_s=30)
 
 
 def _why_not(v: View, pod: Pod) -> str:
@@ -140,15 +165,17 @@ def _why_not(v: View, pod: Pod) -> str:
     if not isinstance(v.e.tasks, Known):
         return "the tasks in progress could not be read"
     held = [t.id for t in v.tasks if t.worker == v.e.worker]
-    if held:
-        return f"tasks in progress at it: {', '.join(held[:5])}; give them back first"
+    if held and v.inside and v.inside.processes:
+        return f"its worker's process runs, and tasks are in progress at it: {', '.join(held[:5])}"
     return storm(v)
 
 
 def storm(v: View) -> str:
-    """Most spawns of the last half hour failed: another one would too."""
+    """Most spawns of the last half hour failed: another one would too. Those that may still come up don't count."""
     recent = [w for w in v.workers if (v.age(w.created) or 1e9) <= v.limits.breaker_window_s]
-    bad = [w for w in recent if w.status in ("spawning", *DONE)]
-    if len(recent) >= v.limits.breaker_least and len(bad) > v.limits.breaker_share * len(recent):
-        return f"{len(bad)} of {len(recent)} spawns in {v.limits.breaker_window_s / 60:.0f} min did not come up: find the common cause"
+    young = [w for w in recent if w.status in UP and (v.age(w.created) or 0.0) <= v.limits.spawning_s]
+    bad = [w for w in recent if w not in young and (w.status in UP or (w.status in DONE and w.heartbeat is None))]
+    known = len(recent) - len(young)
+    if known >= v.limits.breaker_least and len(bad) > v.limits.breaker_share * known:
+        return f"{len(bad)} of {known} spawns in {v.limits.breaker_window_s / 60:.0f} min did not come up: find the common cause"
     return "" if isinstance(v.e.workers, Known) else "the other spawns of the last half hour could not be read"

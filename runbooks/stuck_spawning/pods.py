@@ -55,23 +55,33 @@ def _never(v: View) -> None:
 
 
 def _missing(v: View) -> None:
-    """Not in this answer. Gone only when two reads apart say so."""
+    """Not in this answer. Gone only when two reads apart say so, and nothing says otherwise."""
     pod = v.row.pod_id if v.row else "?"
-    if v.gone:
+    about, doubt = f"pod {pod}", _doubt(v, pod)
+    if v.gone and not doubt:
         v.say(
-            "pod-gone",
-            SURE,
-            f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart",
-            about=f"pod {pod}",
+            "pod-gone", SURE, f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart", about=about
         )
+    elif v.gone:
+        v.say("pod-gone", POSSIBLE, f"pod {pod} was not in two answers, but {doubt}", about=about,
+              decides=("does the API key belong to the account that holds the pods?", "the provider's console"))  # fmt: skip
     else:
-        v.say(
-            "pod-gone",
-            POSSIBLE,
-            f"pod {pod} was not in one answer",
-            about=f"pod {pod}",
-            decides=("a second read some seconds later",),
-        )
+        v.say("pod-gone", POSSIBLE, f"pod {pod} was not in one answer", about=about,
+              decides=("a second read some seconds later",))  # fmt: skip
+
+
+def _doubt(v: View, pod: str) -> str:
+    """What speaks against a pod's being gone although it was not found."""
+    if v.reports:
+        return "its worker reports: the row's heartbeat is fresh"
+    if any(p.id == pod for p in v.pods):
+        return "the provider's listing shows it"
+    others = {
+        w.pod_id for w in v.workers if w.pod_id and w.pod_id != pod and w.status in ("active", "processing", "idle")
+    }
+    if others and not others & {p.id for p in v.pods}:
+        return f"none of the {len(others)} other pods that live rows name is listed either"
+    return ""
 
 
 def _log(v: View) -> None:

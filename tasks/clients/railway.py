@@ -17,6 +17,12 @@ DEPLOYMENTS = (
     "{projectId: $p, environmentId: $e, serviceId: $s}) { edges { node { id status createdAt } } } }"
 )
 LOGS = "query logs($d: String!, $n: Int) { deploymentLogs(deploymentId: $d, limit: $n) { timestamp message } }"
+SEALED = (
+    "query sealed($p: String!, $e: String!) { environment(id: $e, projectId: $p) "
+    "{ variables(first: 1000) { edges { node { name serviceId isSealed } } } } }"
+)
+TOKEN = "query ours { projectToken { project { id name } environment { id name } } }"  # noqa: S105 - a question
+HEADERS = {"project": "Project-Access-Token", "account": "Authorization"}
 UPSERT = "mutation set($input: VariableUpsertInput!) { variableUpsert(input: $input) }"
 
 
@@ -25,7 +31,10 @@ class RailwayClient:
 
     def __init__(self, config: RailwayConfig, redactor: Redactor) -> None:
         self._config = config
-        self._http = HttpReader(config.url, redactor, token_env=config.token_env, timeout_s=config.timeout_s)
+        self._http = HttpReader(
+            config.url, redactor, token_env=config.token_env, sent_in=HEADERS[config.token_kind],
+            timeout_s=config.timeout_s,
+        )  # fmt: skip
         self._ids = {"p": config.project, "e": config.environment, "s": config.service}
 
     def close(self) -> None:
@@ -38,6 +47,19 @@ class RailwayClient:
         if not isinstance(found, dict):
             raise TransportError(Why.UNPARSABLE, "no variables in the answer")
         return {str(k): str(v) for k, v in found.items()}
+
+    def sealed(self) -> tuple[str, ...]:
+        """Names of the service's sealed variables: set, and never given out by the platform. Raises TransportError."""
+        edges = self._ask(SEALED, {"p": self._config.project, "e": self._config.environment})["environment"][
+            "variables"
+        ]["edges"]
+        nodes = [e["node"] for e in edges if e["node"].get("isSealed")]
+        return tuple(str(n["name"]) for n in nodes if n.get("serviceId") in (None, self._config.service))
+
+    def token_is_for(self) -> tuple[str, str]:
+        """(project id, environment id) that a project token belongs to. Raises TransportError."""
+        token = self._ask(TOKEN, {})["projectToken"]
+        return str(token["project"]["id"]), str(token["environment"]["id"])
 
     def deployment(self) -> tuple[str, str]:
         """(id, status) of the newest deployment; two empty strings: there is none. Raises TransportError."""

@@ -5,12 +5,14 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from runbooks.parsers.runpod import Pod
+from runbooks.parsers.ssh_key import public_shape
+from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.ssh_auth_failure.diagnose import Limits, diagnose
 from runbooks.ssh_auth_failure.evidence import Evidence as SshEvidence
 from runbooks.ssh_auth_failure.evidence import HostKeyFact, Stage, Wire
 from runbooks.stuck_spawning.evidence import Inside, Process, SshLook
 from tasks.context import Context
-from tasks.diagnostics.pod_trust import record_key, recorded_key
+from tasks.diagnostics.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.ssh_auth_failure import gather_log_in
 from tasks.transport.base import TransportError
@@ -24,24 +26,44 @@ def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
     )  # fmt: skip
 
 
-def look_at_ssh(context: Context, config: Orchestrator, pod: Pod | None) -> Known[SshLook] | Absent | Unknown:
-    """The stages. A pod's first key is recorded with pod and machine id; a changed one is refused."""
+def look_at_ssh(
+    context: Context, config: Orchestrator, pod: Pod | None, log: tuple[str, ...]
+) -> Known[SshLook] | Absent | Unknown:
+    """The stages. A pod's first key is recorded with pod and machine id; a changed or unpublished one is refused."""
     if pod is None or not pod.ip or not pod.ssh_port:
         return Absent(proof="the pod has no public address for port 22")
-    source = Source(
-        command=f"ssh -p {pod.ssh_port} {config.ssh.user}@{pod.ip} true", host="local", taken_at=context.now()
-    )
+    command = f"ssh -p {pod.ssh_port} {config.ssh.user}@{pod.ip} true"
+    source = Source(command=command, host="local", taken_at=context.now())
     try:
-        key, first = recorded_key(config.ssh, pod.id), False
-        evidence = gather_log_in(context, pod_node(config, pod, key))
-        shown = _shown(evidence)
-        if not key and shown:
-            first = record_key(config.ssh, pod.id, shown, pod.machine_id, context.now().isoformat())
-            evidence = gather_log_in(context, pod_node(config, pod, shown))
+        return Known(value=_look(context, config, pod, published_host_keys(log)), source=source)
     except (TransportError, ValueError, OSError) as e:
         why = e.reason if isinstance(e, TransportError) else Why.FAILED
         return Unknown(reason=why, detail=str(e)[:300], source=source)
-    return Known(value=_summary(evidence, first), source=source)
+
+
+def _look(context: Context, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshLook:
+    trust = trust_of(config.ssh, pod.id)
+    evidence = gather_log_in(context, pod_node(config, pod, trust.key))
+    shown = _shown(evidence)
+    if not trust.key and shown:
+        if published and _mark(shown) not in published:
+            said = f"it shows {_mark(shown)}; its start script published {', '.join(published)}"
+            return _summary(evidence, Trust(), refused=said)
+        at = context.now().isoformat(timespec="seconds")
+        trust = record_key(config.ssh, pod.id, Trust(shown, _how(shown, published), at, pod.machine_id))
+        evidence = gather_log_in(context, pod_node(config, pod, trust.key))
+    elif trust.how == FIRST_SEEN and _how(trust.key, published) == PUBLISHED:
+        trust = record_key(config.ssh, pod.id, Trust(trust.key, PUBLISHED))
+    return _summary(evidence, trust)
+
+
+def _mark(key: str) -> str:
+    shape = public_shape(key)
+    return shape.fingerprint if shape else ""
+
+
+def _how(key: str, published: tuple[str, ...]) -> str:
+    return PUBLISHED if _mark(key) in published else FIRST_SEEN
 
 
 def _wire(evidence: SshEvidence) -> Wire | None:
@@ -55,15 +77,17 @@ def _shown(evidence: SshEvidence) -> str:
     return h.public if h and h.fact is HostKeyFact.UNKNOWN else ""
 
 
-def _summary(evidence: SshEvidence, first: bool) -> SshLook:
+def _summary(evidence: SshEvidence, trust: Trust, refused: str = "") -> SshLook:
     limits = load_runbook("ssh-auth-failure").limit_values()
     d = diagnose(evidence, Limits.model_validate(limits))
     wire = _wire(evidence)
     cause = d.causes[0] if d.causes and (wire is None or wire.stage is not Stage.DONE) else None
     changed = bool(wire and wire.host_key and wire.host_key.fact is HostKeyFact.CHANGED)
+    first = trust.how == FIRST_SEEN
     return SshLook(
         stage=str(wire.stage) if wire else "", cause=cause.slug if cause else "", certainty=str(cause.certainty) if cause else "",
-        headline=d.headline, first_seen=first, key_of_pod_changed=changed,
+        headline=refused or d.headline, first_seen=first, key_of_pod_changed=changed or bool(refused),
+        trust=f"{trust.how} {trust.since} on machine {trust.machine}" if first else trust.how,
     )  # fmt: skip
 
 
@@ -79,7 +103,7 @@ def read_inside(
     p = config.process
     ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}
     try:
-        host = context.open_host(pod_node(config, pod, recorded_key(config.ssh, pod.id)))
+        host = context.open_host(pod_node(config, pod, trust_of(config.ssh, pod.id).key))
         got = run_probe(host, "pod_inside", ask)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)

@@ -1,44 +1,67 @@
-"""Host keys of pods by pod id: recorded when first seen, refused when another key is shown for that id."""
+"""Host keys of pods by pod id: pinned, published by the pod's start script, or first seen. Another key is refused."""
 
 import fcntl
 import json
-import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runbooks.core.orchestrator_config import PodSsh
+from tasks.installation import state_folder
+
+PINNED, PUBLISHED, FIRST_SEEN = "pinned", "published", "first-seen"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is known of a pod's host key. `how`: who vouches for it."""
+
+    key: str = ""  # "ssh-ed25519 AAAA…"; "": none is known
+    how: str = ""
+    since: str = ""
+    machine: str = ""
 
 
 def trust_path(config: PodSsh) -> Path:
     """The file; a relative one lies in the state folder."""
     path = Path(config.trust_file).expanduser()
-    return (
-        path
-        if path.is_absolute()
-        else Path(os.environ.get("GPU_RUNBOOKS_HOME") or "~/.gpu-runbooks").expanduser() / path
+    return path if path.is_absolute() else state_folder() / path
+
+
+def trust_of(config: PodSsh, pod_id: str) -> Trust:
+    """The key of that pod id: the fleet file's, else the recorded one. Raises ValueError for a damaged file."""
+    if pod_id in config.host_keys:
+        return Trust(" ".join(config.host_keys[pod_id].split()[:2]), PINNED)
+    found = _read(trust_path(config)).get(pod_id, {})
+    return Trust(
+        str(found.get("key", "")),
+        str(found.get("trust", FIRST_SEEN)) if found.get("key") else "",
+        str(found.get("first_seen", "")),
+        str(found.get("machine", "")),
     )
 
 
-def recorded_key(config: PodSsh, pod_id: str) -> str:
-    """`ssh-ed25519 AAAA…` recorded for that pod id; "" when none is. Raises ValueError for a damaged file."""
-    return str(_read(trust_path(config)).get(pod_id, {}).get("key", ""))
-
-
-def record_key(config: PodSsh, pod_id: str, key: str, machine: str, at: str) -> bool:
-    """Record the first key of a pod id. False: another one is recorded, and stays."""
+def record_key(config: PodSsh, pod_id: str, trust: Trust) -> Trust:
+    """Record a pod id's first key, or that the recorded one is published by now. Another recorded key stays."""
     path = trust_path(config)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = _read(path)
-        if pod_id in known:
-            return bool(known[pod_id].get("key") == key)
-        known[pod_id] = {"key": key, "machine": machine, "first_seen": at}
+        old = known.get(pod_id)
+        if old and (old.get("key") != trust.key or trust.how != PUBLISHED):
+            return trust_of(config, pod_id)
+        known[pod_id] = {
+            "key": trust.key,
+            "trust": trust.how,
+            "machine": old["machine"] if old else trust.machine,
+            "first_seen": old["first_seen"] if old else trust.since,
+        }
         scratch = path.with_suffix(".new")
         scratch.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
         scratch.chmod(0o600)
         scratch.replace(path)
-    return True
+    return trust_of(config, pod_id)
 
 
 def _read(path: Path) -> dict[str, Any]:

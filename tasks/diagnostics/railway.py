@@ -65,15 +65,26 @@ def _variables(client: RailwayClient, config: Orchestrator, source: Source) -> K
         found = client.variables()
     except (TransportError, KeyError, TypeError) as e:
         return _unknown(e, source)
-    return Known(value=describe_variables(found, config), source=source)
+    return Known(value=describe_variables(found, config, sealed_of(client)), source=source)
 
 
-def describe_variables(found: dict[str, str], config: Orchestrator) -> Variables:
+def sealed_of(client: RailwayClient) -> tuple[str, ...] | None:
+    """Variables that are set and whose value the platform gives to nobody. None: it does not say."""
+    try:
+        return client.sealed()
+    except (TransportError, KeyError, TypeError):
+        return None
+
+
+def describe_variables(found: dict[str, str], config: Orchestrator, hidden: tuple[str, ...] | None = ()) -> Variables:
     """Names, and the fingerprints of the key halves. A private key whose format hides its public half has none."""
     private, public = found.get(config.ssh.key_env, ""), public_shape(found.get(config.ssh.public_key_env, "").strip())
     shape = describe_key_text(private)
+    sealed = hidden or ()
     here, fault = describe_key_text(os.environ.get(config.ssh.key_env, "")), ""
-    if not private.strip():
+    if config.ssh.key_env in sealed:
+        fault = ""  # it is set; nobody can look at it
+    elif not private.strip():
         fault = f"{config.ssh.key_env} is not set"
     elif not shape.private:
         fault = f"{config.ssh.key_env} holds no private key ({shape.format})"
@@ -82,7 +93,8 @@ def describe_variables(found: dict[str, str], config: Orchestrator) -> Variables
     elif shape.encrypted:
         fault = f"{config.ssh.key_env} is encrypted"
     return Variables(
-        names=tuple(sorted(found)), private_fault=fault, private_fingerprint=shape.fingerprint if shape.private else "",
+        names=tuple(sorted({*found, *sealed})), private_fault=fault, sealed_known=hidden is not None,
+        private_fingerprint=shape.fingerprint if shape.private else "",
         public_fingerprint=public.fingerprint if public else "",
         private_name=config.ssh.key_env,
         here_fingerprint=here.fingerprint if here.private and not here.damage and not here.encrypted else "",

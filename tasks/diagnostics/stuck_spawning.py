@@ -5,9 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, Why
 from runbooks.parsers.runpod import Phase, Pod
+from runbooks.stuck_spawning.diagnose import Limits, is_coming
 from runbooks.stuck_spawning.evidence import Evidence, PodRead, WorkerRow
+from runbooks.stuck_spawning.inside import UP
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
@@ -18,30 +20,104 @@ from tasks.transport.base import TransportError
 
 T = TypeVar("T")
 GAP_S = 5.0  # used only where the runbook's limits don't say
+ALL = "workers"
 
 
 def gather_stuck_spawning(context: Context) -> Evidence:
-    """One worker; the target is `worker/<id>`. Raises TransportError when the fleet file has no orchestrator."""
+    """One worker, `worker/<id>`, or `workers`: all past their limit. Raises TransportError without an orchestrator.
+
+    Option `wait` (seconds, for one worker): as long as it is merely coming up, waits and looks again."""
     config = context.fleet.orchestrator
     if config is None:
         raise TransportError(Why.NOT_ASKED, "the fleet file has no `orchestrator` section")
+    if context.target == ALL:
+        return _all(context, config)
+    evidence = _look(context, config)
+    wait = min(float(context.options.pop("wait", 0) or 0), float(context.limits["wait_most_s"]))
+    return _waited(context, config, evidence, wait) if wait else evidence
+
+
+def _look(context: Context, config: Orchestrator) -> Evidence:
+    """The four views and the orchestrator, at once."""
     worker, at = context.target.removeprefix("worker/"), context.now()
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
         tables = pool.submit(_tables, context, config, worker)
         railway = pool.submit(read_railway, context, config, worker)
-        stored = pool.submit(read_stored_log, context, config.logs, worker)
         rows = tables.result()
-        row = rows["row"]
-        provider = _provider(context, config, row.value.pod_id if isinstance(row, Known) else "")
         log, deployment, variables = railway.result()
+    own = _own(context, config, worker, rows["row"])
+    return Evidence(
+        worker=worker, taken_at=at, orchestrator=log, deployment=deployment, variables=variables,
+        pods=_pods(context, config), **(rows | own),
+    )  # fmt: skip
+
+
+def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[str, Any]:
+    """What belongs to one worker alone: its pod, network, inside and stored log."""
+    provider = _provider(context, config, row.value.pod_id if isinstance(row, Known) else "")
     pod = provider["pod"].value[-1].pod if isinstance(provider["pod"], Known) else None
     live = pod if pod is not None and pod.phase is Phase.RUNNING else None
-    ssh = look_at_ssh(context, config, live)
+    said = provider["pod_log"]
+    ssh = look_at_ssh(context, config, live, said.value if isinstance(said, Known) else ())
+    return {
+        "row": row, **provider, "ssh": ssh, "inside": read_inside(context, config, live, ssh, worker),
+        "stored_log": read_stored_log(context, config.logs, worker),
+        "can_start": bool(config.process.start), "start_argv": start_argv(config, worker),
+    }  # fmt: skip
+
+
+def _all(context: Context, config: Orchestrator) -> Evidence:
+    """Every worker past its limit in spawning, oldest first; what they share is read once."""
+    at = context.now()
+    rows = _tables(context, config, "")
+    log, deployment, variables = read_railway(context, config, "")
+    limit, most = float(context.limits["spawning_s"]), int(context.limits["workers_at_once"])
+    stuck = [
+        r for r in (rows["workers"].value if isinstance(rows["workers"], Known) else ())
+        if r.status in UP and r.created and (at - r.created).total_seconds() > limit
+    ]  # fmt: skip
+    stuck.sort(key=lambda r: (r.created, r.id))
+
+    def one(r: WorkerRow) -> Evidence:
+        own = _own(context, config, r.id, Known(value=r, source=rows["workers"].source))
+        return Evidence(worker=r.id, taken_at=context.now(), **own)
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        each = tuple(pool.map(one, stuck[:most]))
     return Evidence(
-        worker=worker, taken_at=at, ssh=ssh, inside=read_inside(context, config, live, ssh, worker),
-        stored_log=stored.result(), orchestrator=log, deployment=deployment, variables=variables,
-        can_start=bool(config.process.start), start_argv=start_argv(config, worker), **rows, **provider,
+        worker="", taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
+        not_looked_at=tuple(r.id for r in stuck[most:]), pods=_pods(context, config),
+        **(rows | {"row": Absent(proof="about all workers past their limit")}),
     )  # fmt: skip
+
+
+def _waited(context: Context, config: Orchestrator, evidence: Evidence, wait: float) -> Evidence:
+    """Looks again, whole, once the pod's own answer has changed; at the latest when the time is over."""
+    limits, began = Limits.model_validate(context.limits), context.now()
+    while is_coming(evidence, limits):
+        left = wait - (context.now() - began).total_seconds()
+        if left <= 0:
+            break
+        _until_changed(context, config, evidence, left)
+        evidence = _look(context, config)
+    return evidence.model_copy(update={"waited_s": round((context.now() - began).total_seconds(), 1)})
+
+
+def _until_changed(context: Context, config: Orchestrator, evidence: Evidence, left: float) -> None:
+    """Asks the provider alone, again and again, until the pod has another state than was seen."""
+    row = evidence.row.value if isinstance(evidence.row, Known) else None
+    step, until = float(context.limits["wait_step_s"]), context.now().timestamp() + left
+    before = _shape(evidence.pod)
+    while context.now().timestamp() < until:
+        context.sleep(min(step, max(0.0, until - context.now().timestamp())))
+        now = _provider(context, config, row.pod_id if row else "", log=False)["pod"]
+        if _shape(now) != before:
+            return
+
+
+def _shape(pod: Any) -> object:
+    read = pod.value[-1].pod if isinstance(pod, Known) else None
+    return (read.phase, read.runtime, read.ip, read.ssh_port, read.gpus) if read else None
 
 
 def start_argv(config: Orchestrator, worker: str) -> tuple[str, ...]:
@@ -86,20 +162,31 @@ def find_row(workers: Known[tuple[WorkerRow, ...]] | Unknown, worker: str) -> Kn
     return Known(value=row, source=workers.source)
 
 
-def _provider(context: Context, config: Orchestrator, pod_id: str) -> dict[str, Any]:
-    """The pod twice, its log, and the listing."""
+def _pods(context: Context, config: Orchestrator) -> Known[tuple[Pod, ...]] | Unknown:
+    """The listing of this orchestrator's pods."""
+    try:
+        client = RunPodClient(config.runpod, context.redactor)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail)
+    try:
+        return asked(context, "runpod", "GET /v1/pods", client.pods)
+    finally:
+        client.close()
+
+
+def _provider(context: Context, config: Orchestrator, pod_id: str, log: bool = True) -> dict[str, Any]:
+    """The pod twice, and its log."""
+    if not pod_id:
+        none = Absent(proof="the row has no pod id")
+        return {"pod": none, "pod_log": none}
     try:
         client = RunPodClient(config.runpod, context.redactor)
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail)
-        return {"pod": no, "pod_log": no, "pods": no}
+        return {"pod": no, "pod_log": no}
     try:
-        pods = asked(context, "runpod", "GET /v1/pods", client.pods)
-        if not pod_id:
-            none = Absent(proof="the row has no pod id")
-            return {"pod": none, "pod_log": none, "pods": pods}
         pod = asked(context, "runpod", f"GET /v1/pods/{pod_id}, twice", lambda: _twice(context, client, pod_id))
-        return {"pod": pod, "pod_log": _log(context, client, pod_id), "pods": pods}
+        return {"pod": pod, "pod_log": _log(context, client, pod_id) if log else NOT_RECORDED}
     finally:
         client.close()
 

@@ -1,4 +1,6 @@
-"""Ends one pod by its id, or starts the worker in it, after reading again that it is what was judged."""
+"""Ends or stops one pod by its id, or starts the worker in it, after reading again that it is what was judged."""
+
+from collections.abc import Callable
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.plan import Step
@@ -8,7 +10,7 @@ from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.pod_inside import pod_node
-from tasks.diagnostics.pod_trust import recorded_key
+from tasks.diagnostics.pod_trust import FIRST_SEEN, trust_of
 from tasks.diagnostics.ssh_memory import memory_of
 from tasks.diagnostics.stuck_spawning import start_argv
 from tasks.remediation.changing_probe import change
@@ -28,25 +30,33 @@ def terminate_pod(step: Step, context: Context) -> ActResult:
     """End one pod for good, by its id.
 
     Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
-    judged, its worker reports, or its worker holds a task. Between that reading and the call a moment remains."""
+    judged, its worker reports, or it holds other tasks than were shown. Between that reading and the call a moment remains."""
+    return _end(step, context, "ended", RunPodClient.terminate)
+
+
+def stop_pod(step: Step, context: Context) -> ActResult:
+    """Stop one pod, by its id; its volume disk stays. Refused as ending it is."""
+    return _end(step, context, "stopped", RunPodClient.stop)
+
+
+def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActResult:
     a, config = step.args, orchestrator_of(context)
     client = RunPodClient(config.runpod, context.redactor)
     try:
-        pod = _read(client, a["pod"])
-        _same(pod, step, config)
-        _no_claim(context, config, a["worker"])
+        _same(_read(client, a["pod"]), step, config)
+        _claims(context, config, a["worker"], tuple(a["tasks"]))
         _silent(context, config, a["worker"])
         try:
-            client.terminate(a["pod"])
+            call(client, a["pod"])
         except NotFound:
-            raise Refused(f"pod {a['pod']} was gone when it was to be ended; nothing was done") from None
+            raise Refused(f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
         except TransportError as e:
-            raise RuntimeError(f"whether pod {a['pod']} was ended is not known: {e}") from e
+            raise RuntimeError(f"whether pod {a['pod']} was {done} is not known: {e}") from e
         left = _left(client, a["pod"])
     finally:
         client.close()
     window = "it was read right before; a change between that and the call could not be seen"
-    return ActResult(said=(f"pod {a['pod']} was ended; the provider now says: {left}", window))
+    return ActResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", window))
 
 
 def _read(client: RunPodClient, pod_id: str) -> Pod:
@@ -70,14 +80,15 @@ def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
         )
 
 
-def _no_claim(context: Context, config: Orchestrator, worker: str) -> None:
+def _claims(context: Context, config: Orchestrator, worker: str, shown: tuple[str, ...]) -> None:
+    """Refuses when the worker holds other tasks than the person was shown."""
     try:
         tasks: tuple[TaskRow, ...] = open_db(config.database, context.redactor).tasks()
     except TransportError as e:
         raise Refused(f"the tasks in progress could not be read again: {e}") from None
-    held = [t.id for t in tasks if t.worker == worker]
-    if held:
-        raise Refused(f"worker {worker} holds {', '.join(held[:5])}")
+    held = sorted(t.id for t in tasks if t.worker == worker)
+    if set(held) - set(shown):
+        raise Refused(f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
 
 
 def _silent(context: Context, config: Orchestrator, worker: str) -> None:
@@ -108,19 +119,21 @@ def start_worker(step: Step, context: Context) -> ActResult:
     a, config = step.args, orchestrator_of(context)
     if list(start_argv(config, a["worker"])) != list(a["argv"]):
         raise Refused("the fleet file's start command is not the one that was planned")
-    _no_claim(context, config, a["worker"])
+    _claims(context, config, a["worker"], ())
     client = RunPodClient(config.runpod, context.redactor)
     try:
         pod = _read(client, a["pod"])
     finally:
         client.close()
-    key = recorded_key(config.ssh, pod.id)
-    if not key or not pod.ip or not pod.ssh_port:
+    trust = trust_of(config.ssh, pod.id)
+    if not trust.key or not pod.ip or not pod.ssh_port:
         raise Refused(f"pod {pod.id} has no address or no recorded host key")
+    if trust.how == FIRST_SEEN and step.kind == "start-worker":
+        raise Refused(f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
     p = config.process
     out = p.log.replace("{worker}", a["worker"])
     ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
            "watch_s": WATCH_S}  # fmt: skip
-    got = change(context.open_host(pod_node(config, pod, key)), "pod_start_worker", ask, WATCH_S + 25)
+    got = change(context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
     memory_of(context).changed()
     return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}",))

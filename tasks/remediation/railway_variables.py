@@ -6,7 +6,7 @@ from runbooks.core.plan import Step
 from runbooks.parsers.ssh_key import describe_key_text
 from tasks.clients.railway import RailwayClient
 from tasks.context import ActResult, Context, Refused
-from tasks.diagnostics.railway import describe_variables
+from tasks.diagnostics.railway import describe_variables, sealed_of
 from tasks.remediation.pods import orchestrator_of
 from tasks.transport.base import TransportError
 
@@ -24,9 +24,11 @@ def set_railway_variable(step: Step, context: Context) -> ActResult:
     client = RailwayClient(config.railway, context.redactor)
     try:
         try:
-            seen = describe_variables(client.variables(), config)
+            seen = describe_variables(client.variables(), config, sealed_of(client))
         except TransportError as e:
             raise Refused(f"the variables could not be read again: {e}") from None
+        if not seen.sealed_known:
+            raise Refused(f"whether {a['name']} is a sealed variable could not be read")
         if not seen.private_fault:
             raise Refused(f"{a['name']} holds a private key by now")
         if seen.public_fingerprint != a["fingerprint"]:

@@ -34,6 +34,7 @@ class HttpReader:
         redactor: Redactor,
         *,
         token_env: str | None = None,
+        sent_in: str = "Authorization",
         timeout_s: float = 5.0,
         limit: int = 4 << 20,
     ) -> None:
@@ -46,7 +47,7 @@ class HttpReader:
             timeout=timeout_s,
             follow_redirects=False,
             trust_env=not _is_loopback(urlsplit(self._base).hostname or ""),
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={sent_in: f"Bearer {token}" if sent_in == "Authorization" else token} if token else {},
         )
 
     def get(self, path: str = "") -> Reply:

@@ -1,4 +1,6 @@
-"""A small stand-in for Railway's GraphQL on loopback: variables, the newest deployment, its log."""
+"""A small stand-in for Railway's GraphQL on loopback: variables, the newest deployment, its log, its tokens.
+
+Fields, arguments and headers are those of the official command line's queries (railwayapp/cli, src/gql)."""
 
 import json
 import threading
@@ -6,7 +8,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-TOKEN = "railway-test-token"
+TOKEN, ACCOUNT_TOKEN = "railway-test-token", "railway-account-token"
 
 
 class FakeRailway:
@@ -14,6 +16,7 @@ class FakeRailway:
 
     def __init__(self) -> None:
         self.variables: dict[str, str] = {}
+        self.sealed: set[str] = set()  # set, and never given out
         self.status = "SUCCESS"
         self.lines: list[tuple[str, str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -35,8 +38,15 @@ class FakeRailway:
         self._server.server_close()
 
     def ask(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The four operations that are used."""
+        """The six operations that are used."""
         query = body["query"]
+        if "projectToken" in query:
+            return {"projectToken": {"project": {"id": "p", "name": "n"}, "environment": {"id": "e", "name": "n"}}}
+        if "isSealed" in query:
+            nodes = [
+                {"name": n, "serviceId": "s", "isSealed": n in self.sealed} for n in {*self.variables, *self.sealed}
+            ]
+            return {"environment": {"variables": {"edges": [{"node": n} for n in nodes]}}}
         if "variableUpsert" in query:
             given = body["variables"]["input"]
             self.variables[given["name"]] = given["value"]
@@ -50,7 +60,7 @@ class FakeRailway:
                     "edges": [{"node": {"id": "dep1", "status": self.status, "createdAt": "2026-01-01T00:00:00Z"}}]
                 }
             }
-        return {"variables": dict(self.variables)}
+        return {"variables": {k: v for k, v in self.variables.items() if k not in self.sealed}}
 
 
 def _handler(fake: FakeRailway) -> type[BaseHTTPRequestHandler]:
@@ -62,7 +72,9 @@ def _handler(fake: FakeRailway) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-            fine = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            fine = self.headers.get("Project-Access-Token") == TOKEN or (
+                self.headers.get("Authorization") == f"Bearer {ACCOUNT_TOKEN}" and "projectToken" not in body["query"]
+            )
             answer: dict[str, Any] = (
                 {"data": fake.ask(body)} if fine else {"errors": [{"message": "Not Authorized"}], "data": None}
             )

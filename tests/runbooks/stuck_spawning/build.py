@@ -64,17 +64,36 @@ def orchestrator(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def judge(given: dict[str, Any]) -> Diagnosis:
-    """The diagnosis of one situation."""
+    """The diagnosis of one situation; with `each`, of the target `workers`: one worker per entry."""
+    limits = Limits.model_validate(load_runbook("stuck-spawning").limit_values())
+    if "each" not in given:
+        return diagnose(Evidence.model_validate(evidence(given)), limits)
+    each = [
+        evidence({**x, "row": ROW | {"id": f"w{i}", "pod_id": f"p{i}"} | x.get("row", {})})
+        for i, x in enumerate(given["each"])
+    ]
+    rows = [x["row"]["value"] for x in each]
+    whole = evidence(
+        {**given, "row": None, "others": [*rows, *ago(given.get("others", []))], "all_pods": given.get("all_pods", [])}
+    )
+    own = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "can_start", "start_argv", "taken_at")
+    whole = {k: x for k, x in whole.items() if k not in own or k in ("row", "taken_at")}
+    whole |= {"worker": "", "each": [{k: x[k] for k in own} | {"worker": x["row"]["value"]["id"]} for x in each]}
+    return diagnose(Evidence.model_validate(whole), limits)
+
+
+def evidence(given: dict[str, Any]) -> dict[str, Any]:
+    """The evidence of one worker, as JSON."""
     row = reading(ROW, given.get("row", {}))
+    listed = [] if given.get("pod") == "gone" else [POD]
     mine = [row["value"]] if row["kind"] == "known" else []
-    data = {
+    return {
         "worker": "w1", "taken_at": NOW.isoformat(), "row": row, "pod": pods(given),
         "pod_log": reading(None, given.get("log", [])), "ssh": reading(SSH, given.get("ssh", {})),
         "inside": reading(INSIDE, given.get("inside", {})), "stored_log": reading(None, given.get("stored")),
         "orchestrator": orchestrator(given), "deployment": reading(None, given.get("deployment", "SUCCESS")),
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
-        "workers": reading(None, [*mine, *given.get("others", [])]), "pods": reading(None, given.get("all_pods", [POD])),
+        "workers": reading(None, [*mine, *given.get("others", [])]), "pods": reading(None, given.get("all_pods", listed)),
         "can_start": given.get("can_start", True), "start_argv": ["start"],
     }  # fmt: skip
-    return diagnose(Evidence.model_validate(data), Limits.model_validate(load_runbook("stuck-spawning").limit_values()))

@@ -108,10 +108,10 @@ class World:
         me |= self.fields
         return Fleet.model_validate({"nodes": [Node(name="local", local=True)], "orchestrator": me})
 
-    def context(self) -> Context:
+    def context(self, target: str = f"worker/{WORKER}") -> Context:
         """One run's context; two reads of the provider do not wait."""
         limits = load_runbook("stuck-spawning").limit_values({"gap_s": 0.05})
-        return Context(fleet=self.fleet(), target=f"worker/{WORKER}", open_host=HostPool(), limits=limits)
+        return Context(fleet=self.fleet(), target=target, open_host=HostPool(), limits=limits)
 
     def look(self, context: Context | None = None) -> tuple[Evidence, Diagnosis]:
         """Gather and judge."""

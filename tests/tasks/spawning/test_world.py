@@ -3,17 +3,20 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from deployments.lab.sshd import make_key, public_key
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Context, Refused
-from tasks.remediation.pods import start_worker, terminate_pod
+from tasks.remediation.pods import start_worker, stop_pod, terminate_pod
 from tasks.remediation.railway_variables import set_railway_variable
 from tasks.remediation.worker_rows import mark_worker_row
 from tests.tasks.spawning.conftest import POD, WORKER, World
@@ -125,14 +128,14 @@ CASES = [
     (outbid, "outbid confirmed", State.SICK, ("terminate-pod",)),
     (credit, "out-of-credit confirmed", State.SICK, ()),
     (by_user, "pod-stopped-by-user confirmed", State.SICK, ()),
-    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("terminate-pod",)),
-    (no_port, "port-22-not-exposed confirmed", State.SICK, ("terminate-pod",)),
+    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("terminate-pod", "stop-pod")),
+    (no_port, "port-22-not-exposed confirmed", State.SICK, ("terminate-pod", "stop-pod")),
     (no_sshd, "no-sshd-in-image confirmed", State.SICK, ()),
-    (died, "worker-died confirmed", State.SICK, ("terminate-pod",)),
+    (died, "worker-died confirmed", State.SICK, ("terminate-pod", "stop-pod")),
     (never_started, "worker-not-started confirmed", State.SICK, ("start-worker-unverified",)),
     (orchestrator_down, "orchestrator-down confirmed", State.SICK, ("start-worker-unverified",)),
     (key_missing, "private-half-missing confirmed", State.SICK, ("set-railway-variable", "start-worker-unverified")),
-    (old_heartbeat, "worker-died confirmed", State.SICK, ("terminate-pod",)),
+    (old_heartbeat, "worker-died confirmed", State.SICK, ("terminate-pod", "stop-pod")),
 ]
 
 
@@ -162,7 +165,9 @@ def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
         assert evidence.pod.reason is why
         assert not d.plans, status
         assert d.unknowns
-    world.runpod.fail, world.runpod.slow_s = [], 3
+    world.runpod.fail, world.runpod.slow_s = [], 1.5
+    fields = world.fleet().model_dump(mode="json")["orchestrator"]["runpod"]
+    world.fields["runpod"] = fields | {"timeout_s": 0.7}
     evidence, d = world.look()
     assert isinstance(evidence.pod, Unknown)
     assert evidence.pod.reason is Why.TIMED_OUT
@@ -211,16 +216,111 @@ def test_the_first_key_of_a_pod_is_recorded_and_another_is_refused(world: World)
     trust = world.folder / "trust.json"
     known = json.loads(trust.read_text())
     assert known[POD]["machine"] == "machine-1"
+    assert known[POD]["trust"] == "first-seen"
     evidence, d = world.look()
     assert isinstance(evidence.ssh, Known)
-    assert not evidence.ssh.value.first_seen
-    assert [s.kind for p in d.plans for s in p.steps] == ["start-worker"]
+    assert evidence.ssh.value.first_seen, "having been seen once more vouches for nothing"
+    step = step_of(d, "start-worker-unverified")
+    with pytest.raises(Refused, match="nobody vouches"):
+        start_worker(step.model_copy(update={"kind": "start-worker"}), world.context())
     known[POD]["key"] = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
     trust.write_text(json.dumps(known))
     evidence, d = world.look()
     assert first(d) == "pod-host-key-changed confirmed"
     assert not d.plans
     assert json.loads(trust.read_text()) == known
+
+
+def start_script(world: World, key: Path) -> tuple[str, ...]:
+    """What RunPod's own start script prints."""
+    mark = subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], check=True, capture_output=True, text=True).stdout
+    return ("start container", "SSH host keys:", "Key: /etc/ssh/ssh_host_ed25519_key.pub", mark.strip())
+
+
+def test_a_key_that_the_start_script_published_needs_no_person_and_another_is_refused(world: World) -> None:
+    never_started(world)
+    world.look()
+    pod = world.runpod.pods[POD]
+    pod.log = start_script(world, world.sshd.host_keys[0])
+    evidence, d = world.look()
+    assert isinstance(evidence.ssh, Known)
+    assert evidence.ssh.value.trust == "published"
+    assert [s.kind for p in d.plans for s in p.steps] == ["start-worker"]
+    trust = world.folder / "trust.json"
+    assert json.loads(trust.read_text())[POD]["machine"] == "machine-1"
+    trust.unlink()
+    pod.log = start_script(world, make_key(world.folder / "another"))
+    evidence, d = world.look()
+    assert first(d) == "pod-host-key-changed confirmed", d.model_dump_json(indent=1)
+    assert "published SHA256" in str(d.causes[0].evidence)
+    assert not trust.exists()
+    assert not d.plans
+    world.fields["ssh"] = {
+        "user": "root",
+        "trust_file": str(trust),
+        "host_keys": {POD: public_key(world.sshd.host_keys[0])},
+    }
+    evidence, d = world.look()
+    assert isinstance(evidence.ssh, Known)
+    assert evidence.ssh.value.trust == "pinned"
+    assert [s.kind for p in d.plans for s in p.steps] == ["start-worker"]
+
+
+def test_a_pod_is_stopped_once_and_its_tasks_are_listed(world: World) -> None:
+    died(world)
+    world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
+    _, d = world.look()
+    step = step_of(d, "stop-pod")
+    assert "t1" in step.loses
+    assert "t1" in step_of(d, "terminate-pod").loses
+    world.db.do("INSERT INTO tasks VALUES ('t2', 'In Progress', $1, now())", WORKER)
+    with pytest.raises(Refused, match="t2"):
+        stop_pod(step, world.context())
+    world.db.do("DELETE FROM tasks WHERE id = 't2'")
+    stop_pod(step, world.context())
+    with pytest.raises(Refused, match="EXITED"):
+        stop_pod(step, world.context())
+    assert world.runpod.count("/stop") == 1
+    _, d = world.look()
+    assert first(d) == "pod-stopped-by-user confirmed"
+
+
+def test_it_waits_and_looks_again_within_bounds(world: World) -> None:
+    pulling(world)
+    pod = world.runpod.pods[POD]
+    context = world.context()
+    context.options["wait"] = "2"
+    context.limits["wait_step_s"] = 0.2
+    began = time.monotonic()
+    evidence, d = world.look(context)
+    assert 2 <= time.monotonic() - began < 15
+    assert first(d) == "image-pulling confirmed"
+    assert evidence.waited_s >= 2
+    pod.pull_s = time.time() - pod.started + 1.0
+    context.options["wait"] = "60"
+    began = time.monotonic()
+    evidence, d = world.look(context)
+    assert time.monotonic() - began < 30, "it ends when the pod comes up"
+    assert isinstance(evidence.ssh, Known)
+    assert first(d) == "worker-not-started confirmed"
+
+
+def test_all_workers_past_their_limit_are_one_run(world: World) -> None:
+    died(world)
+    world.row(id="gpu-young", pod="podyoung", age_s=60)
+    world.row(id="gpu-b", pod="podb", age_s=900)
+    world.row(id="gpu-old", status="active", pod="podold", age_s=9000, beat_s=5000)
+    context = world.context(target="workers")
+    evidence, d = world.look(context)
+    assert [e.worker for e in evidence.each] == ["gpu-20260101_000000-aa", "gpu-b"]
+    slugs = [(c.slug, c.subject) for c in d.causes]
+    assert ("worker-died", f"worker {WORKER}") in slugs
+    assert ("pod-gone", "pod podb") in slugs
+    assert ("heartbeat-old", "worker gpu-old") in slugs
+    assert sum(s == "row-without-pod" for s, _ in slugs) == 1
+    assert world.runpod.count("GET /v1/pods ") <= 2
+    assert f"end the pod: {WORKER}" in [p.name for p in d.plans]
+    assert d.state is State.SICK
 
 
 def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
