@@ -16,6 +16,7 @@ COMMANDS = {
     "freeze": "deployments.switches:cmd_freeze",
     "unfreeze": "deployments.switches:cmd_unfreeze",
     "reset-breaker": "deployments.switches:cmd_reset_breaker",
+    "watch": "deployments.watch.command:cmd_watch",
     "nightly": "deployments.run_online:cmd_nightly",
     "run": "deployments.run_online:cmd_run",
     "approve": "deployments.decide:cmd_approve",

@@ -65,6 +65,11 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     run.add_argument(
         "--no-server", action="store_true", help="read, judge and report only: no server, no change possible"
     )
+    watch = _add(commands, "watch", "stay and look after the fleet file's containers and Ray workers")
+    watch.add_argument(
+        "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most its runs may do"
+    )
+    _files(watch)
     lab = _add(commands, "lab", "break something real on this machine and show the whole loop")
     lab.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="which one; without it the scenarios are listed")
 

@@ -40,6 +40,19 @@ def own_server() -> bool:
     return bool(url) and not (state and url == state.api)
 
 
+def use_running_server() -> None:
+    """Points this process at the server that `up` started, or leaves it at the operator's own. Starts nothing.
+
+    For what stays: it may begin while the server is down. Raises CommandError where there never was one.
+    """
+    if own_server():
+        return
+    state = read_state()
+    if state is None:
+        raise CommandError("no Prefect server: start one with `gpu-runbooks up`, or set PREFECT_API_URL")
+    use_server(state)
+
+
 def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = None) -> LocalState | None:
     """Starts what is not running, registers the deployments, points this process at the server.
 

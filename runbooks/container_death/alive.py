@@ -3,9 +3,10 @@
 import re
 from typing import Any
 
+from runbooks.container_death.backoff import is_kept
 from runbooks.container_death.evidence import ContainerFacts, Evidence, RayNode, RayView
 from runbooks.container_death.keepalive import keep_alive
-from runbooks.container_death.words import Limits, cause, clock, deaths, known, span
+from runbooks.container_death.words import Limits, cause, clock, deaths, known, life_s, span
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.verdict import Cause, Certainty
 
@@ -66,7 +67,7 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
             raylet: bool | None) -> list[Cause]:  # fmt: skip
     subject, ip = f"Ray worker in {c.name}", e.wanted.ray_ip if e.wanted else ""
     mine = [n for n in view.nodes if n.ip == ip]
-    if any(n.alive for n in mine):
+    if any(n.alive and not _leftover(n, c, limits) for n in mine):
         return _versions(view, subject)
     last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
     words = f"the head lists no living node at {ip}"
@@ -93,6 +94,12 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
         new = f"the head started at {clock(head.started_at)}, after this worker ({clock(c.started_at)})"
         return [cause("head-replaced", Certainty.CONFIRMED, subject, words, new, "a raylet runs inside")]
     return [cause("application-stuck", Certainty.CONFIRMED, subject, words, "a raylet runs inside", said)]
+
+
+def _leftover(node: RayNode, c: ContainerFacts, limits: Limits) -> bool:
+    """True for a node of the life before: the head lists it for some seconds after its container was killed."""
+    early = node.started_at and c.started_at and (c.started_at - node.started_at).total_seconds()
+    return bool(early and early > limits.clock_off_s)
 
 
 def _versions(view: RayView, subject: str) -> list[Cause]:
@@ -125,16 +132,24 @@ def too_young(e: Evidence, c: ContainerFacts, limits: Limits) -> str:
     if not before or c.started_at is None:
         return ""
     up = (e.taken_at - c.started_at).total_seconds()
-    lives = [
-        (s.finished_at - s.started_at).total_seconds()
-        for s in known(e.siblings) or ()
-        if s.name.startswith(e.name + ".dead-") and s.finished_at and s.started_at
-    ]
-    loop = [x for x in lives if x < limits.young_life_s]
-    need = max(limits.steady_s, *loop) if len(before) > 1 and loop else limits.steady_s
+    need = steady_for(e, limits, len(before))
     if up >= need:
         return ""
     return f"it runs for {span(up)} and died {len(before)} times lately: it counts as well after {span(need)}"
+
+
+def steady_for(e: Evidence, limits: Limits, number: int) -> float:
+    """Seconds that it must run to count as well after `number` deaths: longer than each of its short lives, if several."""
+    lives = [
+        (s.finished_at - s.started_at).total_seconds()
+        for s in known(e.siblings) or ()
+        if is_kept(s.name, e.name) and s.finished_at and s.started_at and (e.taken_at - s.finished_at).total_seconds()
+        <= limits.deaths_window_s
+    ]  # fmt: skip
+    c = known(e.container)
+    last = life_s(c) if c is not None and c.status not in ("running", "paused") else None
+    loop = [x for x in (*lives, last) if x is not None and x < limits.young_life_s]
+    return max(limits.steady_s, *loop) if number > 1 and loop else limits.steady_s
 
 
 def unread(e: Evidence) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from runbooks.container_death.around import (
     judge_supervisors,
 )
 from runbooks.container_death.backoff import is_kept
+from runbooks.container_death.before import story
 from runbooks.container_death.death import judge_death
 from runbooks.container_death.evidence import ContainerFacts, Evidence
 from runbooks.container_death.loops import judge_loop
@@ -149,6 +150,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
     found = [
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
+    found += _before(e)
     for s in known(e.siblings) or ():
         if is_kept(s.name, e.name) and s.restart_policy != "no":
             issue = f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon start revives it"
@@ -166,6 +168,16 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
             Finding(priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why")
         )
     return tuple(found)
+
+
+def _before(e: Evidence) -> list[Finding]:
+    """What the watch recorded of the minutes before the end (or before now)."""
+    c, samples = known(e.container), known(e.before)
+    if not samples:
+        return []
+    end = c.finished_at if c is not None and c.status not in RUNS else None
+    action = "compare with the cause" if end else "compare with the symptom"
+    return [Finding(priority="LOW", category="before", issue=line, action=action) for line in story(samples, end)]
 
 
 def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from runbooks.container_death.before import Sample
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
 
@@ -239,5 +240,6 @@ class Evidence(Frozen):
     inside: Reading[Inside] = NOT_RECORDED
     probe: Reading[Probe] = NOT_RECORDED  # Absent: none configured
     ray: Reading[RayView] = NOT_RECORDED  # Absent: not a Ray node
+    before: Reading[tuple[Sample, ...]] = NOT_RECORDED  # the watch's record, oldest first; Absent: no watch
     wanted: Wanted | None = None  # None: not in the fleet file
     hands_off: bool = False

@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Sequence
 
+from runbooks.container_death.alive import steady_for
 from runbooks.container_death.backoff import kept_name
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
 from runbooks.container_death.keepalive import keep_alive
-from runbooks.container_death.words import Limits, known
+from runbooks.container_death.words import Limits, deaths, known
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty
 
@@ -46,6 +47,9 @@ BLOCKS = frozenset(
 )  # with one of these nothing is restored: that fault first
 
 
+SETTLE_MORE_S = 0.5
+
+
 def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Plan, ...]:
     """The plan on offer, or none. Only confirmed causes count."""
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
@@ -58,7 +62,13 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     if c is None or BLOCKS & {x.slug for x in causes} or _supervised(causes):
         return ()
     steps = [*stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
-    return _restore(e, c, w, slugs, limits, steps)
+    plans = _restore(e, c, w, slugs, limits, steps)
+    return tuple(p.model_copy(update={"settle_s": _settle(e, limits)}) for p in plans)
+
+
+def _settle(e: Evidence, limits: Limits) -> float:
+    """Longer than the fault's own period: after several short lives, longer than the longest of them."""
+    return steady_for(e, limits, len(deaths(e, limits))) + SETTLE_MORE_S
 
 
 def _restore(e: Evidence, c: ContainerFacts, w: Wanted, slugs: set[str], limits: Limits,
@@ -133,7 +143,7 @@ def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
     return Step(
         kind="restart-application", owner=e.node,
         args={
-            "engine": list(w.engine), "socket": w.socket, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
+            "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
             "started_at": c.started_at.isoformat() if c.started_at else "",
             "start": list(w.start), "detached": w.start_detached,
         },

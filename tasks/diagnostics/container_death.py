@@ -20,6 +20,7 @@ from tasks.diagnostics.docker import (
 from tasks.diagnostics.host_health import read_fuse, read_host, read_supervisors
 from tasks.diagnostics.ray import read_ray_view
 from tasks.transport.base import Host, TransportError
+from tasks.watch_record import read_before
 
 DENIED = 'for d do if (: <"$d") 2>/dev/null; then :; else echo "$d"; fi; done\n'
 WINDOW_S = 3600.0
@@ -54,7 +55,8 @@ def gather_container_death(context: Context) -> Evidence:
     configured = any(x.name == it.name for x in context.fleet.containers_on(node.name))
     return Evidence(
         node=node.name, name=it.name, taken_at=context.now(), container=first, hands_off=node.hands_off,
-        wanted=_wanted(it) if configured or c else None, **readings,
+        wanted=_wanted(it) if configured or c else None,
+        before=read_before(node.name, it.name, context.now(), WINDOW_S), **readings,
     )  # fmt: skip
 
 
@@ -69,7 +71,7 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
             "events": pool.submit(read_events, context, host, it, since, until),
             "daemon": pool.submit(read_daemon, context, host, it),
             "supervisors": pool.submit(read_supervisors, context, host, it, c),
-            "ray": pool.submit(read_ray_view, context, it),
+            "ray": pool.submit(read_ray_view, context, it, host, c.id if c and c.status == "running" else ""),
         }  # fmt: skip
         if c:
             later["log"] = pool.submit(read_log, context, host, it, c.id)
@@ -135,4 +137,7 @@ def _unreachable(context: Context, it: ManagedContainer, node: Node, error: Tran
     why = Unknown(reason=error.reason, detail=error.detail)
     names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe")
     fields: dict[str, Any] = dict.fromkeys(names, why)
-    return Evidence(node=node.name, name=it.name, taken_at=context.now(), wanted=_wanted(it), **fields)
+    before = read_before(node.name, it.name, context.now(), WINDOW_S)
+    return Evidence(
+        node=node.name, name=it.name, taken_at=context.now(), wanted=_wanted(it), before=before, **fields
+    )  # fmt: skip

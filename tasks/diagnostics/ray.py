@@ -1,9 +1,10 @@
 """Reads a Ray cluster's dashboard on its head node (where it listens), by `curl` there. Changes nothing."""
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from runbooks.container_death.evidence import RayView
+from runbooks.container_death.evidence import RayNode, RayView
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
@@ -13,6 +14,13 @@ from tasks.transport.base import Done, Host, TransportError
 
 T = TypeVar("T")
 CURL = ("curl", "-sS", "--noproxy", "*", "--max-time", "8", "-w", "\n%{http_code}")
+VERSION_TEXT = re.compile(r"\d+\.\d+[\w.+-]{0,30}")
+VERSION = """ray=$(command -v ray) || exit 3
+read -r first < "$ray"
+python=${first#\\#!}
+[ -x "$python" ] || python=python3
+exec "$python" -c 'from importlib.metadata import version; print(version("ray"))'
+"""
 CURL_EXITS = {7: Why.UNREACHABLE, 6: Why.UNREACHABLE, 28: Why.TIMED_OUT, 52: Why.UNREACHABLE, 56: Why.UNREACHABLE}
 
 
@@ -47,7 +55,7 @@ def head_host(context: Context, ray: RayCluster) -> Host:
     return context.open_host(context.fleet.node(ray.head))
 
 
-def read_ray_view(context: Context, it: ManagedContainer) -> Known[RayView] | Absent | Unknown:
+def read_ray_nodes(context: Context, it: ManagedContainer) -> Known[tuple[RayNode, ...]] | Absent | Unknown:
     """The cluster's nodes as the head lists them."""
     ray = context.fleet.ray
     if ray is None or not it.ray_ip:
@@ -56,9 +64,28 @@ def read_ray_view(context: Context, it: ManagedContainer) -> Known[RayView] | Ab
         host = head_host(context, ray)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"head node {ray.head}: {e.detail}")
-    nodes = get(context, host, f"{ray.dashboard}/api/v0/nodes?detail=1&limit=1000", parse_nodes)
-    if not isinstance(nodes, Known):
-        return nodes
-    version = get(context, host, f"{ray.dashboard}/api/version", parse_ray_version)
+    return get(context, host, f"{ray.dashboard}/api/v0/nodes?detail=1&limit=10000", parse_nodes)
+
+
+def read_ray_view(
+    context: Context, it: ManagedContainer, host: Host | None = None, own_id: str = ""
+) -> Known[RayView] | Absent | Unknown:
+    """The cluster's nodes, the head's version, and the version inside container `own_id` of `host` ("": not asked)."""
+    nodes, ray = read_ray_nodes(context, it), context.fleet.ray
+    if not isinstance(nodes, Known) or ray is None:
+        return nodes if not isinstance(nodes, Known) else Absent(proof="no `ray` section")
+    inside = _version_inside(host, it, own_id) if host and own_id else ""
+    version = get(context, head_host(context, ray), f"{ray.dashboard}/api/version", parse_ray_version)
     number = version.value if isinstance(version, Known) else ""
-    return Known[RayView](value=RayView(version=number, nodes=nodes.value), source=nodes.source)
+    view = RayView(version=number, nodes=nodes.value, worker_version=inside)
+    return Known[RayView](value=view, source=nodes.source)
+
+
+def _version_inside(host: Host, it: ManagedContainer, own_id: str) -> str:
+    """Ray's version as the container's own Python names it; "" if it can't be told."""
+    try:
+        done = host.run((*it.engine, "exec", "-i", own_id, "sh", "-s"), stdin=VERSION, timeout_s=10)
+    except TransportError:
+        return ""
+    words = done.out.strip()
+    return words if done.exit == 0 and VERSION_TEXT.fullmatch(words) else ""

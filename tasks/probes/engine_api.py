@@ -43,10 +43,10 @@ class Api:
             raise EngineError(answer.status, message(text))
         return json.loads(text) if text.strip() else None
 
-    def inspect(self, ident: str) -> "dict[str, Any] | None":
+    def inspect(self, ident: str, timeout: float = 60) -> "dict[str, Any] | None":
         """The container, or None when there is none of that id or name."""
         try:
-            found = self.call("GET", "/containers/%s/json" % quote(ident, safe=""))
+            found = self.call("GET", "/containers/%s/json" % quote(ident, safe=""), timeout=timeout)
         except EngineError as e:
             if e.status == 404:
                 return None

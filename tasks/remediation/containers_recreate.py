@@ -10,6 +10,7 @@ from runbooks.core.reading import Known
 from tasks.context import ActResult, Context
 from tasks.diagnostics.docker import read_siblings
 from tasks.remediation.changing_probe import change
+from tasks.remediation.ray_join import ids_at, ray_container, wait_joined
 from tasks.transport.base import Host
 
 
@@ -21,12 +22,15 @@ def recreate_container(step: Step, context: Context) -> ActResult:
     """
     args, host = step.args, context.host
     waited = _back_off(context, host, args)
+    it = ray_container(context, args["name"])
+    before = ids_at(context, it)
     budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
     got = change(host, "recreate", args, budget)
     said = [*waited, *got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
             f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
-    return ActResult(said=(*said, *_ran(context, got["ran"])))
+    said += _ran(context, got["ran"])
+    return ActResult(said=(*said, *wait_joined(context, it, before)))
 
 
 def _back_off(context: Context, host: Host, args: dict[str, Any]) -> list[str]:
@@ -66,8 +70,10 @@ def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
 
 def restart_application(step: Step, context: Context) -> ActResult:
     """End what is left of the application inside a running container and start it again. Raises Refused."""
+    it = ray_container(context, str(step.args.get("name", "")))
+    before = ids_at(context, it)
     got = change(context.host, "restart_application", step.args, 120)
-    return ActResult(said=(*got["said"], *_ran(context, got["ran"])))
+    return ActResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
 
 
 def remove_kept_container(step: Step, context: Context) -> ActResult:

@@ -1,0 +1,45 @@
+"""`gpu-runbooks watch`: stays and looks after the fleet file's containers until it is told to end."""
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from deployments.errors import CommandError
+from deployments.server import use_running_server
+
+DRAIN_LIMIT_S = 600.0
+
+
+def cmd_watch(ns: argparse.Namespace) -> int:
+    """Watches until SIGTERM or Ctrl-C; lets acts in progress end."""
+    from flows.config import load_fleet, load_policy
+
+    fleet = load_fleet(_absolute(ns.fleet))
+    load_policy(_absolute(ns.policy))
+    use_running_server()
+    from deployments.watch.service import Settings, Watch
+    from runbooks.core.policy import Mode
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("watch").setLevel(logging.INFO)
+    settings = Settings(Mode(ns.mode), _absolute(ns.fleet), _absolute(ns.policy), _absolute(ns.out))
+    watch = Watch(fleet, settings)
+
+    def end(_signum: int, _frame: FrameType | None) -> None:
+        watch.stop()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    try:
+        watch.run()
+    except RuntimeError as e:
+        raise CommandError(str(e), 3) from e
+    watch.drain(DRAIN_LIMIT_S)
+    return 0
+
+
+def _absolute(path: str | None) -> str | None:
+    return str(Path(path).expanduser().resolve()) if path else None

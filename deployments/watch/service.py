@@ -1,0 +1,185 @@
+"""The watch itself: hears of changes, decides what is a fault, and starts the container-death runbook about it."""
+
+import contextlib
+import logging
+import queue
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from deployments.gateway.runner import Runner
+from deployments.watch.listeners import EngineListener, Listener, RayListener
+from deployments.watch.runs import Found, adopt, answer_of, open_run
+from runbooks.container_death.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
+from runbooks.core.config import ConfigError
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.fleet import Fleet
+from runbooks.core.policy import Mode
+from tasks.context import utc_now
+from tasks.diagnostics.watch import living_node, seen_at_engine
+from tasks.watch_record import append
+
+log = logging.getLogger("watch")
+TICK_S, ELSEWHERE_S = 0.5, 2.0
+
+
+@dataclass
+class Watched:
+    """One container and where its case stands."""
+
+    it: ManagedContainer
+    seen: Seen = field(default_factory=Seen)
+    heard: bool = False
+    was_well: bool = False
+    case: Case | None = None
+    run: str = ""  # id of the run about it that has not ended
+    ours: bool = True  # False: another process runs it; asked for its end now and then
+    ask_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the watch was told to run."""
+
+    mode: Mode
+    fleet: str | None
+    policy: str | None
+    out: str | None
+    patience: Patience = field(default_factory=Patience)
+
+
+class Watch:
+    """All containers of a fleet file, until `stop()`."""
+
+    def __init__(self, fleet: Fleet, settings: Settings) -> None:
+        if not fleet.containers:
+            raise ConfigError("the fleet file names no `containers`: nothing to watch")
+        self.fleet, self.settings = fleet, settings
+        self.watched = {(c.node, c.name): Watched(c) for c in fleet.containers}
+        self._heard: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self._runner = Runner(len(self.watched), lambda run, clean: self._say("ended", (run, clean)))
+        self._listeners = [*self._engines(), *self._head()]
+        self._ending = False
+
+    def _say(self, what: str, data: Any) -> None:
+        self._heard.put((what, data))
+
+    def _engines(self) -> list[Listener]:
+        groups: dict[tuple[str, str], list[ManagedContainer]] = defaultdict(list)
+        for c in self.fleet.containers:
+            groups[c.node, c.socket].append(c)
+        return [EngineListener(self.fleet.node(node), group, self._say) for (node, _), group in groups.items()]
+
+    def _head(self) -> list[Listener]:
+        ips = [c.ray_ip for c in self.fleet.containers if c.ray_ip]
+        ray = self.fleet.ray
+        return [RayListener(self.fleet.node(ray.head), ray, ips, self._say)] if ray and ips else []
+
+    def stop(self) -> None:
+        """Ends `run` soon; runs in progress are let end by `drain`."""
+        self._ending = True
+        self._say("stop", None)
+
+    def run(self) -> None:
+        """Watches until `stop()`. Raises RuntimeError when the warm process does not come up."""
+        self._runner.start()
+        for listener in self._listeners:
+            listener.start()
+        log.info("watching %s", ", ".join(f"{name} on {node}" for node, name in self.watched))
+        while not self._ending:
+            with contextlib.suppress(queue.Empty):
+                self._hear(*self._heard.get(timeout=TICK_S))
+            for w in self.watched.values():
+                self._tick(w)
+
+    def drain(self, limit_s: float) -> None:
+        """No new run; waits for the own ones to end."""
+        for listener in self._listeners:
+            listener.ending.set()
+        self._runner.drain()
+        deadline = time.monotonic() + limit_s
+        while not self._runner.idle() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._runner.close()
+
+    def _hear(self, what: str, data: Any) -> None:
+        if what == "engine":
+            listener, answer = data
+            for c in listener.containers:
+                w = self.watched[c.node, c.name]
+                w.seen, w.heard = seen_at_engine(w.seen, answer, c.name), True
+                append(c.node, c.name, answer["samples"])
+        elif what == "unreachable":
+            for c in data[0].containers:
+                w = self.watched[c.node, c.name]
+                w.seen, w.heard = w.seen.model_copy(update={"unreachable": data[1]}), True
+        elif what == "ray":
+            for w in self.watched.values():
+                if w.it.ray_ip:
+                    w.seen = w.seen.model_copy(update={"ray_node": living_node(w.seen, data, w.it.ray_ip)})
+        elif what == "ended":
+            self._ended(data[0])
+
+    def _tick(self, w: Watched) -> None:
+        """Looks at one container: a run that another process runs, a fault that is new or due again."""
+        if w.run:
+            if not w.ours and time.monotonic() >= w.ask_at:
+                w.ask_at = time.monotonic() + ELSEWHERE_S
+                self._check_elsewhere(w)
+            return
+        if not w.heard:
+            return
+        trouble = trouble_of(w.it.name, w.seen, self.settings.patience)
+        before, w.case = w.case, follow(w.case, trouble, w.was_well, utc_now())
+        if w.case and (before is None or before.trouble.key != w.case.trouble.key):
+            log.warning("%s on %s: %s", w.it.name, w.it.node, w.case.trouble.words)
+        if before and not w.case:
+            log.info("%s on %s is well", w.it.name, w.it.node)
+        w.was_well = trouble is None or (w.was_well and w.case is before)
+        if w.case and is_due(w.case, utc_now()):
+            self._start(w, w.case)
+
+    def _start(self, w: Watched, case: Case) -> None:
+        """A run about `case`: one that is under way already, else a new one in a forked process."""
+        try:
+            found = adopt(self.fleet.name, w.it) or open_run(self.fleet.name, w.it, case, self.settings)
+        except Exception as e:
+            log.warning("%s on %s: no run: %s: %s", w.it.name, w.it.node, type(e).__name__, e)
+            w.case = after_run(case, None, (), self.settings.mode, self.settings.patience, utc_now())
+            return
+        self._begin(w, found)
+
+    def _begin(self, w: Watched, found: Found) -> None:
+        w.run, w.ours, w.ask_at = found.run, found.ours, 0.0
+        if found.ours:
+            self._runner.submit(found.run, "container-death")
+        log.info("%s on %s: run %s%s", w.it.name, w.it.node, found.run, "" if found.ours else " (runs already)")
+
+    def _ended(self, run: str) -> None:
+        for w in self.watched.values():
+            if w.run == run:
+                self._close(w)
+
+    def _check_elsewhere(self, w: Watched) -> None:
+        try:
+            if answer_of(w.run).over:
+                self._close(w)
+        except Exception as e:
+            log.warning("run %s: %s", w.run, type(e).__name__)
+
+    def _close(self, w: Watched) -> None:
+        """Takes the run's answer into the case."""
+        run, w.run = w.run, ""
+        try:
+            answer = answer_of(run)
+            outcome, causes = answer.outcome, answer.causes
+        except Exception as e:
+            log.warning("run %s: its answer cannot be read: %s", run, type(e).__name__)
+            outcome, causes = None, ()
+        if w.case:
+            w.case = after_run(w.case, outcome, causes, self.settings.mode, self.settings.patience, utc_now())
+        what = f"{outcome}" if outcome else "no answer"
+        log.info("%s on %s: run %s: %s%s", w.it.name, w.it.node, run, what,
+                 f"; {w.case.done}" if w.case and w.case.done else "")  # fmt: skip
+

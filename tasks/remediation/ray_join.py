@@ -1,0 +1,39 @@
+"""Waits, after an act, until the head lists a new living Ray node for a container. Changes nothing itself."""
+
+import time
+
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.reading import Known
+from tasks.context import Context
+from tasks.diagnostics.ray import read_ray_nodes
+
+EVERY_S = 0.25
+
+
+def ray_container(context: Context, name: str) -> ManagedContainer | None:
+    """The fleet file's container of that name on the target, if it is a Ray node and the head is known."""
+    found = [c for c in context.fleet.containers_on(context.target) if c.name == name and c.ray_ip]
+    return found[0] if found and context.fleet.ray else None
+
+
+def ids_at(context: Context, it: ManagedContainer | None) -> frozenset[str]:
+    """Ids of every node that the head has known at its address, living or not."""
+    nodes = read_ray_nodes(context, it) if it else None
+    return frozenset(n.node_id for n in nodes.value if it and n.ip == it.ray_ip) if isinstance(nodes, Known) else frozenset()
+
+
+def wait_joined(context: Context, it: ManagedContainer | None, before: frozenset[str]) -> list[str]:
+    """A sentence about the new node, at the latest after `join_s` of the limits. [] if it is no Ray node."""
+    if it is None:
+        return []
+    began, limit = time.monotonic(), float(context.limits.get("join_s", 30))
+    while True:
+        nodes = read_ray_nodes(context, it)
+        new = [n for n in nodes.value if n.ip == it.ray_ip and n.alive and n.node_id not in before] if isinstance(nodes, Known) else []
+        waited = time.monotonic() - began
+        if new:
+            what = ", ".join(f"{k} {v:g}" for k, v in sorted(new[0].resources.items()) if "memory" not in k)
+            return [f"Ray node {new[0].node_id[:12]} is ALIVE at the head after {waited:.1f} s, with {what or 'no resources'}"]
+        if waited > limit:
+            return [f"no new Ray node at {it.ray_ip} within {limit:.0f} s"]
+        context.sleep(EVERY_S)
