@@ -12,7 +12,7 @@ class Metrics:
     """One registry per gateway."""
 
     def __init__(self, queue: Callable[[], tuple[int, int]], restarts: Callable[[], int]) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         known: dict[str, Any] = {"registry": self._registry, "namespace": "gpu_runbooks_gateway"}
         self.alerts = Counter("alerts", "Alerts by sender's format and what became of them", ("source", "outcome"), **known)

@@ -104,7 +104,7 @@ class Service:
         if placed.done is Done.STARTED:
             self._about[placed.run] = (row.runbook, row.target)
             if not (self.runner and self.runner.submit(placed.run, row.runbook)):
-                hand_to_worker(placed.run, "the gateway is closing")
+                hand_to_worker(placed.run, "the gateway is closing" if self.runner else "no warm processes here")
         answer = _answer(alert, row, mode, placed, storm)
         if firing:
             self._remember((alert.key, row.rule), answer)
