@@ -1,5 +1,6 @@
 """Asks a person: suspends the run with the whole plan in the form, and reads the decision when it comes back."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -8,15 +9,28 @@ from prefect.input import RunInput
 from pydantic import Field, create_model
 
 from flows import store
+from flows.answers import MOST_WRONG, check_answer, codes_wanted
 from flows.claim import used_by
 from flows.gate import Gate
-from runbooks.core.plan import plan_digest
+from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
 from tasks.context import utc_now
 
 REAPER = "the reaper"
 EXPIRES = "approval.expires"
+IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed the command that names exactly it
+CODES = "approval.codes"
 CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
+CODE = "six digits of your authenticator, where approver codes are set up: destructive plans need them; they count once"
+
+
+@dataclass(frozen=True)
+class Given:
+    """The decision, if one counts; else the key under which to ask next, and why earlier answers did not count."""
+
+    permission: Permission | None
+    key: str = ""
+    not_taken: tuple[str, ...] = ()
 
 
 def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
@@ -29,6 +43,7 @@ def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
         "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
         "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
         "why": (str, Field(default="", max_length=500, description="optional: what the next person should know")),
+        "code": (str, Field(default="", max_length=200, description=CODE)),
     }
     return create_model("Approval", __base__=RunInput, **fields)
 
@@ -38,30 +53,65 @@ def approval_key(digest: str, attempt: int) -> str:
     return f"{digest[:40]}-{attempt}"
 
 
-def given(run_id: str, gate: Gate) -> tuple[Permission | None, str]:
+def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
     """The decision on exactly these plans, if one was given and is not spent; and the key under which to ask next.
 
     The same plan is not asked twice, but an approval that was already used for an act is spent: the run asks
-    again. So does one whose answer was lost because a process was killed between question and answer.
+    again. So does one whose answer was lost because a process was killed between question and answer, and one whose
+    approver code or link was not right.
     """
+    early = _in_advance(run_id, gate, approvers)
+    if early is not None:
+        return Given(early)
     digest = plan_digest(gate.plans)
+    not_taken: list[str] = []
     attempt = 0
-    while _was_asked(run_id, approval_key(digest, attempt)):
-        answer = _stored_answer(run_id, approval_key(digest, attempt))
+    while _was_asked(run_id, key := approval_key(digest, attempt)):
+        answer = _stored_answer(run_id, key)
         if answer is not None:
-            plan = next((p for p in gate.plans if p.name == answer.get("choice")), gate.plans[0])
+            plan = _chosen(gate, answer)
             if answer.get("decision") != "approve" or not used_by(run_id, plan.digest):
-                answer = answer | {"choice": plan.name}
-                return _permission(run_id, approval_key(digest, attempt), answer, digest), ""
+                checked = check_answer(answer, run_id, key, plan, approvers, _times(run_id, key)[1])
+                if checked.taken:
+                    decided = _permission(run_id, key, answer | {"choice": plan.name}, digest)
+                    return Given(decided.model_copy(update={"checked": checked.how}), "", tuple(not_taken))
+                not_taken.append(checked.why)
         attempt += 1
-    return None, approval_key(digest, attempt)
+    if len(not_taken) >= MOST_WRONG:
+        return Given(_no_more(digest, not_taken), "", tuple(not_taken))
+    return Given(None, approval_key(digest, attempt), tuple(not_taken))
 
 
-def ask(run_id: str, gate: Gate, form: str, key: str) -> None:
+def _chosen(gate: Gate, answer: dict[str, Any]) -> Plan:
+    return next((p for p in gate.plans if p.name == answer.get("choice")), gate.plans[0])
+
+
+def _no_more(digest: str, not_taken: list[str]) -> Permission:
+    said = f"{len(not_taken)} answers were not taken, the last one: {not_taken[-1]}"
+    return Permission(allowed=False, by="nobody", digest=digest, at=utc_now(), said=said)
+
+
+def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permission | None:
+    """The permission of whoever started this run for exactly one plan, while that is fresh and not spent."""
+    run = store.read_run(run_id)
+    digest, _, who = str(run.labels.get(IN_ADVANCE, "")).partition(" ")
+    plan = next((p for p in gate.plans if p.digest == digest), None)
+    at = run.created or utc_now()
+    if plan is None or utc_now() - at > timedelta(seconds=gate.approval_ttl_s) or used_by(run_id, digest):
+        return None
+    if not check_answer({"decision": "approve", "who": who}, run_id, "in-advance", plan, approvers, at).taken:
+        return None  # a destructive plan needs an approver's code: it is asked for
+    said = "the command that started this run names exactly this plan"
+    return Permission(
+        allowed=True, by="person", who=who, at=at, digest=plan_digest(gate.plans), choice=plan.name, said=said
+    )
+
+
+def ask(run_id: str, gate: Gate, form: str, key: str, approvers: tuple[str, ...] = ()) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
     model = approval_model(tuple(p.name for p in gate.plans))
     expires = utc_now() + timedelta(seconds=gate.approval_ttl_s)
-    store.label(run_id, {EXPIRES: expires.isoformat()})
+    store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
     raise RuntimeError(f"the run was not suspended under key {key}; nothing was done")
 

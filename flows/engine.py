@@ -10,7 +10,7 @@ from prefect.exceptions import Pause
 from flows import store
 from flows.acting import carry_out
 from flows.actions import risks
-from flows.approval import ask, given
+from flows.approval import Given, ask, given
 from flows.claim import Locked, history_of
 from flows.gate import Gate, May, decide, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
@@ -133,9 +133,11 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
 
 
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permission, Plan | None]:
-    permission, key = given(run.run_id, gate)
+    answer = given(run.run_id, gate, run.policy.approvers)
+    permission = answer.permission
+    run.draft.guards.extend(f"an answer was not taken: {why}" for why in answer.not_taken)
     if permission is None:
-        _ask_now(run, gate, diagnosis, storm, key)
+        _ask_now(run, gate, diagnosis, storm, answer)
     assert permission is not None  # noqa: S101 - asking never returns
     who = permission.who or "nobody gave a name"
     run.draft.timeline.reached(
@@ -148,12 +150,13 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
     return permission, next(p for p in gate.plans if p.name == permission.choice)
 
 
-def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, key: str) -> None:
+def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Given) -> None:
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
-    notes = tuple(w for w in (*gate.why, storm) if w)
+    refused = tuple(f"the last answer was not taken: {why}" for why in answer.not_taken[-1:])
+    notes = tuple(w for w in (*gate.why, storm, *refused) if w)
     form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
     run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
-    run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), key
+    run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
-    ask(run.run_id, gate, form, key)
+    ask(run.run_id, gate, form, answer.key, run.policy.approvers)

@@ -1,6 +1,7 @@
 """The policy file as types: who may act, on what, how often. Nothing is automatic until it is named here."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -58,6 +59,8 @@ class Policy(Frozen):
     default: KindPolicy = KindPolicy()
     budget: Budget = Budget()
     storm: Storm = Storm()
+    approvers: tuple[Annotated[str, Field(min_length=1, max_length=80)], ...] = ()
+    """Named: a destructive plan needs the one-time code of one of them. Their secrets are not in this file."""
 
     @model_validator(mode="after")
     def _default_never_auto(self) -> "Policy":

@@ -46,6 +46,7 @@ class Permission(Frozen):
     allowed: bool
     by: str  # "policy", "person", "nobody"
     who: str = ""  # as typed; the open-source server has no users
+    checked: str = ""  # how the name was checked: "signed link", "approver code"; "": not at all
     at: datetime | None = None
     digest: str = ""
     choice: str = ""  # name of the chosen plan

@@ -83,7 +83,7 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
     cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
     steps = (
         Step(
-            kind="toy-fix",
+            kind="toy-wipe" if evidence.identity.startswith("wipe") else "toy-fix",
             owner=evidence.node,
             args={"identity": evidence.identity},
             commands=(f"fix {evidence.identity}",),
@@ -138,4 +138,5 @@ def install() -> None:
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )
     ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix)
+    ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix)
     ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart)
