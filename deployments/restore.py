@@ -1,50 +1,101 @@
-"""`gpu-runbooks restore FILE`: puts the saved keys of one run back."""
+"""`gpu-runbooks restore FILE`: puts the saved keys of one run back, through the engine: freeze, lock, record, proof."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from flows.config import load_fleet
-from tasks.context import Refused, utc_now
-from tasks.freeze_file import read_freeze_file
-from tasks.remediation.rendezvous_restore import restore_run
-from tasks.remediation.rendezvous_save import BadSave, read_saved
-from tasks.transport.base import TransportError
-from tasks.transport.open import HostPool
+if TYPE_CHECKING:
+    from runbooks.core.rendezvous_config import Rendezvous
+    from runbooks.core.verdict import Diagnosis
+
+EPILOG = """exit codes: 0 put back, or there already, or a dry run that would; 2 not a saved run, or no such rendezvous;
+3 etcd or its node gives no answer; 4 refused: the id has other keys, all keys expired, frozen, or locked"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's words. Nothing heavy is imported for them."""
+    words = argparse.ArgumentParser(prog="gpu-runbooks restore", description=__doc__, epilog=EPILOG)
+    words.add_argument("file", metavar="FILE", help="written before a run's keys were deleted; the report names it")
+    words.add_argument("--fleet", metavar="FILE", help="fleet file that has the rendezvous")
+    words.add_argument("--policy", metavar="FILE", help="policy file")
+    words.add_argument("--out", metavar="DIR", help="where the report goes (default: reports.folder of the fleet file)")
+    words.add_argument("--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)")
+    words.add_argument("--dry-run", action="store_true", help="say what would be written; no server, no change")
+    words.add_argument("--json", action="store_true", help="machine-readable output on stdout")
+    return words
 
 
 def main(args: list[str] | None = None) -> int:
-    """0 put back, 2 not a saved run or no such rendezvous, 3 etcd or its node gives no answer, 4 refused."""
-    parser = argparse.ArgumentParser(prog="gpu-runbooks restore", description=__doc__)
-    parser.add_argument("file", type=Path, help="written before a run's keys were deleted; the report names it")
-    parser.add_argument("--fleet", help="fleet file that has the rendezvous")
-    given = parser.parse_args(args)
-    pool = HostPool()
+    """See EPILOG."""
+    ns = parser().parse_args(args)
+    from runbooks.stale_rendezvous.saved import BadSave
+    from tasks.diagnostics.rendezvous_saved import read_saved
+
     try:
-        return _restore(given.file, given.fleet, pool)
+        saved, _ = read_saved(Path(ns.file))
     except BadSave as e:
-        return _say(str(e), 2)
-    except Refused as e:
-        return _say(f"refused: {e}", 4)
-    except TransportError as e:
-        return _say(f"no answer: {e}", 3)
+        return _say(ns, str(e), 2)
+    from flows.config import load_fleet
+    from runbooks.core.rendezvous_config import find_named
+
+    place = find_named(load_fleet(ns.fleet).rendezvous, saved.rendezvous)
+    if place is None:
+        return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}", 2)
+    seen = _look(ns, place)
+    if not seen.plans:
+        code = {"cannot-tell": 4 if seen.causes else 3}.get(seen.state.value, 0)
+        return _say(ns, ("refused: " if code == 4 else "") + seen.headline, code)
+    if ns.dry_run:
+        step = seen.plans[0].steps[0]
+        return _say(ns, f"would be done: {seen.headline}; {step.effect}; lost: {step.loses}", 0)
+    return _through_the_engine(ns, place, seen.plans[0].digest)
+
+
+def _look(ns: argparse.Namespace, place: "Rendezvous") -> "Diagnosis":
+    """What the engine is going to see, without it."""
+    from flows.config import load_fleet
+    from runbooks.stale_rendezvous.putback import judge_putback
+    from tasks.context import Context
+    from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
+    from tasks.transport.open import HostPool
+
+    pool = HostPool()
+    options = {"restore": _file(ns)}
+    try:
+        context = Context(fleet=load_fleet(ns.fleet), target=place.name, open_host=pool, options=options)
+        return judge_putback(gather_stale_rendezvous(context))
     finally:
         pool.close_all()
 
 
-def _restore(file: Path, fleet_file: str | None, pool: HostPool) -> int:
-    frozen = read_freeze_file()
-    if frozen is not None:
-        raise Refused(f"this machine is frozen: {frozen}")
-    saved, fleet = read_saved(file), load_fleet(fleet_file)
-    place = next((p for p in fleet.rendezvous if p.name == saved.rendezvous), None)
-    if place is None:
-        return _say(f"the fleet file has no rendezvous {saved.rendezvous!r}", 2)
-    done = restore_run(saved, place, pool(fleet.node(place.asks)), utc_now())
-    print("\n".join(done.said))
-    return 0
+def _file(ns: argparse.Namespace) -> str:
+    return str(Path(ns.file).absolute())
 
 
-def _say(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+def _through_the_engine(ns: argparse.Namespace, place: "Rendezvous", digest: str) -> int:
+    """One run in mode approve; the command itself is the approval of exactly that plan."""
+    from deployments.run_online import _absolute, finish, run_online
+
+    facts = run_online(
+        "stale-rendezvous",
+        place.name,
+        "approve",
+        _absolute(ns.fleet),
+        _absolute(ns.policy),
+        _absolute(ns.out),
+        options={"restore": _file(ns)},
+        quiet=ns.json,
+        allowed=f"{digest} {ns.who or 'whoever typed the command'}",
+    )
+    return finish(ns, facts)
+
+
+def _say(ns: argparse.Namespace, text: str, code: int) -> int:
+    facts: dict[str, Any] = {"outcome": "dry-run" if ns.dry_run else None, "headline": text, "exit_code": code}
+    if ns.json:
+        print(json.dumps(facts, indent=1))
+    else:
+        print(text, file=sys.stderr if code else sys.stdout)
     return code

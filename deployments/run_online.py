@@ -59,8 +59,12 @@ def run_online(
     options: dict[str, str] | None = None,
     quiet: bool = False,
     to_the_end: bool = False,
+    allowed: str = "",
 ) -> dict[str, Any]:
-    """Runs a runbook in this process until it ends or asks (`to_the_end`: until it has ended). Returns its facts."""
+    """Runs a runbook in this process until it ends or asks (`to_the_end`: until it has ended). Returns its facts.
+
+    `allowed`: digest of the one plan that the operator's command named, and the operator's name.
+    """
     _check(slug, target, fleet, policy)
     ui = ready()
     from deployments.register import load
@@ -69,6 +73,11 @@ def run_online(
     _show_progress(quiet)
     parameters = {"target": target, "mode": mode, "choice": choice, "fleet": fleet, "policy": policy, "out": out}
     run = create_pending(slug, parameters | {"trigger": "by hand", "options": cleaned(options)})
+    if allowed:
+        from flows.approval import IN_ADVANCE
+        from flows.store import label
+
+        label(run.id, {IN_ADVANCE: allowed})
     name = slug.replace("-", "_")
     run_here(load(f"flows.{name}.{name}"), run)
     if to_the_end:

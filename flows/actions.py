@@ -28,6 +28,7 @@ from tasks.remediation.quarantine import quarantine_node
 from tasks.remediation.railway_variables import set_railway_variable
 from tasks.remediation.ray import restart_raylet, stop_ray_job
 from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
+from tasks.remediation.rendezvous_restore import restore_run_keys
 from tasks.remediation.ssh_keys import (
     add_public_key,
     normalise_key,
@@ -71,6 +72,7 @@ ACTIONS: dict[str, Action] = {
     "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload),
     "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints),
     "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys),
+    "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys),  # only a person says that a deletion was a mistake
     "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous),
     "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
     "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),

@@ -1,6 +1,6 @@
 """The fleet file's `rendezvous` section: where torchrun jobs meet, who may join, how etcd is started."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,6 +15,20 @@ class Tls(Frozen):
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+
+
+class Auth(Frozen):
+    """Who asks an etcd that wants a user. The password is read on the asking node and never leaves it."""
+
+    user: str = Field(min_length=1, pattern=r"^[^:\s]+$")
+    password_file: str | None = None  # file on the asking node
+    password_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")  # of a log-in there
+
+    @model_validator(mode="after")
+    def _one(self) -> "Auth":
+        if (self.password_file is None) == (self.password_env is None):
+            raise ValueError("give password_file or password_env, a file or variable of the asking node")
+        return self
 
 
 class Probe(Frozen):
@@ -47,6 +61,8 @@ class Rendezvous(Frozen):
     port: int = Field(default=29500, ge=1, le=65535)  # MASTER_PORT where the command line names none
     keep_alive_s: float = Field(default=5, gt=0, le=120)  # keep_alive_interval of the jobs
     tls: Tls = Tls()
+    auth: Auth | None = None
+    contained: bool = False  # a node of `nodes` is one container, and no agent runs beside it on its host
     start: Start | None = None
     probe: Probe | None = None
     checkpoints: str | None = None  # glob on the nodes: is there something to recover from
@@ -76,7 +92,29 @@ class Rendezvous(Frozen):
                 raise ValueError(f"an etcd endpoint is http://host:port, found {e!r}")
         return self
 
+    @property
+    def etcd_endpoint(self) -> str:
+        """The endpoint that is asked: the first http one."""
+        return next((e for e in self.endpoints if e.startswith("http")), self.endpoints[0]).rstrip("/")
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """What a script on the asking node needs to talk to etcd: where, with which files. No secret."""
+        auth = self.auth.model_dump() if self.auth else None
+        return {"endpoint": self.etcd_endpoint, "tls": self.tls.model_dump(), "auth": auth}
+
     def named_nodes(self) -> tuple[str, ...]:
         """Every node name this section uses."""
         extra = [n for n in (self.via, self.start.node if self.start else None) if n]
         return tuple(sorted({*self.nodes, *extra, *(self.probe.nodes if self.probe else ())}))
+
+
+def joiners(places: tuple[Rendezvous, ...], place: Rendezvous) -> tuple[str, ...]:
+    """Every node whose agents may join a run of `place`: its own first, then those of others on the same etcd."""
+    shared = [p for p in places if place.etcd and p.etcd and p.etcd_endpoint == place.etcd_endpoint]
+    return tuple(dict.fromkeys((*place.nodes, *(n for p in shared for n in p.nodes))))
+
+
+def find_named(places: tuple[Rendezvous, ...], name: str) -> Rendezvous | None:
+    """The rendezvous of that name."""
+    return next((p for p in places if p.name == name), None)

@@ -26,6 +26,8 @@ _FOR = {
     "store-host-died": "do not restart only the other nodes or look for stale keys: the store is gone",
     "store-shared": "do not start them all again at the same endpoint",
     "run-id-collision": "do not delete the shared id's keys: they belong to the other job as well",
+    "etcd-access": "do not switch authentication off to get in: every job's state lies behind it",
+    "etcdctl-v3": "do not take an empty answer of `etcdctl get --prefix` for a clean etcd: it looks in another store",
     "etcd-full": "do not disarm the alarm without making room: it comes back",
     "etcd-v2-off": "do not look for the keys with etcdctl in v3: they are not there",
 }
@@ -39,6 +41,8 @@ _DO = {
     "waiting-for-nodes": "start the missing nodes",
     "late-nodes": "raise last_call_timeout so that slow nodes are waited for",
     "below-min-nodes": "bring lost nodes back or lower the minimum; check the newest whole checkpoint first",
+    "etcd-access": "give the rendezvous section the files (`tls`) and the user (`auth`) that this etcd asks for",
+    "etcdctl-v3": "use `etcdctl` with ETCDCTL_API=2 (`ls --recursive`), or the curl lines below; delete by this runbook",
     "etcd-v2-off": "start etcd with --enable-v2=true, or use --rdzv-backend=c10d",
     "etcd-v2-gone": "use etcd 3.5 with --enable-v2=true, or --rdzv-backend=c10d",
     "etcd-unreachable-from-node": "let that node reach the endpoint (route, firewall), then start it again",

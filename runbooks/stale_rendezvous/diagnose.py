@@ -3,7 +3,7 @@
 import re
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.stale_rendezvous.advice import do_now, must_not, proposals
 from runbooks.stale_rendezvous.causes import confirmed, possible
@@ -13,6 +13,7 @@ from runbooks.stale_rendezvous.launches import launch_causes
 from runbooks.stale_rendezvous.life import known_nodes, life_of
 from runbooks.stale_rendezvous.plans import plans_for
 from runbooks.stale_rendezvous.ports import port_causes
+from runbooks.stale_rendezvous.putback import judge_putback
 from runbooks.stale_rendezvous.runs import judge_run
 
 _FOLLOWS = {
@@ -36,6 +37,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one rendezvous (or one run of it)."""
     if isinstance(evidence.configured, Absent):
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
+    if evidence.saved != NOT_RECORDED:
+        return judge_putback(evidence)
     causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
     plans = plans_for(causes, evidence, limits.old_agent_age_s)
     unknowns = _unknowns(evidence)

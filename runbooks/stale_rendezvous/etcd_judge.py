@@ -14,10 +14,35 @@ def etcd_causes(evidence: Evidence, fsync_limit_s: float) -> list[Cause]:
     """What is wrong with etcd, as the asking node and the others see it."""
     reading = evidence.etcd
     if isinstance(reading, Unknown):
-        return _unreachable(reading, evidence)
+        return _access(reading, evidence) or _unreachable(reading, evidence)
     if not isinstance(reading, Known):
         return []
-    return [*_facts(reading.value, fsync_limit_s), *_paths(evidence)]
+    return [*_facts(reading.value, fsync_limit_s), *_paths(evidence), *_wrong_api(reading.value, evidence)]
+
+
+def _access(reading: Unknown, evidence: Evidence) -> list[Cause]:
+    """etcd is there and does not let this reader in."""
+    what = reading.detail.split(":", 1)[0]
+    said = f"{evidence.asks}: {reading.detail}"
+    if reading.reason is Why.DENIED and what in ("tls", "access", "credentials"):
+        return [confirmed("etcd-access", evidence.etcd_endpoint, said)]
+    if what == "not-http":
+        return [likely("etcd-access", evidence.etcd_endpoint, said, decides=("whether it is an https endpoint",))]
+    return []
+
+
+_V3_LOOK = re.compile(r"etcdctl\b(?!.{0,200}\b(?:ls|rm)\b)[^\n]{0,200}\b(?:get|del)\b|ETCDCTL_API=3")
+
+
+def _wrong_api(facts: EtcdFacts, evidence: Evidence) -> list[Cause]:
+    """Somebody looked for the keys, or cleaned them up, where they are not."""
+    if not _V3_LOOK.search(evidence.symptom):
+        return []
+    runs = evidence.runs.value.second if isinstance(evidence.runs, Known) else ()
+    there = f"v2 holds {sum(len(r.keys) for r in runs)} keys of {len(runs)} runs"
+    seen = "" if facts.v3_keys is None else f"; v3 holds {facts.v3_keys} below the same names"
+    words = f"`etcdctl get/del --prefix` speaks v3, torch writes in v2: it shows nothing and deletes nothing ({there}{seen})"
+    return [confirmed("etcdctl-v3", facts.endpoint, words)]
 
 
 def _views(evidence: Evidence) -> list[tuple[NodeFacts, Reach]]:

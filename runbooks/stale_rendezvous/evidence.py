@@ -21,6 +21,7 @@ class EtcdFacts(Frozen):
     v2_said: str = ""  # what /v2/keys answered where v2 is not on
     alarms: Reading[tuple[str, ...]] = NOT_RECORDED  # NOSPACE, CORRUPT
     db_bytes: int | None = None
+    v3_keys: int | None = None  # keys below torch's roots in the v3 store, where no torch backend ever writes
     fsync_p99_s: float | None = None  # upper bound of the bucket that holds the 99th percentile
 
 
@@ -104,6 +105,7 @@ class NodeFacts(Frozen):
     workers: tuple[Worker, ...] = ()
     pids: tuple[Pid, ...] = ()  # of the pids that were asked for: those that exist and are no zombie
     hidden: int = 0  # processes whose environment could not be read
+    inside: str = ""  # why this is a container's view, in which processes beside it are not seen
     ports: tuple[Port, ...] = ()
     reach: tuple[Reach, ...] = ()
     checkpoints: int | None = None  # files that match the configured glob
@@ -122,6 +124,18 @@ class StoreView(Frozen):
     endpoint: str
     host_node: str = ""  # node of the fleet that owns the address
     answers: bool = False
+
+
+class Putback(Frozen):
+    """A saved run that a person wants back, against what is there now."""
+
+    file: str
+    digest: str  # sha256 of the file
+    run: str
+    backend: str
+    missing: tuple[str, ...] = ()  # keys that would be written
+    expired: int = 0  # keys whose time to live has passed meanwhile
+    refusal: str = ""  # why it must not be put back
 
 
 class Evidence(Frozen):
@@ -148,3 +162,11 @@ class Evidence(Frozen):
     probe: bool = False
     symptom: str = ""  # what the operator pasted
     hands_off: tuple[str, ...] = ()
+    contained: bool = False  # the fleet file says: each node is one container, nothing runs beside it
+    room: int | None = None  # nodes of this rendezvous alone; `nodes` also has those that share its etcd
+    saved: Reading[Putback] = NOT_RECORDED  # Known only when a person asked to put a saved run back
+
+    @property
+    def etcd_endpoint(self) -> str:
+        """The endpoint whose keys were read."""
+        return next((e for e in self.endpoints if e.startswith("http")), next(iter(self.endpoints), "")).rstrip("/")

@@ -79,7 +79,7 @@ def _short(agents: list[Agent]) -> bool:
 
 def _min_above(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:
     """More nodes demanded than the rendezvous has."""
-    need, nodes = max(a.launch.min_nodes for a in agents), len(evidence.nodes)
+    need, nodes = max(a.launch.min_nodes for a in agents), evidence.room or len(evidence.nodes)
     if need <= max(nodes, len(agents)) or any(a.workers for a in agents):
         return []
     words = f"--nnodes asks for at least {need}, the fleet file names {nodes} nodes for this rendezvous"

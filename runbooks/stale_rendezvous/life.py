@@ -59,6 +59,17 @@ def workers_of(run: RunKeys, evidence: Evidence) -> tuple[Worker, ...]:
     return tuple(out)
 
 
+def processes_of(run: RunKeys, evidence: Evidence) -> tuple[str, ...]:
+    """Sentences about every process of that run which lives: agents, workers, members under their number."""
+    members = run.state.members if isinstance(run.state, DynamicState) else ()
+    there = [m.label for m in members if _process(m, run, evidence)]
+    return (
+        *_agent_words(agents_of(run, evidence)),
+        *_worker_words(workers_of(run, evidence)),
+        *(f"the process of {label} exists" for label in there),
+    )
+
+
 def life_of(run: str, backend: Backend, evidence: Evidence) -> Life:
     """Everything that says whether that run lives. Both reads and every configured node are needed."""
     first, second = _both(run, backend, evidence)
@@ -165,6 +176,11 @@ def _unsure(
         f"{n.hidden} processes on {n.node} hide their environment from this user"
         for n in known_nodes(evidence)
         if n.hidden
+    ]
+    words += [
+        f"{n.node} was read from inside a container ({n.inside}): agents beside it are not seen"
+        for n in known_nodes(evidence)
+        if n.inside and not evidence.contained
     ]
     if not evidence.nodes:
         words.append("no node was read")

@@ -7,6 +7,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.etcd_v2 import Backend, Key, RunKeys
+from runbooks.stale_rendezvous.address import address_of
 from runbooks.stale_rendezvous.evidence import Evidence
 from runbooks.stale_rendezvous.life import known_nodes, life_of
 from runbooks.stale_rendezvous.ports import leftover_agent
@@ -29,7 +30,7 @@ def plans_for(causes: tuple[Cause, ...], evidence: Evidence, age_s: float) -> tu
 
 def owner(evidence: Evidence) -> str:
     """What is locked while the keys of a rendezvous are changed."""
-    return f"rendezvous:{evidence.name}"
+    return f"etcd:{address_of(evidence.etcd_endpoint)}"  # two rendezvous of the fleet file may share one etcd
 
 
 def _clear(sure: list[Cause], evidence: Evidence) -> list[Plan]:
@@ -78,7 +79,7 @@ def _delete(run: RunKeys, evidence: Evidence) -> Step:
     ordered = delete_order(run)
     args = {
         "rendezvous": evidence.name,
-        "endpoint": evidence.endpoints[0],
+        "endpoint": evidence.etcd_endpoint,
         "backend": run.backend.value,
         "run": run.run,
         "guard": [run.rendezvous.key, run.rendezvous.modified] if run.rendezvous else None,
@@ -88,7 +89,7 @@ def _delete(run: RunKeys, evidence: Evidence) -> Step:
         kind="delete-run-keys",
         owner=owner(evidence),
         args=args,
-        commands=tuple(_curl(evidence.endpoints[0], k) for k in ordered),
+        commands=tuple(_curl(evidence.etcd_endpoint, k) for k in ordered),
         effect=f"the {len(ordered)} keys of run {run.run} are gone and only they; the id can be used again",
         loses="the state of a dead run; it is saved first and `gpu-runbooks restore FILE` puts it back",
     )
@@ -151,13 +152,13 @@ def _start(evidence: Evidence) -> Plan:
         owner=evidence.start_node,
         args=args,
         commands=(shlex.join(evidence.start),),
-        effect=f"etcd answers at {evidence.endpoints[0]} with the data it had",
+        effect=f"etcd answers at {evidence.etcd_endpoint} with the data it had",
     )
     return Plan(name="start etcd", steps=(step,), for_causes=("etcd-down",), settle_s=5.0)
 
 
 def _defragment(evidence: Evidence) -> Plan:
-    endpoint = evidence.endpoints[0]
+    endpoint = evidence.etcd_endpoint
     step = Step(
         kind="defragment-etcd",
         owner=owner(evidence),

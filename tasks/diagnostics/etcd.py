@@ -12,28 +12,27 @@ from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
-_WHY = {"refused": Why.UNREACHABLE, "unresolved": Why.UNREACHABLE, "timed-out": Why.TIMED_OUT, "other": Why.UNREACHABLE}
-
-
-def etcd_endpoint(place: Rendezvous) -> str:
-    """The endpoint that is asked: the first http one."""
-    return next((e for e in place.endpoints if e.startswith("http")), place.endpoints[0]).rstrip("/")
+_WHY = {
+    "refused": Why.UNREACHABLE,
+    "unresolved": Why.UNREACHABLE,
+    "timed-out": Why.TIMED_OUT,
+    "other": Why.UNREACHABLE,
+    "not-http": Why.UNPARSABLE,
+    "tls": Why.DENIED,
+    "access": Why.DENIED,
+}
+_WANTS_TLS = "HTTP request to an HTTPS server"
 
 
 def ask_etcd(host: Host, place: Rendezvous, *, keys_only: bool = False) -> dict[str, Any]:
     """Raw answers of etcd as the node `host` gets them. Raises TransportError when the node gives none."""
-    data = {
-        "endpoint": etcd_endpoint(place),
-        "tls": place.tls.model_dump(),
-        "prefix": place.prefix,
-        "keys_only": keys_only,
-    }
+    data = place.access | {"prefix": place.prefix, "keys_only": keys_only}
     return run_probe(host, "rdzv_etcd", data, timeout_s=45)
 
 
 def etcd_source(place: Rendezvous, context: Context, path: str, excerpt: str = "") -> Source:
     """Where a reading of etcd came from: a request that a person can repeat on that node."""
-    command = f"curl -sS '{etcd_endpoint(place)}{path}'"
+    command = f"curl -sS '{place.etcd_endpoint}{path}'"
     return Source(command=command, host=place.asks, taken_at=context.now(), excerpt=excerpt[:500])
 
 
@@ -43,10 +42,13 @@ def parse_facts(answer: Mapping[str, Any], place: Rendezvous, context: Context) 
     where = etcd_source(place, context, "/health", str(health.get("body", "")))
     if "error" in health:
         return Unknown(reason=_WHY[health["error"]], detail=f"{health['error']}: {health['what']}", source=where)
+    refused = _refusal(health) or _refusal(answer.get("dynamic", {}))
+    if refused:
+        return Unknown(reason=Why.DENIED, detail=refused, source=where)
     status = _json(answer.get("status"))
     v2, said = _v2(answer.get("dynamic", {}))
     facts = EtcdFacts(
-        endpoint=etcd_endpoint(place),
+        endpoint=place.etcd_endpoint,
         healthy=health.get("status") == 200 and _json(health).get("health") in ("true", True),
         health=str(health.get("body", ""))[:300],
         version=str(_json(answer.get("version")).get("etcdserver", "")),
@@ -54,9 +56,18 @@ def parse_facts(answer: Mapping[str, Any], place: Rendezvous, context: Context) 
         v2_said=said,
         alarms=_alarms(answer.get("alarms", {}), place, context),
         db_bytes=int(status["dbSize"]) if str(status.get("dbSize", "")).isdigit() else None,
+        v3_keys=_v3_keys(answer.get("v3_keys", [])),
         fsync_p99_s=p99(answer.get("fsync", {})),
     )
     return Known[EtcdFacts](value=facts, source=where)
+
+
+def _refusal(answer: Mapping[str, Any]) -> str:
+    """Why etcd would not answer this reader; "" when it did, or failed otherwise."""
+    body = str(answer.get("body", ""))[:300]
+    if answer.get("status") in (401, 403) or '"errorCode":110' in body:
+        return f"credentials: etcd wants a user with a right to these keys: {body.strip()}"
+    return f"tls: {body.strip()}" if _WANTS_TLS in body else ""
 
 
 def _json(answer: Any) -> dict[str, Any]:
@@ -65,6 +76,13 @@ def _json(answer: Any) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _v3_keys(answers: list[Any]) -> int | None:
+    """How many keys the v3 store has below torch's roots; None when it did not say."""
+    if not answers or any(a.get("status") != 200 for a in answers):
+        return None
+    return sum(int(_json(a).get("count", 0)) for a in answers)
 
 
 def _v2(answer: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -95,12 +113,14 @@ def p99(buckets: Mapping[str, float]) -> float | None:
 
 
 def parse_runs(answer: Mapping[str, Any], place: Rendezvous) -> tuple[RunKeys, ...]:
-    """Every run of both backends. Raises NotEtcd when a tree could not be read: half a picture is none."""
+    """Every run of both backends. Raises NotEtcd or TransportError (denied) when a tree could not be read."""
     trees = {}
     for name in ("dynamic", "store", "legacy"):
         found = answer.get(name, {"error": "other", "what": "not asked, an earlier read failed"})
         if "error" in found:
             raise NotEtcd(f"{name}: {found['error']}: {found['what']}")
+        if _refusal(found):
+            raise TransportError(Why.DENIED, _refusal(found), f"GET {name}")
         trees[name] = parse_tree(found["body"])
     return (*dynamic_runs(trees["dynamic"], trees["store"]), *legacy_runs(trees["legacy"], place.prefix))
 

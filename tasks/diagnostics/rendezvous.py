@@ -62,6 +62,7 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         workers=workers,
         pids=tuple(Pid(**p) for p in answer["pids"]),
         hidden=answer["hidden"],
+        inside=answer["inside"],
         ports=tuple(Port(**p) for p in answer["ports"]),
         reach=tuple(Reach(**r) for r in answer["reach"]),
         checkpoints=answer["checkpoints"],

@@ -4,14 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
-from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
 from tasks.context import Context
-from tasks.diagnostics.etcd import ask_etcd, etcd_endpoint, etcd_source, parse_facts, parse_runs, unknown_keys
+from tasks.diagnostics.etcd import ask_etcd, etcd_source, parse_facts, parse_runs, unknown_keys
 from tasks.diagnostics.rendezvous import read_node
+from tasks.diagnostics.rendezvous_saved import read_putback
 from tasks.transport.base import TransportError
 
 BEATS = 3
@@ -22,13 +23,11 @@ SLACK_S = 1.0  # a beat is written within a second of its time
 def find_place(fleet: Fleet, target: str) -> tuple[Rendezvous | None, str]:
     """The rendezvous and the run (or "") that a target means: its name, `name/run`, or a node that asks its etcd."""
     name, _, run = target.partition("/")
-    for place in fleet.rendezvous:
-        if place.name == name:
-            return place, run
-    for place in fleet.rendezvous:
-        if target == place.asks:
-            return place, ""
-    return next((p for p in fleet.rendezvous if target in p.nodes), None), ""
+    named = next((p for p in fleet.rendezvous if p.name == name), None)
+    if named is not None:
+        return named, run
+    asked = [p for p in fleet.rendezvous if name == p.asks] or [p for p in fleet.rendezvous if name in p.nodes]
+    return next(iter(asked), None), run
 
 
 def gather_stale_rendezvous(context: Context) -> Evidence:
@@ -37,6 +36,8 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
     if place is None:
         proof = "the fleet file has no `rendezvous` section for this target"
         return Evidence(name="", taken_at=context.now(), configured=Absent(proof=proof))
+    if context.options.get("restore"):
+        return _asked_back(context, place, str(context.options["restore"]))
     etcd, runs = _etcd(context, place)
     nodes = _nodes(context, place, runs)
     evidence = Evidence(
@@ -60,8 +61,24 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         probe=place.probe is not None,
         symptom=context.redactor.text(str(context.options.get("symptom", ""))[:20_000]),
         hands_off=tuple(n.name for n in context.fleet.nodes if n.hands_off),
+        contained=place.contained,
+        room=len(place.nodes),
     )
     return evidence.model_copy(update={"stores": _stores(evidence)})
+
+
+def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
+    """A saved run that a person wants back: only its own keys are looked at, and nothing beats, so nothing is waited for."""
+    return Evidence(
+        name=place.name,
+        taken_at=context.now(),
+        endpoints=place.endpoints,
+        backends=place.backends,
+        asks=place.asks,
+        prefix=place.prefix,
+        configured=Known[bool](value=True),
+        saved=read_putback(context, place, file),
+    )
 
 
 def _etcd(
@@ -89,7 +106,7 @@ def _etcd(
 
 def _second(context: Context, place: Rendezvous, first: tuple[RunKeys, ...]) -> Known[Reads]:
     """The keys again, three beats later. Nothing to compare: no wait. Raises TransportError, NotEtcd."""
-    source = Source(command=f"curl -sS '{etcd_endpoint(place)}/v2/keys/?recursive=true'", host=place.asks)
+    source = Source(command=f"curl -sS '{place.etcd_endpoint}/v2/keys/?recursive=true'", host=place.asks)
     legacy = any(r.backend is Backend.ETCD for r in first)
     wait = max(BEATS * place.keep_alive_s, RANK_TTL_S if legacy else 0) + SLACK_S
     if not first:
@@ -107,7 +124,8 @@ def _nodes(context: Context, place: Rendezvous, runs: Known[Reads] | Absent | Un
     found = runs.value.second if isinstance(runs, Known) else ()
     pids = {m.pid for r in found if isinstance(r.state, DynamicState) for m in r.state.members}
     with ThreadPoolExecutor(max_workers=8) as pool:
-        return tuple(pool.map(lambda node: read_node(context, place, node, pids), place.nodes))
+        every = joiners(context.fleet.rendezvous, place)
+        return tuple(pool.map(lambda node: read_node(context, place, node, pids), every))
 
 
 def _stores(evidence: Evidence) -> tuple[StoreView, ...]:

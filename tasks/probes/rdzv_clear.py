@@ -1,6 +1,6 @@
 """Deletes exactly the listed keys of one run, in order, each only while it is as it was judged. Dying half-way is safe.
 
-Argument: endpoint, tls, guard [key, index] or null, absent (key that must not exist while guard is null),
+Argument: endpoint, tls, auth, guard [key, index] or null, absent (key that must not exist while guard is null),
 keys [[key, index or null for a directory]]. Before each deletion the guard is looked at again: a newcomer changes it.
 """
 
@@ -40,7 +40,7 @@ def delete(client: "Any", base: str, key: str, index: "int | None") -> str:
 def main() -> None:
     """Answer on standard output: done [[key, result]], stopped (text or null)."""
     ask = json.loads(sys.argv[1])
-    client, base = opener(ask.get("tls") or {}), ask["endpoint"].rstrip("/")
+    client, base = opener(ask), ask["endpoint"].rstrip("/")
     done, stopped, guarded = [], None, True  # type: list[Any], Any, bool
     try:
         for key, index in ask["keys"]:

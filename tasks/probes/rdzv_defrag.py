@@ -1,13 +1,13 @@
 """Compacts etcd's old v3 revisions, defragments its file and switches the NOSPACE alarm off. Keys are not touched.
 
-Argument: endpoint, tls. Answer: said (lines), stopped (text or null).
+Argument: endpoint, tls, auth. Answer: said (lines), stopped (text or null).
 """
 
 import json
 import sys
 from typing import Any
 
-from tasks.probes.rdzv_http import call, opener
+from tasks.probes.rdzv_http import call, v3_client
 
 
 def post(client: "Any", base: str, path: str, body: "dict[str, Any]") -> "dict[str, Any]":
@@ -22,7 +22,8 @@ def post(client: "Any", base: str, path: str, body: "dict[str, Any]") -> "dict[s
 def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
-    client, base = opener(ask.get("tls") or {}), ask["endpoint"].rstrip("/")
+    base = ask["endpoint"].rstrip("/")
+    client = v3_client(ask, base)
     said, stopped = [], None  # type: list[str], Any
     try:
         before = post(client, base, "/v3/maintenance/status", {})

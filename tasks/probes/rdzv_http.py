@@ -1,6 +1,9 @@
 """Talks HTTP to etcd for the other rendezvous probes, which are sent with this one in front. No proxies are used."""
 
+import base64
+import http.client
 import json
+import os
 import socket
 import ssl
 import urllib.error
@@ -11,21 +14,66 @@ from typing import Any
 MARK_HTTP = "gpu-runbooks-rdzv"
 
 
-def opener(tls: "dict[str, Any]") -> "urllib.request.OpenerDirector":
-    """A client without proxies; files for https where given."""
-    handlers = [urllib.request.ProxyHandler({})]  # type: list[Any]
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Credentials and deletions go to the configured endpoint only."""
+
+    def redirect_request(self, *_: "Any") -> None:
+        """Never."""
+
+
+class BadAccess(OSError):
+    """The certificate files or the password cannot be read on this node."""
+
+
+def opener(ask: "dict[str, Any]") -> "urllib.request.OpenerDirector":
+    """A client without proxies and redirects; certificate files and a user where given. Raises BadAccess."""
+    handlers = [urllib.request.ProxyHandler({}), NoRedirect()]  # type: list[Any]
+    tls, auth = ask.get("tls") or {}, ask.get("auth")
     if any(tls.values()):
-        context = ssl.create_default_context(cafile=tls.get("ca") or None)
-        if tls.get("cert"):
-            context.load_cert_chain(tls["cert"], tls.get("key") or None)
+        try:
+            context = ssl.create_default_context(cafile=tls.get("ca") or None)
+            if tls.get("cert"):
+                context.load_cert_chain(tls["cert"], tls.get("key") or None, lambda: b"")  # never ask a terminal
+        except (OSError, ValueError) as e:
+            raise BadAccess("certificate files %s: %s" % ([v for v in tls.values() if v], e)) from e
         handlers.append(urllib.request.HTTPSHandler(context=context))
-    return urllib.request.build_opener(*handlers)
+    client = urllib.request.build_opener(*handlers)
+    client.addheaders = []
+    if auth:
+        pair = "%s:%s" % (auth["user"], password(auth))
+        client.addheaders = [("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())]
+    return client
+
+
+def password(auth: "dict[str, Any]") -> str:
+    """The password as this node has it. Raises BadAccess without its text."""
+    if auth.get("password_env"):
+        if not os.environ.get(auth["password_env"]):
+            raise BadAccess("the variable %s is not set on this node" % auth["password_env"])
+        return os.environ[auth["password_env"]]
+    try:
+        with open(auth["password_file"], encoding="utf-8") as f:
+            return f.read(4096).rstrip("\r\n")
+    except (OSError, ValueError) as e:
+        raise BadAccess("the password file %s: %s" % (auth["password_file"], e)) from e
+
+
+def v3_client(ask: "dict[str, Any]", base: str) -> "urllib.request.OpenerDirector":
+    """A client for the v3 gateway, which wants a token in place of a password."""
+    client, auth = opener(ask), ask.get("auth")
+    if auth:
+        client.addheaders = []
+        body = {"name": auth["user"], "password": password(auth)}
+        answer = call(client, "POST", base + "/v3/auth/authenticate", body=body)
+        if answer.get("status") == 200:
+            client.addheaders = [("Authorization", json.loads(answer["body"])["token"])]
+    return client
 
 
 def call(
     client: "Any", method: str, url: str, form: "dict[str, Any] | None" = None, body: "Any" = None
 ) -> "dict[str, Any]":
-    """{"status", "body"}, or {"error", "what"}: refused, timed-out, unresolved, other."""
+    """{"status", "body"}, or {"error", "what"} as `failure` says."""
     data = urllib.parse.urlencode(form).encode() if form is not None else None
     data = json.dumps(body).encode() if body is not None else data
     request = urllib.request.Request(url, data=data, method=method)  # noqa: S310
@@ -36,14 +84,18 @@ def call(
         return {"status": e.code, "body": e.read(1 << 16).decode("utf-8", "replace")}
     except urllib.error.URLError as e:
         return failure(e.reason)
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, http.client.HTTPException) as e:
         return failure(e)
 
 
 def failure(error: "Any") -> "dict[str, Any]":
-    """What kind of no answer it was."""
+    """What kind of no answer it was: refused, tls, not-http, timed-out, unresolved, other."""
     if isinstance(error, ConnectionRefusedError):
         what = "refused"
+    elif isinstance(error, ssl.SSLError):
+        what = "tls"
+    elif isinstance(error, http.client.HTTPException):
+        what = "not-http"
     elif isinstance(error, (socket.timeout, TimeoutError)) or "timed out" in str(error):
         what = "timed-out"
     else:

@@ -13,7 +13,21 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from tasks.probes.proc import HZ, MARK, ancestors, boot_id, cgroup, command, link, names, pids, read, stat, status
+from tasks.probes.proc import (
+    HZ,
+    MARK,
+    ancestors,
+    boot_id,
+    cgroup,
+    command,
+    in_container,
+    link,
+    names,
+    pids,
+    read,
+    stat,
+    status,
+)
 
 KTHREAD = 0x00200000
 KEEP = re.compile(
@@ -23,17 +37,19 @@ LAUNCHER = re.compile(r"torchrun|torch\.distributed|torch/distributed")
 
 
 def environ(pid: int) -> "dict[str, str] | None":
-    """Its environment, only the names in KEEP; None when it may not be read."""
+    """Its environment, only the names in KEEP; None when it may not be read, or is gone from a program of torch."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as f:
-            raw = f.read(1 << 20).decode("utf-8", "replace")
+            raw = f.read(8 << 20).decode("utf-8", "replace")  # the kernel's limit is 6 MiB
     except FileNotFoundError:
         return {}
     except ProcessLookupError:
         return {}
     except OSError:
         return None
-    pairs = (e.split("=", 1) for e in raw.split("\0") if "=" in e)
+    pairs = [e.split("=", 1) for e in raw.split("\0") if "=" in e]
+    if not pairs and "libtorch" in (read("/proc/%d/maps" % pid, 4 << 20) or ""):
+        return None  # a title that was set (setproctitle) has overwritten it
     return {k: v for k, v in pairs if KEEP.match(k)}
 
 
@@ -183,7 +199,7 @@ def local_addresses() -> "set[str]":
 def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
-    answer = {"boot_id": boot_id(), "clock_s": time.time(), "names": own_names()}  # type: Any
+    answer = {"boot_id": boot_id(), "clock_s": time.time(), "names": own_names(), "inside": in_container()}  # type: Any
     answer.update(look(set(ask["pids"]), ask["jobs"]))
     mounts = [m.split() for m in (read("/proc/mounts", 1 << 20) or "").splitlines()]
     if any(len(m) > 3 and m[1] == "/proc" and re.search("hidepid=([12]|inv)", m[3]) for m in mounts):

@@ -1,6 +1,6 @@
 """Puts saved keys back, only where no key of that run exists. The rendezvous key comes first, folders before it.
 
-Argument: endpoint, tls, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put back
+Argument: endpoint, tls, auth, puts [{key, value, dir, ttl}] in order. A key that is there with the saved value was put back
 by an earlier, interrupted restore and is left; any other one ends it. Answer: done [[key, result]], stopped.
 """
 
@@ -38,7 +38,7 @@ def write(client: "Any", base: str, put: "dict[str, Any]") -> str:
 def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
-    client, base = opener(ask.get("tls") or {}), ask["endpoint"].rstrip("/")
+    client, base = opener(ask), ask["endpoint"].rstrip("/")
     done, stopped = [], None  # type: list[Any], Any
     try:
         found = [there(client, base, put) for put in ask["puts"]]

@@ -4,20 +4,21 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, NotEtcd, RunKeys
+from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import Evidence
-from runbooks.stale_rendezvous.life import agents_of, workers_of
+from runbooks.stale_rendezvous.life import processes_of
 from runbooks.stale_rendezvous.plans import delete_order
+from runbooks.stale_rendezvous.saved import Saved
 from tasks.context import ActResult, Context, Refused
-from tasks.diagnostics.etcd import ask_etcd, etcd_endpoint, parse_runs, read_runs
+from tasks.diagnostics.etcd import ask_etcd, parse_runs, read_runs
 from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.rendezvous import read_node
-from tasks.remediation.rendezvous_save import Saved, write_saved
+from tasks.remediation.rendezvous_save import write_saved
 from tasks.transport.base import Host, TransportError
 
 
@@ -46,8 +47,8 @@ def _place(step: Step, context: Context) -> tuple[Rendezvous, Host]:
     place = next((p for p in context.fleet.rendezvous if p.name == name), None)
     if place is None:
         raise Refused(f"the fleet file has no rendezvous {name!r} any more")
-    if "endpoint" in step.args and etcd_endpoint(place) != str(step.args["endpoint"]).rstrip("/"):
-        raise Refused(f"rendezvous {name} has another endpoint now: {etcd_endpoint(place)}")
+    if "endpoint" in step.args and place.etcd_endpoint != str(step.args["endpoint"]).rstrip("/"):
+        raise Refused(f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
     return place, context.open_host(context.fleet.node(place.asks))
 
 
@@ -69,15 +70,15 @@ def _same(step: Step, now: RunKeys) -> None:
 
 
 def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
-    """No agent or worker of the run on any configured node, read once more."""
+    """Nothing of the run lives on any node that may have joined it, read once more."""
+    pids = [m.pid for m in run.state.members] if isinstance(run.state, DynamicState) else []
     with ThreadPoolExecutor(max_workers=8) as pool:
-        views = tuple(pool.map(lambda n: read_node(context, place, n), place.nodes))
+        every = joiners(context.fleet.rendezvous, place)
+        views = tuple(pool.map(lambda n: read_node(context, place, n, pids), every))
     unread = [v.node for v in views if not isinstance(v.facts, Known)]
     if unread:
         raise Refused(f"nodes that could not be read: {', '.join(unread)}")
-    evidence = Evidence(name=place.name, taken_at=context.now(), nodes=views)
-    living = [f"agent {a.pid} on {a.node}" for a in agents_of(run, evidence)]
-    living += [f"worker {w.pid} on {w.node}" for w in workers_of(run, evidence)]
+    living = processes_of(run, Evidence(name=place.name, taken_at=context.now(), nodes=views))
     if living:
         raise Refused(f"processes of run {run.run} are alive: {', '.join(living)}")
 
@@ -86,7 +87,7 @@ def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
     keys = tuple(sorted(now.keys, key=lambda k: k.key.count("/")))
     saved = Saved(
         rendezvous=place.name,
-        endpoint=etcd_endpoint(place),
+        endpoint=place.etcd_endpoint,
         backend=now.backend.value,
         run=now.run,
         saved_at=context.now(),
@@ -104,9 +105,7 @@ def absent_key(backend: Backend, run: str, prefix: str) -> str:
 
 
 def _clear(step: Step, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
-    data = {
-        "endpoint": etcd_endpoint(place),
-        "tls": place.tls.model_dump(),
+    data = place.access | {
         "guard": step.args["guard"],
         "absent": absent_key(Backend(step.args["backend"]), step.args["run"], place.prefix),
         "keys": step.args["keys"],
@@ -206,16 +205,15 @@ def _wait_for(host: Host, place: Rendezvous, context: Context) -> str:
     while time.monotonic() < end:
         if _answers(host, place):
             runs = parse_runs(ask_etcd(host, place, keys_only=True), place)
-            return f"etcd answers at {etcd_endpoint(place)}; it knows {len(runs)} runs"
+            return f"etcd answers at {place.etcd_endpoint}; it knows {len(runs)} runs"
         context.sleep(0.5)
-    return f"etcd did not answer at {etcd_endpoint(place)} within 30 s"
+    return f"etcd did not answer at {place.etcd_endpoint} within 30 s"
 
 
 def defragment_etcd(step: Step, context: Context) -> ActResult:
     """Compacts etcd's old v3 revisions, defragments it and switches its no-space alarm off. No key is touched."""
     place, host = _place(step, context)
-    data: dict[str, Any] = {"endpoint": etcd_endpoint(place), "tls": place.tls.model_dump()}
-    answer = run_probe(host, "rdzv_defrag", data, timeout_s=300)
+    answer = run_probe(host, "rdzv_defrag", place.access, timeout_s=300)
     if answer["stopped"]:
         raise Unfinished("; ".join([answer["stopped"], *answer["said"]]))
     return ActResult(said=tuple(answer["said"]))

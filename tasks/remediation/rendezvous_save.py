@@ -1,33 +1,10 @@
-"""Saves the keys of one run to a file before they are deleted, and reads such a file."""
+"""Saves the keys of one run to a file before they are deleted."""
 
-import json
 import os
-from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from runbooks.core.base import Frozen
 from runbooks.core.names import slug
-from runbooks.parsers.etcd_v2 import Key
-
-FORMAT = 1
-
-
-class Saved(Frozen):
-    """One run's keys as they were."""
-
-    format: int = FORMAT
-    rendezvous: str
-    endpoint: str
-    backend: str
-    run: str
-    saved_at: datetime  # by the engine's clock: time to live is counted from here
-    keys: tuple[Key, ...]  # parents before children
-
-
-class BadSave(Exception):
-    """Not a file that this project saved, or not whole."""
+from runbooks.stale_rendezvous.saved import Saved
 
 
 def write_saved(saved: Saved, folder: Path) -> Path:
@@ -52,14 +29,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def read_saved(path: Path) -> Saved:
-    """The file's content. Raises BadSave."""
-    try:
-        saved = Saved.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as e:
-        raise BadSave(f"{path}: not a saved run: {e}") from e
-    if saved.format != FORMAT:
-        raise BadSave(f"{path}: format {saved.format}, this version reads {FORMAT}")
-    return saved

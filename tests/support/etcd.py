@@ -3,6 +3,7 @@
 import base64
 import json
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -29,6 +30,8 @@ class Etcd:
     def __init__(self, folder: Path, port: int, peer: int, *options: str) -> None:
         self.folder, self.port, self.peer, self.options = folder, port, peer, options
         self.url = f"http://127.0.0.1:{port}"
+        self.context: ssl.SSLContext | None = None
+        self.headers: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -48,7 +51,7 @@ class Etcd:
     def healthy(self) -> bool:
         """Whether /health says so."""
         try:
-            with urllib.request.urlopen(self.url + "/health", timeout=1) as answer:  # noqa: S310
+            with urllib.request.urlopen(self.url + "/health", timeout=1, context=self.context) as answer:  # noqa: S310
                 return b"true" in answer.read()
         except (OSError, urllib.error.URLError):
             return False
@@ -60,13 +63,15 @@ class Etcd:
             self.process.wait()
             self.process = None
 
-    def call(self, method: str, path: str, **form: Any) -> dict[str, Any]:
-        """A request; error bodies are returned like others."""
+    def call(self, method: str, path: str, body: Any = None, **form: Any) -> dict[str, Any]:
+        """A request with a form or a JSON body; error bodies are returned like others."""
         data = urllib.parse.urlencode(form).encode() if form else None
-        request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310
+        data = json.dumps(body).encode() if body is not None else data
+        headers = self.headers | ({"Content-Type": "application/json"} if body is not None else {})
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
-                return dict(json.loads(answer.read()))
+            with urllib.request.urlopen(request, timeout=5, context=self.context) as answer:  # noqa: S310
+                return dict(json.loads(answer.read() or b"{}"))
         except urllib.error.HTTPError as e:
             return dict(json.loads(e.read()))
 

@@ -13,12 +13,14 @@ from runbooks.stale_rendezvous.evidence import Evidence
 from tasks.context import ActResult, Context
 from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
 from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
+from tasks.remediation.rendezvous_restore import restore_run_keys
 from tasks.transport.local import LocalHost
 
 LIMITS = Limits(clock_skew_s=15, fsync_p99_s=0.1, old_agent_age_s=60)
 ACTIONS = {
     "delete-run-keys": delete_run_keys,
     "probe-rendezvous": probe_rendezvous,
+    "restore-run-keys": restore_run_keys,
     "start-etcd": start_etcd,
     "defragment-etcd": defragment_etcd,
 }
@@ -27,6 +29,7 @@ ACTIONS = {
 def place(url: str, **more: Any) -> Rendezvous:
     """The rendezvous `t` with both etcd backends on node `local`."""
     given = {"name": "t", "backends": ("etcd-v2", "etcd"), "endpoints": (url,), "nodes": ("local",), "keep_alive_s": 1}
+    given["contained"] = True  # whatever these tests run in, every agent of theirs is in it
     return Rendezvous.model_validate(given | more)
 
 

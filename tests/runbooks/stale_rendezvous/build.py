@@ -4,7 +4,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown, Why
 from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, LegacyState, RunKeys
 from runbooks.parsers.rdzv_state import Beat, DynamicState, Member, Seat
 from runbooks.parsers.torchrun_cmdline import parse_launch
@@ -16,6 +16,7 @@ from runbooks.stale_rendezvous.evidence import (
     NodeView,
     Pid,
     Port,
+    Putback,
     Reach,
     Reads,
     StoreView,
@@ -130,6 +131,7 @@ def node(name: str, given: Any) -> NodeView:
         workers=tuple(worker(name, w) for w in given.get("workers", [])),
         pids=tuple(Pid(**({"started_s": 0.0, "python": True} | p)) for p in given.get("pids", [])),
         hidden=given.get("hidden", 0),
+        inside=given.get("inside", ""),
         ports=tuple(Port(**p) for p in given.get("ports", [])),
         reach=tuple(Reach(**p) for p in given.get("reach", [])),
         checkpoints=given.get("checkpoints"),
@@ -139,7 +141,8 @@ def node(name: str, given: Any) -> NodeView:
 
 def etcd_of(given: Any) -> Any:
     if isinstance(given, str):
-        return Unknown(reason=Why(given), detail="refused: connection refused")
+        why, _, said = given.partition(" ")
+        return Unknown(reason=Why(why), detail=said or "refused: connection refused")
     alarms = Known[tuple[str, ...]](value=tuple((given or {}).pop("alarms", [])))
     facts = {"endpoint": ETCD, "healthy": True, "version": "3.4.23", "v2": True, "alarms": alarms} | (given or {})
     return Known[EtcdFacts](value=EtcdFacts(**facts))
@@ -171,4 +174,6 @@ def evidence(given: dict[str, Any]) -> Evidence:
         start_node="n1" if given.get("start") else "",
         symptom=given.get("symptom", ""),
         hands_off=tuple(given.get("hands_off", [])),
+        contained=given.get("contained", False),
+        saved=Known[Putback](value=Putback(**given["saved"])) if "saved" in given else NOT_RECORDED,
     )

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from deployments.restore import main as restore
-from runbooks.core.plan import Step
+from runbooks.core.plan import Plan, Step
+from runbooks.core.verdict import Diagnosis
+from runbooks.stale_rendezvous.evidence import Evidence
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished, defragment_etcd, delete_run_keys, start_etcd
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
@@ -40,6 +41,20 @@ def asked(etcd: Etcd, folder: Path, target: str) -> Context:
     return fast(context_of(place(etcd.url), folder / "reports", target))
 
 
+def wanted_back(context: Context, file: Path) -> tuple[Evidence, Diagnosis]:
+    """What is seen when a person wants that file back."""
+    return look(Context(**{**context.__dict__, "options": {"restore": str(file)}}))
+
+
+def put_back(context: Context, file: Path) -> Plan:
+    """Looked at, done, seen done."""
+    _, d = wanted_back(context, file)
+    assert slugs(d) == ["run-to-restore"]
+    act(d.plans[0], context)
+    assert wanted_back(context, file)[1].state == "healthy"
+    return d.plans[0]
+
+
 def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> None:
     """Ids that are parts of each other, two rounds, both backends."""
     for run in ("job", "job.1", "job1", "xjob"):
@@ -57,15 +72,20 @@ def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> Non
     assert len(gone) == 7
     assert {k: before[k] for k in after} == after
     (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
-    fleet = tmp_path / "fleet.yaml"
-    fleet.write_text(json.dumps(context.fleet.model_dump(mode="json", exclude_defaults=True)))
-    assert restore([str(file), "--fleet", str(fleet)]) == 0
+    plan = put_back(context, file)
     assert etcd.leaves() == before
     ttl = etcd.call("GET", "/v2/keys/torch/elastic/rendezvous/job")["node"]["ttl"]
     assert 7000 < ttl <= 7200
-    assert restore([str(file), "--fleet", str(fleet)]) == 0  # all there already: nothing is written
+    _, d = wanted_back(context, file)
+    assert d.state == "healthy"  # all there already: nothing is written
     etcd.put("/torch/elastic/rendezvous/job", "new")
-    assert restore([str(file), "--fleet", str(fleet)]) == 4
+    _, d = wanted_back(context, file)
+    assert (d.state, d.plans) == ("cannot-tell", ())
+    with pytest.raises(Refused, match="has keys already"):
+        act(plan, context)
+    file.write_text(file.read_text() + " ")
+    with pytest.raises(Refused, match="another file"):
+        act(plan, context)
 
 
 def test_legacy_goes_leaf_by_leaf_and_comes_back(etcd: Etcd, tmp_path: Path) -> None:
@@ -78,9 +98,7 @@ def test_legacy_goes_leaf_by_leaf_and_comes_back(etcd: Etcd, tmp_path: Path) -> 
     assert sorted(before.keys() - etcd.leaves().keys()) == sorted(k for k in before if k.startswith(f"{LEGACY}/run_a/"))
     assert etcd.call("GET", f"/v2/keys{LEGACY}/run_a")["errorCode"] == 100
     (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
-    fleet = tmp_path / "fleet.yaml"
-    fleet.write_text(json.dumps(context.fleet.model_dump(mode="json", exclude_defaults=True)))
-    assert restore([str(file), "--fleet", str(fleet)]) == 0
+    put_back(context, file)
     assert etcd.leaves() == before
     assert etcd.call("GET", f"/v2/keys{LEGACY}/run_a")["node"]["ttl"] > 7000
 
@@ -255,7 +273,7 @@ def test_delete_refuses_while_a_worker_lives(etcd: Etcd, tmp_path: Path) -> None
     env = os.environ | {"TORCHELASTIC_RUN_ID": "job", "RANK": "0"}
     worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env)
     try:
-        with pytest.raises(Refused, match=f"worker {worker.pid}"):
+        with pytest.raises(Refused, match=f"worker pid {worker.pid}"):
             delete_run_keys(d.plans[0].steps[0], context)
         _, now = look(context)
         assert now.plans == ()

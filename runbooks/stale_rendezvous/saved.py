@@ -1,0 +1,83 @@
+"""A run's keys as they were saved before their deletion, and what putting them back would write."""
+
+import hashlib
+import json
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from runbooks.core.base import Frozen
+from runbooks.parsers.etcd_v2 import STORE_ROOT, Backend, Key, RunKeys
+
+FORMAT = 1
+
+
+class Saved(Frozen):
+    """One run's keys as they were."""
+
+    format: int = FORMAT
+    rendezvous: str
+    endpoint: str
+    backend: str
+    run: str
+    saved_at: datetime  # by the engine's clock: time to live is counted from here
+    keys: tuple[Key, ...]  # parents before children
+
+
+class BadSave(Exception):
+    """Not a file that this project saved, or not whole."""
+
+
+def parse_saved(text: str, name: str) -> Saved:
+    """The content of a saved file. Raises BadSave."""
+    try:
+        saved = Saved.model_validate(json.loads(text))
+    except (ValueError, ValidationError, RecursionError) as e:
+        raise BadSave(f"{name}: not a saved run: {str(e)[:300]}") from e
+    if saved.format != FORMAT:
+        raise BadSave(f"{name}: format {saved.format}, this version reads {FORMAT}")
+    return saved
+
+
+def digest_of(text: str) -> str:
+    """What tells one saved file from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def age_of(saved: Saved, now: datetime) -> float:
+    """Seconds since it was saved; a clock that was set back must not lengthen a life."""
+    return max(0.0, (now - saved.saved_at).total_seconds())
+
+
+def puts_for(saved: Saved, age_s: float) -> list[dict[str, Any]]:
+    """What is written, in order: folders, the rendezvous key, then the store: a newcomer in between sees the old state,
+    never a fresh round over old store keys. A key whose folder has expired goes with it."""
+    alive = [k for k in saved.keys if not _expired(k, age_s)]
+    gone = [k.key + "/" for k in saved.keys if k.dir and _expired(k, age_s)]
+    alive = [k for k in alive if not any(k.key.startswith(g) for g in gone)]
+    store = [k for k in alive if k.key.startswith(STORE_ROOT + "/")] if saved.backend == Backend.ETCD_V2 else []
+    if store and len(store) == len(alive) and len(saved.keys) > len(store):
+        return []  # only the store is left: alone it would trap the next run
+    first = [k for k in alive if k not in store]
+    return [_put(k, age_s) for k in [*sorted(first, key=_rank), *store]]
+
+
+def _rank(key: Key) -> tuple[int, int]:
+    return (0 if key.dir else 1 if key.key.endswith("active_version") else 2, key.key.count("/"))
+
+
+def _expired(key: Key, age_s: float) -> bool:
+    return key.ttl_s is not None and key.ttl_s - age_s < 1
+
+
+def _put(key: Key, age_s: float) -> dict[str, Any]:
+    ttl = None if key.ttl_s is None else int(key.ttl_s - age_s)
+    return {"key": key.key, "value": key.value, "dir": key.dir, "ttl": ttl}
+
+
+def others(saved: Saved, runs: tuple[RunKeys, ...]) -> tuple[str, ...]:
+    """Keys of that run id, in either backend's names, that are not the saved ones."""
+    mine = {k.key: (k.value, k.dir) for k in saved.keys}
+    there = [k for r in runs if r.run == saved.run and r.backend == saved.backend for k in r.keys]
+    return tuple(k.key for k in there if mine.get(k.key) != (k.value, k.dir))

@@ -1,0 +1,62 @@
+"""Reads a saved run and what etcd holds of it now: could it be put back?"""
+
+from pathlib import Path
+
+from runbooks.core.reading import Known, Source, Unknown, Why
+from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.parsers.etcd_v2 import NotEtcd
+from runbooks.stale_rendezvous.evidence import Putback
+from runbooks.stale_rendezvous.saved import BadSave, Saved, age_of, digest_of, others, parse_saved, puts_for
+from tasks.context import Context
+from tasks.diagnostics.etcd import read_runs, unknown_keys
+from tasks.transport.base import TransportError
+
+LARGEST = 64 << 20
+
+
+def read_saved(path: Path) -> tuple[Saved, str]:
+    """The saved run and its file's digest. Raises BadSave."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise BadSave(f"{path}: larger than {LARGEST >> 20} MiB, not a saved run")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise BadSave(f"{path}: {e}") from e
+    return parse_saved(text, str(path)), digest_of(text)
+
+
+def read_putback(context: Context, place: Rendezvous, file: str) -> Known[Putback] | Unknown:
+    """The saved run in `file` against etcd as it is now."""
+    source = Source(command=f"cat {file}", host="this machine", taken_at=context.now())
+    try:
+        saved, digest = read_saved(Path(file))
+    except BadSave as e:
+        return Unknown(reason=Why.UNPARSABLE, detail=str(e), source=source)
+    try:
+        runs = read_runs(context.open_host(context.fleet.node(place.asks)), place)
+    except (TransportError, NotEtcd) as e:
+        return unknown_keys(e, place, context)
+    puts = puts_for(saved, age_of(saved, context.now()))
+    mine = [k for r in runs if r.run == saved.run and r.backend == saved.backend for k in r.keys]
+    there = {k.key for k in mine}
+    found = Putback(
+        file=file,
+        digest=digest,
+        run=saved.run,
+        backend=saved.backend,
+        missing=tuple(p["key"] for p in puts if p["key"] not in there),
+        expired=len(saved.keys) - len(puts),
+        refusal=refusal(saved, place, puts_left=len(puts), other=others(saved, runs)),
+    )
+    return Known[Putback](value=found, source=source)
+
+
+def refusal(saved: Saved, place: Rendezvous, puts_left: int, other: tuple[str, ...]) -> str:
+    """Why it must not be put back; "" when it may."""
+    if place.etcd_endpoint != saved.endpoint.rstrip("/"):
+        return f"saved from {saved.endpoint}, the fleet file's {place.name} is {place.etcd_endpoint}"
+    if not puts_left:
+        return f"every key of run {saved.run} would have expired by now"
+    if other:
+        return f"run {saved.run} has keys already: {', '.join(other[:5])}"
+    return ""
