@@ -82,7 +82,9 @@ class Reading:
         if not all(holds(c, self.facts) for c in signature.where):
             return []
         used = sorted({n for c in signature.where for n in names(c)})
-        stated = Raw("given", 0, 0, ("facts: " + ", ".join(f"{n}={facts_of.plain(self.facts[n])}" for n in used)).encode())
+        stated = Raw(
+            "given", 0, 0, ("facts: " + ", ".join(f"{n}={facts_of.plain(self.facts[n])}" for n in used)).encode()
+        )
         return [r for n in used for r in self.fact_lines.get(n, [])[:2]] or [stated]
 
 

@@ -29,11 +29,11 @@ def required(pattern: str) -> tuple[bytes, ...]:
     A text with `AND` in it is several, all of which stand in the line.
     """
     best = _best(parser.parse(pattern), fold)
-    return tuple(sorted(set(best)))
+    return tuple(sorted(set(best))) if _worth(best) >= SHORTEST else ()
 
 
 def _worth(options: list[bytes]) -> int:
-    return min((len(o) for o in options), default=0)
+    return min((len(o.split(AND)[0]) for o in options), default=0)
 
 
 def _best(tree: Any, shape: Callable[[bytes], bytes]) -> list[bytes]:
@@ -42,8 +42,8 @@ def _best(tree: Any, shape: Callable[[bytes], bytes]) -> list[bytes]:
     run: list[str] = []
 
     def close() -> None:
-        text = shape("".join(run).encode()).strip()
-        if len(text) >= SHORTEST:
+        text = shape("".join(run).encode())
+        if text:
             found.append([text])
         run.clear()
 

@@ -15,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.literals import required
 
-FORMAT = 12  # of the cache file
+FORMAT = 14  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):

@@ -7,10 +7,12 @@ from functools import cached_property, lru_cache
 
 from runbooks.triage.literals import AND, exact
 from runbooks.triage.normal import CODE, FRAME, Normal, normal, without_guesses
+from runbooks.triage.quick import PLAIN, quick
 
 KEEP = 8  # first and last matches kept of every pattern
 ENOUGH = 64  # matches of a pattern after which lines are only counted, and the last few looked at
 ALWAYS = 1_000_000  # tries of a pattern that names digits: never given up
+NEVER = (re.compile(b""), False)  # the quick test of a pattern that has none: never a no
 _WORD = re.compile(rb"[a-z]{3,}")
 
 
@@ -19,6 +21,7 @@ class Probe:
 
     __slots__ = (
         "_exact",
+        "_quick",
         "_regex",
         "anchored",
         "context",
@@ -27,8 +30,7 @@ class Probe:
         "first",
         "framed",
         "last",
-        "literals",
-        "others",
+        "options",
         "patience",
         "pattern",
         "pending",
@@ -38,14 +40,13 @@ class Probe:
     def __init__(self, pattern: str, literals: Iterable[bytes], context: bool = False) -> None:
         self.pattern = pattern
         self.context = context  # only ever asked whether it stands in the text: enough is enough
-        options = tuple(tuple(t.split(AND)) for t in literals)
-        self.literals = tuple(o[0] for o in options)
-        self.others = tuple(o[1:] for o in options)
-        self.words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in options)
+        self.options = tuple(tuple(t.split(AND)) for t in literals)  # all texts of one of these stand in the line
+        self.words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in self.options)
         self.anchored = "^" in pattern  # then what stands before a message has to be taken off first
         self.patience = _patience(pattern)
         self._regex: re.Pattern[str] | None = None
         self._exact: tuple[tuple[bytes, ...], ...] | None = None
+        self._quick: tuple[re.Pattern[bytes], bool] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -73,13 +74,23 @@ class Probe:
         """First and last matches in order."""
         return (*self.first, *self.last)
 
-    def may_match(self, lowered: bytes) -> bool:
-        """Whether a line that holds the folded text also holds the digits that the pattern names."""
-        if self.patience < ALWAYS:
-            return True
+    def digits_in(self, lowered: bytes) -> bool:
+        """Whether a text that holds the folded literals also holds the digits that the pattern names."""
         if self._exact is None:
             self._exact = exact(self.pattern)
         return not self._exact or any(all(part in lowered for part in option) for option in self._exact)
+
+    def may_match(self, line: bytes, lowered: bytes) -> bool:
+        """False: it is certain that the pattern does not match this line. Cheaper than `look`."""
+        if len(line) > PLAIN:
+            return True
+        if self._quick is None:
+            self._quick = quick(self.pattern) or NEVER
+        regex, lower = self._quick
+        if regex.search(lowered if lower else line):
+            return True
+        self.failed += 1
+        return False
 
     def look(self, raw: "Raw") -> bool:
         """Try one line that holds the pattern's literal. False: it did not match."""
@@ -130,12 +141,12 @@ class Raw:
 
     def __init__(self, file: str, number: int, order: int, data: bytes, before: bytes = b"") -> None:
         self.file, self.number, self.order = file, number, order
-        self._data, self._before = data, before
+        self.data, self._before = data, before
 
     @cached_property
     def text(self) -> str:
         """The line as it stands."""
-        return self._data.decode("utf-8", "replace")
+        return self.data.decode("utf-8", "replace")
 
     @cached_property
     def frame(self) -> bool:

@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from runbooks.triage.literals import fold
 from runbooks.triage.probe import ALWAYS, ENOUGH, KEEP, Probe, Raw
 from runbooks.triage.sources import Block
+from runbooks.triage.vocabulary import Vocabulary, stand
 
 REMEMBER = 48 << 20  # bytes of folded lines remembered as uninteresting
+SAMPLE = 1 << 16  # bytes in which texts are counted, to search for the rarest
 HOPELESS = 4000  # failed tries after which a pattern that is only context is given up
-SMALL = 65536
-_WORD = re.compile(rb"[a-z]{3,}")
+
+Wanted = tuple[Probe, tuple[bytes, ...]]  # a probe, and what else has to stand in its line
 
 
 class Scanner:
@@ -28,7 +30,9 @@ class Scanner:
         self._boring: set[bytes] = set()
         self._bored = 0
         self._interesting: dict[bytes, Kind] = {}
-        self._always = tuple(p for p in self.probes if not p.literals)
+        self._always = tuple(p for p in self.probes if not p.options)
+        self._often: dict[bytes, int] = {}
+        self._vocabulary = Vocabulary({w for p in self.probes for part in p.words for w in part})
 
     def feed(self, block: Block) -> None:
         """Look through one block of whole lines."""
@@ -53,14 +57,9 @@ class Scanner:
     def _learn(self, fresh: set[bytes]) -> None:
         lines = sorted(fresh)
         blob = b"\n".join(lines)
-        matched: dict[bytes, list[Probe]] = {}
-        for literal, probes in self._likely(blob).items():
-            for line in _lines_with(blob, literal):
-                fit = [p for p, others in probes if all(o in line for o in others)]
-                if fit:
-                    matched.setdefault(line, []).extend(fit)
-        for line in lines:
-            tried = (*dict.fromkeys(matched.get(line, ())), *self._always)
+        matched = _candidates(lines, blob, self._likely(blob))
+        for at, line in enumerate(lines):
+            tried = (*dict.fromkeys(matched.get(at, ())), *self._always)
             if tried:
                 self._interesting[line] = Kind(tried)
             else:
@@ -71,21 +70,25 @@ class Scanner:
         self._boring.add(line)
         self._bored += len(line)
 
-    def _likely(self, blob: bytes) -> dict[bytes, list[tuple[Probe, tuple[bytes, ...]]]]:
-        """Literals whose longest word stands in the text, with their probes and what else those need in the line."""
-        words = blob if len(blob) < SMALL else b" ".join(set(_WORD.findall(blob)))
-        found: dict[bytes, list[tuple[Probe, tuple[bytes, ...]]]] = {}
-        checked: dict[bytes, bool] = {}
+    def _likely(self, blob: bytes) -> dict[bytes, list[Wanted]]:
+        """The rarest text of each option that may stand somewhere, with its probes and what else they need in the line."""
+        present = self._vocabulary.present(blob)
+        found: dict[bytes, list[Wanted]] = {}
         for probe in self.probes:
             if probe.context and (probe.count >= ENOUGH or probe.failed >= HOPELESS):
                 continue
-            for literal, parts, others in zip(probe.literals, probe.words, probe.others, strict=True):
-                for word in parts:
-                    if word not in checked:
-                        checked[word] = word in words
-                if all(checked[word] for word in parts):
-                    found.setdefault(literal, []).append((probe, others))
+            for texts, words in zip(probe.options, probe.words, strict=True):
+                if present.issuperset(words):
+                    rarest = self._rarest(texts, blob)
+                    found.setdefault(rarest, []).append((probe, tuple(t for t in texts if t != rarest)))
         return found
+
+    def _rarest(self, texts: tuple[bytes, ...], blob: bytes) -> bytes:
+        """By a sample of the text in which they first stood."""
+        for text in texts:
+            if text not in self._often:
+                self._often[text] = blob.count(text, 0, SAMPLE)
+        return min(texts, key=lambda t: (self._often[t], -len(t)))
 
     def _forget(self) -> None:
         if self._bored > REMEMBER:
@@ -108,8 +111,6 @@ class Scanner:
                 counted[folded[i]] = None
             if kind.active:
                 wanted = [p for p in kind.active if p.patience < ALWAYS or _in(p, whole, here)]
-                lowered = raw[i].lower()
-                wanted = [p for p in wanted if p.may_match(lowered)]
                 if wanted:
                     self._look(folded[i], self._raw(block, raw, i), wanted, kind)
         for text in counted:
@@ -121,8 +122,9 @@ class Scanner:
 
     def _look(self, folded: bytes, line: "Raw", wanted: list[Probe], kind: "Kind") -> None:
         """Try the probes of a folded line; those that keep failing on its kind are given up."""
+        lowered = line.data.lower()
         for probe in wanted:
-            if not probe.look(line):
+            if not probe.may_match(line.data, lowered) or not probe.look(line):
                 kind.active[probe] += 1
                 if kind.active[probe] >= probe.patience:
                     del kind.active[probe]
@@ -157,14 +159,23 @@ class Kind:
 
 def _in(probe: Probe, whole: bytes, here: dict[Probe, bool]) -> bool:
     if probe not in here:
-        here[probe] = probe.may_match(whole)
+        here[probe] = probe.digits_in(whole)
     return here[probe]
 
 
-def _lines_with(blob: bytes, literal: bytes) -> Iterable[bytes]:
-    at = blob.find(literal)
-    while at >= 0:
-        end = blob.find(b"\n", at)
-        end = len(blob) if end < 0 else end
-        yield blob[blob.rfind(b"\n", 0, at) + 1 : end]
-        at = blob.find(literal, end)
+def _candidates(lines: list[bytes], blob: bytes, likely: dict[bytes, list[Wanted]]) -> dict[int, list[Probe]]:
+    """For each line (by position) the probes whose texts all stand in it. One pass for all texts."""
+    found: dict[int, list[Probe]] = {}
+    at, end, line = -1, -1, b""
+    for last, wanted in stand(likely, blob):
+        while last > end:
+            at += 1
+            line = lines[at]
+            end += len(line) + 1
+        for probe, others in wanted:
+            for other in others:
+                if other not in line:
+                    break
+            else:
+                found.setdefault(at, []).append(probe)
+    return found

@@ -1,12 +1,15 @@
 """How fast triage reads: `python -m tests.bench.bench_triage [MiB]`. One line for each kind of log, in CPU seconds."""
 
+import base64
 import gzip
 import io
 import random
+import re
 import resource
 import sys
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 
 from runbooks.triage.judge import judge
 from runbooks.triage.load import library
@@ -29,6 +32,23 @@ def unlike(rng: random.Random) -> str:
     return f"2025-01-01 10:00:00 INFO {' '.join(rng.choices(' '.join(WORDS).split(), k=9))} {rng.getrandbits(64):x}"
 
 
+def hostile(rng: random.Random) -> str:
+    """Worse than any log: lines made of nothing but words that the patterns themselves look for."""
+    return f"2025-01-01 10:00:00 {' '.join(rng.choices(wanted(), k=9))} {rng.getrandbits(64):x}"
+
+
+@lru_cache(maxsize=1)
+def wanted() -> list[str]:
+    """Every word that stands in a text which some pattern cannot match without."""
+    texts = " ".join(t for texts in library().literals.values() for t in texts)
+    return sorted(set(re.findall(r"[a-z]{3,}", texts)))
+
+
+def encoded(rng: random.Random) -> str:
+    """Ids and data in base 64: every line new, almost no words."""
+    return f"2025-01-01 10:00:00 INFO blob {base64.b64encode(rng.randbytes(120)).decode()}"
+
+
 def mixed(rng: random.Random) -> str:
     """What a service writes: mostly steps, sometimes requests with ids and paths that never repeat."""
     if rng.random() < 0.8:
@@ -45,7 +65,14 @@ def failing(rng: random.Random) -> str:
 def made(kind: str, size: int) -> bytes:
     """About `size` bytes of one kind, with a cause in the middle."""
     rng = random.Random(7)
-    maker = {"alike": alike, "mixed": mixed, "unlike": unlike, "failing": failing}[kind]
+    maker = {
+        "hostile": hostile,
+        "encoded": encoded,
+        "alike": alike,
+        "mixed": mixed,
+        "unlike": unlike,
+        "failing": failing,
+    }[kind]
     rows: list[str] = []
     length = 0
     while length < size:
@@ -69,7 +96,7 @@ def main(args: list[str]) -> int:
     begun = time.process_time()
     library()
     print(f"knowledge loaded in {time.process_time() - begun:.3f} s")
-    for kind in ("alike", "mixed", "unlike", "failing"):
+    for kind in ("alike", "mixed", "unlike", "failing", "encoded", "hostile"):
         data = made(kind, size)
         for name, raw in ((kind, data), (f"{kind} gz", gzip.compress(data, 1))):
             begun = time.process_time()
