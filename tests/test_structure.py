@@ -19,7 +19,7 @@ MAY_IMPORT = {  # room -> our own packages that it may import
     "flows": {"flows", "tasks", "runbooks"},
     "deployments": set(ROOMS),
 }
-PURE = {"pydantic", "pydantic_core", "yaml", "jinja2"}  # what runbooks/ may use besides the standard library
+PURE = {"pydantic", "pydantic_core", "yaml", "jinja2", "ahocorasick"}  # what runbooks/ may use besides the standard library
 IMPURE = {
     "subprocess",
     "socket",
