@@ -99,7 +99,7 @@ class Message(Frozen):
     @property
     def signature(self) -> str:
         """Equal for two messages of one incident that tell a person nothing new."""
-        facts = [self.outcome.value, ",".join(sorted(self.causes)), self.approval_key and self.run, self.news]
+        facts = [self.outcome.value, ",".join(sorted(self.causes)), self.approval_key and f"{self.run} {self.approval_key}", self.news]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
     @property

@@ -109,6 +109,10 @@ def test_who_is_asked_for_a_code(home: Path) -> None:
     assert not taken("toy-wipe", "ana", "link:AAAA:" + right(AT), ("ana",))
 
 
+def code_now(secret: bytes) -> str:
+    return code_at(secret, int(utc_now().timestamp()) // STEP_S)
+
+
 @pytest.fixture
 def wiped(rig: Rig) -> tuple[World, Callable[[], str]]:
     """A world whose plan is destructive, under a policy with an approver; and ana's code."""
@@ -117,7 +121,7 @@ def wiped(rig: Rig) -> tuple[World, Callable[[], str]]:
     policy = rig.home / "codes.yaml"
     policy.write_text(rig.policy.read_text() + "approvers: [ana]\n", encoding="utf-8")
     w = rig.world(identity=f"wipe {len(list(rig.worlds.iterdir()))}")
-    return w, lambda: code_at(secret, int(utc_now().timestamp()) // STEP_S)
+    return w, lambda: code_now(secret)
 
 
 @pytest.mark.xdist_group("prefect")
