@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from httpx import HTTPStatusError, TransportError
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterState,
@@ -21,7 +21,9 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
+
+from flows.client import BUSY, kept_client, kept_settings
 
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
@@ -31,8 +33,12 @@ OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAU
 
 PATIENCE_S = 20.0
 PAGE = 200  # the most the server gives at once
-BUSY = (408, 429, 502, 503)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
+
+
+def quick() -> AbstractContextManager[object]:
+    """While it lasts, Prefect's client does not retry by itself: `ask` does so, and sooner."""
+    return kept_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
 
 
 def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE_S) -> T:
@@ -44,7 +50,7 @@ def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE
     wait, deadline = FIRST_WAIT_S, time.monotonic() + patience_s
     while True:
         try:
-            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as c:
+            with quick(), kept_client() as c:
                 return question(c)
         except HTTPStatusError as e:
             if e.response.status_code not in BUSY or time.monotonic() > deadline:

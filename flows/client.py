@@ -1,0 +1,46 @@
+"""The connection to the Prefect API: kept open, and settings changed without building all of them anew.
+
+Prefect makes a client and a whole settings tree for each question: 80 ms of CPU. Both are kept here per process.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from httpx import Response
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.context import SettingsContext, get_settings_context
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, Settings
+
+BUSY = (408, 429, 502, 503)
+MOST_KEPT = 32
+_SETTINGS: dict[tuple[int, str], tuple[Settings, Settings]] = {}
+_CLIENTS: dict[tuple[object, ...], SyncPrefectClient] = {}
+
+
+def kept_settings(updates: Mapping[Any, Any]) -> AbstractContextManager[object]:
+    """The settings in force with these changes, for the length of a `with`; built once for each settings in force."""
+    context = get_settings_context()
+    name = (id(context.settings), repr(sorted((str(k), repr(v)) for k, v in updates.items())))
+    if name not in _SETTINGS:
+        if len(_SETTINGS) >= MOST_KEPT:
+            _SETTINGS.clear()
+        _SETTINGS[name] = (context.settings, context.settings.copy_with_update(updates))  # the first keeps its id taken
+    return SettingsContext(profile=context.profile, settings=_SETTINGS[name][1])
+
+
+@contextmanager
+def kept_client() -> Iterator[SyncPrefectClient]:
+    """A client that this process keeps open for the server in force. Raises HTTPStatusError at once when it is busy."""
+    where = (os.getpid(), PREFECT_API_URL.value(), PREFECT_API_AUTH_STRING.value())
+    if where not in _CLIENTS:
+        _CLIENTS.clear()  # of another server, or of the process that forked this one: its sockets are not ours
+        _CLIENTS[where] = get_client({"event_hooks": {"response": [_busy_at_once]}}, sync_client=True).__enter__()
+    yield _CLIENTS[where]
+
+
+def _busy_at_once(response: Response) -> None:
+    """Prefect's client sleeps for two seconds after these, even where no retry is left."""
+    if response.status_code in BUSY:
+        response.raise_for_status()
