@@ -38,24 +38,38 @@ class Run:
         """Reads the target and judges it, as two tasks."""
         self.looks += 1
         name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
-        self.evidence = read_target.with_options(task_run_name=f"read {name}")(self.spec, self.context)
+        self.evidence = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
         self.draft.timeline.reached(point, f"read {self.context.target}")
         limits = self.spec.limits.model_validate(self.context.limits)
-        self.diagnosis = judge_target.with_options(task_run_name=f"judge {name}")(self.spec, self.evidence, limits)
+        judge = judge_target.with_options(task_run_name=f"judge {name}")
+        self.diagnosis = judge(Sealed(self.spec, self.evidence, limits))
         self.draft.timeline.reached("judged", self.diagnosis.headline)
         return self.diagnosis
 
 
+class Sealed:
+    """What a task is given, unopened: Prefect walks through every model that it is handed, and takes one with a field
+    `keys` for a mapping (TypeError: 'tuple' object is not callable)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-def read_target(spec: RunbookSpec, context: Context) -> Any:
+def read_target(given: Sealed) -> Any:
     """Reads everything the runbook needs. Changes nothing."""
+    spec, context = given.parts
     return spec.gather(context)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-def judge_target(spec: RunbookSpec, evidence: Any, limits: Any) -> Diagnosis:
+def judge_target(given: Sealed) -> Diagnosis:
     """Judges the evidence. No input or output."""
-    return spec.diagnose(evidence, limits)
+    spec, evidence, limits = given.parts
+    found: Diagnosis = spec.diagnose(evidence, limits)
+    return found
 
 
 def current_run_id() -> str:

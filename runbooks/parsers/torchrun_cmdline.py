@@ -19,6 +19,12 @@ _FLAGS = (
     "virtual-local-rank",
 )
 _SHORT = {"-m": "module"}
+_OPTIONS = (
+    *_FLAGS,
+    *("nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "max-restarts"),
+    *("monitor-interval", "start-method", "event-log-handler", "role", "log-dir", "redirects", "tee", "logs-specs"),
+    *("local-ranks-filter", "node-rank", "master-addr", "master-port", "local-addr", "numa-binding"),
+)
 DEFAULT_RUN_ID = "none"
 
 
@@ -113,17 +119,24 @@ def _split(words: list[str]) -> tuple[dict[str, str], str, list[str]]:
             options[_SHORT[word]] = ""
         elif word.startswith("--") and "=" in word:
             name, value = word[2:].split("=", 1)
-            options[name.replace("_", "-")] = value
-        elif word.startswith("--") and word[2:].replace("_", "-") in _FLAGS:
-            options[word[2:].replace("_", "-")] = ""
+            options[_full(name)] = value
+        elif word.startswith("--") and _full(word[2:]) in _FLAGS:
+            options[_full(word[2:])] = ""
         elif word.startswith("-") and word != "--" and i + 1 < len(words):
-            options[word.lstrip("-").replace("_", "-")] = words[i + 1]
+            options[_full(word.lstrip("-"))] = words[i + 1]
             i += 1
         else:
             rest = words[i + 1 :] if word == "--" else words[i:]
             return options, (rest[0] if rest else ""), rest[1:]
         i += 1
     return options, "", []
+
+
+def _full(name: str) -> str:
+    """The option that a name or the beginning of one means: argparse takes `--rdzv-b` for `--rdzv-backend`."""
+    name = name.replace("_", "-")
+    meant = [o for o in _OPTIONS if o.startswith(name)]
+    return meant[0] if name not in _OPTIONS and len(meant) == 1 else name
 
 
 def _nnodes(text: str) -> tuple[int, int]:

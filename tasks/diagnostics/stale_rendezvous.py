@@ -17,7 +17,7 @@ from tasks.transport.base import TransportError
 
 BEATS = 3
 RANK_TTL_S = 10.0  # backend etcd: a dead rank's keep-alive vanishes within this
-SLACK_S = 1.0  # a beat is written within a second of its time
+SLACK_S = 1.0  # a beat is written within a second of its time (with beats below a second: within one beat)
 
 
 def find_place(fleet: Fleet, target: str) -> tuple[Rendezvous | None, str]:
@@ -108,7 +108,7 @@ def _second(context: Context, place: Rendezvous, first: tuple[RunKeys, ...]) -> 
     """The keys again, three beats later. Nothing to compare: no wait. Raises TransportError, NotEtcd."""
     source = Source(command=f"curl -sS '{place.etcd_endpoint}/v2/keys/?recursive=true'", host=place.asks)
     legacy = any(r.backend is Backend.ETCD for r in first)
-    wait = max(BEATS * place.keep_alive_s, RANK_TTL_S if legacy else 0) + SLACK_S
+    wait = max(BEATS * place.keep_alive_s, RANK_TTL_S if legacy else 0) + min(SLACK_S, place.keep_alive_s)
     if not first:
         return Known[Reads](value=Reads(first=(), second=(), apart_s=wait), source=source)
     started = context.now()

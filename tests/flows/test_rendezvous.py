@@ -1,0 +1,179 @@
+"""stale-rendezvous through the engine on a real etcd: cleared once wherever it is killed, a living run never touched."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments import restore, run_online
+from flows import store
+from flows.claim import claim_all, release
+from flows.guards import FREEZE
+from runbooks.core.plan import Plan, Step
+from runbooks.parsers.etcd_v2 import store_name
+from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld, outcome
+from tests.runbooks.stale_rendezvous.test_decoder import real_state
+from tests.support.engine_rig import Rig
+from tests.support.etcd import Etcd, real_etcd
+from tests.tasks.rendezvous.test_etcd_acts import dead_run
+
+pytestmark = pytest.mark.xdist_group("prefect")
+KEYS = 4  # of one dead run
+BEAT = 0.1
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """A server of this module."""
+    with real_etcd(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def runs(etcd: Etcd) -> None:
+    """One dead run that is asked about, one that is nobody's business."""
+    for key in etcd.leaves():
+        etcd.call("DELETE", f"/v2/keys{key}")
+    dead_run(etcd, "job")
+    dead_run(etcd, "other")
+
+
+def world(rig: Rig, folder: Path, etcd: Etcd) -> RealWorld:
+    """The runbook on `t/job`, where dead runs may be cleared by themselves."""
+    place = {"name": "t", "backends": ["etcd-v2", "etcd"], "endpoints": [etcd.url], "nodes": ["local"]}
+    fleet: dict[str, Any] = {
+        "nodes": [{"name": "local", "local": True}],
+        "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True}],
+        "reports": {"folder": str(folder / "out")},
+    }
+    return RealWorld(rig, folder, "stale-rendezvous", "t/job", fleet, ("delete-run-keys",))
+
+
+def of_job(etcd: Etcd) -> list[str]:
+    """The run's keys that are there."""
+    return [k for k in etcd.leaves() if k.endswith("/job") or (store_name(k) or "").startswith("torch.rendezvous.job.")]
+
+
+@contextmanager
+def beating(etcd: Etcd, run: str) -> Iterator[None]:
+    """An agent of another machine: all that is seen of it here is its heartbeat."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(BEAT):
+            put_state(etcd, run, datetime.now(UTC))
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def put_state(etcd: Etcd, run: str, at: datetime) -> None:
+    """One member, `gone` (a name that nothing answers to), in a round that never completed."""
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous as torch_module
+
+    member = torch_module._NodeDesc("localhost", 2**22 + 7, 0)
+    text = real_state(4, participants={member: 0}, last_heartbeats={member: at}, wait_list=set())
+    etcd.put(f"/torch/elastic/rendezvous/{run}", text, ttl=7200)
+
+
+def test_cleared_by_itself_and_put_back_by_command(
+    rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Diagnose changes nothing; auto clears exactly one run; `restore` brings it back through the same engine."""
+    before = etcd.leaves()
+    w = world(rig, tmp_path, etcd)
+    assert outcome(w.run("auto")) == "fixed", w.report()
+    assert of_job(etcd) == []
+    assert len(etcd.leaves()) == KEYS
+    w.check(max_acts=1)
+    (file,) = (tmp_path / "out" / "rendezvous").glob("*.json")
+    assert str(file) in json.dumps(w.report()["acts"])
+    monkeypatch.setattr(run_online, "ready", lambda: "")
+    command = [str(file), "--fleet", str(tmp_path / "fleet.yaml"), "--json", "--who", "ana"]
+    assert restore.main([*command, "--dry-run"]) == 0
+    assert of_job(etcd) == []
+    capsys.readouterr()
+    assert restore.main(command) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["outcome"] == "fixed"
+    assert etcd.leaves() == before
+    report = w.report()
+    assert (report["permission"]["by"], report["permission"]["who"]) == ("person", "ana")
+    assert [a["kinds"] for a in report["acts"]] == [["restore-run-keys"]]
+    assert restore.main(command) == 0  # there already: no run, nothing written
+    assert len(w.reports()) == 2
+
+
+def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody works on that etcd, or everything is frozen: nothing is written."""
+    w = world(rig, tmp_path, etcd)
+    file = saved_job(etcd, tmp_path)
+    monkeypatch.setattr(run_online, "ready", lambda: "")
+    command = [str(file), "--fleet", str(tmp_path / "fleet.yaml")]
+    owner = f"etcd:127.0.0.1:{etcd.port}"
+    step = Step(kind="delete-run-keys", owner=owner, args={}, commands=(), effect="")
+    claims = claim_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    try:
+        assert restore.main(command) == 4
+    finally:
+        release(claims, "only a test")
+    assert any("is being worked on" in g for g in w.report()["guards"])
+    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
+    try:
+        assert restore.main(command) == 4
+    finally:
+        store.delete_variable(FREEZE)
+    assert of_job(etcd) == []
+
+
+def saved_job(etcd: Etcd, folder: Path) -> Path:
+    """The run `job`, saved to a file and deleted."""
+    from tests.support.rendezvous import act, context_of, fast, look, place
+
+    context = fast(context_of(place(etcd.url), folder, "t/job"))
+    act(look(context)[1].plans[0], context)
+    (file,) = (folder / "rendezvous").glob("*.json")
+    return file
+
+
+POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
+SOON = ("step-done",)
+
+
+@pytest.mark.parametrize("point", [p if p in SOON else pytest.param(p, marks=pytest.mark.soak) for p in POINTS])
+def test_killed_while_clearing(rig: Rig, tmp_path: Path, etcd: Etcd, point: str) -> None:
+    """Wherever the run is killed: at most one act, the other run untouched, and in the end the id is free or whole."""
+    w = world(rig, tmp_path, etcd)
+    w.arm(point)
+    w.run("auto")
+    assert w.struck()
+    w.carry_on()
+    w.check(max_acts=1)
+    assert len(of_job(etcd)) in (0, KEYS)
+    assert len(etcd.leaves()) == len(of_job(etcd)) + KEYS
+    if point in AFTER_A_STEP:
+        assert of_job(etcd) == []
+
+
+def test_a_heartbeat_during_approval_saves_the_run(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    """A dead run waits for a person; an agent comes back to life; the approval then deletes nothing."""
+    put_state(etcd, "job", datetime(2026, 5, 1, tzinfo=UTC))
+    w = world(rig, tmp_path, etcd)
+    run = w.run("approve")
+    assert outcome(run) == "waiting", w.report()
+    with beating(etcd, "job"):
+        w.approve(run)
+        assert len(of_job(etcd)) == KEYS
+    report = w.report()
+    assert report["acts"] == []
+    assert "heartbeat" in json.dumps(report["diagnosis"]["causes"])
