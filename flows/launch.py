@@ -9,10 +9,11 @@ from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import Pause
 from prefect.flow_engine import run_flow
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Pending, Scheduled
 
 from flows import store
+from flows.client import kept_settings
 from tasks.this_machine import this_process
 
 
@@ -45,7 +46,7 @@ def hand_to_worker(run_id: str, why: str) -> None:
 @contextmanager
 def without_prefect_heartbeat() -> Iterator[None]:
     """Prefect's own heartbeat thread costs up to a second at the end of each run; the engine keeps its own beat."""
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+    with kept_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         yield
 
 

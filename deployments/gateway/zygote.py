@@ -23,7 +23,15 @@ WARM = (
     "prefect.client.orchestration",
     "prefect.flow_engine",
     "prefect.task_engine",
+    "prefect._internal.observers",
+    "prefect._internal._observation_delivery",
+    "prefect.utilities.visualization",
     "graphviz",
+    "anyio._backends._asyncio",
+    "encodings.idna",
+    "paramiko",
+    "pwd",
+    "rich._emoji_codes",
     "flows.launch",
     "flows.entry",
     "deployments.register",
@@ -34,6 +42,8 @@ POLL_S = 0.5  # SIGCHLD wakes it up earlier
 def warm_up() -> None:
     """Imports all that a run needs. Nothing here may start a thread or open a connection."""
     from deployments.register import load
+    from flows import store
+    from flows.launch import without_prefect_heartbeat
     from flows.specs import SLUGS, load_spec
     from runbooks.core.knowledge import load_runbook
 
@@ -44,6 +54,10 @@ def warm_up() -> None:
         load_spec(slug)
         load_runbook(slug)
         load(entrypoint(slug))
+    with store.quick():  # the settings that a run needs are built once, here
+        pass
+    with without_prefect_heartbeat(), store.quick():
+        pass
     gc.collect()
     gc.freeze()  # what is shared stays shared
 
