@@ -1,16 +1,14 @@
 """Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
 
-import ipaddress
-from collections import defaultdict
-
 from runbooks.core.base import Frozen
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.distributed_setup.causes import failed
 from runbooks.distributed_setup.config_checks import config_causes, world_sizes
 from runbooks.distributed_setup.evidence import Evidence, NodeFacts
 from runbooks.distributed_setup.fixes import MUST_NOT, fix_for
-from runbooks.parsers.nccl_interfaces import Interface, pick
+from runbooks.distributed_setup.network import interface_causes, port_causes, route_causes
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
 
@@ -48,15 +46,15 @@ def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
     nodes = [v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)]
     found = [*_command(launch), *_alike(nodes, launch), *_skew(nodes, limits)]
     for node in nodes:
-        found += [*_interfaces(node, launch), *_routes(node), *_ports(node, launch), *_memory(node, launch, limits)]
+        found += [
+            *interface_causes(node, launch),
+            *route_causes(node),
+            *port_causes(node, launch),
+            *_memory(node, launch, limits),
+        ]
     if isinstance(evidence.config, Known):
         found += config_causes(evidence.config.value, launch)
     return found
-
-
-def _cause(slug: str, subject: str, *words: str, sure: bool = True, decides: tuple[str, ...] = ()) -> Cause:
-    certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY
-    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides)
 
 
 def _command(launch: Launch) -> list[Cause]:
@@ -67,7 +65,7 @@ def _command(launch: Launch) -> list[Cause]:
     subject = "launch command"
     if parsed is None:
         return [
-            _cause("launch-command", subject, f"{launch.command[0]} is not torchrun: RANK and WORLD_SIZE stay unset")
+            failed("launch-command", subject, f"{launch.command[0]} is not torchrun: RANK and WORLD_SIZE stay unset")
         ]
     words = []
     if parsed.max_nodes < parsed.min_nodes:
@@ -86,7 +84,7 @@ def _command(launch: Launch) -> list[Cause]:
         words.append(f"--nproc-per-node={parsed.per_node} and {launch.gpus_per_node} GPUs on a node")
     if not parsed.script:
         words.append("no script is given")
-    return [_cause("launch-command", subject, w) for w in words]
+    return [failed("launch-command", subject, w) for w in words]
 
 
 def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
@@ -96,7 +94,7 @@ def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
         count = len(node.gpus.value) if isinstance(node.gpus, Known) else 0
         if isinstance(node.gpus, Unknown) or launch.gpus_per_node in (None, count):
             continue
-        found.append(_cause("gpus-missing", node.node, f"{count} GPUs, {launch.gpus_per_node} expected"))
+        found.append(failed("gpus-missing", node.node, f"{count} GPUs, {launch.gpus_per_node} expected"))
     tables = {"driver": {n.node: n.driver for n in nodes if n.driver}}
     for name in ("torch", "cuda", "nccl", "python"):
         tables[name] = {n.node: n.versions[name] for n in nodes if n.versions.get(name)}
@@ -107,7 +105,7 @@ def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
         if len(set(values.values())) > 1:
             words = "; ".join(f"{node}: {value}" for node, value in values.items())
             found.append(
-                _cause("versions-differ", name, words, sure=name in ("nccl", "torch"), decides=("a test run",))
+                failed("versions-differ", name, words, sure=name in ("nccl", "torch"), decides=("a test run",))
             )
     return found
 
@@ -117,48 +115,7 @@ def _skew(nodes: list[NodeFacts], limits: Limits) -> list[Cause]:
     if len(clocks) < 2 or clocks[-1][0] - clocks[0][0] <= limits.clock_skew_s:
         return []
     words = f"{clocks[-1][1]} is {clocks[-1][0] - clocks[0][0]:.0f} s ahead of {clocks[0][1]}"
-    return [_cause("clock-skew", clocks[0][1], words)]
-
-
-def _interfaces(node: NodeFacts, launch: Launch) -> list[Cause]:
-    """The interface that NCCL would pick, and whether it is one that peers can reach."""
-    if not isinstance(node.interfaces, Known) or len(launch.nodes) < 2:
-        return []
-    spec = launch.env.get("NCCL_SOCKET_IFNAME", node.env.get("NCCL_SOCKET_IFNAME", ""))
-    picked = pick(node.interfaces.value, spec)
-    names = ", ".join(i.name for i in node.interfaces.value if i.up)
-    if not picked:
-        return [_cause("no-interface", node.node, f"NCCL_SOCKET_IFNAME={spec} matches none of {names}")]
-    first = picked[0]
-    if first.loopback or first.name.startswith(("docker", "br-", "virbr")):
-        words = f"NCCL would use {first.name} ({', '.join(first.addresses)}), which other nodes do not reach"
-        return [_cause("interface-wrong", node.node, words)]
-    return []
-
-
-def _routes(node: NodeFacts) -> list[Cause]:
-    """Two interfaces with a route to one and the same network."""
-    by_net: dict[str, list[str]] = defaultdict(list)
-    for route in node.routes:
-        net, _, dev = route.partition(" ")
-        if net != "default" and dev not in by_net[net]:
-            by_net[net].append(dev)
-    words = [
-        f"{net} leaves by {' or '.join(devs)}; the first in order wins" for net, devs in by_net.items() if len(devs) > 1
-    ]
-    return [_cause("two-nics-one-subnet", node.node, *words)] if words else []
-
-
-def _ports(node: NodeFacts, launch: Launch) -> list[Cause]:
-    found = []
-    if node.port_open:
-        holders = ", ".join(f"pid {p}" for p in node.port_holders) or "a process that this user may not see"
-        found.append(_cause("port-taken", node.node, f"port {launch.port} is held by {holders}"))
-    failed = [p for p in node.peers if p.error]
-    if failed:
-        words = [f"{node.node} -> {p.node} ({p.address}): {p.error}" for p in failed]
-        found.append(_cause("peer-unreachable", node.node, *words))
-    return found
+    return [failed("clock-skew", clocks[0][1], words)]
 
 
 def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
@@ -166,19 +123,19 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     found = []
     if node.shm_bytes is not None and node.shm_bytes < launch.shm_gb * 1e9:
         words = f"shared memory has {node.shm_bytes / 1e6:.0f} MB, {launch.shm_gb:g} GB are asked for"
-        found.append(_cause("shm-small", node.node, words))
+        found.append(failed("shm-small", node.node, words))
     if launch.rdma:
         if not node.rdma_devices:
-            found.append(_cause("rdma-missing", node.node, "no device under /sys/class/infiniband"))
+            found.append(failed("rdma-missing", node.node, "no device under /sys/class/infiniband"))
         if node.rdma_library is False:
-            found.append(_cause("rdma-missing", node.node, "libibverbs is not installed"))
+            found.append(failed("rdma-missing", node.node, "libibverbs is not installed"))
         if node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes:
-            found.append(_cause("rdma-missing", node.node, f"locked memory is limited to {node.memlock_bytes} bytes"))
+            found.append(failed("rdma-missing", node.node, f"locked memory is limited to {node.memlock_bytes} bytes"))
     odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
     if odd:
         words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))
         found.append(
-            _cause(
+            failed(
                 "environment-odd",
                 node.node,
                 f"set in the login environment: {words}",
@@ -187,16 +144,6 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
             )
         )
     return found
-
-
-def reach_address(interfaces: tuple[Interface, ...], spec: str) -> str:
-    """The first IPv4 address of the interface that NCCL would pick; "" when there is none."""
-    for interface in pick(interfaces, spec):
-        for address in interface.addresses:
-            ip = ipaddress.ip_interface(address).ip
-            if ip.version == 4:
-                return str(ip)
-    return ""
 
 
 def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:

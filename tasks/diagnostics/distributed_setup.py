@@ -9,12 +9,13 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from runbooks.distributed_setup.evidence import ConfigText, Evidence, NodeFacts, NodeView, Peer
+from runbooks.distributed_setup.network import nccl_address, socket_ifname
 from runbooks.parsers.nccl_interfaces import Interface
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
 
-LISTEN_S = 8.0  # nodes begin seconds apart over SSH
+LISTEN_S = 8.0  # at most: nodes begin seconds apart over SSH
 _SHOWN = "nvidia-smi -L; ip -br addr; ip route; df -h /dev/shm; ss -ltnp; ls /sys/class/infiniband"
 
 
@@ -25,7 +26,7 @@ def find_launch(fleet: Fleet, target: str) -> Launch | None:
 
 
 def gather_distributed_setup(context: Context) -> Evidence:
-    """One launch. All nodes are read at the same time: each listens while the others connect."""
+    """One launch. All nodes are read at the same time, then each listens while the others connect."""
     launch = find_launch(context.fleet, context.target)
     if launch is None:
         return Evidence(
@@ -33,7 +34,8 @@ def gather_distributed_setup(context: Context) -> Evidence:
         )
     with ThreadPoolExecutor(max_workers=len(launch.nodes)) as pool:
         found = list(pool.map(lambda n: _read(context, launch, n), launch.nodes))
-    views = tuple(view for view, _ in found)
+        hosts = {view.node: _address(view, launch, context) for view, _ in found}
+        views = tuple(pool.map(lambda f: _reach(context, launch, f[0], hosts), found))
     shown = launch.model_copy(
         update={"command": context.redactor.argv(launch.command), "env": context.redactor.env(launch.env)}
     )
@@ -53,26 +55,47 @@ def _read(context: Context, launch: Launch, node: str) -> tuple[NodeView, Answer
     try:
         began = context.now()
         host = context.open_host(context.fleet.node(node))
-        answer = run_probe(host, "rdzv_preflight", _ask(context, launch, node), timeout_s=LISTEN_S + 120)
+        config = launch.config if node == launch.nodes[0] else None
+        ask = {"port": launch.port, "python": launch.python, "config": config}
+        answer = run_probe(host, "rdzv_preflight", ask, timeout_s=120)
     except TransportError as e:
         return NodeView(node=node, facts=Unknown(reason=e.reason, detail=e.detail, source=source)), e
     lag = answer["clock_s"] - began.timestamp()
-    facts = parse_facts(answer, node, launch, max(0.0, abs(lag) - 5.0) * (1 if lag > 0 else -1), source)
+    facts = parse_facts(answer, node, max(0.0, abs(lag) - 5.0) * (1 if lag > 0 else -1), source)
     return NodeView(node=node, facts=Known[NodeFacts](value=facts, source=source)), answer
 
 
-def _ask(context: Context, launch: Launch, node: str) -> dict[str, Any]:
-    others = [context.fleet.node(n) for n in launch.nodes if n != node]
-    return {
-        "port": launch.port,
-        "peers": [{"node": n.name, "host": n.host or "127.0.0.1"} for n in others],
-        "seconds": LISTEN_S,
-        "python": launch.python,
-        "config": launch.config if node == launch.nodes[0] else None,
-    }
+def _address(view: NodeView, launch: Launch, context: Context) -> str:
+    """Where the others look for a node: the address of the interface that NCCL would pick there, else the fleet file's."""
+    if isinstance(view.facts, Known) and isinstance(view.facts.value.interfaces, Known):
+        picked = nccl_address(view.facts.value.interfaces.value, socket_ifname(launch, view.facts.value))
+        if picked:
+            return picked
+    return context.fleet.node(view.node).host or "127.0.0.1"
 
 
-def parse_facts(answer: Answer, node: str, launch: Launch, skew_s: float, source: Source) -> NodeFacts:
+def _reach(context: Context, launch: Launch, view: NodeView, hosts: Mapping[str, str]) -> NodeView:
+    """The node's view with its attempts to reach the others: each listens while the others connect."""
+    peers = [{"node": n, "host": h} for n, h in hosts.items() if n != view.node]
+    if not isinstance(view.facts, Known) or not peers:
+        return view
+    ask = {"port": launch.port, "peers": peers, "seconds": LISTEN_S, "listen": not view.facts.value.port_open}
+    source = Source(command=f"nc -zv PEER {launch.port}", host=view.node, taken_at=context.now())
+    try:
+        host = context.open_host(context.fleet.node(view.node))
+        answer = run_probe(host, "rdzv_reach", ask, timeout_s=LISTEN_S + 30)
+    except TransportError as e:
+        return NodeView(node=view.node, facts=Unknown(reason=e.reason, detail=e.detail, source=source))
+    tried = tuple(Peer(node=p["node"], address=_shown(p, launch.port), error=p["error"]) for p in answer["peers"])
+    facts = view.facts.value.model_copy(update={"peers": tried})
+    return view.model_copy(update={"facts": view.facts.model_copy(update={"value": facts})})
+
+
+def _shown(peer: Mapping[str, Any], port: int) -> str:
+    return f"[{peer['host']}]:{port}" if ":" in peer["host"] else f"{peer['host']}:{port}"
+
+
+def parse_facts(answer: Answer, node: str, skew_s: float, source: Source) -> NodeFacts:
     """The probe's answer as types."""
     gpus, driver = _gpus(answer, source)
     versions, error = _versions(answer["versions"])
@@ -87,10 +110,6 @@ def parse_facts(answer: Answer, node: str, launch: Launch, skew_s: float, source
         routes=_routes(answer["routes"]),
         port_open=answer["port_open"],
         port_holders=tuple(answer["port_holders"]),
-        peers=tuple(
-            Peer(node=p["node"], address=f"{p['host']}:{launch.port}", error=p.get("error", ""))
-            for p in answer["peers"]
-        ),
         shm_bytes=answer["shm_bytes"],
         rdma_devices=tuple(answer["rdma_devices"]),
         rdma_library=answer["rdma_library"],

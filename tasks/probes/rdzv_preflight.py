@@ -1,19 +1,15 @@
-"""Reads a node before a distributed launch. For a few seconds it listens on the launch's port, if that is free, so that
-the other nodes can try to reach it; nothing else is touched.
+"""Reads a node before a distributed launch: GPUs, versions, interfaces, the port's holder, memory, configuration.
 
-Argument: port, peers [{node, host}], seconds, python (or null), config (path or null). One JSON answer.
+Argument: port, python (or null), config (path or null). One JSON answer.
 """
 
-import contextlib
 import glob
 import json
 import os
 import re
 import resource
-import socket
 import subprocess
 import sys
-import threading
 import time
 from ctypes.util import find_library
 from typing import Any
@@ -61,45 +57,6 @@ def holders(port: int) -> "tuple[bool, list[int]]":
     return bool(inodes), found
 
 
-def listen(port: int, end: float) -> None:
-    """Accept and drop connections until `end`."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(("0.0.0.0", port))  # noqa: S104 - peers must reach it
-        s.listen(64)
-        while time.monotonic() < end:
-            s.settimeout(max(0.01, end - time.monotonic()))
-            with contextlib.suppress(socket.timeout):
-                s.accept()[0].close()
-
-
-def connect(peer: "dict[str, Any]", port: int, end: float) -> None:
-    """Try until it works or time is up: the peer may begin later than we do."""
-    peer["error"] = "not tried"
-    while time.monotonic() < end:
-        try:
-            socket.create_connection((peer["host"], port), timeout=2).close()
-            peer["error"] = ""
-            return
-        except ConnectionRefusedError:
-            peer["error"] = "connection refused"
-        except OSError as e:
-            peer["error"] = str(e) or type(e).__name__
-        time.sleep(0.2)
-
-
-def reach(ask: "dict[str, Any]", busy: bool) -> "list[dict[str, Any]]":
-    """Both directions at once."""
-    end = time.monotonic() + ask["seconds"]
-    threads = [] if busy else [threading.Thread(target=listen, args=(ask["port"], end), daemon=True)]
-    threads += [threading.Thread(target=connect, args=(p, ask["port"], end - 1), daemon=True) for p in ask["peers"]]
-    for t in threads if ask["peers"] else []:
-        t.start()
-    for t in threads if ask["peers"] else []:
-        t.join(max(0.1, end - time.monotonic() + 2.5))
-    return ask["peers"]  # type: ignore[no-any-return]
-
-
 def config(path: "str | None") -> "dict[str, Any] | None":
     """The training configuration."""
     if not path:
@@ -137,8 +94,7 @@ def main() -> None:
         "memlock_bytes": None if limit == resource.RLIM_INFINITY else limit,
         "env": {k: v for k, v in os.environ.items() if ENV.match(k)},
         "config": config(ask.get("config")),
-    }  # type: dict[str, Any]
-    answer["peers"] = reach(ask, busy)
+    }
     print(json.dumps(answer))
 
 
