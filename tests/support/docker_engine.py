@@ -50,8 +50,8 @@ APPLETS = [
 class Engine:
     """One dockerd and its client."""
 
-    def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "") -> None:
-        self.folder, self._docker, self._dockerd, self.netns = folder, docker, dockerd, netns
+    def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "", bridge: bool = False) -> None:
+        self.folder, self._docker, self._dockerd, self.netns, self._bridge = folder, docker, dockerd, netns, bridge
         self.socket, self.pidfile = folder / "docker.sock", folder / "dockerd.pid"
         self.group = f"gpurb-{folder.name}"
         self._wrapper: subprocess.Popen[bytes] | None = None
@@ -69,7 +69,7 @@ class Engine:
             self._dockerd, "-H", f"unix://{self.socket}",
             "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
             "--pidfile", str(self.pidfile), "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs",
-            f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self.netns else no_network),
+            f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self._bridge else no_network),
         ]  # fmt: skip
 
     def up(self) -> None:
@@ -198,15 +198,18 @@ def _image(engine: Engine) -> None:
 
 
 @contextmanager
-def docker_engine(own_network: bool = False) -> Iterator[Engine]:
-    """A ready engine with the image bb:1; gone afterwards. `own_network`: bridges, in a namespace of its own."""
+def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engine]:
+    """A ready engine with the image bb:1; gone afterwards. `own_network`: bridges, in a namespace of its own.
+
+    `inside`: the network namespace (of the caller) that is its containers' host network.
+    """
     docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else need_program("docker", "docker.io")
     folder = Path(tempfile.mkdtemp(prefix="dk"))
     netns = f"gpurb-{folder.name}" if own_network else ""
     if netns:
         subprocess.run(["ip", "netns", "add", netns], check=True)
         subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)
-    engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns)
+    engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns or inside, bridge=own_network)
     try:
         engine.up()
         _image(engine)

@@ -19,7 +19,8 @@ ALLOWS_25 = {"deaths_to_escalate": 25, "backoff_base_s": 0, "young_life_s": 1}
 KINDS = ("recreate-container", "restart-application", "start-engine", "remount-fuse")
 
 
-def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, ray: dict[str, Any] | None = None,
+             **fields: Any) -> dict[str, Any]:  # fmt: skip
     """A fleet file with one container on this machine."""
     box = {
         "name": name, "node": "n", "engine": list(engine.argv), "socket": str(engine.socket),
@@ -30,7 +31,7 @@ def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, **
         "nodes": [{"name": "n", "local": True}],
         "containers": [box | fields],
         "limits": {"container-death": limits or {}},
-    }
+    } | ({"ray": ray} if ray else {})
 
 
 class WatchRoom:
@@ -91,10 +92,11 @@ class WatchRoom:
 
 @contextmanager
 def watch_room(rig: Rig, folder: Path, engine: Engine, name: str, policy: dict[str, Any] | None = None,
-               limits: dict[str, Any] | None = None, **fields: Any) -> Iterator[WatchRoom]:  # fmt: skip
+               limits: dict[str, Any] | None = None, ray: dict[str, Any] | None = None,
+               **fields: Any) -> Iterator[WatchRoom]:  # fmt: skip
     """A room whose watch is ended at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    fleet = fleet_of(engine, name, limits, **fields)
+    fleet = fleet_of(engine, name, limits, ray, **fields)
     room = WatchRoom(rig, RealWorld(rig, folder, "container-death", "n", fleet, kinds=KINDS, policy=policy))
     try:
         yield room

@@ -1,0 +1,67 @@
+"""`gpu-runbooks watch` over a real Ray worker in a real container: from kill to ALIVE, near what nobody can save."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.faults.real import policy_of
+from tests.support.docker_engine import Engine
+from tests.support.engine_rig import Rig
+from tests.support.ray_cluster import RayCluster, ray_cluster
+from tests.support.ray_worker import worker_room
+from tests.support.recovery import by_hand, fields, floor, in_words, kill_and_wait, kills, ray_section
+from tests.support.watch_room import ALLOWS_25, KINDS, watch_room
+
+pytestmark = pytest.mark.xdist_group("ray")
+SOAK = Path(__file__).parents[1] / "soak.json"
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[tuple[RayCluster, Engine, str]]:
+    with ray_cluster() as cluster, worker_room(cluster) as (engine, dashboard):
+        yield cluster, engine, dashboard
+
+
+def test_a_killed_worker_is_alive_again_at_the_head(rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path) -> None:
+    cluster, engine, dashboard = place
+    base = by_hand(engine, cluster)
+    with watch_room(rig, tmp_path, engine, "rayworker", limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)) as room:
+        room.start()
+        took = kill_and_wait(engine, cluster)
+        assert room.wait_outcomes(1) == ["fixed"]
+        said = "; ".join(room.world.report()["acts"][0]["said"])
+        engine.run("rm", "-f", "rayworker", check=False)
+    assert "is ALIVE at the head" in said
+    assert took < base + 30, f"floor {base:.1f} s, back after {took:.1f} s"
+    print(f"floor {base:.1f} s, back after {took:.1f} s")
+
+
+@pytest.mark.soak
+def test_twenty_kills_in_a_row(rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path) -> None:
+    cluster, engine, dashboard = place
+    floors = floor(engine, cluster, 4)
+    by_hand(engine, cluster)
+    policy = policy_of(KINDS)
+    policy["kinds"]["recreate-container"] = {"mode": "auto", "cooldown_s": 0, "attempts": 25}
+    with watch_room(
+        rig, tmp_path, engine, "rayworker", policy=policy, limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)
+    ) as room:
+        room.start()
+        times = kills(room, engine, cluster, 20, print)
+        engine.run("rm", "-f", "rayworker", check=False)
+    print(in_words("floor", floors), in_words("watch", times), sep="\n")
+    note(floors, times)
+    assert median(times) <= median(floors) + 3
+
+
+def note(floors: list[float], times: list[float]) -> None:
+    """Writes the numbers down."""
+    found = json.loads(SOAK.read_text(encoding="utf-8"))
+    found["watch_kills"] = {
+        "kills_in_a_row": len(times), "without_a_person": True, "floor_median_s": round(median(floors), 1),
+        "watch_median_s": round(median(times), 1), "watch_worst_s": round(max(times), 1),
+    }  # fmt: skip
+    SOAK.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
