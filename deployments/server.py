@@ -67,7 +67,7 @@ def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = N
         from deployments.registered import register_if_changed
 
         registered = register_if_changed(state, fleet, policy)
-        procs = [p for p in state.processes if p.name == "server"]
+        procs = [p for p in state.processes if p.name == "server" or (p.name == "gateway" and alive(p))]
         if not all(find(state, name) for name in ("worker", "reaper")):
             _let_workers_take_runs()
         procs += [start_process(state, "worker", worker_argv()), start_process(state, "reaper", reaper_argv())]
@@ -228,7 +228,7 @@ def healthy(state: LocalState) -> bool:
 def describe() -> dict[str, object]:
     """What runs, for `status`."""
     state = read_state()
-    procs = {name: bool(find(state, name)) for name in ("server", "worker", "reaper")}
+    procs = {name: bool(find(state, name)) for name in ("server", "worker", "reaper", "gateway")}
     return {
         "ui": state.ui if state else None,
         "api_answers": bool(state and healthy(state)),

@@ -3,10 +3,13 @@
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
+from deployments.gateway.local import start_beside
+from deployments.gateway.settings import token_file
 from deployments.processes import stop
 from deployments.server import POOL, ensure_up, find, healthy
 from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
@@ -15,16 +18,19 @@ DRAIN_LIMIT_S = 600.0
 
 
 def stop_all(drain: bool = True) -> list[str]:
-    """Stops reaper, worker, server, in this order. With `drain`, first waits for acts in progress to end."""
+    """Stops gateway, reaper, worker, server, in this order. With `drain`, first waits for acts in progress to end."""
     with only_one():
         state = read_state()
         if state is None:
             return []
+        gateway = find(state, "gateway")
+        if gateway:
+            os.kill(gateway.pid, signal.SIGTERM)  # takes no alert from now on; its runs go on to their end
         if drain and healthy(state):
             drain_runs(state)
         stopped = []
-        for name in ("reaper", "worker", "server"):
-            proc = find(state, name)
+        for name in ("gateway", "reaper", "worker", "server"):
+            proc = gateway if name == "gateway" else find(state, name)
             if proc and stop(proc):
                 stopped.append(name)
         write_state(state.model_copy(update={"processes": ()}))
@@ -53,10 +59,14 @@ def cmd_up(ns: argparse.Namespace) -> int:
         count = register_all(fleet, policy)
         print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
         return 0
+    gateway = start_beside(ns, fleet, policy) if getattr(ns, "gateway", False) else ""
     if getattr(ns, "json", False):
-        print(json.dumps({"ui": state.ui, "api": state.api, "state": str(state_dir())}))
+        says = {"ui": state.ui, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
+        print(json.dumps(says))
     else:
         print(f"UI: {state.ui}  (password in {state_dir() / 'auth.json'})\nlogs: {state_dir() / 'logs'}")
+        if gateway:
+            print(f"alerts: {gateway}/alerts/…  (bearer token in {token_file()})")
     return 0
 
 

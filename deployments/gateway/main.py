@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deployments.errors import CommandError
 from deployments.gateway.settings import (
     GatewaySettings,
     Secrets,
@@ -17,6 +16,7 @@ from deployments.gateway.settings import (
     secrets_from_environment,
     token_file,
 )
+from deployments.server import use_running_server
 
 MOST_CONNECTIONS = 256
 KEEP_ALIVE_S = 30
@@ -25,7 +25,7 @@ KEEP_ALIVE_S = 30
 def cmd_gateway(ns: argparse.Namespace) -> int:
     """Serves alerts. The Prefect server is the local one of `up`, or the one that PREFECT_API_URL names."""
     settings = checked(_settings(ns))
-    _point_at_server()
+    use_running_server()
     from deployments.gateway.files import load_files
 
     load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything listens
@@ -58,19 +58,6 @@ def _secrets(host: str) -> Secrets:
 
 def _absolute(path: str | None) -> str | None:
     return str(Path(path).expanduser().resolve()) if path else None
-
-
-def _point_at_server() -> None:
-    """The server is asked for only: a gateway starts while it is down, and answers 503 until it is there."""
-    from deployments.server import own_server
-    from deployments.state import read_state, use_server
-
-    if own_server():
-        return
-    state = read_state()
-    if state is None:
-        raise CommandError("no Prefect server: start one with `gpu-runbooks up`, or set PREFECT_API_URL")
-    use_server(state)
 
 
 def serve(settings: GatewaySettings) -> int:
