@@ -130,7 +130,7 @@ def _respawn(v: View, sure: list[Cause]) -> list[Plan | str]:
         kind="terminate-pod", owner=f"pod:{pod.id}", args=args, commands=(f"runpodctl remove pod {pod.id}",),
         effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}", loses=_disk(pod) + tasks,
     )  # fmt: skip
-    plans: list[Plan | str] = [Plan(name="end the pod", steps=(end,), for_causes=causes, settle_s=30)]
+    plans: list[Plan | str] = [Plan(name="end the pod", steps=(end,), for_causes=causes, settle_s=10)]
     if v.running and not pod.network_volume and not pod.interruptible:
         plans.append(_stop(pod, end, causes))
     return plans
@@ -151,7 +151,7 @@ def _stop(pod: Pod, end: Step, causes: tuple[str, ...]) -> Plan:
         "effect": f"pod {pod.id} is stopped: its GPUs cost nothing any more, its volume disk stays and costs on",
         "loses": end.loses.replace(_disk(pod), "what is on its container disk outside the volume; its machine's GPUs may be taken"),
     })  # fmt: skip
-    return Plan(name="stop the pod and keep its volume disk", steps=(step,), for_causes=causes, settle_s=30)
+    return Plan(name="stop the pod and keep its volume disk", steps=(step,), for_causes=causes, settle_s=10)
 
 
 def _why_not(v: View, pod: Pod) -> str:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from runbooks.core.fleet import Jump
 from runbooks.parsers.ssh_text import LogLine
 from runbooks.ssh_auth_failure.evidence import Wire
 from tasks.context import Context
+from tasks.transport.connection import SshConnection
 
 CONNECTIONS = 6  # unauthenticated connections per address and run
 
@@ -16,6 +18,15 @@ class Memory:
     connections: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Wire] = field(default_factory=dict)  # the answer to a key, by user, address and fingerprint
     log: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
+
+    jumps: dict[str, SshConnection] = field(default_factory=dict)  # one connection and one log-in per jump host
+
+    def jump_to(self, jump: Jump, timeout_s: float) -> SshConnection:
+        """The run's connection to that jump host: opened once, its refusal remembered. Ends with the process."""
+        key = jump.model_dump_json()
+        if key not in self.jumps:
+            self.jumps[key] = SshConnection(jump, timeout_s)
+        return self.jumps[key]
 
     def may_connect(self, address: str) -> bool:
         """Takes one connection of the address's budget. False: used up."""
@@ -29,6 +40,9 @@ class Memory:
         """Something was changed: the next look asks afresh, once."""
         self.attempts.clear()
         self.log.clear()
+        for jump in self.jumps.values():
+            jump.close()
+        self.jumps.clear()
         self.connections.clear()
 
 

@@ -18,7 +18,6 @@ from tasks.diagnostics.ssh_host_key import judge_shown, wanted_types
 from tasks.diagnostics.ssh_login import log_in
 from tasks.diagnostics.ssh_memory import CONNECTIONS, Memory
 from tasks.transport.base import TransportError
-from tasks.transport.connection import SshConnection
 
 HELLO = b"SSH-2.0-gpu-runbooks\r\n"
 Dial = Callable[[], Any]
@@ -42,11 +41,8 @@ def _through_jump(
     node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str]
 ) -> Wire:
     assert node.jump  # noqa: S101
-    jump = SshConnection(node.jump, node.connect_timeout_s)
-    try:
-        return _walk_from(node, wire, memory, keys, others, lambda: jump.tunnel_to(str(node.host), node.port))
-    finally:
-        jump.close()
+    jump = memory.jump_to(node.jump, node.connect_timeout_s)
+    return _walk_from(node, wire, memory, keys, others, lambda: jump.tunnel_to(str(node.host), node.port))
 
 
 def _walk_from(

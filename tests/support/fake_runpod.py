@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -35,6 +36,18 @@ class FakePod:
     machine: str = "machine-1"
     runtime_fails: bool = False  # the provider's own look-up times out: null, although it runs
     cost: float = 0.59
+    gone_at: float = 0.0  # when an ended pod vanishes
+    layers: int = 0  # of the image: while it is pulled, the log shows them coming
+
+    def lines(self) -> tuple[str, ...]:
+        """The pod's log at this moment: what was set, and the pull as far as it got."""
+        if not self.layers:
+            return self.log
+        share = min(1.0, (time.time() - self.started) / self.pull_s) if self.pull_s else 1.0
+        done = int(share * self.layers)
+        pulled = [f"{i:012x} Pull complete" for i in range(done)]
+        coming = [] if done == self.layers else [f"{done:012x} Downloading [=>  ]  {share:.1f}GB/1.0GB"]
+        return (*self.log, *pulled, *coming, *(["start container"] if done == self.layers else []))
 
     @property
     def up(self) -> bool:
@@ -92,6 +105,8 @@ class FakeRunPod:
         self.fail: list[int] = []  # statuses of the next answers: 429, 500 …
         self.slow_s = 0.0
         self.calls: list[str] = []
+        self.after_act: Callable[[str], None] = lambda _act: None  # called once it is done, before the answer
+        self.vanish_s = 0.0  # how long an ended pod is still shown as such
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -112,8 +127,14 @@ class FakeRunPod:
         """How often it was called so."""
         return sum(what in c for c in self.calls)
 
+    def _sweep(self) -> None:
+        """Ended pods vanish."""
+        for pod in [p for p in self.pods.values() if p.gone_at and p.gone_at <= time.time()]:
+            del self.pods[pod.id]
+
     def rest(self, method: str, path: str) -> tuple[int, Any]:
         """REST v1 and v2."""
+        self._sweep()
         version, parts = path.split("/")[1], path.split("/")[3:]
         if not parts:
             return 200, [p.rest1() if version == "v1" else p.rest2() for p in self.pods.values()]
@@ -131,10 +152,13 @@ class FakeRunPod:
         if pod.locked and act in ("stop", "terminate"):
             return 400, {"error": "pod is locked"}
         if act == "terminate":
-            del self.pods[pod.id]
+            pod.desired, pod.change, pod.gone_at = "EXITED", f"Terminated by user: {now}", time.time() + self.vanish_s
+            self._sweep()
+            self.after_act(act)
             return 204, None
         if act == "stop":
             pod.desired, pod.change = "EXITED", f"Exited by user: {now}"
+            self.after_act(act)
         elif act in ("start", "restart"):
             if pod.gpus == 0:
                 return 500, {"error": "There are not enough free GPUs on the host machine to start this pod."}
@@ -176,15 +200,7 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             """Silent."""
 
         def do_GET(self) -> None:
-            self._serve("GET")
-
-        def do_POST(self) -> None:
-            self._serve("POST")
-
-        def do_DELETE(self) -> None:
-            self._serve("DELETE")
-
-        def _serve(self, method: str) -> None:
+            method = self.command
             path = urlsplit(self.path).path.rstrip("/")
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             with fake._lock:
@@ -201,6 +217,8 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
                 return self._graphql(json.loads(raw))
             return self._answer(*fake.rest(method, path))
 
+        do_POST = do_DELETE = do_GET
+
         def _graphql(self, body: dict[str, Any]) -> None:
             try:
                 self._answer(200, {"data": fake.ask(body)})
@@ -211,7 +229,7 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             pod = fake.pods.get(pod_id)
             if pod is None:
                 return self._answer(404, {"error": "pod not found"})
-            text = "".join(f"data: {line}\n\n" for line in pod.log).encode()
+            text = "".join(f"data: {line}\n\n" for line in pod.lines()).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Content-Length", str(len(text)))

@@ -106,7 +106,8 @@ class World:
             "ssh": {"user": "root", "trust_file": str(self.folder / "trust.json")},
         }
         me |= self.fields
-        return Fleet.model_validate({"nodes": [Node(name="local", local=True)], "orchestrator": me})
+        limits = {"stuck-spawning": {"gap_s": 0.05}}
+        return Fleet.model_validate({"nodes": [Node(name="local", local=True)], "orchestrator": me, "limits": limits})
 
     def context(self, target: str = f"worker/{WORKER}") -> Context:
         """One run's context; two reads of the provider do not wait."""

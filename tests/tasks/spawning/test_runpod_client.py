@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -91,3 +92,23 @@ def test_no_key_is_denied(monkeypatch: pytest.MonkeyPatch, fake: FakeRunPod) -> 
     with pytest.raises(TransportError, match="RUNPOD_API_KEY"):
         RunPodClient(RunPodConfig(), installation_redactor())
     assert os.environ.get("RUNPOD_API_KEY") is None
+
+
+def test_a_pull_moves_in_time_and_an_ended_pod_is_shown_before_it_vanishes(
+    fake: FakeRunPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = client(fake, monkeypatch)
+    pod = fake.add("pull1", name="gpu-pull", pull_s=0.4, layers=4)
+    first = ours.log("pull1")
+    assert any("Downloading" in line for line in first)
+    assert ours.pod("pull1").runtime is Runtime.NULL
+    time.sleep(0.5)
+    assert ours.log("pull1")[-1] == "start container"
+    assert ours.pod("pull1").runtime is Runtime.THERE
+    fake.vanish_s = 0.3
+    ours.terminate("pull1")
+    assert ours.pod("pull1").terminated
+    assert not ours.pod("pull1").ssh_port, "stale ports are not believed"
+    time.sleep(0.4)
+    with pytest.raises(NotFound):
+        ours.pod(pod.id)

@@ -1,0 +1,147 @@
+"""ssh-auth-failure and stuck-spawning, killed at every point: nothing is done twice, every run ends, a report exists."""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.lab.sshd import Sshd
+from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld
+from tests.support.engine_rig import Rig
+from tests.support.postgres import Postgres
+from tests.support.sshd_room import Room
+from tests.tasks.spawning.conftest import POD, WORKER, World
+
+pytestmark = pytest.mark.xdist_group("prefect")
+SOAK = Path(__file__).parents[1] / "soak.json"
+POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
+
+
+def few(points: tuple[str, ...], always: tuple[str, ...]) -> list[object]:
+    """All of them in the soak, the named ones in every test run."""
+    return [p if p in always else pytest.param(p, marks=pytest.mark.soak) for p in points]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user may pass."""
+    path = Path(tempfile.mkdtemp(prefix="gpu-runbooks-faults-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A server of this module."""
+    server = Postgres().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def world(folder: Path, postgres: Postgres) -> Iterator[World]:
+    """One worker and everything around it."""
+    with Sshd(folder, "pod") as sshd:
+        made = World(folder, postgres, sshd)
+        yield made
+        made.runpod.close()
+        made.railway.close()
+
+
+def runs_of(rig: Rig, folder: Path, world: World, *kinds: str) -> RealWorld:
+    """The runbook on that worker, in processes of its own."""
+    fleet = world.fleet().model_dump(mode="json", exclude_defaults=True)
+    return RealWorld(rig, folder, "stuck-spawning", f"worker/{WORKER}", fleet, kinds, world.environment())
+
+
+@pytest.mark.parametrize("point", few(POINTS, ("step-done",)))
+def test_a_row_is_marked_once(rig: Rig, folder: Path, world: World, point: str) -> None:
+    world.row()
+    world.db.do("CREATE TABLE IF NOT EXISTS marks (id text)")
+    world.db.do("TRUNCATE marks")
+    world.db.do(
+        "CREATE OR REPLACE RULE count_marks AS ON UPDATE TO workers WHERE NEW.status <> OLD.status "
+        "DO ALSO INSERT INTO marks VALUES (NEW.id)"
+    )
+    w = runs_of(rig, folder, world, "mark-worker-row")
+    w.arm(point)
+    w.run("auto")
+    assert w.struck(), w.report()["timeline"]
+    w.carry_on()
+    w.check(max_acts=1)
+    done = world.db.do("SELECT count(*) AS n FROM marks")[0]["n"]
+    assert done <= 1
+    assert done == 1 or world.db.do("SELECT status FROM workers")[0]["status"] == "spawning"
+    world.db.do("DROP RULE count_marks ON workers")
+    assert "-----BEGIN" not in json.dumps(w.reports())
+
+
+@pytest.mark.parametrize("point", few(POINTS, ()))
+def test_a_pod_is_ended_once(rig: Rig, folder: Path, world: World, point: str) -> None:
+    world.row()
+    world.pod(gpus=0)
+    w = runs_of(rig, folder, world)
+    run = w.run("approve")
+    w.arm(point)
+    w.approve(run, fault=True, choice="end the pod")
+    w.carry_on()
+    w.check(max_acts=1)
+    assert world.runpod.count("DELETE") <= 1
+
+
+def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, folder: Path, world: World) -> None:
+    """The provider has done it, the answer never arrives: the engine looks, and ends nothing a second time."""
+    from flows.approval import answer_run
+
+    world.row()
+    world.pod(gpus=0)
+    world.runpod.vanish_s = 3600  # the pod is still listed, as terminated
+    w = runs_of(rig, folder, world)
+    run = w.run("approve")
+    assert answer_run(run, {"decision": "approve", "who": "ana", "choice": "end the pod"}) == ""
+    pids: list[int] = []
+    world.runpod.after_act = lambda _act: os.kill(pids[0], signal.SIGKILL)
+    pids.append(rig.start({"do": "work", "env": w.env | {"FAULT": ""}}))
+    rig.wait(pids[0])
+    assert world.runpod.pods[POD].change.startswith("Terminated")
+    world.runpod.after_act = lambda _act: None
+    w.carry_on()
+    w.check(max_acts=1)
+    assert world.runpod.count("DELETE") == 1
+    again = w.run("approve")
+    assert again
+    assert world.runpod.count("DELETE") == 1
+    assert "terminate-pod" not in [s["kind"] for p in w.report()["diagnosis"]["plans"] for s in p["steps"]]
+
+
+@pytest.mark.parametrize("point", few(POINTS, ("step-begins",)))
+def test_a_path_is_repaired_once(rig: Rig, folder: Path, point: str) -> None:
+    room = Room(folder)
+    room.keys.chmod(0o666)
+    with room:
+        fleet = room.fleet(folder).model_dump(mode="json", exclude_defaults=True)
+        w = RealWorld(rig, folder, "ssh-auth-failure", "room", fleet, ("repair-ssh-path",))
+        w.arm(point)
+        w.run("auto")
+        assert w.struck(), w.report()["timeline"]
+        w.carry_on()
+        w.check(max_acts=1)
+        assert room.keys.stat().st_mode & 0o777 in (0o666, 0o644)
+        assert room.keys.parent.stat().st_mode & 0o777 == 0o700, "nothing else is touched"
+        w.fault.unlink(missing_ok=True)
+        w.run("auto")
+        assert room.keys.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.soak
+def test_the_soak_is_recorded() -> None:
+    """Runs last in the file: the points above were all struck."""
+    known = json.loads(SOAK.read_text()) if SOAK.exists() else {}
+    mine = {"ssh_and_spawning_faults": {"points": len(POINTS), "acts": 3, "done_twice": 0}}
+    SOAK.write_text(json.dumps(known | mine, indent=1) + "\n")
