@@ -24,10 +24,13 @@ COMMANDS = {
     "lab": "deployments.lab.main:cmd_lab",
     "list": "deployments.cli_offline:cmd_list",
     "replay": "deployments.cli_offline:cmd_replay",
+    "bundle": "deployments.bundle:cmd_bundle",
     "doctor": "deployments.doctor:cmd_doctor",
     "fleet": "deployments.cli_fleet:cmd_fleet",
     "gateway": "deployments.gateway.main:cmd_gateway",
     "alerts": "deployments.cli_alerts:cmd_alerts",
+    "notify": "deployments.cli_notify:cmd_notify",
+    "approver": "deployments.approver:cmd_approver",
 }
 INTERRUPTED, PIPE_CLOSED = 130, 141
 

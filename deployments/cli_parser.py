@@ -26,6 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_server(commands)
     _add_alerts(commands)
     _add_offline(commands)
+    _add_people(commands)
     return parser
 
 
@@ -83,6 +84,9 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         )
         decide.add_argument("--why", metavar="TEXT", default="", help="your reason, for the report")
         decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans")
+        decide.add_argument(
+            "--code", metavar="CODE", default="", help="your approver code; asked for where it is needed"
+        )
         decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
     freeze = _add(commands, "freeze", "stop every act from now on; diagnosis goes on")
     freeze.add_argument("why", metavar="WHY", help="the reason, shown in every report until unfreeze")
@@ -94,8 +98,17 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
-    up.add_argument("--fleet", metavar="FILE", help="fleet file that the forms in the UI offer; kept until another is given")
+    up.add_argument(
+        "--fleet", metavar="FILE", help="fleet file that the forms in the UI offer; kept until another is given"
+    )
     up.add_argument("--policy", metavar="FILE", help="policy file that the forms in the UI are filled with")
+    up.add_argument(
+        "--gateway", action="store_true", help="also take alerts on loopback, for this fleet and policy file"
+    )
+    up.add_argument("--gateway-port", type=int, default=8765, metavar="N", help="default 8765")
+    up.add_argument(
+        "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
+    )
     down = _add(commands, "down", "let acts finish, then stop what `up` started")
     down.add_argument("--now", action="store_true", help="do not wait for running acts")
     _add(commands, "status", "what runs, what waits for a person, freeze and breaker")
@@ -108,6 +121,21 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add(commands, "list", "list the runbooks")
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
+    bundle = _add(
+        commands, "bundle", "make a support bundle of one machine: readings, logs, configuration, versions, steps"
+    )
+    bundle.add_argument("target", metavar="TARGET", help="a node of the fleet file, user@host[:port], or `local`")
+    bundle.add_argument("--fleet", metavar="FILE", help="fleet file; without one: this machine, as node `local`")
+    bundle.add_argument("--out", metavar="PATH", help="folder or file to write (default: here)")
+    bundle.add_argument(
+        "--log",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a log on the machine that belongs to it (repeatable)",
+    )
+    bundle.add_argument("--seconds", type=float, default=180.0, metavar="N", help="the most time to read (default 180)")
+    bundle.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
     fleet = commands.add_parser(
         "fleet", help="check or import a fleet file", description="Check or import a fleet file."
     )
@@ -126,13 +154,19 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     gateway = _add(commands, "gateway", "take alerts by HTTP and start runbooks for them")
-    gateway.add_argument("--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)")
+    gateway.add_argument(
+        "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
+    )
     _files(gateway)
-    gateway.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)")
+    gateway.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
+    )
     gateway.add_argument("--port", type=int, default=8765, help="default 8765")
     gateway.add_argument("--tls-cert", metavar="PEM", help="serve HTTPS with this certificate (chain)")
     gateway.add_argument("--tls-key", metavar="PEM", help="and its private key")
-    gateway.add_argument("--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant")
+    gateway.add_argument(
+        "--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant"
+    )
     gateway.add_argument("--no-auth", action="store_true", help="believe everybody; on loopback only")
     gateway.add_argument("--at-once", type=int, metavar="N", help="runs in warm processes at one time (default 4)")
     gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
@@ -144,3 +178,21 @@ def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     test.add_argument("--alerts", metavar="FILE", help="the alerts file to test (default: the one that comes along)")
     test.add_argument("--fleet", metavar="FILE", help="fleet file: targets are looked up in it")
     test.add_argument("--policy", metavar="FILE", help="policy file: caps the mode")
+
+
+def _add_people(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    notify = commands.add_parser("notify", help="try the channels of notifications.yaml", description="Telling people.")
+    what = notify.add_subparsers(dest="notify_command", metavar="WHAT", required=True)
+    test = _add(what, "test", "send a test message and say what happened per channel")
+    test.add_argument("--to", metavar="NAME", help="this channel alone; without it every channel")
+    check = _add(what, "check", "check the file and say who gets what; sends nothing")
+    check.add_argument("--label", metavar="NAME=VALUE", action="append", default=[], help="of the message (repeatable)")
+    for sub in (test, check):
+        sub.add_argument("--file", metavar="FILE", help="this notifications file; without it the one that is in use")
+    approver = commands.add_parser("approver", help="set up approver codes", description="One-time codes of approvers.")
+    how = approver.add_subparsers(dest="approver_command", metavar="WHAT", required=True)
+    add = _add(how, "add", "make a secret for a person's authenticator app, and see that its code is right")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("--replace", action="store_true", help="make a new secret for a person who has one")
+    _add(how, "list", "who can give codes that this machine checks")
+    _add(how, "remove", "forget a person's secret").add_argument("name", metavar="NAME")

@@ -1,8 +1,10 @@
 """approve and reject: the decision on a waiting run, from the command line."""
 
 import argparse
+import getpass
 import json
 import os
+import sys
 from typing import Any
 
 from deployments.errors import CommandError
@@ -26,7 +28,8 @@ def _waiting_run(name: str) -> str:
 def _decide(ns: argparse.Namespace, decision: str) -> int:
     ui = ready()
     run_id = _waiting_run(ns.run)
-    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice)
+    code = ns.code or _asked_code(run_id, decision)
+    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice, code)
     if ns.wait:
         follow(run_id, ns.json)
         return finish(ns, facts_of(run_id, ui))
@@ -36,10 +39,26 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
     return 0
 
 
-def _answer(run_id: str, decision: str, who: str, why: str, choice: str) -> None:
+def _asked_code(run_id: str, decision: str) -> str:
+    """The approver code, asked for where the run's policy wants one. The engine checks it."""
+    from flows import store
+    from flows.approval import CODES
+
+    wanted = str(store.read_run(run_id).labels.get(CODES, "no"))
+    if decision != "approve" or wanted == "no":
+        return ""
+    if sys.stdin.isatty():
+        return getpass.getpass("Code of your authenticator (nothing if the plan is not destructive): ").strip()
+    if wanted == "needed":
+        print("a destructive plan needs --code; without it the run asks again", file=sys.stderr)
+    return ""
+
+
+def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: str = "") -> None:
     from flows.approval import answer_run
 
     answer = {"decision": decision, "who": who, "why": why} | ({"choice": choice} if choice else {})
+    answer |= {"code": code} if code else {}
     problem = answer_run(run_id, answer)
     if problem:
         raise CommandError(f"the server did not take the decision: {problem}")

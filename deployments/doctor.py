@@ -168,6 +168,12 @@ def _systems(ns: Namespace) -> Iterator[Check]:
     yield from check_systems(fleet)
 
 
+def _people(ns: Namespace) -> Iterator[Check]:
+    from deployments.doctor_people import check_people
+
+    yield from check_people(ns)
+
+
 LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
     _python,
     _packages,
@@ -176,4 +182,5 @@ LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
     _server,
     _files,
     _systems,
+    _people,
 )

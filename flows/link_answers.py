@@ -12,7 +12,8 @@ from prefect.exceptions import ObjectNotFound
 from flows import store
 from flows.answers import LINK
 from flows.approval import CODES, EXPIRES, answer_run
-from flows.outbox import load_notifications, message_on
+from flows.notify_file import load_notifications
+from flows.outbox import message_on
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError
 from runbooks.notify.link import Ticket, proof

@@ -15,18 +15,22 @@ from pydantic import ValidationError
 from flows import store
 from flows.board import keep_verdicts, publish_board
 from flows.config import load_fleet
+from flows.form import AtOnce, OnWorker
+from flows.outbox import owe, prepare
 from flows.overlap import why_skip
 from flows.ownership import heartbeat, own_run
 from flows.progress import Timeline
 from flows.run import current_run_id
 from flows.shards import check_fleet
 from flows.specs import SLUGS
-from flows.sweeping import Sweep
+from flows.sweeping import Sweep, check_targets
+from flows.telling import tell
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.diagnostics.systems import look_at_system
 from tasks.installation import installation_redactor
@@ -37,18 +41,18 @@ AT_ONCE = 8
 
 @flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
 def nightly(
-    fleet: str | None = None,
-    policy: str | None = None,
-    out: str | None = None,
-    at_once: int = AT_ONCE,
-    shards: int = 1,
+    fleet: OnWorker = None,
+    policy: OnWorker = None,
+    out: OnWorker = None,
+    at_once: AtOnce = AT_ONCE,
+    shards: AtOnce = 1,
 ) -> State[Any]:
     """Diagnoses the whole fleet and writes one report. Changes nothing.
 
     Args:
-        fleet: path of the fleet file on the worker. Empty: the worker's GPU_RUNBOOKS_FLEET, else this machine alone.
-        policy: accepted so that every deployment takes the same files; the nightly never acts.
-        out: folder for the reports. Empty: as the fleet file says.
+        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
+        policy: not used: the nightly never acts. It is here so that every deployment takes the same files.
+        out: folder for the reports. Default: as the fleet file says.
         at_once: nodes that one process reads at the same time, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
     """
@@ -56,12 +60,12 @@ def nightly(
 
 
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
-def sweep(fleet: str | None = None, out: str | None = None, at_once: int = AT_ONCE) -> State[Any]:
+def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
     """Standing zombie detection: the nightly's zombie-GPU check, meant for every five minutes. Changes nothing.
 
     Args:
-        fleet: path of the fleet file on the worker. Empty: the worker's GPU_RUNBOOKS_FLEET, else this machine alone.
-        out: folder for the reports. Empty: as the fleet file says.
+        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
+        out: folder for the reports. Default: as the fleet file says.
         at_once: nodes that are read at the same time, 1 to 64.
     """
     return sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep")
@@ -89,6 +93,7 @@ def sweep_fleet(
     with heartbeat(run_id):
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         answers = check_fleet(whole, at_once, shards, {"fleet": fleet_file, "out": out}, timeline)
+        answers += check_targets(whole, timeline)
         systems = _all_systems(fleet, at_once)
         wall = time.monotonic() - began
         used = os.times()
@@ -138,8 +143,9 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
+    page = slug("nightly", report.trigger, report.fleet)
     with suppress(Exception):  # the files are there already
-        store.save_markdown(slug("nightly", report.trigger, report.fleet), markdown[:400_000], headline[:250])
+        store.save_markdown(page, markdown[:400_000], headline[:250])
     labels = {
         "outcome": report.outcome.value,
         "headline": headline[:300],
@@ -147,9 +153,13 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
         "report.json": str(saved.record or ""),
         "table": nightly_table(report)[:20_000],
     }
-    store.label(run_id, labels)
+    owed, tags = prepare(message_of_nightly(report, headline, str(saved.markdown or ""), page), utc_now())
+    store.label(run_id, labels | owed)
+    owe(run_id, tags)
     with suppress(Exception):
         keep_verdicts(report)
     publish_board(sweep.fleet)
     timeline.reached("reported", headline)
+    for problem in tell(run_id):
+        timeline.reached("told", f"people were not told yet: {problem}")
     return Completed(name="Report written", message=headline[:400])

@@ -6,24 +6,19 @@ reaper until everything is told. Sending is in telling.py.
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from prefect.client.schemas.objects import FlowRun
 from pydantic import ValidationError
 
 from flows import store
-from flows.config import read_text
+from flows.notify_file import load_notifications
 from runbooks.core.base import Frozen
-from runbooks.core.config import parse_yaml
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import CLOSING, QUIET, Message, folded
-from tasks.installation import state_folder
 
 log = logging.getLogger("flows.telling")
-FILE_ENV = "GPU_RUNBOOKS_NOTIFICATIONS"
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
 DUE, FAILED = "notify-due", "notify-failed"
 LOOK_BACK = 20  # runs of an incident
@@ -49,21 +44,6 @@ class Told(Frozen):
     channels: dict[str, Try] = {}
     done: bool = False
     why: str = ""  # done without sending: why
-
-
-def notifications_file() -> str | None:
-    """`$GPU_RUNBOOKS_NOTIFICATIONS`, else notifications.yaml in the state folder, else None: nobody is told."""
-    given = os.environ.get(FILE_ENV)
-    if given:
-        return given
-    path: Path = state_folder() / "notifications.yaml"
-    return str(path) if path.exists() else None
-
-
-def load_notifications() -> Notifications | None:
-    """The file as types. Raises ConfigError."""
-    path = notifications_file()
-    return parse_yaml(read_text(path), Notifications, path) if path else None
 
 
 def message_on(run: FlowRun) -> Message | None:

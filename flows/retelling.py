@@ -8,7 +8,8 @@ from datetime import datetime
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.outbox import DUE, STATE, Told, load_notifications, message_on, told_on
+from flows.notify_file import load_notifications
+from flows.outbox import DUE, STATE, Told, message_on, told_on
 from flows.telling import claimed, settle, tell_run
 from runbooks.core.report import Outcome
 from runbooks.notify.config import Notifications

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, load_notifications, message_on, told_on
+from flows.notify_file import load_notifications
+from flows.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
 from flows.tell_links import links_for
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import CLOSING, Message

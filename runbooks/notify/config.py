@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from runbooks.alerts.matchers import Matcher, matches
 from runbooks.core.base import Frozen
@@ -14,12 +14,6 @@ from runbooks.core.fleet import NAME
 
 DAY = timedelta(days=1)
 HOUR = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-
-
-def _no_plain_url(value: Any) -> Any:
-    if isinstance(value, str):  # never shown: it is most likely a secret
-        raise ValueError("a channel's address is a secret and does not belong here: write {env: NAME} or {secret: BLOCK}")
-    return value
 
 
 class Address(Frozen):
@@ -47,8 +41,16 @@ class Address(Frozen):
 class Channel(Frozen):
     """One way to reach people."""
 
-    url: Annotated[Address, BeforeValidator(_no_plain_url)]
+    url: Address
     person: str = Field(default="", max_length=80)  # the one person behind it: gets signed approve links
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_plain_url(cls, data: Any) -> Any:
+        """Here and not at `url`, so that the error does not show the value: it is most likely a secret."""
+        if isinstance(data, dict) and not isinstance(data.get("url", {}), dict | Address):
+            raise ValueError("url: an address is a secret and does not belong here: write {env: NAME} or {secret: BLOCK}")
+        return data
 
 
 class Route(Frozen):

@@ -12,9 +12,10 @@ from pydantic import BaseModel
 from runbooks.core.config import parse_yaml
 from runbooks.core.fleet import Fleet
 from runbooks.core.policy import Policy
+from runbooks.notify.config import Notifications
 
 HERE = Path(__file__).parents[2] / "deployments"
-EXAMPLES = [("fleet.example.yaml", Fleet), ("policy.example.yaml", Policy)]
+EXAMPLES = [("fleet.example.yaml", Fleet), ("policy.example.yaml", Policy), ("notifications.example.yaml", Notifications)]
 
 
 @pytest.mark.parametrize(("name", "model"), EXAMPLES)

@@ -1,0 +1,55 @@
+"""The one message of a nightly sweep: who needs somebody, and what is new. A quiet night is one line for the digest."""
+
+import hashlib
+from collections.abc import Iterable
+
+from runbooks.alerts.alert import plain
+from runbooks.core.nightly import Change, NightlyReport, Result, Trouble
+from runbooks.core.report import Outcome
+from runbooks.notify.message import LINE, SEVERITIES, Message, incident_of
+
+MOST = 12  # lines; the report has all
+FIRST = (Change.NEW, Change.FLAPPING, Change.FIRST, Change.PERSISTING)
+
+
+def message_of_nightly(report: NightlyReport, headline: str, path: str = "", artifact: str = "") -> Message:
+    """The message. A sweep that finds what the last one found is the same news; each night is told."""
+    there = [t for t in report.troubles if t.change in FIRST]
+    facts = sorted(f"{t.node}/{t.runbook}/{t.cause}" for t in there) + sorted(report.not_read)
+    return Message(
+        run=report.flow_run or report.id,
+        incident=incident_of(report.fleet, report.kind, report.fleet),
+        severity=SEVERITIES[report.outcome],
+        outcome=report.outcome,
+        fleet=plain(report.fleet, LINE),
+        runbook=report.kind,
+        target=plain(report.fleet, LINE),
+        title="Nightly" if report.kind == "nightly" else report.kind.capitalize(),
+        headline=plain(headline, LINE),
+        at=report.ended_at,
+        mode="diagnose",
+        trigger=plain(report.trigger, LINE),
+        causes=tuple(dict.fromkeys(t.cause for t in there))[:MOST],
+        do_now=_cut([*_troubles(there), *_unread(report)]),
+        report=path,
+        artifact=artifact,
+        news=hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16],
+        always=report.kind == "nightly",
+    )
+
+
+def _troubles(there: Iterable[Trouble]) -> list[str]:
+    """What is new before what goes on."""
+    order = {change: i for i, change in enumerate(FIRST)}
+    return [f"{t.node}: {t.headline} ({t.change}, {t.runbook})" for t in sorted(there, key=lambda t: order[t.change])]
+
+
+def _unread(report: NightlyReport) -> list[str]:
+    blind: list[Result] = [r for r in report.results if r.outcome is Outcome.CANNOT_TELL]
+    down = [f"{s.name}: no answer" for s in report.systems if not s.reachable]
+    return down + [f"{r.node}: {r.headline} (cannot tell, {r.runbook})" for r in blind]
+
+
+def _cut(lines: list[str]) -> tuple[str, ...]:
+    short = [plain(line, LINE) for line in lines[:MOST]]
+    return (*short, f"… and {len(lines) - MOST} more: see the report") if len(lines) > MOST else tuple(short)

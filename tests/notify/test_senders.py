@@ -1,0 +1,112 @@
+"""Each kind of channel on a real receiver: one incident stays together, time is bounded, secrets stay inside."""
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from runbooks.notify.config import Address, Channel
+from runbooks.notify.message import Severity
+from tasks.notify import keys, threads
+from tasks.notify.send import Outgoing, Sent, send
+from tests.support.receivers import MailServer, Webhook
+
+CHANNEL = Channel(url=Address(env="THE_URL"))
+OUT = Outgoing(incident="abc", severity=Severity.CRITICAL, title="t & <x>", body="l1\nl2 <b>&", link="http://r")
+OVER = OUT.model_copy(update={"closing": True, "severity": Severity.INFO})
+
+
+def through(monkeypatch: pytest.MonkeyPatch, url: str, out: Outgoing = OUT, limit_s: float = 20.0) -> Sent:
+    monkeypatch.setenv("THE_URL", url)
+    return send(CHANNEL, out, limit_s)
+
+
+def test_mail_is_one_thread(mail: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"mailto://127.0.0.1:{mail.port}/?from=gpu@example.com&to=ana@example.com&format=text"
+    for out in (OUT, OVER):
+        assert through(monkeypatch, url, out).ok
+    first, last = mail.got
+    assert first["Subject"] == "t & <x>"
+    assert first["References"] == last["References"] == "<abc@incident.gpu-runbooks.invalid>"
+    assert "l2 <b>&" in str(first.get_payload(decode=True) or first.as_string())
+
+
+def test_pagerduty_is_one_incident_that_is_resolved(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook.answer = 202
+    monkeypatch.setitem(threads.PAGERDUTY, "us", f"http://127.0.0.1:{hook.port}/v2/enqueue")
+    for out in (OUT, OVER):
+        assert through(monkeypatch, "pagerduty://ROUTINGKEY1234@APIKEY1234", out).ok
+    first, last = hook.got
+    assert (first["event_action"], last["event_action"]) == ("trigger", "resolve")
+    assert first["dedup_key"] == last["dedup_key"] == "gpu-runbooks-abc"
+    assert first["routing_key"] == "ROUTINGKEY1234"
+    assert first["payload"]["severity"] == "critical"
+    hook.answer = 400
+    failed = through(monkeypatch, "pagerduty://ROUTINGKEY1234@APIKEY1234")
+    assert "400" in failed.said
+    assert "ROUTINGKEY" not in failed.said
+
+
+def test_slack_bot_answers_in_the_thread(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "SLACK", f"http://127.0.0.1:{hook.port}/api/chat.postMessage")
+    hook.reply = {"ok": True, "ts": "1503435956.000247"}
+    url = "slack://xoxb-1234-1234-abc124/#gpu"
+    sent = through(monkeypatch, url)
+    assert (sent.ok, sent.ref) == (True, "1503435956.000247")
+    again = through(monkeypatch, url, OVER.model_copy(update={"earlier": sent.ref}))
+    assert again.ref == sent.ref
+    first, last = hook.got
+    assert "thread_ts" not in first
+    assert (last["thread_ts"], last["reply_broadcast"]) == (sent.ref, False)
+    assert "&lt;b&gt;&amp;" in first["text"]
+    hook.reply = {"ok": False, "error": "channel_not_found"}
+    assert through(monkeypatch, url).said == "Slack answered 200: channel_not_found"
+
+
+def test_a_channel_that_hangs_is_left(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook.hang_s = 3
+    import apprise  # noqa: F401 - not what is measured
+
+    began = time.monotonic()
+    sent = through(monkeypatch, f"json://127.0.0.1:{hook.port}/x", limit_s=0.5)
+    assert "no answer within" in sent.said
+    assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.parametrize("url", ["nonsense", "json://", "nosuch://x/y", "a\nb://c", "mailto://[", "slack://x"])
+def test_a_bad_address_is_said_and_never_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = through(monkeypatch, url)
+    assert not sent.ok
+    assert sent.said
+
+
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "url"
+    path.write_text("json://x/y")
+    path.chmod(0o644)
+    assert "chmod 600" in send(Channel(url=Address(file=str(path))), OUT).said
+
+
+def test_the_link_key_is_made_once_by_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path / "home"))
+    found: list[bytes] = []
+    racers = [threading.Thread(target=lambda: found.append(keys.link_key())) for _ in range(8)]
+    for r in racers:
+        r.start()
+    for r in racers:
+        r.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    path = tmp_path / "home" / "link.key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    with pytest.raises(keys.NoKey, match="read by others"):
+        keys.link_key()
+    monkeypatch.setenv(keys.ENV, "short")
+    with pytest.raises(keys.NoKey, match="openssl"):
+        keys.link_key()
+    monkeypatch.setenv(keys.ENV, os.urandom(32).hex())
+    assert len(keys.link_key()) == 64
