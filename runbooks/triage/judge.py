@@ -96,7 +96,7 @@ def judge(
 ) -> Outcome:
     """What the text and the stated facts point to. Raises ValueError for a fact that cannot be one."""
     lib = library()
-    probes = _probes(lib)
+    probes = probes_of(lib)
     scanner = Scanner(probes.values())
     files: dict[str, None] = {}
     for block in blocks:
@@ -121,7 +121,7 @@ def judge(
     )
 
 
-def _probes(lib: Library) -> dict[str, Probe]:
+def probes_of(lib: Library) -> dict[str, Probe]:
     shown = {s.pattern for k in lib.causes for s in k.cause.signatures}
     return {
         pattern: Probe(pattern, (t.encode("utf-8", "surrogateescape") for t in texts), pattern not in shown)

@@ -4,16 +4,19 @@ import codecs
 import gzip
 import io
 import json
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from runbooks.core.base import Frozen
+from runbooks.triage.archive import LARGEST, Bounded, Chained, is_tar, members
 
 BLOCK = 1 << 20
 MOST_FILES = 2000
 _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst"}
+_CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13, 27))
 _FIELDS = ("MESSAGE", "message", "msg", "log", "event", "text")
 
 
@@ -47,15 +50,40 @@ def blocks(path: Path, name: str, read: Callable[[int], None] | None = None) -> 
 
 
 def stream_blocks(raw: IO[bytes], name: str, read: Callable[[int], None] | None = None) -> Iterator[Block]:
-    """The same of an open stream, compressed or not."""
+    """The same of an open stream, compressed or not; of a tar archive the lines of all its files."""
     counted = _Counted(raw, read)
-    head = counted.peek()
-    kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
-    plain = _unpacked(counted, kind, name)
+    plain = _unpacked(counted, name)
     try:
-        yield from _lines(plain, name)
+        head = plain.read(BLOCK)
+        if is_tar(head):
+            yield from _archive(cast("IO[bytes]", Chained(head, plain)), name)
+        else:
+            yield from _lines(head, plain, name)
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise SourceError(f"{name}: the compressed file ends or breaks here: {e}") from e
+    except Exception as e:
+        if type(e).__name__ != "ZstdError":
+            raise
+        raise SourceError(f"{name}: the compressed file ends or breaks here: {e}") from e
+
+
+def _archive(plain: IO[bytes], name: str) -> Iterator[Block]:
+    """Files of an archive one after the other. What cannot be read is told at the end, as one SourceError."""
+    problems: list[str] = []
+    try:
+        for member, content in members(plain):
+            label = f"{name}/{member}"
+            try:
+                inner = _unpacked(_Counted(content, None), label)
+                source = cast("IO[bytes]", Bounded(inner, LARGEST))
+                yield from _lines(source.read(BLOCK), source, label)
+            except (SourceError, EOFError, zlib.error, gzip.BadGzipFile) as e:
+                problems.append(str(e) if isinstance(e, SourceError) else f"{label}: {e}")
+    except tarfile.TarError as e:
+        problems.append(f"{name}: the archive ends or breaks here: {e}")
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise SourceError("; ".join(problems[:5]) + more)
 
 
 class _Counted(io.RawIOBase):
@@ -82,7 +110,9 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def _unpacked(raw: _Counted, kind: str, name: str) -> IO[bytes]:
+def _unpacked(raw: _Counted, name: str) -> IO[bytes]:
+    head = raw.peek()
+    kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
     if kind == "gz":
         return cast("IO[bytes]", gzip.GzipFile(fileobj=cast("IO[bytes]", raw)))
     if kind == "zst":
@@ -94,8 +124,10 @@ def _unpacked(raw: _Counted, kind: str, name: str) -> IO[bytes]:
     return io.BufferedReader(raw, BLOCK)
 
 
-def _lines(plain: IO[bytes], name: str) -> Iterator[Block]:
-    data = plain.read(BLOCK)
+def _lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
+    """`data` is what was already read of it."""
+    if not data:
+        return
     data, decode = _decoder(data)
     if b"\0" in data[:4096] and decode is None:
         raise SourceError(f"{name}: not text")
@@ -124,7 +156,21 @@ def _decoder(data: bytes) -> tuple[bytes, Callable[[bytes], bytes] | None]:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(mark) and data[2:4] != b"\0\0":
             return _utf16(data[2:], encoding)
+    head = data[:4096]
+    if head.count(0) > len(head) // 4 and max(head[::2].count(0), head[1::2].count(0)) >= len(head) * 0.45:
+        return _utf16(data, "utf-16-be" if head[::2].count(0) > head[1::2].count(0) else "utf-16-le")
+    if b"\0" in head and _is_text(head.replace(b"\0", b"")):
+        return _without_nul(data), _without_nul
     return data.removeprefix(codecs.BOM_UTF8), None
+
+
+def _is_text(head: bytes) -> bool:
+    """Zeros in a log are what a crash leaves of blocks that were never written."""
+    return bool(head) and len(head.translate(None, _CONTROLS)) > len(head) * 0.97
+
+
+def _without_nul(data: bytes) -> bytes:
+    return data.replace(b"\0", b"")
 
 
 def _utf16(data: bytes, encoding: str) -> tuple[bytes, Callable[[bytes], bytes]]:
