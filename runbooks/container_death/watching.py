@@ -122,6 +122,6 @@ def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode
         done = "too many deaths: a person must look"
     tries = case.tries + 1
     wait = min(patience.longest_retry_s, patience.first_retry_s * 2.0 ** min(tries - 1, 20))
-    if outcome is None:
+    if outcome in (None, Outcome.REFUSED):  # no server, or another run holds the node
         wait = min(wait, 2.0 * tries)
     return case.model_copy(update={"tries": tries, "done": done, "next_at": now + timedelta(seconds=wait)})

@@ -64,7 +64,8 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
     """The other readings, side by side; what needs the processes inside comes after them."""
     since, until = event_window(context.now(), c.finished_at if c else None, WINDOW_S)
     none = Absent(proof="there is no container to ask about")
-    with ThreadPoolExecutor(max_workers=6) as pool:
+    runs = c is not None and c.status in ("running", "paused", "restarting")
+    with ThreadPoolExecutor(max_workers=10) as pool:
         health = pool.submit(read_host, context, host, it, c)
         later: dict[str, Future[Any]] = {
             "siblings": pool.submit(read_siblings, context, host, it, c.id if c else ""),
@@ -76,10 +77,13 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         if c:
             later["log"] = pool.submit(read_log, context, host, it, c.id)
             later["probe"] = pool.submit(read_probe, context, host, it, c)
+        if not runs:
+            later["fuse"] = pool.submit(read_fuse, context, host, it, c, 0)
         found = health.result()
         inside = _with_devices(host, it, c, found.inside)
         pid = inside.value.pids[0] if isinstance(inside, Known) and inside.value.pids else 0
-        later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
+        if runs:
+            later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
         done: dict[str, Any] = {name: future.result() for name, future in later.items()}
     return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
 

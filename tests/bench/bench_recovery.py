@@ -1,64 +1,39 @@
-"""Measures recovery of a killed container: read, judge, act, against the floor and a ten-second retry loop.
+"""Measures recovery of a killed Ray worker's container: `gpu-runbooks watch` against the floor and a ten-second retry loop.
 
-Run: `python -m tests.bench.bench_recovery [rounds]`. The floor is run + set-up + application by the engine's own
-client, in the same run. The engine's claim and flow start are not in it (about 1 s more).
+Run: `python -m tests.bench.bench_recovery [kills]`. Everything is real and in the same run: engine, head, Prefect server.
+The floor is what nobody can save: `docker run`, set-up and `ray start`, until the head lists the new node as ALIVE.
 """
 
-import random
-import statistics
 import sys
-import time
+import tempfile
+from pathlib import Path
 
-from tests.support.docker_engine import Engine, docker_engine
-from tests.tasks.containers.world import World
-
-SETUP = (("sh", "-c", "echo set up > /tmp/done"),)
-APPLICATION = ("sleep", "77777")
-
-
-def floor(engine: Engine) -> float:
-    """Seconds of what nobody can save: run, set-up, application."""
-    began = time.monotonic()
-    engine.create("floor", "sleep", "infinity")
-    engine.run("exec", "floor", *SETUP[0])
-    engine.run("exec", "-d", "floor", *APPLICATION)
-    seconds = time.monotonic() - began
-    engine.run("rm", "-f", "floor")
-    return seconds
+from tests.faults.real import policy_of
+from tests.support.engine_rig import Rig
+from tests.support.ray_cluster import ray_cluster
+from tests.support.ray_worker import worker_room
+from tests.support.recovery import NAME, by_hand, fields, in_words, kills, loop_kills, ray_section
+from tests.support.watch_room import ALLOWS_25, KINDS, watch_room
 
 
-def recovery(engine: Engine, world: World) -> float:
-    """Seconds from the kill until the application runs in a new container."""
-    old = engine.inspect("bench")["Id"]
-    began = time.monotonic()
-    engine.run("kill", "bench")
-    plans = world.judge().plans
-    world.act(plans[0])
-    while "sleep 77777" not in engine.run("top", "bench", "-eo", "pid,args", check=False):
-        time.sleep(0.05)
-    if engine.inspect("bench")["Id"] == old:
-        raise AssertionError("the same container")
-    return time.monotonic() - began
-
-
-def main(rounds: int) -> None:
-    """Print medians and the worst."""
-    with docker_engine() as engine:
-        engine.create("bench", "sleep", "3600")
-        floors = [floor(engine) for _ in range(min(rounds, 5))]
-        limits = {"deaths_to_escalate": 10_000, "backoff_base_s": 0}
-        world = World(engine, "bench", limits, setup=SETUP, start=APPLICATION, match="sleep 77777")
-        times = [recovery(engine, world) for _ in range(rounds)]
-    base = statistics.median(floors)
-    loop = [random.uniform(0, 10) + base for _ in times]
-    print(f"floor              median {base:.2f} s")
-    print(
-        f"read, judge, act   median {statistics.median(times):.2f} s, worst {max(times):.2f} s, {rounds} kills in a row"
-    )
-    print(
-        f"10-second loop     median {statistics.median(loop):.2f} s, worst {max(loop):.2f} s (computed: wait + floor)"
-    )
+def main(number: int) -> None:
+    """Prints medians and the worst of each."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-recovery"))
+    rig = Rig(folder / "rig")
+    with rig.settings(), ray_cluster() as cluster, worker_room(cluster) as (engine, dashboard):
+        rig.begin()
+        by_hand(engine, cluster)
+        ray = ray_section(dashboard)
+        with watch_room(
+            rig, folder / "w", engine, NAME, policy=policy_of(KINDS), limits=ALLOWS_25, ray=ray, **fields(cluster)
+        ) as room:
+            room.start()
+            watched, floors = kills(room, engine, cluster, number)
+        looped = loop_kills(engine, cluster, folder, max(2, number // 2))
+    rig.close()
+    for name, times in (("floor", floors), ("watch", watched), ("10-second loop", looped)):
+        print(in_words(name, times), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 6)

@@ -15,18 +15,19 @@ from contextlib import contextmanager, suppress
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.ray_cluster import DASHBOARD, GCS, RayCluster
 
-IP = "127.0.0.7"
+IP, FLOOR_IP = "127.0.0.7", "127.0.0.8"  # the watched worker; one that is started by hand beside it
 IMAGE = "rayworker:1"
 CLONE_NEWNET = 0x40000000
 SETUP = (("sh", "-c", "mkdir -p /root/.ssh && echo 'set up (with \"quotes\")' > /root/done"),)
 
 
-def start_argv(cluster: RayCluster) -> tuple[str, ...]:
+def start_argv(cluster: RayCluster, ip: str = IP) -> tuple[str, ...]:
     """Joins the head, returns when the raylet is up."""
+    n = ip[-1]
     return (
-        str(cluster.bin / "ray"), "start", f"--address={GCS}", f"--node-ip-address={IP}", "--num-cpus=1",
-        "--object-store-memory=80000000", "--disable-usage-stats", "--min-worker-port=30700", "--max-worker-port=30799",
-        "--dashboard-agent-listen-port=26397",
+        str(cluster.bin / "ray"), "start", f"--address={GCS}", f"--node-ip-address={ip}", "--num-cpus=1",
+        "--object-store-memory=80000000", "--disable-usage-stats", f"--min-worker-port=30{n}00", f"--max-worker-port=30{n}99",
+        f"--dashboard-agent-listen-port=2639{n}",
     )  # fmt: skip
 
 
@@ -62,14 +63,14 @@ def run_worker(engine: Engine, cluster: RayCluster, name: str) -> str:
     )
 
 
-def living(cluster: RayCluster) -> frozenset[str]:
+def living(cluster: RayCluster, ip: str = IP) -> frozenset[str]:
     """Ids of the nodes that the head calls alive at the worker's address."""
     import json
 
     url = f"{DASHBOARD}/api/v0/nodes?detail=1&limit=1000"
     got = cluster.run("curl", "-s", "--max-time", "5", url).stdout
     rows = json.loads(got)["data"]["result"]["result"] if got else []
-    return frozenset(r["node_id"] for r in rows if r["node_ip"] == IP and r["state"] == "ALIVE")
+    return frozenset(r["node_id"] for r in rows if r["node_ip"] == ip and r["state"] == "ALIVE")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.docker_engine import Engine
 from tests.support.ray_cluster import RayCluster
-from tests.support.ray_worker import IMAGE, IP, SETUP, living, options, run_worker, start_argv
+from tests.support.ray_worker import FLOOR_IP, IMAGE, IP, SETUP, living, options, run_worker, start_argv
 from tests.support.watch_room import WatchRoom
 
 NAME = "rayworker"
@@ -31,39 +31,30 @@ def ray_section(dashboard: str) -> dict[str, Any]:
     return {"head": "n", "dashboard": dashboard}
 
 
-def wait_new(cluster: RayCluster, before: frozenset[str], began: float) -> float:
+def wait_new(cluster: RayCluster, before: frozenset[str], began: float, ip: str = IP) -> float:
     """Seconds since `began` until a node that was not there is alive."""
-    while not living(cluster) - before:
+    while not living(cluster, ip) - before:
         assert time.monotonic() - began < LIMIT_S, "no new Ray node"
         time.sleep(0.05)
     return time.monotonic() - began
 
 
-def by_hand(engine: Engine, cluster: RayCluster, name: str = NAME) -> float:
+def by_hand(engine: Engine, cluster: RayCluster, name: str = NAME, ip: str = IP) -> float:
     """The floor: `docker run`, set-up, `ray start`, until ALIVE."""
-    before, began = living(cluster), time.monotonic()
+    before, began = living(cluster, ip), time.monotonic()
     run_worker(engine, cluster, name)
     for argv in SETUP:
         engine.run("exec", name, *argv)
-    engine.run("exec", name, *start_argv(cluster))
-    return wait_new(cluster, before, began)
+    engine.run("exec", name, *start_argv(cluster, ip))
+    return wait_new(cluster, before, began, ip)
 
 
-def floor(engine: Engine, cluster: RayCluster, rounds: int) -> list[float]:
-    """So many times from nothing; the last one's container is killed and removed as well."""
-    times = []
-    for _ in range(rounds):
-        times.append(by_hand(engine, cluster))
-        engine.run("rm", "-f", NAME)
-        wait_gone(cluster)
-    return times
-
-
-def wait_gone(cluster: RayCluster) -> None:
-    """Until the head has given up the worker's node."""
-    end = time.monotonic() + 60
-    while living(cluster) and time.monotonic() < end:
-        time.sleep(0.1)
+def floor(engine: Engine, cluster: RayCluster) -> float:
+    """Once, with a worker of its own beside the watched one, which idles meanwhile; it is gone afterwards."""
+    try:
+        return by_hand(engine, cluster, "floor", FLOOR_IP)
+    finally:
+        engine.run("rm", "-f", "floor")
 
 
 def kill_and_wait(engine: Engine, cluster: RayCluster, sig: str = "KILL") -> float:
@@ -73,15 +64,20 @@ def kill_and_wait(engine: Engine, cluster: RayCluster, sig: str = "KILL") -> flo
     return wait_new(cluster, before, began)
 
 
-def kills(room: WatchRoom, engine: Engine, cluster: RayCluster, number: int, say: Callable[[str], None]) -> list[float]:
-    """So many kills, one after the other's run has ended; AssertionError when one was not fixed by itself."""
-    times = []
+def kills(room: WatchRoom, engine: Engine, cluster: RayCluster, number: int) -> tuple[list[float], list[float]]:
+    """So many kills in a row, each after the run before has ended, and the floor after every second one.
+
+    AssertionError when one was not fixed by itself.
+    """
+    times, floors = [], [floor(engine, cluster)]
     for n in range(1, number + 1):
         times.append(kill_and_wait(engine, cluster))
         found = room.wait_outcomes(n, 120)
-        say(f"kill {n}: {times[-1]:.1f} s, {found[-1]}")
+        if n % 2 == 0:
+            floors.append(floor(engine, cluster))
+        print(f"kill {n}: back after {times[-1]:.1f} s, {found[-1]}; floor {floors[-1]:.1f} s", flush=True)
         assert set(found) == {"fixed"}, found
-    return times
+    return times, floors
 
 
 @contextmanager

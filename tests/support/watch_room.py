@@ -20,8 +20,8 @@ KINDS = ("recreate-container", "restart-application", "start-engine", "remount-f
 
 
 def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, ray: dict[str, Any] | None = None,
-             **fields: Any) -> dict[str, Any]:  # fmt: skip
-    """A fleet file with one container on this machine."""
+             others: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:  # fmt: skip
+    """A fleet file with a container on this machine, and `others` like it."""
     box = {
         "name": name, "node": "n", "engine": list(engine.argv), "socket": str(engine.socket),
         "daemon_pidfile": str(engine.pidfile), "disks": [str(engine.folder)],
@@ -29,7 +29,7 @@ def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, ra
     }  # fmt: skip
     return {
         "nodes": [{"name": "n", "local": True}],
-        "containers": [box | fields],
+        "containers": [box | fields | {"name": n} for n in (name, *others)],
         "limits": {"container-death": limits or {}},
     } | ({"ray": ray} if ray else {})
 
@@ -93,10 +93,10 @@ class WatchRoom:
 @contextmanager
 def watch_room(rig: Rig, folder: Path, engine: Engine, name: str, policy: dict[str, Any] | None = None,
                limits: dict[str, Any] | None = None, ray: dict[str, Any] | None = None,
-               **fields: Any) -> Iterator[WatchRoom]:  # fmt: skip
+               others: tuple[str, ...] = (), **fields: Any) -> Iterator[WatchRoom]:  # fmt: skip
     """A room whose watch is ended at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    fleet = fleet_of(engine, name, limits, ray, **fields)
+    fleet = fleet_of(engine, name, limits, ray, others, **fields)
     room = WatchRoom(rig, RealWorld(rig, folder, "container-death", "n", fleet, kinds=KINDS, policy=policy))
     try:
         yield room

@@ -2,36 +2,121 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.faults.real import policy_of
 from tests.support.docker_engine import Engine, docker_engine
-from tests.support.engine_rig import Rig
-from tests.support.watch_room import ALLOWS_25, watch_room
+from tests.support.engine_rig import Rig, kill_and_wait
+from tests.support.watch_room import KINDS, WatchRoom, watch_room
 
 pytestmark = pytest.mark.xdist_group("containers")
-APPLICATION = {"start": ["sleep", "77777"], "match": "sleep 77777", "setup": [["sh", "-c", "echo '(it''s set up)' > /tmp/done"]]}
+APPLICATION: dict[str, Any] = {
+    "start": ["sleep", "77777"],
+    "match": "sleep 77777",
+    "setup": [["sh", "-c", "echo '(it is \"set\" up)' > /tmp/done"]],
+}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def engine() -> Iterator[Engine]:
     with docker_engine() as found:
         yield found
 
 
-def runs_inside(engine: Engine, name: str) -> bool:
-    return "sleep 77777" in engine.run("top", name, "-eo", "pid,args", check=False)
+def create(engine: Engine, name: str) -> None:
+    engine.create(name, "sleep", "infinity")
+    engine.run("exec", "-d", name, "sleep", "77777")
 
 
-def test_a_killed_container_is_back_at_once_and_again(rig: Rig, engine: Engine, tmp_path: Path) -> None:
-    engine.create("w1", "sleep", "infinity")
-    engine.run("exec", "-d", "w1", "sleep", "77777")
-    with watch_room(rig, tmp_path, engine, "w1", limits=ALLOWS_25, **APPLICATION) as room:
+def is_back(engine: Engine, name: str, old: str) -> bool:
+    inside = engine.run("top", name, "-eo", "pid,args", check=False)
+    return "sleep 77777" in inside and bool(engine.inspect(name)["Id"] != old)
+
+
+def back(room: WatchRoom, engine: Engine, name: str, old: str) -> float:
+    return room.wait(lambda: is_back(engine, name, old), 60, f"{name} to be back")
+
+
+QUICK = {"young_life_s": 1, "steady_s": 0.5, "backoff_base_s": 0.5}  # the deaths that it stops at stay as they are
+
+
+def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine: Engine, tmp_path: Path) -> None:
+    """One watch, three containers: killed, left without their application, stopped; watch, server, daemon restarted."""
+    for name in ("w1", "w2", "w3"):
+        create(engine, name)
+    policy = policy_of(()) | {"kinds": {k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}  # otherwise the default
+    with watch_room(
+        rig, tmp_path, engine, "w1", policy=policy, limits=QUICK, others=("w2", "w3"), **APPLICATION
+    ) as room:
         room.start()
-        for number in (1, 2):
-            old = engine.inspect("w1")["Id"]
-            engine.run("kill", "w1")
-            took = room.wait(lambda: engine.inspect("w1")["Id"] != old and runs_inside(engine, "w1"), 60, "it to be back")  # noqa: B023
-            print(f"back after {took:.2f} s")
-            assert set(room.wait_outcomes(number)) == {"fixed"}
+        first_kill(room, engine)
+        killed_while_the_watch_is_dead(room, engine)
+        killed_while_the_server_restarts(room, engine)
+        third_death_is_for_a_person(room, engine)
+        lost_application(room, engine)
+        stopped_by_a_person(room, engine)
+        daemon_restarted(room, engine)
         assert room.stop() == 0
+    assert set(engine.run("ps", "--format", "{{.Names}}").split()) == {"w3"}, "nothing else may run"
+
+
+def kill(engine: Engine, name: str) -> str:
+    old = str(engine.inspect(name)["Id"])
+    engine.run("kill", name)
+    return old
+
+
+def first_kill(room: WatchRoom, engine: Engine) -> None:
+    back(room, engine, "w1", kill(engine, "w1"))
+    assert engine.run("exec", "w1", "cat", "/tmp/done") == '(it is "set" up)'
+    assert room.wait_outcomes(1) == ["fixed"]
+
+
+def killed_while_the_watch_is_dead(room: WatchRoom, engine: Engine) -> None:
+    room.kill()
+    old = kill(engine, "w2")
+    room.start()
+    back(room, engine, "w2", old)
+    assert room.wait_outcomes(2)[-1] == "fixed"
+
+
+def killed_while_the_server_restarts(room: WatchRoom, engine: Engine) -> None:
+    kill_and_wait(room.rig.server_pid())
+    old = kill(engine, "w1")
+    room.rig.start_server()
+    back(room, engine, "w1", old)
+    assert room.wait_outcomes(3)[-1] == "fixed"
+
+
+def third_death_is_for_a_person(room: WatchRoom, engine: Engine) -> None:
+    kill(engine, "w1")
+    assert room.wait_outcomes(4)[-1] == "sick"
+    room.wait(lambda: "a person must look" in room.log.read_text(), 10, "it to stop")
+    diagnosis = room.world.report()["diagnosis"]
+    assert "too-many-deaths" in diagnosis["headline"]
+    assert any("samples over" in f["issue"] for f in diagnosis["findings"]), "the minutes before are in the report"
+    assert engine.inspect("w1")["State"]["Status"] == "exited"
+
+
+def lost_application(room: WatchRoom, engine: Engine) -> None:
+    engine.run("exec", "w2", "sh", "-c", "kill -9 $(ps | awk '/sleep 77777/ && !/awk/ {print $1}')")
+    room.wait(lambda: "sleep 77777" in engine.run("top", "w2", "-eo", "pid,args"), 60, "the application")
+    assert room.wait_outcomes(5)[-1] == "fixed"
+
+
+def stopped_by_a_person(room: WatchRoom, engine: Engine) -> None:
+    old = engine.inspect("w2")["Id"]
+    engine.run("stop", "-t", "0", "w2")
+    assert room.wait_outcomes(6)[-1] == "healthy"
+    assert engine.inspect("w2")["Id"] == old
+
+
+def daemon_restarted(room: WatchRoom, engine: Engine) -> None:
+    old = engine.inspect("w3")["Id"]
+    engine.stop_daemon()  # takes the container with it
+    engine.up()
+    back(room, engine, "w3", old)
+    assert room.wait_outcomes(7)[-1] == "fixed"
+    assert "daemon-restarted" in str(room.world.report()["diagnosis"])

@@ -12,7 +12,7 @@ from tests.support.docker_engine import Engine
 from tests.support.engine_rig import Rig
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.ray_worker import worker_room
-from tests.support.recovery import by_hand, fields, floor, in_words, kill_and_wait, kills, ray_section
+from tests.support.recovery import by_hand, fields, in_words, kill_and_wait, kills, ray_section
 from tests.support.watch_room import ALLOWS_25, KINDS, watch_room
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -42,7 +42,6 @@ def test_a_killed_worker_is_alive_again_at_the_head(rig: Rig, place: tuple[RayCl
 @pytest.mark.soak
 def test_twenty_kills_in_a_row(rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path) -> None:
     cluster, engine, dashboard = place
-    floors = floor(engine, cluster, 4)
     by_hand(engine, cluster)
     policy = policy_of(KINDS)
     policy["kinds"]["recreate-container"] = {"mode": "auto", "cooldown_s": 0, "attempts": 25}
@@ -50,7 +49,7 @@ def test_twenty_kills_in_a_row(rig: Rig, place: tuple[RayCluster, Engine, str], 
         rig, tmp_path, engine, "rayworker", policy=policy, limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)
     ) as room:
         room.start()
-        times = kills(room, engine, cluster, 20, print)
+        times, floors = kills(room, engine, cluster, 20)
         engine.run("rm", "-f", "rayworker", check=False)
     print(in_words("floor", floors), in_words("watch", times), sep="\n")
     note(floors, times)
