@@ -20,6 +20,7 @@ from tasks.probes.proc import (
     boot_id,
     cgroup,
     command,
+    guarded,
     in_container,
     link,
     names,
@@ -53,10 +54,13 @@ def environ(pid: int) -> "dict[str, str] | None":
     return {k: v for k, v in pairs if KEEP.match(k)}
 
 
-def argv(pid: int, state: str) -> "list[str]":
-    """Its arguments; [] for kernel threads, ended ones and those whose reading could hang."""
-    raw = "" if state in "ZXD" else (read("/proc/%d/cmdline" % pid, 1 << 17) or "")
-    return [a for a in raw.split("\0") if a][:400]
+def argv(pid: int, state: str) -> "list[str] | None":
+    """Its arguments; None when it is stuck in the kernel and does not give them."""
+    path = "/proc/%d/cmdline" % pid
+    raw = guarded(path) if state == "D" else read(path, 1 << 17)
+    if state == "D" and not raw:
+        return None
+    return [a for a in (raw or "").split("\0") if a][:400]
 
 
 def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
@@ -69,9 +73,9 @@ def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
         if now is None or pid in mine or now["flags"] & KTHREAD or now["state"] in "ZX":
             continue
         env, args = environ(pid), argv(pid, now["state"])
-        if env is None:
+        if env is None or args is None:
             found["hidden"] += 1
-            env = {}
+        env, args = env or {}, args or []
         one = {"pid": pid, "started_s": boot + now["start_ticks"] / HZ, "env": env}
         one.update({k: now[k] for k in ("start_ticks", "state", "ppid", "sid")})
         spaces = [int(n) for n in status(pid).get("NSpid", str(pid)).split()]

@@ -36,7 +36,7 @@ def delete_run_keys(step: Step, context: Context) -> ActResult:
     _nobody(now, place, context)
     path = _save(now, place, context)
     said, stopped = _clear(step, host, place)
-    said = (f"saved {len(now.keys)} keys to {path}", *said, *_others(before, _runs(host, place), now))
+    said = (f"saved {len(now.keys)} keys to {path}", *said, *_others(before, host, place, now))
     if stopped:
         raise Unfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
     return ActResult(said=said)
@@ -115,8 +115,12 @@ def _clear(step: Step, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], 
     return said, f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
 
 
-def _others(before: tuple[RunKeys, ...], after: tuple[RunKeys, ...], mine: RunKeys) -> tuple[str, ...]:
+def _others(before: tuple[RunKeys, ...], host: Host, place: Rendezvous, mine: RunKeys) -> tuple[str, ...]:
     """What happened to every other run meanwhile."""
+    try:
+        after = read_runs(host, place)
+    except (NotEtcd, TransportError) as e:
+        return (f"what happened to the other runs meanwhile could not be read: {e}",)
     kept = {(r.run, r.backend) for r in before} - {(mine.run, mine.backend)}
     missing = sorted(run for run, _ in kept - {(r.run, r.backend) for r in after})
     words = [f"{len(kept) - len(missing)} other runs are where they were"]
