@@ -88,10 +88,11 @@ def _checkpoint(evidence: Evidence) -> str:
     found = [c for c in counts if c is not None]
     if not found:
         return "whether a checkpoint exists is not known: no `checkpoints` in the rendezvous section"
+    if not sum(found):
+        return "no checkpoint file exists to recover from"
     return (
-        f"{sum(found)} checkpoint files exist to recover from"
-        if sum(found)
-        else "no checkpoint file exists to recover from"
+        f"{sum(found)} checkpoint files exist to recover from; which of them is whole: "
+        f"`gpu-runbooks run checkpoint-fallback {evidence.asks} --fleet FILE`"
     )
 
 

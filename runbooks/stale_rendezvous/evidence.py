@@ -75,11 +75,20 @@ class Pid(Frozen):
     python: bool = False  # its command looks like Python or torch
 
 
+class Holder(Frozen):
+    """A process that listens on a port."""
+
+    pid: int
+    started_s: float = 0.0
+    command: str = ""  # secrets replaced
+
+
 class Port(Frozen):
     """A TCP port that matters, on one node."""
 
     port: int
     listeners: tuple[int, ...] = ()  # pids; empty with `open` true: the holder could not be seen
+    holders: tuple[Holder, ...] = ()
     open: bool = False
     time_wait: int = 0
     established: int = 0
@@ -124,6 +133,7 @@ class StoreView(Frozen):
     endpoint: str
     host_node: str = ""  # node of the fleet that owns the address
     answers: bool = False
+    listener: str = ""  # who listens there, on its owner
 
 
 class Putback(Frozen):
@@ -160,6 +170,7 @@ class Evidence(Frozen):
     start_node: str = ""
     start_data: str = ""
     probe: bool = False
+    probe_command: str = ""  # with the endpoint filled in; {run} stands for the id
     symptom: str = ""  # what the operator pasted
     hands_off: tuple[str, ...] = ()
     contained: bool = False  # the fleet file says: each node is one container, nothing runs beside it

@@ -5,8 +5,8 @@ from itertools import groupby
 from runbooks.core.verdict import Cause
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
 from runbooks.stale_rendezvous.address import is_loopback
-from runbooks.stale_rendezvous.causes import confirmed, likely, possible
-from runbooks.stale_rendezvous.evidence import Agent, Evidence, Worker
+from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
+from runbooks.stale_rendezvous.evidence import Agent, Evidence, StoreView, Worker
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
 
 
@@ -161,11 +161,21 @@ def _stores(evidence: Evidence) -> list[Cause]:
             words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
             words += [f"{n.node} owns that address and runs no agent of it" for n in owner if not _on(n.node, users)]
             causes.append((confirmed if owner else possible)("store-host-died", store.endpoint, *words))
+        if store.answers and not users:
+            causes.append(_store_alone(store))
         jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest) for a in users}
         if store.answers and len(jobs) > 1:
             words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
             causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
     return causes
+
+
+def _store_alone(store: StoreView) -> Cause:
+    """A store that answers and that no agent of these nodes uses."""
+    who = store.listener or "a process that was not seen"
+    words = [f"{who} listens at {store.endpoint}, and no agent of these nodes names that endpoint"]
+    words.append("what a C10d store holds cannot be read without joining it: processes alone were judged")
+    return innocent("store-answers", store.endpoint, *words)
 
 
 def _on(node: str, agents: list[Agent]) -> bool:

@@ -105,7 +105,7 @@ def _probe(run: RunKeys, evidence: Evidence) -> Step:
         kind="probe-rendezvous",
         owner=owner(evidence),
         args={"rendezvous": evidence.name, "run": run.run, "backend": run.backend.value},
-        commands=("(the probe command of the fleet file, on each of its nodes at once)",),
+        commands=(evidence.probe_command.replace("{run}", run.run),),
         effect="a short run with the same id forms a world of the expected size; its own keys are cleared after it",
     )
 

@@ -1,5 +1,7 @@
 """Judges who holds the port that a run needs."""
 
+from datetime import UTC, datetime
+
 from runbooks.core.verdict import Cause
 from runbooks.stale_rendezvous.causes import confirmed, innocent, likely
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Port
@@ -42,6 +44,17 @@ def leftover_agent(port: Port, node: NodeFacts, evidence: Evidence, age_s: float
     return old if newer or (asked and waited and not same) else None
 
 
+def named(port: Port) -> list[str]:
+    """Whoever listens: pid, start, what it runs."""
+    by_pid = {h.pid: h for h in port.holders}
+    words = []
+    for pid in port.listeners:
+        h = by_pid.get(pid)
+        since = f"{datetime.fromtimestamp(h.started_s, UTC):%Y-%m-%d %H:%M:%S} UTC" if h else ""
+        words.append(f"pid {pid}" + (f" ({h.command}, since {since})" if h else ""))
+    return words
+
+
 def _asked(evidence: Evidence) -> bool:
     """Whether somebody was refused the port."""
     return any(w in evidence.symptom for w in _IN_USE)
@@ -76,5 +89,5 @@ def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
         return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
     if not asked and agent is not None:
         return [innocent("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
-    holders = ", ".join(f"pid {p}" for p in port.listeners) or "a process that this user may not see"
+    holders = ", ".join(named(port)) or "a process that this user may not see"
     return [confirmed("port-other-job", where, f"{holders} listens on it")]

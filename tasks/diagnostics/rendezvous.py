@@ -10,7 +10,7 @@ from runbooks.core.redact import Redactor
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.stale_rendezvous.address import address_of
-from runbooks.stale_rendezvous.evidence import Agent, NodeFacts, NodeView, Pid, Port, Reach, Worker
+from runbooks.stale_rendezvous.evidence import Agent, Holder, NodeFacts, NodeView, Pid, Port, Reach, Worker
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
@@ -63,10 +63,15 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         pids=tuple(Pid(**p) for p in answer["pids"]),
         hidden=answer["hidden"],
         inside=answer["inside"],
-        ports=tuple(Port(**p) for p in answer["ports"]),
+        ports=tuple(_port(p, context.redactor) for p in answer["ports"]),
         reach=tuple(Reach(**r) for r in answer["reach"]),
         checkpoints=answer["checkpoints"],
     )
+
+
+def _port(one: Mapping[str, Any], redactor: Redactor) -> Port:
+    holders = tuple(Holder(**h | {"command": redactor.text(h["command"])[:300]}) for h in one["holders"])
+    return Port(**{**one, "holders": holders})
 
 
 def _is_agent(one: Mapping[str, Any]) -> bool:

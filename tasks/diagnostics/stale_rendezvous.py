@@ -1,5 +1,6 @@
 """Gathers the evidence of `stale-rendezvous`: etcd twice, more than three beats apart, and every configured node."""
 
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 
 from runbooks.core.fleet import Fleet
@@ -9,6 +10,7 @@ from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
+from runbooks.stale_rendezvous.ports import named
 from tasks.context import Context
 from tasks.diagnostics.etcd import ask_etcd, etcd_source, parse_facts, parse_runs, unknown_keys
 from tasks.diagnostics.rendezvous import read_node
@@ -59,12 +61,20 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         start_node=place.start.node if place.start else "",
         start_data=(place.start.data_dir or "") if place.start else "",
         probe=place.probe is not None,
+        probe_command=_probe_command(place),
         symptom=context.redactor.text(str(context.options.get("symptom", ""))[:20_000]),
         hands_off=tuple(n.name for n in context.fleet.nodes if n.hands_off),
         contained=place.contained,
         room=len(place.nodes),
     )
     return evidence.model_copy(update={"stores": _stores(evidence)})
+
+
+def _probe_command(place: Rendezvous) -> str:
+    if place.probe is None:
+        return ""
+    words = shlex.join(place.probe.command).replace("{endpoint}", place.endpoints[0])
+    return f"{words}   # on {', '.join(place.probe.nodes)} at once"
 
 
 def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
@@ -135,5 +145,8 @@ def _stores(evidence: Evidence) -> tuple[StoreView, ...]:
     for endpoint in [e for e in evidence.endpoints if not e.startswith("http")]:
         owners = hosts_of(endpoint.rsplit(":", 1)[0], nodes)
         answers = any(not r.error for n in nodes for r in n.reach if r.address == endpoint)
-        views.append(StoreView(endpoint=endpoint, host_node=owners[0].node if owners else "", answers=answers))
+        here = [p for n in owners[:1] for p in n.ports if endpoint.endswith(f":{p.port}")]
+        who = ", ".join(w for p in here for w in named(p))
+        host = owners[0].node if owners else ""
+        views.append(StoreView(endpoint=endpoint, host_node=host, answers=answers, listener=who))
     return tuple(views)

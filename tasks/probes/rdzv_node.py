@@ -122,8 +122,18 @@ def ports(wanted: "set[int]") -> "list[dict[str, Any]]":
         inodes = {r[9] for r in mine if r[3] == "0A"}
         who = holders(inodes) if inodes else []
         one = {"port": port, "open": bool(inodes), "listeners": who, "established": peers(mine, rows, who)}
+        one["holders"] = [h for h in (holder(pid) for pid in who) if h]
         found.append(dict(one, time_wait=sum(1 for r in mine if r[3] == "06")))
     return found
+
+
+def holder(pid: int) -> "dict[str, Any] | None":
+    """Since when it runs, and its command; None when it has ended."""
+    now = stat(pid)
+    if now is None:
+        return None
+    boot = time.time() - float((read("/proc/uptime") or "0").split()[0])
+    return {"pid": pid, "started_s": boot + now["start_ticks"] / HZ, "command": command(pid, now["state"], now["comm"])}
 
 
 def peers(mine: "list[list[str]]", rows: "list[list[str]]", who: "list[int]") -> int:
