@@ -33,3 +33,4 @@ class RunbookSpec:
     nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep
     bridge: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
     targets: Callable[[Fleet], tuple[str, ...]] = no_others  # what a run can be about besides a node
+    nightly_targets: Callable[[Fleet], tuple[str, ...]] = no_others  # those of them that the nightly looks at

@@ -82,6 +82,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
         "stuck-spawning",
         nightly=None,
         targets=lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
+        nightly_targets=lambda fleet: ("workers",) if fleet.orchestrator else (),
     ),
 }
 

@@ -50,31 +50,46 @@ class Sweep:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 def check_node(sweep: Sweep, node: Node) -> Answer:
     """Every runbook on one node, over one connection. Returns results and what could not be read; never raises."""
+    return _checked(sweep, node.name, [name for name in sweep.slugs if _applies(sweep, node, name)])
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+def check_target(sweep: Sweep, target: str, name: str) -> Answer:
+    """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
+    return _checked(sweep, target, [name])
+
+
+def _checked(sweep: Sweep, target: str, names: list[str]) -> Answer:
     pool = HostPool()
-    results: list[Result] = []
     try:
-        results += [r for r in (_one(sweep, node, name, pool) for name in sweep.slugs) if r is not None]
+        results = [_one(sweep, target, name, pool) for name in names]
     finally:
         pool.close_all()
-    unread = [f"{node.name}: {u}" for r in results for u in r.unknowns]
+    unread = [f"{target}: {u}" for r in results for u in r.unknowns]
     return results, list(dict.fromkeys(unread))
 
 
-def _one(sweep: Sweep, node: Node, name: str, pool: HostPool) -> Result | None:
-    """One runbook on one node. None: it does not apply. Never raises."""
-    began, at = time.monotonic(), utc_now()
+def _applies(sweep: Sweep, node: Node, name: str) -> bool:
+    """Whether it applies; one that cannot even say so is run, and its failure shows in the report."""
     try:
         applies = load_spec(name).nightly
-        if applies is None or not applies(sweep.fleet, node):
-            return None
-        report = _diagnose(sweep, node, name, pool, at)
+        return applies is not None and applies(sweep.fleet, node)
+    except Exception:
+        return True
+
+
+def _one(sweep: Sweep, target: str, name: str, pool: HostPool) -> Result:
+    """One runbook on one node or other target. Never raises."""
+    began, at = time.monotonic(), utc_now()
+    try:
+        report = _diagnose(sweep, target, name, pool, at)
         saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     except Exception as e:
         why = installation_redactor().text(f"{name} itself failed: {type(e).__name__}: {e}")
-        return Result(node=node.name, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+        return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
     d = report.diagnosis
     return Result(
-        node=node.name,
+        node=target,
         runbook=name,
         outcome=report.outcome,
         headline=report.headline,
@@ -92,20 +107,20 @@ def _render(report: Report) -> str:
     return render(report, load_runbook(report.runbook))
 
 
-def _diagnose(sweep: Sweep, node: Node, name: str, pool: HostPool, at: datetime) -> Report:
+def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime) -> Report:
     spec = load_spec(name)
     limits = load_runbook(name).limit_values(sweep.fleet.limits.get(name))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    earlier = earlier_evidence(sweep.folder, name, node.name, bridge, at)
-    context = Context(fleet=sweep.fleet, target=node.name, open_host=pool, limits=limits, earlier=earlier)
+    earlier = earlier_evidence(sweep.folder, name, target, bridge, at)
+    context = Context(fleet=sweep.fleet, target=target, open_host=pool, limits=limits, earlier=earlier)
     evidence = spec.gather(context)
     diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(limits))
     return clean_report(
         Report(
-            id=f"{sweep.run_id}-{slug(node.name)}",
+            id=f"{sweep.run_id}-{slug(target)}",
             runbook=name,
             title=load_runbook(name).title,
-            target=node.name,
+            target=target,
             fleet=sweep.fleet.name,
             mode="diagnose",
             trigger=sweep.trigger,
@@ -140,5 +155,17 @@ def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Tim
         found, unread = future.result()
         worst = "; ".join(f"{r.runbook}: {r.headline}" for r in found) or "no runbook applies"
         timeline.reached("gathered", f"{node.name}: {worst}")
+        answers.append((found, unread))
+    return answers
+
+
+def check_targets(sweep: Sweep, timeline: Timeline) -> list[Answer]:
+    """What a sweep looks at besides nodes, one task each; runbooks name them (RunbookSpec.nightly_targets)."""
+    chosen = [(t, name) for name in sweep.slugs for t in load_spec(name).nightly_targets(sweep.fleet)]
+    futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]
+    answers = []
+    for (target, _), future in zip(chosen, futures, strict=True):
+        found, unread = future.result()
+        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in found)}")
         answers.append((found, unread))
     return answers

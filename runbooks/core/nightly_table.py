@@ -10,7 +10,8 @@ ORDER = (Outcome.NOT_FIXED, Outcome.SICK, Outcome.WAITING, Outcome.CANNOT_TELL, 
 def nightly_table(report: NightlyReport) -> str:
     """Node, runbook, outcome, headline; worst first within a node. Control characters are taken out."""
     rows = [("NODE", "RUNBOOK", "OUTCOME", "WHAT")]
-    for node in report.nodes:
+    others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
+    for node in (*report.nodes, *others):
         found = sorted((r for r in report.results if r.node == node), key=_rank)
         rows += [(node, r.runbook, r.outcome.value, _short(r.headline)) for r in found]
         if not found:

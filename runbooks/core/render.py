@@ -54,7 +54,8 @@ def render(report: Report, knowledge: Runbook | None = None) -> str:
 def render_nightly(report: NightlyReport) -> str:
     """The nightly report as Markdown: first what needs a person, last what the sweep cost."""
     by = {change: [t for t in report.troubles if t.change is change] for change in Change}
-    lines = [(n, [r for r in report.results if r.node == n]) for n in report.nodes]
+    others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
+    lines = [(n, [r for r in report.results if r.node == n]) for n in (*report.nodes, *others)]
     needs = [r for r in report.results if r.outcome.exit_code == 1]
     text = (
         _environment()
