@@ -10,10 +10,10 @@ from runbooks.container_death.around import (
     judge_host,
     judge_supervisors,
 )
-from runbooks.container_death.backoff import is_kept
 from runbooks.container_death.before import story
 from runbooks.container_death.death import judge_death
 from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.kept import judge_kept, kept_findings
 from runbooks.container_death.loops import judge_loop
 from runbooks.container_death.plans import plans_for
 from runbooks.container_death.warnings import do_now, must_not
@@ -54,6 +54,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if c is not None:
         causes += judge_alive(e, c, limits) if c.status in RUNS else judge_death(e, c, limits)
         causes += judge_loop(e, c, limits)
+    if not [x for x in causes if not x.innocent]:
+        causes += judge_kept(e, limits)
     return _answer(e, c, _sorted(_once(causes + judge_supervisors(e))), limits)
 
 
@@ -151,17 +153,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
     found += _before(e)
-    for s in known(e.siblings) or ():
-        if is_kept(s.name, e.name) and s.restart_policy != "no":
-            issue = f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon start revives it"
-            found.append(
-                Finding(
-                    priority="HIGH",
-                    category="container",
-                    issue=issue,
-                    action=f"update --restart=no {s.id[:12]}",
-                )
-            )
+    found += kept_findings(e, limits)
     number = len(deaths(e, limits))
     if number > 1:
         found.append(

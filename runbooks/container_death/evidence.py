@@ -243,3 +243,4 @@ class Evidence(Frozen):
     before: Reading[tuple[Sample, ...]] = NOT_RECORDED  # the watch's record, oldest first; Absent: no watch
     wanted: Wanted | None = None  # None: not in the fleet file
     hands_off: bool = False
+    remove_kept: bool = False  # the run was asked to offer the removal of old kept containers

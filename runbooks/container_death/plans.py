@@ -7,6 +7,7 @@ from runbooks.container_death.alive import steady_for
 from runbooks.container_death.backoff import kept_name
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
 from runbooks.container_death.keepalive import keep_alive
+from runbooks.container_death.kept import removals
 from runbooks.container_death.words import Limits, deaths, known
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty
@@ -57,6 +58,8 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     w, c = e.wanted, known(e.container)
     if w is None or e.hands_off:
         return ()
+    if slugs == {"kept-container"}:
+        return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
     if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
     if c is None or BLOCKS & {x.slug for x in causes} or _supervised(causes):

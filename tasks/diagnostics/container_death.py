@@ -57,6 +57,7 @@ def gather_container_death(context: Context) -> Evidence:
         node=node.name, name=it.name, taken_at=context.now(), container=first, hands_off=node.hands_off,
         wanted=_wanted(it) if configured or c else None,
         before=read_before(node.name, it.name, context.now(), WINDOW_S), **readings,
+        remove_kept=str(context.options.get("remove_kept", "")).lower() in ("yes", "true", "1"),
     )  # fmt: skip
 
 
