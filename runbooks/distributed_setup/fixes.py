@@ -1,7 +1,12 @@
 """For each failed check the command (or the line) that fixes it. Nothing here is ever run."""
 
+import re
+import shlex
+
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Cause
+from runbooks.parsers.address import is_loopback
+from runbooks.parsers.torchrun_cmdline import parse_launch, with_options
 
 MUST_NOT = (
     "do not raise time-outs before the checks pass: a node that cannot reach another never will",
@@ -11,17 +16,17 @@ MUST_NOT = (
 )
 _FIXES = {
     "gpus-missing": "nvidia-smi -L   # on {subject}; then run zombie-gpu on it",
-    "versions-differ": "pip freeze | grep -iE 'torch|nccl'; nvidia-smi   # on every node; install one version",
+    "versions-differ": "{install}   # on every node; look with: pip freeze | grep -iE 'torch|nccl'; nvidia-smi",
     "clock-skew": "chronyc makestep   # or: systemctl restart systemd-timesyncd, on {subject}",
     "no-interface": "export NCCL_SOCKET_IFNAME=<a name from `ip -br addr`>   # on {subject}",
     "interface-wrong": "export NCCL_SOCKET_IFNAME=^docker,lo,br-   # or the data interface's name, on every node",
     "two-nics-one-subnet": "ip route   # on {subject}: narrow the netmask or set a metric with its owner",
-    "port-taken": "ss -ltnp 'sport = :{port}'   # on {subject}: use another port, or find out whose it is",
-    "peer-unreachable": "nc -zv PEER {port}   # from {subject}; open the port in both directions",
+    "port-taken": "{moved}   # or find out whose it is, on {subject}: ss -ltnp 'sport = :{port}'",
+    "peer-unreachable": "iptables -I INPUT -p tcp --dport {port} -j ACCEPT   # on {peers}, then from {subject}: nc -zv ADDRESS {port}",
     "shm-small": "mount -o remount,size={shm}G /dev/shm   # in a container: --shm-size={shm}g or --ipc=host",
     "rdma-missing": "apt-get install -y libibverbs1 ibverbs-providers; ls /sys/class/infiniband; ulimit -l unlimited",
     "environment-odd": "unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT   # on {subject}: torchrun sets them",
-    "launch-command": "torchrun --nnodes={nodes} --rdzv-backend=c10d --rdzv-endpoint=HOST:{port} --rdzv-id=NEW x.py",
+    "launch-command": "{right}",
 }
 
 
@@ -33,4 +38,56 @@ def fix_for(cause: Cause, launch: Launch) -> str:
     text = _FIXES.get(cause.slug, "")
     if not text:
         return f"{cause.subject}: {cause.evidence[0]}"
-    return text.format(subject=cause.subject, port=launch.port, shm=f"{launch.shm_gb:g}", nodes=len(launch.nodes))
+    return text.format(
+        subject=cause.subject,
+        port=launch.port,
+        shm=f"{launch.shm_gb:g}",
+        peers=", ".join(dict.fromkeys(re.findall(r"-> (\S+)", " ".join(cause.evidence)))) or "the other node",
+        install=_install(cause),
+        right=right_command(launch, launch.port),
+        moved=right_command(launch, launch.port + 1),
+    )
+
+
+def _install(cause: Cause) -> str:
+    """One version for all: the first node's."""
+    version = cause.evidence[0].split("; ")[0].rpartition(": ")[2]
+    package = {"torch": "torch", "nccl": "nvidia-nccl-cu12", "cuda": "torch"}.get(cause.subject)
+    if package and cause.subject != "cuda":
+        return f"pip install {package}=={version}"
+    return f"install {cause.subject} {version}"
+
+
+def right_command(launch: Launch, port: int) -> str:
+    """The launch's own command line with what a launch over these nodes needs."""
+    argv = list(launch.command)
+    parsed = parse_launch(argv, b"")
+    if parsed is None:  # plain python: torchrun in its place
+        at = next((i for i, w in enumerate(argv) if w.endswith(".py")), 0)
+        argv = ["torchrun", *(argv[at:] or ["train.py"])]
+        parsed = parse_launch(argv, b"")
+    if not (parsed and parsed.script):
+        argv.append("train.py")
+    assert parsed is not None  # noqa: S101 - it begins with torchrun
+    many, own = len(launch.nodes), address_parts(parsed.endpoint or parsed.master_addr)
+    fits = parsed.min_nodes <= many <= parsed.max_nodes
+    host = launch.nodes[0] if not own or is_loopback(own) else own
+    etcd = parsed.backend.startswith("etcd")
+    wanted = {
+        "nnodes": "" if fits else str(many),
+        "nproc-per-node": str(launch.gpus_per_node) if _too_many(parsed.per_node, launch) else "",
+        "rdzv-backend": "c10d" if many > 1 and (parsed.backend == "static" or parsed.standalone) else "",
+        "rdzv-endpoint": "" if etcd and not is_loopback(own) else f"{host}:{port}",
+        "rdzv-id": "" if parsed.run_id != "none" else f"{launch.name}-1",
+    }
+    dropped = [w for w in argv if not (many > 1 and w == "--standalone")]
+    return shlex.join(with_options(dropped, {k: v for k, v in wanted.items() if v}))
+
+
+def _too_many(per_node: str, launch: Launch) -> bool:
+    return per_node.isdigit() and launch.gpus_per_node is not None and int(per_node) > launch.gpus_per_node
+
+
+def address_parts(endpoint: str) -> str:
+    """The host of an endpoint."""
+    return re.sub(r":\d+$", "", re.sub(r"^https?://", "", endpoint)).rstrip("/")

@@ -109,6 +109,22 @@ def parse_launch(argv: list[str], secret: bytes, env: dict[str, str] | None = No
     )
 
 
+def with_options(argv: list[str], wanted: dict[str, str]) -> list[str]:
+    """`argv` with these launcher options set, each in place of what it said; the script's arguments stay."""
+    start = launcher_at(argv) or 0
+    _, script, rest = _split(argv[start:])
+    tail = [script, *rest] if script else []
+    words, kept = argv[start : len(argv) - len(tail)], []
+    skip = False
+    for i, word in enumerate(words):
+        name, equals, _ = word.lstrip("-").partition("=")
+        hit = word.startswith("-") and _full(name) in wanted
+        if not (hit or skip):
+            kept.append(word)
+        skip = hit and not equals and i + 1 < len(words)
+    return [*argv[:start], *kept, *(f"--{k}={v}" for k, v in wanted.items()), *tail]
+
+
 def _split(words: list[str]) -> tuple[dict[str, str], str, list[str]]:
     """Launcher options, the script (or module), and its arguments."""
     options: dict[str, str] = {}

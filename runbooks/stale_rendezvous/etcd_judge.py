@@ -4,7 +4,7 @@ import re
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause
-from runbooks.stale_rendezvous.address import address_of
+from runbooks.parsers.address import address_of
 from runbooks.stale_rendezvous.causes import confirmed, likely, possible
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeFacts, Reach
 from runbooks.stale_rendezvous.life import known_nodes

@@ -3,8 +3,8 @@
 from itertools import groupby
 
 from runbooks.core.verdict import Cause
+from runbooks.parsers.address import is_loopback
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
-from runbooks.stale_rendezvous.address import is_loopback
 from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, StoreView, Worker
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes

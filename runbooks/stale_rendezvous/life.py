@@ -5,9 +5,9 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Known
+from runbooks.parsers.address import address_of, is_loopback
 from runbooks.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState, Member
-from runbooks.stale_rendezvous.address import address_of, is_loopback
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Worker
 
 _PLAIN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,199}$")

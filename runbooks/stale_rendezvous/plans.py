@@ -6,8 +6,8 @@ from urllib.parse import quote
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.address import address_of
 from runbooks.parsers.etcd_v2 import Backend, Key, RunKeys
-from runbooks.stale_rendezvous.address import address_of
 from runbooks.stale_rendezvous.evidence import Evidence
 from runbooks.stale_rendezvous.life import known_nodes, life_of
 from runbooks.stale_rendezvous.ports import leftover_agent

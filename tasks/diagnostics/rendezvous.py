@@ -8,8 +8,8 @@ from typing import Any
 from runbooks.core.reading import Known, Source, Unknown
 from runbooks.core.redact import Redactor
 from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.parsers.address import address_of
 from runbooks.parsers.torchrun_cmdline import parse_launch
-from runbooks.stale_rendezvous.address import address_of
 from runbooks.stale_rendezvous.evidence import Agent, Holder, NodeFacts, NodeView, Pid, Port, Reach, Worker
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
