@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
 from pydantic_core import CoreSchema
 
 from flows.config import load_fleet
@@ -14,7 +14,7 @@ from runbooks.core.knowledge import Option, load_runbook
 from runbooks.core.names import LABEL
 
 MOST_NAMES = 500  # a longer list is no help; the name is typed then
-TYPED = "a name of the fleet file, `label:KEY=VALUE` for every node with that label, or `user@host[:port]` (diagnose only)"
+TYPED = "a name of the fleet file, label:KEY=VALUE for every node with that label, or user@host[:port] (diagnose only)"
 
 
 def offered(slug: str, fleet: Fleet) -> tuple[str, ...]:
@@ -49,6 +49,13 @@ class TargetForm:
         return {"anyOf": [listed, typed]}
 
 
+PATH = {"anyOf": [{"title": "A path on the worker", "type": "string"}, {"title": "Default", "type": "null"}]}
+OnWorker = Annotated[str | None, WithJsonSchema(PATH)]
+"""A file or folder where the worker runs; None: as configured there."""
+AtOnce = Annotated[int, Field(ge=1, le=64)]
+"""How many at the same time."""
+
+
 def target_type(slug: str) -> Any:
     """The type of a runbook's parameter `target`."""
     return Annotated[str, TargetForm(slug)]
@@ -72,7 +79,7 @@ def options_type(slug: str) -> type[Options]:
 
 def _field(name: str, option: Option) -> tuple[Any, Any]:
     unit = f" [{option.unit}]" if option.unit else ""
-    example = f" Example: `{option.example}`" if option.example else ""
+    example = f" Example: {option.example}" if option.example else ""
     extra: dict[str, Any] = {"enum": ["", *option.choices]} if option.choices else {}
     about = Field(
         default="",

@@ -6,21 +6,21 @@ from prefect import Flow
 from prefect.client.schemas.objects import State
 
 from flows.entry import run_by_name
-from flows.form import Options, options_type, target_type
+from flows.form import OnWorker, Options, options_type, target_type
 from runbooks.core.policy import Mode
 
 ARGS = """
 
     Args:
         target: {target}
-        mode: **diagnose** reads and reports, changes nothing. **approve** asks a person, with the whole plan, before any change. **auto** acts by itself only where the policy file names the action, else asks.
-        fleet: path of the fleet file on the worker. Empty: the worker's GPU_RUNBOOKS_FLEET, else this machine alone.
-        policy: path of the policy file on the worker. Empty: the worker's GPU_RUNBOOKS_POLICY, else nothing is automatic.
+        mode: diagnose: reads and reports, changes nothing. approve: asks a person, with the whole plan, before any change. auto: acts by itself only where the policy file names the action, else asks.
+        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
+        policy: policy file. Default: the one of the worker (GPU_RUNBOOKS_POLICY), else nothing is automatic.
         choice: name of the plan to prefer, for example "clean up and restart".
-        out: folder for the reports. Empty: as the fleet file says.
+        out: folder for the reports. Default: as the fleet file says.
         trigger: what started this run, for the report.
         options: {options}
-"""  # noqa: E501 - the UI shows each line as one paragraph
+"""  # noqa: E501 - the UI shows each line as one paragraph, and its second version no Markdown in it
 NO_OPTIONS = "this runbook has none."
 SOME_OPTIONS = "what this runbook may be told besides; leave empty what you do not know."
 
@@ -33,10 +33,10 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     def runbook(
         target: str,
         mode: Mode = Mode.DIAGNOSE,
-        fleet: str | None = None,
-        policy: str | None = None,
+        fleet: OnWorker = None,
+        policy: OnWorker = None,
         choice: str = "",
-        out: str | None = None,
+        out: OnWorker = None,
         trigger: str = "by hand",
         options: Options = empty,
     ) -> State[Any]:
