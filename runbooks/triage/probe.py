@@ -15,6 +15,8 @@ ALWAYS = 1_000_000  # tries of a pattern that names digits: never given up
 NEVER = (re.compile(b""), False)  # the quick test of a pattern that has none: never a no
 _WORD = re.compile(rb"[a-z]{3,}")
 
+Options = tuple[tuple[bytes, ...], ...]
+
 
 class Probe:
     """One pattern to look for."""
@@ -40,10 +42,7 @@ class Probe:
     def __init__(self, pattern: str, literals: Iterable[bytes], context: bool = False) -> None:
         self.pattern = pattern
         self.context = context  # only ever asked whether it stands in the text: enough is enough
-        self.options = tuple(tuple(t.split(AND)) for t in literals)  # all texts of one of these stand in the line
-        self.words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in self.options)
-        self.anchored = "^" in pattern  # then what stands before a message has to be taken off first
-        self.patience = _patience(pattern)
+        self.options, self.words, self.anchored, self.patience = _plan(pattern, tuple(literals))
         self._regex: re.Pattern[str] | None = None
         self._exact: tuple[tuple[bytes, ...], ...] | None = None
         self._quick: tuple[re.Pattern[bytes], bool] | None = None
@@ -122,6 +121,14 @@ class Probe:
         else:
             self.last.append(hit)
         return True
+
+
+@lru_cache(maxsize=8192)
+def _plan(pattern: str, literals: tuple[bytes, ...]) -> tuple[Options, Options, bool, int]:
+    """Options of which all texts of one stand in the line; their longest words; whether prefixes matter; patience."""
+    options = tuple(tuple(t.split(AND)) for t in literals)
+    words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in options)
+    return options, words, "^" in pattern, _patience(pattern)  # `^`: what stands before a message is taken off first
 
 
 def _patience(pattern: str) -> int:

@@ -8,6 +8,7 @@ Of every pattern the first and the last matches are kept.
 import re
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 
 from runbooks.triage.literals import fold
 from runbooks.triage.probe import ALWAYS, ENOUGH, KEEP, Probe, Raw
@@ -21,6 +22,12 @@ HOPELESS = 4000  # failed tries after which a pattern that is only context is gi
 Wanted = tuple[Probe, tuple[bytes, ...]]  # a probe, and what else has to stand in its line
 
 
+@lru_cache(maxsize=4)
+def _vocabulary(words: frozenset[bytes]) -> Vocabulary:
+    """One for each set of patterns, not for each text."""
+    return Vocabulary(words)
+
+
 class Scanner:
     """Feeds blocks to probes. One per text; probes keep the result."""
 
@@ -32,7 +39,7 @@ class Scanner:
         self._interesting: dict[bytes, Kind] = {}
         self._always = tuple(p for p in self.probes if not p.options)
         self._often: dict[bytes, int] = {}
-        self._vocabulary = Vocabulary({w for p in self.probes for part in p.words for w in part})
+        self._vocabulary = _vocabulary(frozenset(w for p in self.probes for part in p.words for w in part))
 
     def feed(self, block: Block) -> None:
         """Look through one block of whole lines."""
