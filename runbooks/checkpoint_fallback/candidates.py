@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runbooks.checkpoint_fallback.choose import Copy, all_copies
+from runbooks.checkpoint_fallback.copies import Copy, all_copies
 from runbooks.checkpoint_fallback.evidence import Evidence, FaultSeen
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -82,6 +82,8 @@ def _disk_was_full(evidence: Evidence, copy: Copy) -> list[str]:
 
 def _suspect(copy: Copy) -> Cause:
     first = copy.candidate.suspects[0]
+    if first.kind == "not-finite":
+        return _cause("not-finite", Certainty.CONFIRMED, copy, [_line(f) for f in copy.candidate.suspects[:5]])
     slug = "mixed-saves" if first.kind == "mixed-saves" else "zero-hole"
     decides = ("a manifest with hashes written at save time, or a second copy of the same step to compare with",)
     return _cause(slug, Certainty.LIKELY, copy, [_line(f) for f in copy.candidate.suspects], decides)

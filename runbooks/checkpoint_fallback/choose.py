@@ -1,24 +1,13 @@
 """Which checkpoint to resume from: the newest whole one, how far it is proven, and why newer ones were passed over."""
 
-from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
+from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies
+from runbooks.checkpoint_fallback.cross import unclear
+from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
 
-SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
 TRUST = ("proven", "unprovable", "not-read")
-
-
-class Copy(Frozen):
-    """A candidate and the tier it lies on."""
-
-    look: TierLook
-    candidate: Candidate
-
-    @property
-    def where(self) -> str:
-        """Full path or URL."""
-        return f"{self.look.where.rstrip('/')}/{self.candidate.name}"
 
 
 class Choice(Frozen):
@@ -30,17 +19,6 @@ class Choice(Frozen):
     not_everywhere: dict[str, tuple[str, ...]] = {}  # step -> nodes that lack it, for newer steps of tiers of one node
 
 
-def all_copies(evidence: Evidence) -> tuple[Copy, ...]:
-    """Every candidate of every tier, newest step first, fastest tier first."""
-    found = [
-        Copy(look=look, candidate=c)
-        for look in evidence.tiers
-        if isinstance(look.candidates, Known)
-        for c in look.candidates.value
-    ]
-    return tuple(sorted(found, key=lambda c: (-c.candidate.step, SPEED.index(TierKind(c.look.kind)))))
-
-
 def trusted(c: Candidate) -> bool:
     """Its structure was checked and nothing speaks against it."""
     return c.whole and not c.suspects and c.format != "unknown"
@@ -48,10 +26,11 @@ def trusted(c: Candidate) -> bool:
 
 def choose(evidence: Evidence, config: Checkpoints) -> Choice:
     """The newest step with a trusted copy that every node can reach."""
+    unsure = unclear(evidence)
     copies = all_copies(evidence)
     lacking: dict[str, tuple[str, ...]] = {}
     for copy in copies:
-        if not trusted(copy.candidate):
+        if not trusted(copy.candidate) or copy.where in unsure:
             continue
         nodes = missing_on(evidence, config, copy)
         if nodes and not _reachable_elsewhere(copies, copy, config):
@@ -74,7 +53,7 @@ def missing_on(evidence: Evidence, config: Checkpoints, copy: Copy) -> tuple[str
     return tuple(
         o.node
         for o in evidence.others
-        if o.tier == tier.name and isinstance(o.steps, Known) and step not in o.steps.value
+        if o.tier == tier.name and isinstance(o.steps, Known) and step not in o.steps.value and step >= o.checked_from
     )
 
 
@@ -97,4 +76,6 @@ def why_not(c: Candidate) -> str:
         return f"lies in {c.archived}" + (" and is being restored" if c.restoring else " and must be restored first")
     if c.suspects:
         return f"suspect, {c.suspects[0].kind}: {c.suspects[0].detail}"
-    return "its structure was not read" if c.format == "unknown" else "not on every node"
+    if c.format == "unknown":
+        return "its structure was not read"
+    return "not on every node, or it differs from another copy of the step"

@@ -4,6 +4,7 @@ Pure."""
 from runbooks.checkpoint_fallback import story
 from runbooks.checkpoint_fallback.candidates import candidate_causes
 from runbooks.checkpoint_fallback.choose import Choice, choose, trusted
+from runbooks.checkpoint_fallback.cross import cross_causes
 from runbooks.checkpoint_fallback.evidence import Evidence, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.loader import loader_causes
@@ -40,7 +41,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = _ordered(
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
-            *candidate_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
+            *candidate_causes(evidence), *cross_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
             *_lacking(evidence, choice),
         )
     )  # fmt: skip
@@ -53,7 +54,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         causes=causes,
         must_not=story.must_not(wrong, choice),
         plans=offered.plans,
-        do_now=(*story.do_now(config, limits, choice, wrong), *offered.withheld),
+        do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
         waiting_costs=story.waiting_costs(evidence, config, choice),
         findings=story.findings(wrong),
         unknowns=story.unknowns(evidence),

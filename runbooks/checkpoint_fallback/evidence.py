@@ -42,6 +42,8 @@ class Candidate(Frozen):
     archived: str = ""  # storage class from which it must be restored first
     restoring: bool = False
     read_bytes: int = 0
+    fingerprint: str = ""  # of the checksums that its format stores; alike in copies of one save
+    digest: str = ""  # of all its bytes, where they were compared
 
     @property
     def whole(self) -> bool:
@@ -151,6 +153,7 @@ class OtherNode(Frozen):
     node: str
     tier: str
     steps: Reading[tuple[int, ...]]
+    checked_from: int = 0  # older steps were not looked at
 
 
 class Evidence(Frozen):

@@ -1,7 +1,8 @@
 """Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered
 come along."""
 
-from runbooks.checkpoint_fallback.choose import SPEED, Choice, Copy, all_copies, trusted
+from runbooks.checkpoint_fallback.choose import Choice, trusted
+from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.prune import plan_prune

@@ -2,7 +2,9 @@
 
 from functools import cache
 
-from runbooks.checkpoint_fallback.choose import Choice, Copy, why_not
+from runbooks.checkpoint_fallback.choose import Choice, why_not
+from runbooks.checkpoint_fallback.copies import Copy
+from runbooks.checkpoint_fallback.cross import alike
 from runbooks.checkpoint_fallback.evidence import Evidence
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
@@ -43,7 +45,9 @@ def headline(choice: Choice) -> str:
     return f"Resume from step {c.step} on {choice.best.look.tier} ({TRUST_WORDS[c.content]}){more}"
 
 
-def do_now(config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cause, ...]) -> tuple[str, ...]:
+def do_now(
+    evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cause, ...]
+) -> tuple[str, ...]:
     """The resume setting, why newer ones were rejected, how long a copy takes, then one line per cause."""
     lines = []
     if choice.best is not None:
@@ -53,6 +57,8 @@ def do_now(config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cau
             f"Resume with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})"
         )
         lines.append(_copy_time(config, limits, best))
+        same = alike(evidence, best)
+        lines.append(f"{', '.join(same[:3])} has the same bytes" if same else "")
     lines += [f"Not {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
     first: dict[str, str] = {}
     for cause in wrong:

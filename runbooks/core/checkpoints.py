@@ -21,6 +21,12 @@ class TierKind(StrEnum):
     S3 = "s3"
 
 
+def _checked_naming(text: str) -> str:
+    if text.count("{step}") != 1 or text.startswith("/") or ".." in text:
+        raise ValueError("has {step} once and lies below the tier")
+    return text
+
+
 class Tier(Frozen):
     """One place that holds checkpoints."""
 
@@ -36,8 +42,14 @@ class Tier(Frozen):
     region: str | None = None
     profile: str | None = None  # of the engine's AWS configuration
     keep: int = Field(default=3, ge=1)  # newest proven whole ones that pruning never touches
+    naming: str = ""  # other than the job's: {step} once, `*` for any text within one name
     latest: str = "latest"  # pointer file whose text names the newest checkpoint; "": there is none
     bytes_per_s: float | None = Field(default=None, gt=0)  # how fast a node reads from it
+
+    @field_validator("naming")
+    @classmethod
+    def _own_naming(cls, text: str) -> str:
+        return _checked_naming(text) if text else text
 
     @model_validator(mode="after")
     def _placed(self) -> "Tier":
@@ -71,9 +83,7 @@ class Checkpoints(Frozen):
     @field_validator("naming")
     @classmethod
     def _one_step(cls, text: str) -> str:
-        if text.count("{step}") != 1 or text.startswith("/") or ".." in text:
-            raise ValueError("has {step} once and lies below the tier")
-        return text
+        return _checked_naming(text)
 
     @field_validator("ranks")
     @classmethod
@@ -97,6 +107,10 @@ class Checkpoints(Frozen):
                 return tier
         raise KeyError(f"no tier {name!r}; there are: {', '.join(t.name for t in self.tiers)}")
 
+    def naming_on(self, tier: Tier) -> str:
+        """How checkpoints are named on that tier."""
+        return tier.naming or self.naming
+
     def tiers_on(self, node: str) -> tuple[Tier, ...]:
         """Tiers that the node can see, as the file lists them."""
         return tuple(t for t in self.tiers if t.kind is TierKind.S3 or not t.nodes or node in t.nodes)
@@ -104,7 +118,8 @@ class Checkpoints(Frozen):
 
 def step_pattern(naming: str) -> str:
     """Python regular expression with a group `step` for names below a tier."""
-    return re.escape(naming.rstrip("/")).replace(r"\{step\}", r"(?P<step>\d+)")
+    escaped = re.escape(naming.rstrip("/")).replace(r"\*", "[^/]*")
+    return escaped.replace(r"\{step\}", r"(?P<step>\d+)")
 
 
 def expected_name(naming: str, step: int, like: str = "") -> str:

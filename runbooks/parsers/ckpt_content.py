@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from runbooks.parsers.ckpt_crc import combine
 from runbooks.parsers.ckpt_dcp import MARKER, is_dcp, read_marker
+from runbooks.parsers.ckpt_finite import check_finite
 from runbooks.parsers.ckpt_manifest import Entry, parse_manifest
 from runbooks.parsers.ckpt_set import LARGEST_TEXT, MANY, TEMPORARY, WEIGHTS, Spec, find_manifest
 from runbooks.parsers.ckpt_sniff import ZIP
@@ -16,6 +18,8 @@ from runbooks.parsers.ckpt_torch import check_torch_zip, list_parts
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Fault, Part
 
 CHUNK = 4 << 20
+SPAN = 64 << 20  # of a record that is read by one thread at a time
+WINDOW = 8  # chunks that are fetched ahead of a hash
 PAGE = 4000  # a hole of one 4 KiB page that does not begin with the record
 Crc = Callable[[bytes, int], int]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -33,10 +37,16 @@ def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32
         (proven.add(name) if found else unproven.append(name))
         parts.extend(found)
     hashes = _hashes(out, files, spec)
-    out.faults.extend(f for f in mapper(lambda p: _crc_part(files[p.file], p, crc32), parts) if f is not None)
-    out.faults.extend(f for f in mapper(lambda h: _hash_file(files[h[0]], h[0], h[1]), hashes.items()) if f is not None)
+    out.faults.extend(_crc_faults(files, parts, crc32, mapper))
+    out.faults.extend(f for f in _each(mapper, files, hashes) if isinstance(f, Fault))
     out.read_bytes = sum(p.length for p in parts) + sum(files[n].size for n in hashes)
     left = [n for n in unproven if n not in hashes]
+    if left and spec.digest:
+        _digest(out, files, left, mapper)
+    if spec.finite and not out.faults:
+        suspects, notes = check_finite(files, mapper)
+        out.suspects.extend(suspects)
+        out.notes.extend(notes)
     out.checksummed = not left and bool(proven or hashes)
     if left:
         out.notes.append(
@@ -101,15 +111,41 @@ def _chunks(blob: Blob, offset: int, length: int) -> Iterable[bytes]:
         offset += len(data)
 
 
-def _crc_part(blob: Blob, part: Part, crc32: Crc) -> Fault | None:
-    crc = 0
+class _Span(NamedTuple):
+    part: Part
+    offset: int
+    length: int
+
+
+def _crc_faults(files: Mapping[str, Blob], parts: list[Part], crc32: Crc, mapper: Mapper) -> list[Fault]:
+    """Large records are read in spans, by as many threads as the mapper has, and their checksums combined."""
+    spans = [
+        _Span(p, at, min(SPAN, p.offset + p.length - at))
+        for p in parts
+        for at in range(p.offset, p.offset + max(p.length, 1), SPAN)
+    ]
+    got: dict[Part, Any] = {}
+    for span, crc in zip(spans, mapper(lambda s: _crc_span(files[s.part.file], s, crc32), spans)):  # noqa: B905
+        before = got.get(span.part, 0)
+        wrong = before if isinstance(before, Fault) else crc if isinstance(crc, Fault) else None
+        got[span.part] = wrong or combine(before, crc, span.length)
+    out = [f if isinstance(f, Fault) else _differs(files[p.file], p, f) for p, f in got.items()]
+    return [f for f in out if f is not None]
+
+
+def _crc_span(blob: Blob, span: _Span, crc32: Crc) -> int | Fault:
+    crc, part = 0, span.part
     try:
-        for data in _chunks(blob, part.offset, part.length):
+        for data in _chunks(blob, span.offset, span.length):
             crc = crc32(data, crc)
     except Bad as e:
         return Fault(e.kind, e.detail, part.file)
     except OSError as e:
-        return Fault("unreadable", f"record {part.name} at byte {part.offset}: {e}", part.file)
+        return Fault("unreadable", f"record {part.name} at byte {span.offset}: {e}", part.file)
+    return crc
+
+
+def _differs(blob: Blob, part: Part, crc: int) -> Fault | None:
     if crc == part.crc:
         return None
     where = f"bytes {part.offset}-{part.offset + part.length}"
@@ -132,15 +168,31 @@ def _hole(blob: Blob, part: Part) -> int | None:
     return None
 
 
-def _hash_file(blob: Blob, name: str, entry: Entry) -> Fault | None:
+def _each(mapper: Mapper, files: Mapping[str, Blob], wanted: Mapping[str, Entry]) -> list[Any]:
+    """A fault or a digest per file: many files at once, or one file in pieces that are fetched ahead."""
+    if len(wanted) == 1:
+        return [_hash_file(files[n], n, e, mapper) for n, e in wanted.items()]
+    return list(mapper(lambda h: _hash_file(files[h[0]], h[0], h[1], map), wanted.items()))
+
+
+def _hash_file(blob: Blob, name: str, entry: Entry, mapper: Mapper) -> Fault | str:
     digest = hashlib.new(entry.algorithm)
     try:
-        for data in _chunks(blob, 0, blob.size):
-            digest.update(data)
-    except Bad as e:
-        return Fault(e.kind, e.detail, name)
+        for first in range(0, blob.size, CHUNK * WINDOW):
+            cuts = range(first, min(blob.size, first + CHUNK * WINDOW), CHUNK)
+            for data in mapper(lambda at: blob.read(at, min(CHUNK, blob.size - at)), cuts):
+                digest.update(data)
     except OSError as e:
         return Fault("unreadable", str(e), name)
-    if digest.hexdigest() == entry.digest:
-        return None
+    if not entry.digest or digest.hexdigest() == entry.digest:
+        return digest.hexdigest()
     return Fault("hash", f"{entry.algorithm} {digest.hexdigest()[:16]}…, the manifest says {entry.digest[:16]}…", name)
+
+
+def _digest(out: Check, files: Mapping[str, Blob], names: list[str], mapper: Mapper) -> None:
+    """One hash over files that nothing else proves: copies of one save have the same."""
+    got = _each(mapper, files, {n: Entry(None, "sha256", "") for n in names})
+    out.faults.extend(g for g in got if isinstance(g, Fault))
+    if all(isinstance(g, str) for g in got):
+        text = "\n".join(f"{n if len(names) > 1 else ''} {g}" for n, g in zip(names, got))  # noqa: B905
+        out.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

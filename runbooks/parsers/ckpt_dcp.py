@@ -3,6 +3,7 @@ only."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -78,6 +79,7 @@ def read_marker(folder: Mapping[str, Blob], check: Check) -> Marker:
         raise Bad("metadata-damaged", f"{MARKER} has {blob.size} bytes")
     raw = blob.read(0, blob.size)
     check.read_bytes += len(raw)
+    check.fingerprint = hashlib.sha256(raw).hexdigest()[:32]
     try:
         root, end, names = load(raw)
         if end != len(raw):

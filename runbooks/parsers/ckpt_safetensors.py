@@ -21,7 +21,7 @@ def check_safetensors(blob: Blob) -> Check:
     """Header and offsets of one file. The format has no checksum: content needs a manifest."""
     check = Check(format="safetensors")
     try:
-        header, size = _header(blob)
+        header, size = read_header(blob)
         check.read_bytes += size
         _tile(check, header, blob.size - size)
     except Bad as e:
@@ -36,7 +36,8 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _header(blob: Blob) -> tuple[dict[str, Any], int]:
+def read_header(blob: Blob) -> tuple[dict[str, Any], int]:
+    """The header, and where the tensors begin. Raises Bad."""
     if blob.size < 8:
         raise Bad("truncated", f"{blob.size} bytes are less than its header's length field")
     length = int.from_bytes(blob.read(0, 8), "little")

@@ -4,6 +4,7 @@ stdlib only."""
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ class Spec(NamedTuple):
     ranks: str = ""  # "rank_{rank}.pt": one file per rank
     required_keys: tuple[str, ...] = ()
     manifest: str = ""  # name; "": the usual names are tried
+    digest: bool = False  # content check: hash what has no checksum
+    finite: bool = False  # content check: look for NaN and infinity
 
 
 def check_set(files: Mapping[str, Blob], spec: Spec) -> Check:
@@ -130,9 +133,19 @@ def _merge(out: Check, checks: Mapping[str, Check]) -> None:
             out.tensors.update(c.tensors)
     judged = [c for c in checks.values() if c.format != "text"]
     out.checksummed = bool(judged) and all(c.checksummed for c in judged)
+    out.fingerprint = _fold({n: c.fingerprint for n, c in checks.items() if c.format != "text"})
     _index_tensors(out, checks)
     if len(checks) == 1:
         out.scalars.update(next(iter(checks.values())).scalars)
+
+
+def _fold(prints: Mapping[str, str]) -> str:
+    """One fingerprint for a set; "" where a part has none. A single file's own name does not count."""
+    if not prints or not all(prints.values()):
+        return ""
+    if len(prints) == 1:
+        return next(iter(prints.values()))
+    return hashlib.sha256("\n".join(f"{n} {p}" for n, p in sorted(prints.items())).encode()).hexdigest()[:32]
 
 
 def _index_tensors(out: Check, checks: Mapping[str, Check]) -> None:

@@ -21,7 +21,8 @@ DTYPE = {
     "complex32": 4, "qint8": 1, "quint8": 1, "qint32": 4,
 }  # fmt: skip
 SHORT = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
-         "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool"}  # fmt: skip
+         "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+         "ComplexFloat": "complex64", "ComplexDouble": "complex128"}  # fmt: skip
 REBUILD = ("parameter", "parameter_with_state", "qtensor", "tensor", "tensor_v2", "tensor_v3", "sparse_tensor",
            "meta_tensor_no_storage", "nested_tensor", "wrapper_subclass", "device_tensor_from_numpy",
            "device_tensor_from_cpu_tensor")  # fmt: skip
@@ -58,6 +59,8 @@ class Walk:
     def __init__(self) -> None:
         self.tensors: dict[str, str] = {}
         self.storages: dict[str, Storage] = {}
+        self.dtypes: dict[str, str] = {}  # storage -> type of its numbers
+        self.named: dict[str, str] = {}  # storage -> the first tensor in it
         self.bad: list[str] = []
 
     def run(self, root: Any) -> None:
@@ -107,6 +110,8 @@ class Walk:
             dtype = args[6].name
             item = DTYPE.get(dtype, 1)
         self.tensors[path] = f"{dtype}{list(size)}"
+        self.dtypes.setdefault(storage.key, dtype)
+        self.named.setdefault(storage.key, path)
         empty = any(n == 0 for n in size)
         last = 0 if empty else offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))  # noqa: B905
         if len(size) != len(stride) or any(n < 0 for n in size) or last * item > storage.bytes:

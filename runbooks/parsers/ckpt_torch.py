@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from zlib import crc32
 
@@ -49,8 +50,16 @@ def _check_records(check: Check, blob: Blob, found: Zip) -> None:
     if walk is not None:
         _match(check, walk, by_name, blob.name)
     check.checksummed = _has_crc(found) and all(m.method == 0 for m in found.members)
-    if not check.checksummed:
+    if check.checksummed:
+        check.fingerprint = _fingerprint(by_name)
+    else:
         check.notes.append("written without checksums (or packed again): content cannot be proven from the file itself")
+
+
+def _fingerprint(by_name: dict[str, Member]) -> str:
+    """Alike in copies of one save, whatever their file is called."""
+    lines = [f"{n} {m.size} {m.crc:08x}" for n, m in sorted(by_name.items()) if n != ".data/serialization_id"]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _has_crc(found: Zip) -> bool:
@@ -212,6 +221,19 @@ def _pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
         values.append(value)
         names |= found
     return values, at, names
+
+
+def legacy_records(blob: Blob) -> tuple[Walk, list[tuple[str, int, int]]]:
+    """What a whole legacy file describes, and (storage, offset, bytes) of each record. Raises Unreadable."""
+    values, at, _ = _pickles(blob.read(0, min(SMALL, blob.size)))
+    walk, out = Walk(), []
+    walk.run(values[3])
+    keys = values[4] if isinstance(values[4], list) else []
+    for key in keys:
+        size = walk.storages[str(key)].bytes
+        out.append((str(key), at + 8, size))
+        at += 8 + size
+    return walk, out
 
 
 def _legacy_storages(check: Check, blob: Blob, walk: Walk, keys: list[object], at: int) -> None:

@@ -101,6 +101,8 @@ class Check:
     unsafe_globals: list[str] = field(default_factory=list)  # would run code when loaded without weights_only
     checksummed: bool = False  # every content byte has a checksum in the format
     read_bytes: int = 0
+    fingerprint: str = ""  # of every checksum that the format stores: alike in copies of one save
+    digest: str = ""  # of every byte, where a content check was asked for it
 
     def fault(self, kind: str, detail: str, file: str = "") -> None:
         """Add proof of damage."""

@@ -2,16 +2,17 @@
 nothing."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, OtherNode, TierLook
+from runbooks.checkpoint_fallback.choose import trusted
+from runbooks.checkpoint_fallback.evidence import Evidence, OtherNode, TierLook
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from tasks.context import Context
-from tasks.diagnostics.checkpoint_node import ask_node, prove_on_node, read_node_tier, spec_of
-from tasks.diagnostics.checkpoint_s3 import prove_s3, read_s3_tier
+from tasks.diagnostics.checkpoint_node import ask_node, read_node_tier, spec_of
+from tasks.diagnostics.checkpoint_proof import candidates_of, prove_tiers
+from tasks.diagnostics.checkpoint_s3 import read_s3_tier
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
 
@@ -32,7 +33,7 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
         return Evidence(**base, config=Absent(proof="the fleet file has no `checkpoints` section"))
     newest, budget = int(_limit(context, "structure_newest", 50)), _limit(context, "content_seconds", 900)
     looks = tuple(_look(context, node, config, tier, newest) for tier in config.tiers_on(node.name))
-    looks = _prove(context, node, config, looks, budget)
+    looks = prove_tiers(context, node, config, looks, budget, _limit(context, "free_saves", 2))
     facts = _facts(context)
     log, crashed = _log(context)
     return Evidence(
@@ -51,70 +52,23 @@ def _look(context: Context, node: Node, config: Checkpoints, tier: Tier, newest:
     return read_node_tier(context, node, config, tier, newest)
 
 
-def _prove(
-    context: Context, node: Node, config: Checkpoints, looks: tuple[TierLook, ...], budget_s: float
-) -> tuple[TierLook, ...]:
-    """Content of the newest checkpoints that look whole, until as many are proven as pruning must keep.
-
-    The object store is read only where no node tier proved a step as new as its newest.
-    """
-    begun, out, best = context.now(), [], -1
-    for look in sorted(looks, key=lambda n: n.kind == TierKind.S3):
-        tier = config.tier(look.tier)
-        left = budget_s - (context.now() - begun).total_seconds()
-        if tier.kind is TierKind.S3:
-            look = _prove_tier(look, 1, best, lambda c, t=tier: prove_s3(t, config, spec_of(config), c), left)  # type: ignore[misc]
-        else:
-
-            def on_node(c: Candidate, tier: Tier = tier, left: float = left) -> Candidate:
-                return prove_on_node(context, node, config, tier, c, max(10.0, left))
-
-            look = _prove_tier(look, tier.keep, -1, on_node, left)
-            best = max([best, *(c.step for c in _candidates(look) if c.content == "proven")])
-        out.append(look)
-    return tuple(sorted(out, key=lambda n: [k.tier for k in looks].index(n.tier)))
-
-
-def _candidates(look: TierLook) -> tuple[Candidate, ...]:
-    return look.candidates.value if isinstance(look.candidates, Known) else ()
-
-
-def _prove_tier(
-    look: TierLook, wanted: int, above: int, prove: Callable[[Candidate], Candidate], budget_s: float
-) -> TierLook:
-    proven, out = 0, []
-    for c in _candidates(look):
-        if proven < wanted and c.step > above and c.whole and c.checksummed and c.format != "unknown" and budget_s > 0:
-            try:
-                c = prove(c)
-            except (TransportError, OSError) as e:
-                c = c.model_copy(update={"notes": (*c.notes, f"content could not be read: {e}")})
-            proven += c.content == "proven"
-        elif c.whole and not c.checksummed and c.format != "unknown":
-            c = c.model_copy(update={"content": "unprovable"})
-        out.append(c)
-    if not isinstance(look.candidates, Known):
-        return look
-    known = Known[tuple[Candidate, ...]](value=tuple(out), source=look.candidates.source)
-    return look.model_copy(update={"candidates": known})
-
-
 def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNode, ...]:
     """Steps that look whole on the other nodes' own tiers."""
-    found = []
+    found, newest = [], int(_limit(context, "structure_newest", 50))
     for tier in config.tiers:
         if tier.kind is TierKind.S3 or tier.shared:
             continue
         names = tier.nodes or tuple(n.name for n in context.fleet.nodes)
         for other in [n for n in names if n != node.name][: int(_limit(context, "cross_nodes", 64))]:
-            look = read_node_tier(context, context.fleet.node(other), config, tier, 5, 60)
+            look = read_node_tier(context, context.fleet.node(other), config, tier, newest, 60)
             steps: Reading[tuple[int, ...]]
             if isinstance(look.candidates, Known):
-                whole = tuple(c.step for c in look.candidates.value if c.whole and c.format != "unknown")
+                whole = tuple(c.step for c in look.candidates.value if trusted(c))
                 steps = Known[tuple[int, ...]](value=whole, source=look.candidates.source)
             else:
                 steps = look.candidates
-            found.append(OtherNode(node=other, tier=tier.name, steps=steps))
+            oldest = min((c.step for c in candidates_of(look)[newest - 1 : newest]), default=0)
+            found.append(OtherNode(node=other, tier=tier.name, steps=steps, checked_from=oldest))
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ def read_node_tier(
     look: dict[str, Any] = {"tier": tier.name, "kind": tier.kind, "node": node.name, "where": tier.path}
     source = Source(command=f"ls -la {tier.path}; df {tier.path}", host=node.name, taken_at=context.now())
     ask = {
-        "do": "scan", "root": tier.path.rstrip("/"), "pattern": step_pattern(config.naming), "newest": newest,
+        "do": "scan", "root": tier.path.rstrip("/"), "pattern": step_pattern(config.naming_on(tier)), "newest": newest,
         "spec": spec_of(config)._asdict(), "try_write": True, "latest": tier.latest,
     }  # fmt: skip
     try:
@@ -95,12 +95,18 @@ def _pointer(got: dict[str, Any] | None, source: Source) -> Reading[Pointer]:
 
 
 def prove_on_node(
-    context: Context, node: Node, config: Checkpoints, tier: Tier, wanted: Candidate, timeout_s: float
+    context: Context,
+    node: Node,
+    config: Checkpoints,
+    tier: Tier,
+    wanted: Candidate,
+    timeout_s: float,
+    spec: Spec | None = None,
 ) -> Candidate:
     """Reads the whole content of one candidate on its node. Raises TransportError."""
     ask = {
-        "do": "content", "root": tier.path.rstrip("/"), "name": wanted.name, "spec": spec_of(config)._asdict(),
-        "threads": 4,
+        "do": "content", "root": tier.path.rstrip("/"), "name": wanted.name,
+        "spec": (spec or spec_of(config))._asdict(), "threads": 4,
     }  # fmt: skip
     got = ask_node(context.open_host(node), ask, timeout_s)
     if got["identity"] != wanted.identity or got["changed"]:

@@ -19,6 +19,7 @@ from tasks.diagnostics.s3_answers import head_code, read_store, read_uploads
 from tasks.probes.ckpt_fs import best_crc32
 from tasks.probes.ckpt_node import as_json
 
+READERS = 8  # ranges in flight: 4 MiB each
 Sets = dict[tuple[int, str], dict[str, Object]]
 
 
@@ -49,7 +50,7 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, 
         code, status, message = code_of(error)
         why = Why.DENIED if status in (401, 403) else Why.UNREACHABLE if status == 0 else Why.FAILED
         return TierLook(**look, candidates=Unknown(reason=why, detail=f"{code}: {message}", source=source))
-    sets, left = group(objects, s3.prefix, config.naming)
+    sets, left = group(objects, s3.prefix, config.naming_on(tier))
     found = describe_all(s3, sets, spec, newest)
     look.update(candidates=Known[tuple[Candidate, ...]](value=found, source=source), leftovers=tuple(left[:50]))
     return TierLook(**look, pointer=_pointer(s3, objects, source))
@@ -84,9 +85,9 @@ def describe_all(s3: S3Tier, sets: Sets, spec: Spec, newest: int) -> tuple[Candi
         return tuple(pool.map(lambda key, wanted: _describe(s3, key, sets[key], wanted), keys, specs))
 
 
-def blobs_of(s3: S3Tier, found: dict[str, Object], stream: bool = False) -> dict[str, Blob]:
+def blobs_of(s3: S3Tier, found: dict[str, Object]) -> dict[str, Blob]:
     """The objects of one checkpoint as blobs."""
-    return {n: (s3.streaming_blob if stream and o.size > 32 << 20 else s3.blob)(n, o) for n, o in found.items()}
+    return {n: s3.blob(n, o) for n, o in found.items()}
 
 
 def _describe(s3: S3Tier, key: tuple[int, str], found: dict[str, Object], spec: Spec | None) -> Candidate:
@@ -121,21 +122,28 @@ def candidate(base: dict[str, Any], check: dict[str, Any]) -> Candidate:
 def prove_s3(tier: Tier, config: Checkpoints, spec: Spec, wanted: Candidate) -> Candidate:
     """Reads the whole content of one candidate and compares checksums."""
     s3 = S3Tier(tier)
-    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
     found = sets.get((wanted.step, wanted.name), {})
     if set_identity(found) != wanted.identity:
         return wanted
-    check = check_content(blobs_of(s3, found, stream=True), spec, best_crc32())
+    with ThreadPoolExecutor(READERS) as pool:
+        check = check_content(blobs_of(s3, found), spec, best_crc32(), pool.map)
+    missed = [f for f in check.faults if f.kind == "unreadable"]
+    if missed:  # an outage, or another version meanwhile: that proves nothing against it
+        return wanted.model_copy(update={"notes": (*wanted.notes, f"content could not be read: {missed[0].detail}")})
     return with_content(wanted, as_json(check))
 
 
 def with_content(wanted: Candidate, check: dict[str, Any]) -> Candidate:
     """The candidate with the result of its content check."""
     faults = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["faults"])
+    suspects = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["suspects"])
     state = "damaged" if faults else "proven" if check["checksummed"] else "unprovable"
     notes = tuple(dict.fromkeys([*wanted.notes, *check["notes"]]))
     merged = wanted.model_dump() | {
         "faults": (*wanted.model_dump()["faults"], *faults),
+        "suspects": (*wanted.model_dump()["suspects"], *suspects),
+        "digest": check["digest"],
         "content": state,
         "notes": notes,
     }

@@ -2,9 +2,10 @@
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from threading import Lock
 
 import boto3
 from botocore.config import Config
@@ -24,7 +25,7 @@ from runbooks.parsers.ckpt_types import Blob
 
 COLD = ("GLACIER", "DEEP_ARCHIVE")
 BLOCK = 64 << 10
-AHEAD = 8 << 20
+MOST_BLOCKS = 512  # 32 MiB, whatever the number of objects
 MOST_KEYS = 200_000
 
 
@@ -64,6 +65,8 @@ class S3Tier:
             "s3", endpoint_url=tier.endpoint, region_name=tier.region or "us-east-1", config=config
         )
         self.reads = 0
+        self._cache: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._lock = Lock()
 
     @property
     def where(self) -> str:
@@ -104,7 +107,6 @@ class S3Tier:
 
     def blob(self, name: str, found: Object) -> Blob:
         """An object in ranges; small reads are joined into blocks."""
-        cache: dict[int, bytes] = {}
 
         def read(offset: int, length: int) -> bytes:
             length = max(0, min(length, found.size - offset))
@@ -113,13 +115,7 @@ class S3Tier:
             out = b""
             while len(out) < length:
                 at = offset + len(out)
-                block = at // BLOCK
-                if block not in cache:
-                    size = min(BLOCK, found.size - block * BLOCK)
-                    if len(cache) > 64:
-                        cache.clear()
-                    cache[block] = self.read(found.key, found.etag, block * BLOCK, size)
-                piece = cache[block][at - block * BLOCK :][: length - len(out)]
+                piece = self._block(found, at // BLOCK)[at % BLOCK :][: length - len(out)]
                 if not piece:
                     break
                 out += piece
@@ -127,31 +123,20 @@ class S3Tier:
 
         return Blob(name, found.size, read)
 
-    def streaming_blob(self, name: str, found: Object, threads: int = 4) -> Blob:
-        """An object read once from front to back, the next ranges fetched ahead in parallel: bounded memory."""
-        pool, ahead = ThreadPoolExecutor(threads), {}
-
-        def fetch(block: int) -> bytes:
-            size = min(AHEAD, found.size - block * AHEAD)
-            return self.read(found.key, found.etag, block * AHEAD, size)
-
-        def read(offset: int, length: int) -> bytes:
-            out, end = [], min(offset + length, found.size)
-            while offset < end:
-                block = offset // AHEAD
-                for n in range(block, min(block + threads, -(-found.size // AHEAD))):
-                    if n not in ahead:
-                        ahead[n] = pool.submit(fetch, n)
-                for old in [n for n in ahead if n < block - 1 or n > block + threads]:
-                    ahead.pop(old).cancel()
-                piece = ahead[block].result()[offset - block * AHEAD :][: end - offset]
-                if not piece:
-                    break
-                out.append(piece)
-                offset += len(piece)
-            return b"".join(out)
-
-        return Blob(name, found.size, read)
+    def _block(self, found: Object, number: int) -> bytes:
+        """One block of an object; the last ones read, of all objects together, are kept."""
+        key = (found.key, number)
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
+        size = min(BLOCK, found.size - number * BLOCK)
+        data = self.read(found.key, found.etag, number * BLOCK, size)
+        with self._lock:
+            self._cache[key] = data
+            while len(self._cache) > MOST_BLOCKS:
+                self._cache.popitem(last=False)
+        return data
 
 
 def code_of(error: Exception) -> tuple[str, int, str]:

@@ -15,7 +15,8 @@ from typing import Any
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
-from tasks.probes.ckpt_fs import best_crc32, holders, mount
+from tasks.probes.ckpt_fs import best_crc32, mount
+from tasks.probes.ckpt_holders import holders
 from tasks.probes.ckpt_node import identity, members, open_set, spec_from
 
 NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
@@ -47,7 +48,7 @@ def same(root: str, name: str, expect: str) -> str:
 
 def not_open(root: str, names: list[str], readers: bool = True) -> None:
     """No process has one of the names open (or writes one), as far as every process can be seen. Raises Refusal."""
-    seen = holders(root)
+    seen = holders(root, mount(root)["fs_type"])
     if not seen["all"]:
         raise Refusal("not every process could be looked at: who uses it can't be told")
     tops = {n.split("/")[0] for n in names}

@@ -16,6 +16,8 @@ MODULES = (
     "dcp",
     "manifest",
     "set",
+    "crc",
+    "finite",
     "content",
 )
 LOADER = """
@@ -39,6 +41,7 @@ def bundle(script: str, *extra: str) -> str:
     text."""
     modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [
         "tasks.probes.ckpt_fs",
+        "tasks.probes.ckpt_holders",
         *(f"tasks.probes.{name}" for name in extra),
     ]
     return program(tuple(modules), script)

@@ -84,38 +84,6 @@ def _try_write(root: str) -> str:
     return "ok"
 
 
-def holders(root: str) -> dict[str, Any]:
-    """Processes with files open below the tier; `all` says whether every process could be looked at."""
-    real, out, complete = os.path.realpath(root), [], True
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fds = os.listdir("/proc/%s/fd" % pid)
-        except PermissionError:
-            complete = False
-            continue
-        except OSError:
-            continue
-        for fd in fds:
-            try:
-                target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
-                if target.startswith(real + "/") and pid != str(os.getpid()):
-                    out.append(_holder(pid, fd, target, real))
-            except OSError:
-                continue
-    return {"all": complete, "list": out[:200]}
-
-
-def _holder(pid: str, fd: str, target: str, real: str) -> dict[str, Any]:
-    with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as f:
-        start = int(f.read().rsplit(")", 1)[1].split()[19])
-    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
-        flags = next((int(line.split()[1], 8) for line in f if line.startswith("flags:")), 0)
-    with open("/proc/%s/cmdline" % pid, "rb") as f:
-        command = f.read(2000).replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    path = os.path.relpath(target, real)
-    return {"pid": int(pid), "start_ticks": start, "command": command, "path": path, "writing": flags & 3 != 0}
-
-
 def best_crc32() -> Any:
     """The fastest CRC-32 that is installed."""
     for module, inner in (("isal", "isal_zlib"), ("zlib_ng", "zlib_ng")):

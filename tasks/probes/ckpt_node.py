@@ -19,7 +19,8 @@ from typing import Any
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob, Check
-from tasks.probes.ckpt_fs import best_crc32, credentials, holders, space, torch_version
+from tasks.probes.ckpt_fs import best_crc32, credentials, space, torch_version
+from tasks.probes.ckpt_holders import holders
 
 MOST_FILES = 20_000
 SCALARS = 20
@@ -51,13 +52,19 @@ def _full(fd: int, offset: int, length: int) -> bytes:
 def members(path: str) -> dict[str, os.stat_result]:
     """Regular files of a checkpoint, relative name -> stat; a file is its own only member."""
     top = os.lstat(path)
+    if stat.S_ISLNK(top.st_mode):
+        raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
+    if not stat.S_ISDIR(top.st_mode) and not stat.S_ISREG(top.st_mode):
+        raise OSError(errno.EINVAL, "neither a file nor a folder", path)
     if not stat.S_ISDIR(top.st_mode):
         return {os.path.basename(path): top}
     found: dict[str, os.stat_result] = {}
-    for folder, _, names in os.walk(path):
-        for name in names:
+    for folder, folders, names in os.walk(path):
+        for name in names + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
             full = os.path.join(folder, name)
             seen = os.lstat(full)
+            if stat.S_ISLNK(seen.st_mode):
+                raise OSError(errno.ELOOP, "a symbolic link, which is not followed", full)
             if stat.S_ISREG(seen.st_mode):
                 found[os.path.relpath(full, path)] = seen
         if len(found) > MOST_FILES:
@@ -129,6 +136,7 @@ def as_json(check: Check) -> dict[str, Any]:
         "scalars": dict(sorted(scalars.items())[:SCALARS]), "prefix": prefix,
         "refused_globals": check.refused_globals[:20],
         "unsafe_globals": check.unsafe_globals[:20], "read_bytes": check.read_bytes,
+        "fingerprint": check.fingerprint, "digest": check.digest,
     }  # fmt: skip
 
 
@@ -189,7 +197,7 @@ def scan(ask: dict[str, Any]) -> dict[str, Any]:
         return out
     newest = ask.get("newest", 50)
     out["candidates"] = [describe(root, n, s, spec, i < newest) for i, (s, n) in enumerate(names)]
-    out["holders"] = holders(root)
+    out["holders"] = holders(root, out["space"].get("fs_type", ""))
     out["pointer"] = pointer(root, ask["latest"]) if ask.get("latest") else None
     return out
 

@@ -21,9 +21,19 @@ URL_S = 6 * 3600
 Run = Callable[[dict[str, Any], float], dict[str, Any]]
 
 
+def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
+    """Name -> identity of every checkpoint of the tier now. Raises Refused if it can't be listed."""
+    s3 = S3Tier(tier)
+    try:
+        sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
+    except (ClientError, BotoCoreError) as e:
+        raise Refused(f"{s3.where} could not be listed again: {code_of(e)[0]}") from e
+    return {name: set_identity(found) for (_, name), found in sets.items()}
+
+
 def _found(s3: S3Tier, config: Checkpoints, name: str, identity: str) -> dict[str, Object]:
     """The objects of one judged checkpoint. Raises Refused."""
-    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    sets, _ = group(s3.objects(), s3.prefix, config.naming_on(s3.tier))
     found = next((objects for (_, n), objects in sets.items() if n == name), {})
     if not found or set_identity(found) != identity:
         raise Refused(f"{s3.where}{name} changed since it was judged")
@@ -55,7 +65,7 @@ def upload(
     host = context.open_host(context.fleet.node(a["node"]))
     listing = ask_node(host, {"do": "members", "root": ask["from"], "name": a["name"]}, 60)
     keys = {name: _key(s3, a["name"], name, listing["folder"]) for name in listing["files"]}
-    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
     if any(n == a["name"] for _, n in sets):
         raise Refused(f"{s3.where}{a['name']} is there, and nothing is ever replaced")
     for name in sorted(keys, key=lambda n: (n.endswith((".metadata", ".json")), n)):
@@ -96,7 +106,7 @@ def _upload_one(s3: S3Tier, key: str, name: str, size: int, run: Run) -> None:
 
 
 def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any]) -> None:
-    sets, _ = group(s3.objects(), s3.prefix, config.naming)
+    sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
     wanted = {k: v for k, v in sets.items() if k[1] == a["name"]}
     for candidate in describe_all(s3, wanted, spec_of(config), 1):
         proven = prove_s3(tier, config, spec_of(config), candidate)

@@ -5,9 +5,9 @@ from typing import Any
 
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Step
-from runbooks.core.reading import Why
+from runbooks.core.reading import Known, Why
 from tasks.context import ActResult, Context, Refused
-from tasks.diagnostics.checkpoint_node import spec_of
+from tasks.diagnostics.checkpoint_node import read_node_tier, spec_of
 from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
 from tasks.transport.base import TransportError
@@ -104,9 +104,6 @@ def prune_checkpoints(step: Step, context: Context) -> ActResult:
 
 def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, Any]) -> None:
     """Structure of those that stay, once more right before. Raises Refused."""
-    from runbooks.core.reading import Known
-    from tasks.diagnostics.checkpoint_node import read_node_tier
-
     look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
     if not isinstance(look.candidates, Known):
         raise Refused("the tier could not be read again")
@@ -119,6 +116,27 @@ def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, 
     for d in a["delete"]:
         if d["name"] in now and now[d["name"]].step >= last:
             raise Refused(f"{d['name']} is not older than those that stay")
+    _prove_elsewhere(context, config, a)
+
+
+def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -> None:
+    """The other copy of each one that goes is still the one whose content was proven. Raises Refused."""
+    for name in sorted({d["elsewhere"]["tier"] for d in a["delete"]}):
+        now = _identities(context, config, tier_of(context, name), a["node"])
+        for d in a["delete"]:
+            other = d["elsewhere"]
+            if other["tier"] == name and now.get(other["name"]) != other["identity"]:
+                raise Refused(f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
+
+
+def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) -> dict[str, str]:
+    """Name -> identity of everything on a tier now. Raises Refused if it can't be listed."""
+    if tier.kind is TierKind.S3:
+        return store.identities(config, tier)
+    look = read_node_tier(context, context.fleet.node(node), config, tier, 0)
+    if not isinstance(look.candidates, Known):
+        raise Refused(f"{tier.name} could not be read again")
+    return {c.name: c.identity for c in look.candidates.value}
 
 
 def create_checkpoint_folder(step: Step, context: Context) -> ActResult:

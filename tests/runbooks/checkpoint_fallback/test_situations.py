@@ -37,13 +37,13 @@ SPACE = {"exists": True, "nearest": "/nvme/ckpt", "mode": 0o755, "total": 10**12
          "inodes": 100, "inodes_free": 50, "device": "/dev/nvme0n1p1", "fs_type": "ext4", "write": "ok"}  # fmt: skip
 
 
-def candidate(step: int, state: str, more: dict[str, Any] | None = None) -> Candidate:
+def candidate(tier: str, step: int, state: str, more: dict[str, Any] | None = None) -> Candidate:
     name = f"checkpoint_step_{step}.pt"
     data: dict[str, Any] = {
         "name": name,
         "step": step,
         "size": SIZE,
-        "identity": f"id{step:030}",
+        "identity": f"{tier}{step:030}",
         "format": "torch-zip",
         "checksummed": True,
     }
@@ -62,7 +62,7 @@ def look(raw: dict[str, Any]) -> TierLook:
     listed = raw["c"]
     candidates: Any = Unknown(reason=Why.FAILED, detail="x") if listed is None else Absent(proof="no folder")
     if isinstance(listed, list):
-        candidates = Known[tuple[Candidate, ...]](value=tuple(candidate(*c) for c in listed))
+        candidates = Known[tuple[Candidate, ...]](value=tuple(candidate(raw["name"], *c) for c in listed))
     data: dict[str, Any] = {"tier": raw["name"], "kind": raw.get("kind", "s3" if s3 else "nvme"),
     "node": "" if s3 else "a",
                             "where": where, "candidates": candidates}  # fmt: skip

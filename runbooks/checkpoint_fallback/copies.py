@@ -1,0 +1,31 @@
+"""Every copy of every step, over all tiers."""
+
+from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
+from runbooks.core.base import Frozen
+from runbooks.core.checkpoints import TierKind
+from runbooks.core.reading import Known
+
+SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
+
+
+class Copy(Frozen):
+    """A candidate and the tier it lies on."""
+
+    look: TierLook
+    candidate: Candidate
+
+    @property
+    def where(self) -> str:
+        """Full path or URL."""
+        return f"{self.look.where.rstrip('/')}/{self.candidate.name}"
+
+
+def all_copies(evidence: Evidence) -> tuple[Copy, ...]:
+    """Every candidate of every tier, newest step first, fastest tier first."""
+    found = [
+        Copy(look=look, candidate=c)
+        for look in evidence.tiers
+        if isinstance(look.candidates, Known)
+        for c in look.candidates.value
+    ]
+    return tuple(sorted(found, key=lambda c: (-c.candidate.step, SPEED.index(TierKind(c.look.kind)))))
