@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,11 @@ from typing import Any
 from deployments.errors import CommandError
 from deployments.lab.scenario import Scene
 
-SCENES = {"zombie-gpu": "deployments.lab.zombie_gpu"}
+SCENES = {
+    "zombie-gpu": "deployments.lab.zombie_gpu",
+    "ssh-auth-failure": "deployments.lab.ssh_auth_failure",
+    "stuck-spawning": "deployments.lab.stuck_spawning",
+}
 
 
 def cmd_lab(ns: argparse.Namespace) -> int:
@@ -27,7 +31,7 @@ def cmd_lab(ns: argparse.Namespace) -> int:
     scene: Callable[[Path], AbstractContextManager[Scene]] = import_module(SCENES[ns.runbook]).scene
     with tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
         try:
-            with scene(Path(folder)) as ready:
+            with scene(Path(folder)) as ready, _lent(ready.secrets):
                 return _rehearse(ns, ready, Path(folder))
         except RuntimeError as e:
             raise CommandError(str(e), 3) from e
@@ -98,3 +102,26 @@ def _cleaned_up(folder: Path) -> Iterator[None]:
                     os.kill(int(proc.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+@contextmanager
+def _lent(secrets: dict[str, str]) -> Iterator[None]:
+    """Gives the rehearsal's own credentials to the worker that carries on after the approval; takes them back."""
+    if not secrets:
+        yield
+        return
+    from deployments.run_online import ready
+    from tasks.credentials import block_name
+
+    ready()
+    from prefect.blocks.system import Secret
+
+    names = [block_name(n) for n in secrets]
+    try:
+        for name, value in zip(names, secrets.values(), strict=True):
+            Secret(value=value).save(name, overwrite=True, _sync=True)  # type: ignore[call-arg]
+        yield
+    finally:
+        for name in names:
+            with suppress(ValueError):
+                Secret.delete(name, _sync=True)  # type: ignore[call-arg]

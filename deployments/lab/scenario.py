@@ -1,7 +1,7 @@
 """What a rehearsal hands to the command line."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -15,3 +15,4 @@ class Scene:
     fleet: Path
     policy: Path
     proof: Callable[[], str]  # one sentence about the real world after the fix
+    secrets: dict[str, str] = field(default_factory=dict)  # credentials by name, for this process and the worker

@@ -152,10 +152,11 @@ def _findings(v: View) -> tuple[Finding, ...]:
 
 
 def _by_hand(v: View) -> tuple[str, ...]:
-    pod = v.row.pod_id if v.row else "POD"
+    pod = v.row.pod_id if v.row and v.row.pod_id else "POD"
+    way = f"-p {v.pod.ssh_port} root@{v.pod.ip}" if v.pod and v.pod.ip and v.pod.ssh_port else "-p PORT root@IP"
     return (
         f"SELECT * FROM workers WHERE id = '{v.e.worker}';",  # noqa: S608
-        f"curl -s -H 'Authorization: Bearer …' https://rest.runpod.io/v1/pods/{pod}",
+        f"runpodctl get pod {pod} --allfields",
         "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
-        f"ssh -p PORT root@IP 'ps aux | grep worker; tail -50 /workspace/logs/{v.e.worker}.log'",
+        f"ssh {way} 'ps aux | grep worker; tail -50 /workspace/logs/{v.e.worker}.log'",
     )

@@ -1,7 +1,6 @@
 """A thin client of RunPod's three surfaces. Reads pods and their logs; stops or ends one pod by its id. No retries."""
 
 import json
-import os
 import re
 import time
 from typing import Any
@@ -12,6 +11,7 @@ from runbooks.core.orchestrator_config import RunPodConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
+from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 
 POD_QUERY = """query pod($id: String!) { pod(input: {podId: $id}) { id name desiredStatus lastStatusChange imageName
@@ -28,11 +28,9 @@ class RunPodClient:
     """One run's access to the provider."""
 
     def __init__(self, config: RunPodConfig, redactor: Redactor) -> None:
-        key = os.environ.get(config.key_env, "").strip()
+        key = credential(config.key_env).strip()
         if not key:
-            raise TransportError(
-                Why.DENIED, f"environment variable {config.key_env}, which should hold the API key, is empty"
-            )
+            raise TransportError(Why.DENIED, f"{where(config.key_env)}, which should hold the API key, is empty")
         self._config = config
         self._redactor = redactor.knowing({config.key_env: key})
         self._http = httpx.Client(

@@ -1,7 +1,6 @@
 """The orchestrator's tables: by SQL where there is a connection string, by the REST interface where there is only a key."""
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -11,9 +10,11 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.stuck_spawning.evidence import TaskRow, WorkerRow
+from tasks.credentials import credential
 from tasks.transport.base import TransportError
 
 T = TypeVar("T")
+MOST = 5000  # tasks in progress that are read
 
 
 class WorkerDb(Protocol):
@@ -38,10 +39,10 @@ class WorkerDb(Protocol):
 
 def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
     """SQL first. Raises TransportError when neither way is configured."""
-    url = os.environ.get(config.url_env, "").strip()
+    url = credential(config.url_env).strip()
     if url:
         return SqlDb(config, url, redactor)
-    rest = os.environ.get(config.rest_url_env, "").strip()
+    rest = credential(config.rest_url_env).strip()
     if rest:
         from tasks.clients.worker_rest import RestDb
 
@@ -83,6 +84,12 @@ def _time(x: Any) -> datetime | None:
     return x if x.tzinfo else x.replace(tzinfo=UTC)
 
 
+def whole(read: int, there: int, shown: str) -> None:
+    """Raises TransportError when only a part was read: a task that is not seen must never count as not there."""
+    if read < there:
+        raise TransportError(Why.FAILED, f"only {read} of {there} or more tasks in progress could be read", shown)
+
+
 def columns(config: DatabaseConfig) -> tuple[str, ...]:
     """Columns of the workers' table that are read."""
     w = config.workers
@@ -104,11 +111,13 @@ class SqlDb:
         return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
 
     def tasks(self) -> tuple[TaskRow, ...]:
-        """Tasks in progress, at most 500."""
+        """All tasks in progress. Raises TransportError when there are more than are read."""
         t = self._config.tasks
         wanted = _list((t.id, t.status, t.worker, t.claimed))
-        sql = f"SELECT {wanted} FROM {_name(t.table)} WHERE {_name(t.status)} = :status LIMIT 500"  # noqa: S608
-        return tuple(task_of(self._config, r) for r in self._rows(sql, {"status": t.in_progress}))
+        sql = f"SELECT {wanted} FROM {_name(t.table)} WHERE {_name(t.status)} = :status LIMIT {MOST + 1}"  # noqa: S608
+        rows = self._rows(sql, {"status": t.in_progress})
+        whole(min(len(rows), MOST), len(rows), self.shown)
+        return tuple(task_of(self._config, r) for r in rows)
 
     def queued(self) -> int:
         """How many tasks wait."""
@@ -120,7 +129,7 @@ class SqlDb:
         """UPDATE … WHERE the row is as it was read."""
         w = self._config.workers
         sql = (
-            f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE {_name(w.id)}::text = :id "  # noqa: S608
+            f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE CAST({_name(w.id)} AS text) = :id "  # noqa: S608
             f"AND {_name(w.status)} = :old AND {_name(w.heartbeat)} IS NOT DISTINCT FROM :beat"
         )
         return _run(

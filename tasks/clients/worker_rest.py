@@ -1,6 +1,5 @@
 """The orchestrator's tables by the REST interface (PostgREST's shapes), for those who have only URL and service key."""
 
-import os
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +9,8 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.stuck_spawning.evidence import TaskRow, WorkerRow
-from tasks.clients.worker_db import columns, task_of, worker_of
+from tasks.clients.worker_db import MOST, columns, task_of, whole, worker_of
+from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 
 
@@ -18,9 +18,9 @@ class RestDb:
     """`<url>/rest/v1/<table>` with the service key."""
 
     def __init__(self, config: DatabaseConfig, url: str, redactor: Redactor) -> None:
-        key = os.environ.get(config.rest_key_env, "").strip()
+        key = credential(config.rest_key_env).strip()
         if not key:
-            raise TransportError(Why.DENIED, f"environment variable {config.rest_key_env} is empty")
+            raise TransportError(Why.DENIED, f"{where(config.rest_key_env)} is empty")
         base = url.rstrip("/")
         self._base = base if base.endswith("/rest/v1") else f"{base}/rest/v1"
         self._config, self._redactor = config, redactor.knowing({config.rest_key_env: key})
@@ -34,16 +34,20 @@ class RestDb:
         return tuple(worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0])
 
     def tasks(self) -> tuple[TaskRow, ...]:
-        """Tasks in progress, at most 500."""
+        """All tasks in progress. Raises TransportError when the answer holds fewer than there are."""
         t = self._config.tasks
-        ask = {"select": f"{t.id},{t.status},{t.worker},{t.claimed}", t.status: f"eq.{t.in_progress}", "limit": "500"}
-        return tuple(task_of(self._config, r) for r in self._ask("GET", t.table, ask)[0])
+        ask = {"select": f"{t.id},{t.status},{t.worker},{t.claimed}", t.status: f"eq.{t.in_progress}", "limit": str(MOST)}
+        rows, headers = self._ask("GET", t.table, ask, {"Prefer": "count=exact"})
+        whole(len(rows), self._total(headers), self.shown)
+        return tuple(task_of(self._config, r) for r in rows)
 
     def queued(self) -> int:
         """How many tasks wait, from the answer's Content-Range."""
         t = self._config.tasks
         ask = {"select": t.id, t.status: f"eq.{t.queued}", "limit": "1"}
-        _, headers = self._ask("GET", t.table, ask, {"Prefer": "count=exact"})
+        return self._total(self._ask("GET", t.table, ask, {"Prefer": "count=exact"})[1])
+
+    def _total(self, headers: Any) -> int:
         total = headers.get("content-range", "").rpartition("/")[2]
         if not total.isdigit():
             raise TransportError(Why.UNPARSABLE, "no count in Content-Range", self.shown)

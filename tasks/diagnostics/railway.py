@@ -1,7 +1,5 @@
 """Reads the orchestrator's own side: deployment status, cycle lines, which variables are set. No value leaves here."""
 
-import os
-
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.orchestrator_log import OrchestratorLog, parse_orchestrator_log
@@ -9,6 +7,7 @@ from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from runbooks.stuck_spawning.evidence import Variables
 from tasks.clients.railway import RailwayClient
 from tasks.context import Context
+from tasks.credentials import credential
 from tasks.transport.base import TransportError
 
 LINES = 500
@@ -81,7 +80,7 @@ def describe_variables(found: dict[str, str], config: Orchestrator, hidden: tupl
     private, public = found.get(config.ssh.key_env, ""), public_shape(found.get(config.ssh.public_key_env, "").strip())
     shape = describe_key_text(private)
     sealed = hidden or ()
-    here, fault = describe_key_text(os.environ.get(config.ssh.key_env, "")), ""
+    here, fault = describe_key_text(credential(config.ssh.key_env)), ""
     if config.ssh.key_env in sealed:
         fault = ""  # it is set; nobody can look at it
     elif not private.strip():

@@ -14,6 +14,7 @@ from runbooks.parsers.ssh_key import KeyFormat, KeyShape, describe_key_text, fin
 from runbooks.parsers.ssh_text import parse_settings
 from runbooks.ssh_auth_failure.evidence import AgentKey, Certificate, GivenKey
 from tasks.context import Context
+from tasks.credentials import credential, read_secret
 from tasks.diagnostics.command import read
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, describe_key, load_key
@@ -78,17 +79,16 @@ def _file(context: Context, source: KeySource, what: str) -> GivenKey:
 def _text_key(context: Context, source: KeySource, what: str) -> GivenKey:
     """A key in a variable or a Prefect Secret."""
     if source.env:
-        text = os.environ.get(source.env, "")
+        text = credential(source.env)
         if not text.strip():
             state = "is empty" if source.env in os.environ else "is not set"
             return GivenKey(source=what, present=False, why_not=f"environment variable {source.env} {state}")
     else:
-        from tasks.transport.keys import _prefect_secret
-
         try:
-            text = _prefect_secret(str(source.secret))
-        except TransportError as e:
-            return GivenKey(source=what, present=False, why_not=e.detail)
+            text = read_secret(str(source.secret))
+        except Exception as e:  # the client's errors have no common base
+            no = f"Prefect Secret {source.secret} cannot be read: {type(e).__name__}"
+            return GivenKey(source=what, present=False, why_not=no)
     return _described(GivenKey(source=what, identity=context.redactor.hash(text)), text, source)
 
 

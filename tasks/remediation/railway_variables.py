@@ -1,11 +1,10 @@
 """Sets the orchestrator's missing private key on its platform, from this machine's own. The value is never shown."""
 
-import os
-
 from runbooks.core.plan import Step
 from runbooks.parsers.ssh_key import describe_key_text
 from tasks.clients.railway import RailwayClient
 from tasks.context import ActResult, Context, Refused
+from tasks.credentials import credential
 from tasks.diagnostics.railway import describe_variables, sealed_of
 from tasks.remediation.pods import orchestrator_of
 from tasks.transport.base import TransportError
@@ -16,7 +15,7 @@ def set_railway_variable(step: Step, context: Context) -> ActResult:
 
     Refused when it is set meanwhile, or this machine's key is not the one that was judged, or not of the pair there."""
     a, config = step.args, orchestrator_of(context)
-    value = os.environ.get(config.ssh.key_env, "")
+    value = credential(config.ssh.key_env)
     if a["name"] != config.ssh.key_env or describe_key_text(value).fingerprint != a["fingerprint"]:
         raise Refused(f"this machine's {config.ssh.key_env} is not the key {a['fingerprint']}")
     if config.railway is None:

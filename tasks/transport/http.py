@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import os
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ import httpx
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
+from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 
 _REDIRECTS = 3
@@ -39,9 +39,9 @@ class HttpReader:
         limit: int = 4 << 20,
     ) -> None:
         self._base, self._limit, self._timeout_s = base_url.rstrip("/"), limit, timeout_s
-        token = os.environ.get(token_env, "").strip() if token_env else ""
+        token = credential(token_env).strip() if token_env else ""
         if token_env and not token:
-            raise TransportError(Why.DENIED, f"environment variable {token_env}, which should hold the token, is empty")
+            raise TransportError(Why.DENIED, f"{where(token_env)}, which should hold the token, is empty")
         self._redactor = redactor.knowing({token_env: token}) if token_env else redactor
         self._client = httpx.Client(
             timeout=timeout_s,

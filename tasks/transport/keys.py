@@ -3,12 +3,12 @@
 import io
 import os
 from pathlib import Path
-from typing import Any, cast
 
 import paramiko
 
 from runbooks.core.fleet import KeySource
 from runbooks.core.reading import Why
+from tasks.credentials import credential, read_secret, where
 from tasks.transport.base import TransportError
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -63,20 +63,17 @@ def _from_file(path: Path, what: str) -> paramiko.PKey:
 
 
 def _environment(name: str) -> str:
-    text = os.environ.get(name, "")
+    text = credential(name)
     if not text.strip():
-        raise TransportError(Why.DENIED, f"environment variable {name}, which should hold the key, is empty")
+        raise TransportError(Why.DENIED, f"{where(name)}, which should hold the key, is empty")
     return text
 
 
 def _prefect_secret(name: str) -> str:
-    from prefect.blocks.system import Secret
-
     try:
-        value = cast(Any, Secret).load(name, _sync=True).get()
+        return read_secret(name)
     except Exception as e:  # the client's errors have no common base
         raise TransportError(Why.DENIED, f"Prefect Secret {name} cannot be read: {type(e).__name__}") from None
-    return str(value)
 
 
 def tidy_key_text(text: str) -> str:

@@ -17,9 +17,9 @@ from runbooks.stuck_spawning.evidence import Evidence
 from tasks.context import Context
 from tasks.diagnostics.stuck_spawning import gather_stuck_spawning
 from tasks.transport.open import HostPool
-from tests.support import fake_railway, fake_runpod
-from tests.support.fake_railway import FakeRailway
-from tests.support.fake_runpod import FakeRunPod
+from deployments.lab import fake_railway, fake_runpod
+from deployments.lab.fake_railway import FakeRailway
+from deployments.lab.fake_runpod import FakeRunPod
 from tests.support.postgres import Postgres
 
 WORKER, POD = "gpu-20260101_000000-aa", "podaaaa1"

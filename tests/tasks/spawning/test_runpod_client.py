@@ -12,7 +12,7 @@ from runbooks.core.orchestrator_config import RunPodConfig
 from runbooks.parsers.runpod import Phase, Runtime, Stop, parse_pod
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor
-from tests.support.fake_runpod import KEY, FakeRunPod
+from deployments.lab.fake_runpod import KEY, FakeRunPod
 
 
 @pytest.fixture

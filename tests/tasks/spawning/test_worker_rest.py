@@ -86,10 +86,11 @@ def test_our_requests_are_those_of_the_official_client(recorder: Recorder, db: R
     assert (row.id, row.pod_id, row.heartbeat) == ("w1", "p1", None)
     task = {"id": "t", "status": "In Progress", "worker_id": "w1", "generation_started_at": None}
     recorder.body = [task]
-    official.from_("tasks").select("id,status,worker_id,generation_started_at").eq("status", "In Progress").limit(
-        500
-    ).execute()
+    wanted = "id,status,worker_id,generation_started_at"
+    official.from_("tasks").select(wanted, count=CountMethod.exact).eq("status", "In Progress").limit(5000).execute()
+    recorder.range = "0-0/1"
     assert db.tasks()[0].worker == "w1"
+    recorder.range = "0-0/7"
     official.from_("tasks").select("id", count=CountMethod.exact).eq("status", "Queued").limit(1).execute()
     assert db.queued() == 7
     beat = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,8 +102,17 @@ def test_our_requests_are_those_of_the_official_client(recorder: Recorder, db: R
     assert db.mark(WorkerRow(id="w1", status="spawning"), "terminated") == 1
     theirs, ours = recorder.asked[0::2], recorder.asked[1::2]
     assert [a[:4] for a in ours] == [a[:4] for a in theirs]
+    assert "count=exact" in ours[1][4]
     assert "count=exact" in ours[2][4]
     assert "return=representation" in ours[3][4]
+
+
+def test_tasks_that_the_server_cut_off_are_not_read_as_none(recorder: Recorder, db: RestDb) -> None:
+    """PostgREST's max-rows shortens an answer without a word; a task that is not seen must not count as not there."""
+    recorder.body = [{"id": "t", "status": "In Progress", "worker_id": "w1", "generation_started_at": None}]
+    recorder.range = "0-0/1700"
+    with pytest.raises(TransportError, match="only 1 of 1700"):
+        db.tasks()
 
 
 def test_a_row_that_changed_is_not_marked_and_a_refusal_is_told(recorder: Recorder, db: RestDb) -> None:
