@@ -8,6 +8,7 @@ from flows import store
 from flows.config import load_fleet, load_policy, with_target
 from flows.engine import run_runbook
 from flows.fan_out import fan_out
+from flows.log_pipe import outlive_the_pipe
 from flows.outcomes import Draft, publish_bad_config
 from flows.ownership import own_run
 from flows.progress import Timeline
@@ -36,6 +37,7 @@ def run_by_name(
     options: dict[str, Any] | None = None,
 ) -> State[Any]:
     """Runs the runbook `slug` on `target` inside the current flow run. Bad configuration ends in a report as well."""
+    outlive_the_pipe()
     run_id = current_run_id()
     own_run(run_id, {"runbook": slug, "target": target})
     try:

@@ -55,7 +55,7 @@ def worker(rig: Rig) -> Iterator[Callable[[str], Proc]]:
         stop(proc, limit_s=15)
 
 
-def wait_until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
+def wait_until(true: Callable[[], bool], limit_s: float = 150.0) -> None:
     deadline = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < deadline, "did not happen in time"
