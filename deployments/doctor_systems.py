@@ -1,20 +1,31 @@
 """`doctor` on the orchestrator's systems: provider, database, platform, logs, both key halves, scaling. Reads only."""
 
-import os
+import re
 from collections.abc import Callable, Generator, Iterator
 
 from deployments.doctor import Check
+from deployments.doctor_scaling import check_scaling
 from runbooks.core.fleet import Fleet
-from runbooks.core.orchestrator_config import Orchestrator, WorkerLogs
+from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from tasks.clients.railway import RailwayClient
-from tasks.clients.runpod import RunPodClient
+from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
-from tasks.diagnostics.railway import describe_variables
+from tasks.credentials import credential, where
+from tasks.diagnostics.railway import describe_variables, sealed_of
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 
 NEEDED = ("RUNPOD_API_KEY", "SUPABASE_URL", "SUPABASE_SERVICE_ROLE_KEY")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+TOKENS = {"project": "a project token (sent as Project-Access-Token)", "account": "an account or workspace token"}
+OWN_PROJECT = ("project",)  # kinds of token that say which project they are for
+SHAPES = {
+    "runpod": (r"rpa_\w{10,}", "rpa_…"),
+    "url": (r"(postgres(ql)?|sqlite)(\+\w+)?://\S+", "postgresql://user:password@host:5432/database"),
+    "rest_url": (r"https?://\S+", "https://<project>.supabase.co"),
+    "rest_key": (r"eyJ[\w-]+\.[\w-]+\.[\w-]+|sb_secret_\w+", "a service key: eyJ… or sb_secret_…"),
+}
 
 
 def check_systems(fleet: Fleet) -> Iterator[Check]:
@@ -23,50 +34,75 @@ def check_systems(fleet: Fleet) -> Iterator[Check]:
     if config is None:
         return
     yield from _provider(config)
-    yield from _database(config)
+    yield from _database(config.database)
     local = yield from _pair(config)
     yield from _platform(config, local)
     if config.logs:
         yield from _logs(config.logs)
+    else:
+        yield Check(
+            "worker logs", "note", "not in the fleet file (orchestrator.logs): a dead pod's last words are lost"
+        )
 
 
 def _asked(name: str, ask: Callable[[], str], fix: str) -> Check:
     try:
         return Check(name, "ok", ask())
-    except TransportError as e:
-        return Check(name, "FAULT", f"{e.reason}: {e.detail}", fix)
+    except (TransportError, NotFound) as e:
+        detail = f"{e.reason}: {e.detail}" if isinstance(e, TransportError) else str(e)
+        return Check(name, "FAULT", detail, fix)
     except (KeyError, ValueError, TypeError) as e:
         return Check(name, "FAULT", f"its answer has another shape: {type(e).__name__}: {e}", fix)
 
 
+def _formed(check: str, name: str, kind: str) -> Iterator[Check]:
+    """A note when a credential is there and looks unlike one: blanks, quotes, another kind of value."""
+    value = credential(name)
+    pattern, like = SHAPES[kind]
+    if value.strip() and not re.fullmatch(pattern, value):
+        what = "has blanks or quotes around it" if value != value.strip(" \t\r\n'\"") else "looks unlike one"
+        yield Check(check, "note", f"{name} {what}; it should read {like}", f"set {name} anew, without quotes")
+
+
 def _provider(config: Orchestrator) -> Iterator[Check]:
+    def client() -> RunPodClient:
+        return RunPodClient(config.runpod, installation_redactor())
+
     def ask() -> str:
-        client = RunPodClient(config.runpod, installation_redactor())
+        ours = client()
         try:
-            pods = client.pods()
+            pods = ours.pods()
+            for pod in pods[:1]:
+                ours.pod(pod.id)
         finally:
-            client.close()
+            ours.close()
         return f"answers; {len(pods)} pods named {config.runpod.name_prefix}…"
 
-    key = os.environ.get(config.runpod.key_env, "")
-    if key and not key.startswith("rpa_"):
-        yield Check("runpod key", "note", f"{config.runpod.key_env} does not begin with rpa_")
-    yield _asked("runpod", ask, f"set {config.runpod.key_env} to an API key that may read pods")
+    key = config.runpod.key_env
+    yield from _formed("runpod key", key, "runpod")
+    yield _asked(
+        "runpod", ask, f"set {where(key)} to an API key of the account that holds the pods; read scope is enough"
+    )
 
 
-def _database(config: Orchestrator) -> Iterator[Check]:
+def _database(config: DatabaseConfig) -> Iterator[Check]:
     def ask() -> str:
-        db = open_db(config.database, installation_redactor())
+        db = open_db(config, installation_redactor())
         return f"{db.shown}: {len(db.workers())} workers, {len(db.tasks())} tasks in progress, {db.queued()} queued"
 
-    fix = f"set {config.database.url_env} (a role with SELECT is enough), and correct table and column names"
+    if credential(config.url_env):
+        yield from _formed("database url", config.url_env, "url")
+    else:
+        yield from _formed("database url", config.rest_url_env, "rest_url")
+        yield from _formed("database key", config.rest_key_env, "rest_key")
+    fix = f"set {where(config.url_env)} (a role with SELECT on the two tables is enough), and correct table and column names"
     yield _asked("database", ask, fix)
 
 
 def _pair(config: Orchestrator) -> Generator[Check, None, str]:
     """Both halves of the key here. Returns the private half's fingerprint."""
-    private = os.environ.get(config.ssh.key_env, "")
-    public = public_shape(os.environ.get(config.ssh.public_key_env, "").strip())
+    private = credential(config.ssh.key_env)
+    public = public_shape(credential(config.ssh.public_key_env).strip())
     shape = describe_key_text(private)
     if not private.strip() or not shape.private:
         what = "is not set" if not private.strip() else f"holds no private key ({shape.format})"
@@ -76,36 +112,68 @@ def _pair(config: Orchestrator) -> Generator[Check, None, str]:
         yield Check(
             "pod key", "FAULT", f"{config.ssh.key_env}: {', '.join(shape.damage)}", "store it with its newlines"
         )
+    if shape.encrypted:
+        yield Check(
+            "pod key", "FAULT", f"{config.ssh.key_env} is encrypted", "ssh-keygen -p on a copy, or another pair"
+        )
     if public and shape.fingerprint and public.fingerprint != shape.fingerprint:
         says = f"private {shape.fingerprint}, public {public.fingerprint}: not one pair"
         yield Check("pod key", "FAULT", says, "set both halves of one pair")
-    elif not shape.damage:
-        yield Check("pod key", "ok", f"{shape.type} {shape.fingerprint}")
+    elif not shape.damage and not shape.encrypted:
+        yield Check("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
     return shape.fingerprint
 
 
 def _platform(config: Orchestrator, local: str) -> Iterator[Check]:
     """Deployment status, variables, and the key halves on the platform."""
-    if config.railway is None:
+    railway = config.railway
+    if railway is None:
         yield Check("railway", "note", "not in the fleet file: the orchestrator's own log and variables are not read")
         return
+    ids = {n: getattr(railway, n) for n in ("project", "environment", "service")}
+    named = [n for n, value in ids.items() if not UUID.fullmatch(value)]
+    if named:
+        yield Check("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API knows no names",
+                    "copy the ids from the service's page: Ctrl-K, Copy … ID")  # fmt: skip
     try:
-        client = RailwayClient(config.railway, installation_redactor())
+        client = RailwayClient(railway, installation_redactor())
         try:
-            found, (_, status) = client.variables(), client.deployment()
+            found, (_, status), sealed = client.variables(), client.deployment(), sealed_of(client)
+            yield from _token(client, railway)
         finally:
             client.close()
     except (TransportError, KeyError, TypeError, IndexError) as e:
-        fix = f"set {config.railway.token_env} to a project token, and correct project, environment and service"
+        fix = f"set {where(railway.token_env)} to {TOKENS[railway.token_kind]}, or correct token_kind, project, environment and service"
         yield Check("railway", "FAULT", str(e), fix)
         return
-    yield Check("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}")
-    missing = [n for n in (*NEEDED, config.ssh.key_env, config.ssh.public_key_env) if not found.get(n, "").strip()]
+    fix = "" if status == "SUCCESS" else "railway logs --deployment; then deploy again or roll back"
+    yield Check("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
+    yield from _variables(config, found, sealed, local)
+
+
+def _token(client: RailwayClient, railway: RailwayConfig) -> Iterator[Check]:
+    """A project token of another project or environment would show another orchestrator."""
+    if railway.token_kind not in OWN_PROJECT:
+        return
+    project, environment = client.token_is_for()
+    if (project, environment) != (railway.project, railway.environment):
+        says = f"the token is for project {project}, environment {environment}"
+        yield Check("railway token", "FAULT", says, "make one for the project and environment of the fleet file")
+
+
+def _variables(
+    config: Orchestrator, found: dict[str, str], sealed: tuple[str, ...] | None, local: str
+) -> Iterator[Check]:
+    hidden = set(sealed or ())
+    wanted = (*NEEDED, config.ssh.key_env, config.ssh.public_key_env)
+    missing = [n for n in wanted if n not in hidden and not found.get(n, "").strip()]
     if missing:
         yield Check(
             "railway variables", "FAULT", f"not set: {', '.join(missing)}", "set them in the service's variables"
         )
-    seen = describe_variables(found, config)
+    if hidden & set(wanted):
+        yield Check("railway variables", "note", f"sealed, so not looked at: {', '.join(sorted(hidden & set(wanted)))}")
+    seen = describe_variables(found, config, sealed)
     if not missing and seen.private_fault:
         yield Check("railway key", "FAULT", seen.private_fault, "set the whole private key, newlines included")
     elif local and seen.private_fingerprint and seen.private_fingerprint != local:
@@ -117,43 +185,21 @@ def _platform(config: Orchestrator, local: str) -> Iterator[Check]:
     yield from check_scaling(found)
 
 
-def check_scaling(found: dict[str, str]) -> Iterator[Check]:
-    """The numbers and names that decide how many workers are spawned, and of what."""
-    numbers: dict[str, int] = {}
-    for name, least in (
-        ("MIN_ACTIVE_GPUS", 0),
-        ("MAX_ACTIVE_GPUS", 1),
-        ("GPU_IDLE_TIMEOUT_SEC", 1),
-        ("TASKS_PER_GPU_THRESHOLD", 1),
-    ):
-        text = found.get(name, "").strip()
-        if text.isdigit() and int(text) >= least:
-            numbers[name] = int(text)
-        elif text:
-            yield Check("scaling", "FAULT", f"{name} is {text[:20]!r}", f"a whole number of at least {least}")
-        else:
-            yield Check("scaling", "note", f"{name} is not set: the orchestrator's default holds")
-    if numbers.get("MIN_ACTIVE_GPUS", 0) > numbers.get("MAX_ACTIVE_GPUS", 1 << 30):
-        yield Check(
-            "scaling", "FAULT", "MIN_ACTIVE_GPUS is above MAX_ACTIVE_GPUS", "no worker can satisfy both: lower one"
-        )
-    for name in ("RUNPOD_STORAGE_NAME", "RUNPOD_GPU_TYPE", "RUNPOD_WORKER_IMAGE"):
-        text = found.get(name, "")
-        if not text.strip():
-            yield Check("scaling", "note", f"{name} is not set")
-        elif text != text.strip() or text[:1] in "'\"" or (name.endswith("IMAGE") and (" " in text or ":" not in text)):
-            yield Check("scaling", "FAULT", f"{name} has blanks or quotes around it, or no tag", "write the bare value")
-
-
 def _logs(config: WorkerLogs) -> Iterator[Check]:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from tasks.diagnostics.worker_logs_s3 import _client
+    from tasks.diagnostics.worker_logs_s3 import log_client
 
+    prefix = config.key.partition("{worker}")[0]
     try:
-        _client(config).list_objects_v2(Bucket=config.bucket, MaxKeys=1)
-        yield Check("worker logs", "ok", f"s3://{config.bucket} can be listed")
+        client = log_client(config)
+        found = client.list_objects_v2(Bucket=config.bucket, Prefix=prefix, MaxKeys=1).get("Contents", [])
+        for item in found:
+            client.get_object(Bucket=config.bucket, Key=item["Key"], Range="bytes=0-0")["Body"].read()
+        what = "can be listed and read" if found else f"can be listed; nothing there yet below {prefix or 'its root'}"
+        yield Check("worker logs", "ok", f"s3://{config.bucket} {what}")
     except (ClientError, BotoCoreError) as e:
         yield Check(
-            "worker logs", "FAULT", f"s3://{config.bucket}: {e}"[:300], "credentials with List and Get on that bucket"
-        )
+            "worker logs", "FAULT", f"s3://{config.bucket}: {e}"[:300],
+            f"credentials with s3:ListBucket on {config.bucket} and s3:GetObject on {config.bucket}/{prefix}*",
+        )  # fmt: skip

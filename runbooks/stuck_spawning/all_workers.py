@@ -93,7 +93,8 @@ def _headline(e: Evidence, found: dict[str, Diagnosis], alike: Cause | None, cau
         return "no worker is past its limit in spawning" + (f"; seen on the way: {seen}" if seen else "")
     said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]
     more = len(said) - 6 + len(e.not_looked_at)
-    return f"{len(e.each) + len(e.not_looked_at)} workers stuck in spawning: {'; '.join(said[:6])}" + (
+    count = len(e.each) + len(e.not_looked_at)
+    return f"{count} worker{'s' if count > 1 else ''} stuck in spawning: {'; '.join(said[:6])}" + (
         f"; {more} more" if more > 0 else ""
     )
 

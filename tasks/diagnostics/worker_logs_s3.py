@@ -20,7 +20,7 @@ def read_stored_log(
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        got = _client(config).get_object(Bucket=config.bucket, Key=key, Range=f"bytes=-{TAIL}")
+        got = log_client(config).get_object(Bucket=config.bucket, Key=key, Range=f"bytes=-{TAIL}")
         text = got["Body"].read().decode("utf-8", "replace")
     except ClientError as e:
         return _refused(e, source)
@@ -40,7 +40,8 @@ def _refused(error: Any, source: Source) -> Absent | Unknown:
     return Unknown(reason=why, detail=code, source=source)
 
 
-def _client(config: WorkerLogs) -> Any:
+def log_client(config: WorkerLogs) -> Any:
+    """A client of the place of worker logs; one retry."""
     import boto3
     from botocore.config import Config
 

@@ -2,13 +2,15 @@
 
 import pytest
 
+from deployments.doctor_scaling import check_scaling
 from deployments.doctor_systems import check_systems
+from deployments.lab import fake_runpod
 from tests.tasks.spawning.conftest import World
 
 
 def faults(world: World) -> dict[str, str]:
     found = list(check_systems(world.fleet()))
-    assert all(c.fix for c in found if c.state == "FAULT" and c.name != "railway"), found
+    assert all(c.fix for c in found if c.state == "FAULT"), "every fault says how it is put right"
     assert "-----BEGIN" not in str(found)
     return {c.name: c.says for c in found if c.state == "FAULT"}
 
@@ -36,6 +38,15 @@ def test_each_system(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.railway.status = "CRASHED"
     assert "CRASHED" in faults(world)["railway"]
     world.railway.status = "SUCCESS"
+    world.railway.sealed = {"RUNPOD_SSH_PRIVATE_KEY"}
+    assert faults(world) == {}, "a sealed variable is set, and cannot be looked at"
+    world.railway.sealed = set()
+    railway = {"url": world.railway.url, "project": "p", "environment": "e", "service": "s", "timeout_s": 5}
+    world.fields["railway"] = railway | {"environment": "staging"}
+    assert "environment e" in faults(world)["railway token"]
+    world.fields["railway"] = railway | {"token_kind": "account"}
+    assert "project token" not in str(faults(world)["railway"]), "a project token sent as an account's is refused"
+    world.fields["railway"] = railway
     for name, check in (
         ("RUNPOD_API_KEY", "runpod"),
         ("DATABASE_URL", "database"),
@@ -48,3 +59,34 @@ def test_each_system(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as m:
         m.setenv("RUNPOD_SSH_PRIVATE_KEY", key.replace("\n", "\\n"))
         assert "literal-newlines" in faults(world)["pod key"]
+
+
+def test_credentials_that_look_wrong_are_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNPOD_API_KEY", f'"{fake_runpod.KEY}"')
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.setenv("SUPABASE_URL", "project.supabase.co")
+    monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "anon")
+    found = {c.name: c for c in check_systems(world.fleet())}
+    assert "blanks or quotes" in found["runpod key"].says
+    assert found["runpod"].state == "FAULT"
+    assert "supabase.co" in found["database url"].says
+    assert "sb_secret_" in found["database key"].says
+    assert found["database"].fix
+    assert "anon" not in str([c.says for c in found.values()])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "state"),
+    [
+        ("RUNPOD_WORKER_IMAGE", "org/app", "FAULT"),
+        ("RUNPOD_WORKER_IMAGE", "registry.example:5000/org/app:1.2", ""),
+        ("RUNPOD_WORKER_IMAGE", "org/app@sha256:" + "a" * 64, ""),
+        ("RUNPOD_GPU_TYPE", "'NVIDIA H100'", "FAULT"),
+        ("GPU_IDLE_TIMEOUT_SEC", "30", "note"),
+        ("TASKS_PER_GPU_THRESHOLD", "0", "FAULT"),
+        ("MAX_ACTIVE_GPUS", "-1", "FAULT"),
+    ],
+)
+def test_each_number_and_name(name: str, value: str, state: str) -> None:
+    said = [c for c in check_scaling({name: value}) if name in c.says and "not set" not in c.says]
+    assert [c.state for c in said] == ([state] if state else [])

@@ -58,7 +58,8 @@ CASES = [
 def test_each_way_to_fail_at_the_jump_host(
     folder: Path, make: Callable[[Sshd], dict[str, Any]], options: dict[str, str], stage: Stage, slug: str, words: str
 ) -> None:
-    with Sshd(folder, "jump", options=options) as jump, Room(folder) as room:
+    room = Room(folder)
+    with Sshd(folder, "jump", options=options) as jump, room:
         fleet = room.fleet(folder, jump=make(jump))
         with context_of(fleet) as context:
             for _ in range(2):
