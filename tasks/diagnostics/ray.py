@@ -55,11 +55,11 @@ def head_host(context: Context, ray: RayCluster) -> Host:
     return context.open_host(context.fleet.node(ray.head))
 
 
-def read_ray_nodes(context: Context, it: ManagedContainer) -> Known[tuple[RayNode, ...]] | Absent | Unknown:
+def read_ray_nodes(context: Context) -> Known[tuple[RayNode, ...]] | Absent | Unknown:
     """The cluster's nodes as the head lists them."""
     ray = context.fleet.ray
-    if ray is None or not it.ray_ip:
-        return Absent(proof="the fleet file does not say that this container is a Ray node")
+    if ray is None:
+        return Absent(proof="the fleet file has no `ray` section")
     try:
         host = head_host(context, ray)
     except TransportError as e:
@@ -71,9 +71,12 @@ def read_ray_view(
     context: Context, it: ManagedContainer, host: Host | None = None, own_id: str = ""
 ) -> Known[RayView] | Absent | Unknown:
     """The cluster's nodes, the head's version, and the version inside container `own_id` of `host` ("": not asked)."""
-    nodes, ray = read_ray_nodes(context, it), context.fleet.ray
-    if not isinstance(nodes, Known) or ray is None:
-        return nodes if not isinstance(nodes, Known) else Absent(proof="no `ray` section")
+    ray = context.fleet.ray
+    if ray is None or not it.ray_ip:
+        return Absent(proof="the fleet file does not say that this container is a Ray node")
+    nodes = read_ray_nodes(context)
+    if not isinstance(nodes, Known):
+        return nodes
     inside = _version_inside(host, it, own_id) if host and own_id else ""
     version = get(context, head_host(context, ray), f"{ray.dashboard}/api/version", parse_ray_version)
     number = version.value if isinstance(version, Known) else ""

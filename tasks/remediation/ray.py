@@ -6,6 +6,7 @@ from runbooks.core.plan import Step
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import run_probe
 from tasks.remediation.changing_probe import change
+from tasks.remediation.ray_join import nodes_at, wait_for_new
 from tasks.transport.base import TransportError
 
 
@@ -16,7 +17,7 @@ def stop_ray_job(step: Step, context: Context) -> ActResult:
 
 
 def restart_raylet(step: Step, context: Context) -> ActResult:
-    """Start a node's raylet by the fleet file's command, only while none runs there. Raises Refused."""
+    """Start a node's raylet by the fleet file's command, only while none runs there; waits for its new node. Raises Refused."""
     args, ray = step.args, context.fleet.ray
     if ray is None or tuple(args["start"]) != ray.restart_raylet.get(args["node"]):
         raise Refused("the fleet file no longer says so")
@@ -26,9 +27,10 @@ def restart_raylet(step: Step, context: Context) -> ActResult:
     try:
         if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
             raise Refused(f"a raylet runs on {args['node']}")
+        before = frozenset(n.node_id for n in nodes_at(context, ip))
         done = host.run(args["start"], timeout_s=120)
     except TransportError as e:
         raise RuntimeError(f"{e.reason}: {e.detail}") from e
     if done.exit != 0:
         raise RuntimeError(f"{shlex.join(args['start'])}: exit {done.exit}: {done.err.strip()[-200:]}")
-    return ActResult(said=(f"{shlex.join(args['start'])}: exit 0",))
+    return ActResult(said=(f"{shlex.join(args['start'])}: exit 0", *wait_for_new(context, ip, before)))

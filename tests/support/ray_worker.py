@@ -74,7 +74,7 @@ def living(cluster: RayCluster, ip: str = IP) -> frozenset[str]:
 
 
 @contextmanager
-def way_in(netns: str, host: str, port: int) -> Iterator[int]:
+def way_in(netns: str, host: str, port: int | str) -> Iterator[int]:
     """A loopback port of this machine that leads to `host:port` inside the namespace."""
     door = socket.create_server(("127.0.0.1", 0))
 
@@ -82,7 +82,7 @@ def way_in(netns: str, host: str, port: int) -> Iterator[int]:
         fd = os.open(f"/run/netns/{netns}", os.O_RDONLY)
         assert ctypes.CDLL(None, use_errno=True).setns(fd, CLONE_NEWNET) == 0  # this thread alone
         os.close(fd)
-        return socket.create_connection((host, port), timeout=10)
+        return socket.create_connection((host, int(port)), timeout=10)
 
     def carry(caller: socket.socket) -> None:
         with suppress(OSError), caller, inside() as there, selectors.DefaultSelector() as ready:
@@ -111,6 +111,6 @@ def way_in(netns: str, host: str, port: int) -> Iterator[int]:
 def worker_room(cluster: RayCluster) -> Iterator[tuple[Engine, str]]:
     """An engine beside the head, with the image; and the dashboard's address from outside the namespace."""
     host, port = DASHBOARD.removeprefix("http://").split(":")
-    with docker_engine(inside=cluster.netns) as engine, way_in(cluster.netns, host, int(port)) as at:
+    with docker_engine(inside=cluster.netns) as engine, way_in(cluster.netns, host, port) as at:
         make_image(engine)
         yield engine, f"http://127.0.0.1:{at}"

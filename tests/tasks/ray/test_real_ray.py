@@ -21,7 +21,10 @@ from tasks.diagnostics.ray_job import gather_ray_job
 from tasks.remediation.ray import stop_ray_job
 from tasks.transport.base import Done
 from tasks.transport.local import LocalHost
+from tests.faults.real import RealWorld, outcome
+from tests.support.engine_rig import Rig
 from tests.support.ray_cluster import DASHBOARD, RayCluster, ray_cluster
+from tests.support.ray_worker import living, start_argv, way_in
 
 BAD_IMPORT = """
 import ray
@@ -120,7 +123,7 @@ def test_a_job_is_stopped_only_in_the_state_it_was_judged_in(ray: RayCluster) ->
     assert confirmed(judged(ray, "long")) == ["stopped-on-purpose"]
 
 
-def test_a_killed_raylet_is_named(ray: RayCluster) -> None:
+def test_a_killed_raylet_is_named_and_started_again_by_the_engine(ray: RayCluster, rig: Rig, tmp_path: Path) -> None:
     submit(ray, "waits", "sleep", "300")
     wait_status(ray, "waits", "RUNNING")
     for entry in Path("/proc").iterdir():
@@ -134,3 +137,27 @@ def test_a_killed_raylet_is_named(ray: RayCluster) -> None:
     time.sleep(8)
     found = judged(ray, "waits")
     assert "raylet-dead" in confirmed(found), found
+    with way_in(ray.netns, *DASHBOARD.removeprefix("http://").split(":")) as port:
+        world = engine_world(ray, rig, tmp_path, f"http://127.0.0.1:{port}")
+        assert outcome(world.run("diagnose", options={"job": "waits"})) == "sick"
+        assert not living(ray, "127.0.0.3")
+        run = world.run("approve", options={"job": "waits"})
+        assert outcome(run) == "waiting"
+        world.approve(run)
+        assert outcome(run) == "fixed"
+        assert len(living(ray, "127.0.0.3")) == 1
+        assert "is ALIVE at the head" in str(world.report()["acts"])
+
+
+def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> RealWorld:
+    """ray-job on this cluster, through the engine; a raylet is started again by `ray start` in the namespace."""
+    env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
+    start = [*ray.inside, "env", *env, *start_argv(ray, "127.0.0.3")]
+    fleet = {
+        "nodes": [{"name": "head", "local": True}, {"name": "w3", "local": True}],
+        "ray": {
+            "head": "head", "dashboard": dashboard, "temp_dir": str(ray.temp), "restart_raylet": {"w3": start},
+            "nodes": {"127.0.0.2": "head", "127.0.0.3": "w3"},
+        },
+    }  # fmt: skip
+    return RealWorld(rig, folder, "ray-job", "head", fleet, ("restart-raylet",))
