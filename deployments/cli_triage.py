@@ -127,7 +127,8 @@ def _paths(path: Path) -> list[Path]:
 
 
 def _label(path: Path, named: Path) -> str:
-    return str(path.relative_to(named)) if named.is_dir() else str(path)
+    label = str(path.relative_to(named)) if named.is_dir() else str(path)
+    return "".join(c if c.isprintable() else "?" for c in label)
 
 
 def _total(names: list[str]) -> int:

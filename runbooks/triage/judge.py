@@ -15,6 +15,9 @@ from runbooks.triage.sources import Block
 
 SHOWN = 4  # evidence lines of a cause
 LONGEST = 300
+_CONTROLS = {
+    c: " " if c == 9 else None for c in (*range(32), *range(127, 160), 0x202E, 0x2066, 0x2067)
+}  # a terminal obeys them
 
 
 class Seen:
@@ -240,5 +243,5 @@ class _Shower:
         return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
 
     def _text(self, raw: Raw) -> str:
-        text = self._redact(raw.text.strip())
+        text = self._redact(raw.text.translate(_CONTROLS).strip())
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"

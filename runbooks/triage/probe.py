@@ -106,7 +106,7 @@ class Probe:
         self.pending.clear()
 
     def _try(self, raw: "Raw", counted: bool = False) -> bool:
-        found = self.regex.search(raw.message if self.anchored else raw.text)
+        found = self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text)
         if found:
             found = self.regex.search(raw.certain)
         if not found or raw.frame:

@@ -182,7 +182,7 @@ def _json_lines(data: bytes) -> Callable[[bytes], bytes] | None:
     """A converter when the first line is a JSON object with a message: journald, Docker, structured logs."""
     try:
         first = json.loads(data.split(b"\n", 1)[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(first, dict) or _message(first) is None:
         return None
@@ -192,7 +192,7 @@ def _json_lines(data: bytes) -> Callable[[bytes], bytes] | None:
 def _convert(line: bytes) -> bytes:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     message = _message(entry) if isinstance(entry, dict) else None
     if message is None:
@@ -222,7 +222,7 @@ def _document(data: bytes, name: str) -> Iterator[Block]:
     """An Alertmanager payload as one line for each firing alert; anything else as it stands."""
     try:
         payload = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield Block(file=name, first=1, data=data)
         return
     alerts = payload.get("alerts") if isinstance(payload, dict) else payload

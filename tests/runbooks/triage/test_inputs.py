@@ -1,0 +1,161 @@
+"""Real and hostile things that people hand in: driver bug reports, a real journal, archives that lie, noise."""
+
+import gzip
+import io
+import json
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.cli_triage import main
+from runbooks.triage.judge import judge
+from runbooks.triage.model import Outcome
+from runbooks.triage.sources import BLOCK, SourceError, stream_blocks
+
+DATA = Path(__file__).parents[2] / "data"
+LINE = "RuntimeError: can't start new thread"
+RULE = "____________________________________________"
+
+
+def read(data: bytes) -> tuple[Outcome, list[str]]:
+    """The judgement, and what could not be read."""
+    notes: list[str] = []
+
+    def blocks() -> Iterator[object]:
+        try:
+            yield from stream_blocks(io.BytesIO(data), "x")
+        except SourceError as e:
+            notes.append(str(e))
+
+    return judge(blocks()), notes  # type: ignore[arg-type]
+
+
+def archive(*members: tuple[tarfile.TarInfo | str, bytes], mode: str = "w:gz") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as tar:  # type: ignore[call-overload]
+        for name, data in members:
+            info = tarfile.TarInfo(name) if isinstance(name, str) else name
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def bug_report(kernel: str) -> bytes:
+    """nvidia-bug-report.log.gz: its header, files with their `ls` line, commands, the driver's own query, dmesg."""
+    parts = [
+        "Start of NVIDIA bug report log file.  Please include this file, along\nwith a detailed description of your "
+        "problem, when reporting a graphics\ndriver bug via the NVIDIA Linux forum\n\nnvidia-bug-report.sh Version: 1\n\n"
+        "Date: Fri Nov 27 10:00:00 UTC 2026\nuname: Linux n1 6.8.0 x86_64 GNU/Linux\ncommand line flags: ",
+        "*** /etc/os-release\n*** ls: -rw-r--r-- 1 root root 386 2026-01-01 /etc/os-release\nNAME=Ubuntu",
+        "*** /var/log/nvidia-installer.log does not exist",
+        "*** /proc/driver/nvidia/params\n*** ls: -r--r--r-- 1 root root 0 /proc/driver/nvidia/params\nResmanDebugLevel: 0",
+        "*** /proc/mounts\ncgroup /sys/fs/cgroup/pids cgroup rw,relatime,pids 0 0\ntmpfs /dev/shm tmpfs rw,size=65536k 0 0",
+        "Skipping acpidump output (acpidump not found)",
+        "Skipping vulkaninfo output (vulkaninfo not found)",
+        "/usr/bin/nvidia-smi --query\n" + (DATA / "h100" / "smi-q.txt").read_text(),
+        "/usr/bin/nvidia-smi\n" + (DATA / "h100" / "smi-idle.txt").read_text(),
+        f"/usr/bin/dmesg\n\n{kernel}",
+        "End of NVIDIA bug report log file.",
+    ]
+    return gzip.compress(f"\n\n{RULE}\n\n".join(["", *parts]).encode(), mtime=0)
+
+
+def test_a_driver_bug_report() -> None:
+    quiet = "[    5.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.133\n[   9.0] br-1: port 1(veth1) entered disabled state"
+    assert read(bug_report(quiet))[0].verdict == "nothing"
+    out, _ = read(bug_report(f"{quiet}\n[ 99.0] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."))
+    assert [c.slug for c in out.causes] == ["gpu-off-the-bus"]
+    assert "Xid" in out.causes[0].evidence[0].text
+
+
+@pytest.mark.parametrize("name", ["smi-idle", "smi-q", "smi-qx", "ps-idle", "gpu-idle"])
+def test_what_a_healthy_card_says_is_no_alarm(name: str) -> None:
+    assert read((DATA / "h100" / f"{name}.txt").read_bytes())[0].verdict == "nothing"
+
+
+def test_a_real_journal_in_json() -> None:
+    """Written by a real systemd-journald: a message of several lines, and one with colours as a list of bytes."""
+    out, _ = read((DATA / "triage" / "journal.json").read_bytes())
+    assert {c.slug for c in out.causes} == {"thread-limit", "fd-limit"}
+    assert all("\x1b" not in line.text for c in out.causes for line in c.evidence)
+
+
+def test_an_archive_that_lies_is_only_read() -> None:
+    link = tarfile.TarInfo("logs/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    device = tarfile.TarInfo("logs/disk")
+    device.type = tarfile.BLKTYPE
+    data = archive(("../../etc/cron.d/x", LINE.encode()), (link, b""), (device, b""), ("a\x1b[2Jb.log", b"fine"))
+    out, notes = read(data)
+    assert [c.slug for c in out.causes] == ["thread-limit"]
+    assert out.causes[0].evidence[0].file == "x/../../etc/cron.d/x"
+    assert not any("\x1b" in f for f in out.files)
+    assert not notes
+
+
+def test_members_that_cannot_be_read_are_told_and_the_rest_is_judged() -> None:
+    data = archive(
+        ("core", bytes(range(256)) * 100), ("a.log.gz", gzip.compress(b"x" * 9000)[:-9]), ("b.log", LINE.encode())
+    )
+    out, notes = read(data)
+    assert [c.slug for c in out.causes] == ["thread-limit"]
+    assert "core: not text" in notes[0]
+    assert "a.log.gz" in notes[0]
+    _, cut = read(archive(("b.log", LINE.encode() * 999), mode="w")[:9000])
+    assert "ends or breaks here" in cut[0]
+
+
+def test_reports_in_a_bundle_are_no_evidence() -> None:
+    data = archive(("bundle.json", LINE.encode()), ("steps/zombie-gpu/1.report.md", LINE.encode()), ("x.log", b"fine"))
+    assert read(data)[0].verdict == "nothing"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0" * 300 + LINE.encode() + b"\nmore text of the log after a crash of the machine\n" * 40,
+        LINE.encode("utf-16-le"),
+        LINE.encode("utf-16-be"),
+        b"\r\n".join([b"a", LINE.encode(), b""]),
+        LINE.replace(" ", "\x1b[31m \x1b[0m").encode(),
+    ],
+    ids=["zeros", "utf-16-le", "utf-16-be", "crlf", "colours"],
+)
+def test_odd_texts_are_read(data: bytes) -> None:
+    out, notes = read(data)
+    assert [c.slug for c in out.causes] == ["thread-limit"]
+    assert not notes
+
+
+def test_noise_and_bombs_end_soon_and_quietly() -> None:
+    began = time.process_time()
+    assert read(bytes(range(256)) * 9000)[1]
+    assert read(gzip.compress(gzip.compress(gzip.compress(b"\0" * (50 << 20)))))[1]
+    assert read(b"error " * (2 * BLOCK))[0].verdict == "not-enough"  # one line of 12 MiB
+    assert read(b'{"alerts": ' + b"[" * 100_000 + b', "labels"')[0].verdict in ("nothing", "not-enough")
+    assert read(b'{"MESSAGE": "x"}\n' + b'{"MESSAGE":' * 10_000)[0].verdict == "nothing"
+    assert time.process_time() - began < 8
+
+
+def test_what_is_shown_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a\x1b]0;title\x07b.log"
+    path.write_text(f"\x1b[2J{LINE}\x07\x9b31m\u202e\n")
+    assert main([str(path)]) == 1
+    assert not [c for c in capsys.readouterr().out if not (c.isprintable() or c == "\n")]
+
+
+def test_a_resolved_alert_beside_a_firing_one_as_alertmanager_sends_it() -> None:
+    alert = {
+        "status": "firing",
+        "labels": {"alertname": "GpuXid", "instance": "n1:9400", "xid": "79"},
+        "annotations": {"summary": "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus"},
+        "startsAt": "2026-11-27T10:00:00Z",
+        "fingerprint": "abc",
+    }
+    other = {**alert, "status": "resolved", "annotations": {"summary": LINE}}
+    payload = {"version": "4", "groupKey": "{}:{}", "status": "firing", "receiver": "r", "alerts": [alert, other]}
+    out, _ = read(json.dumps(payload, indent=1).encode())
+    assert [c.slug for c in out.causes] == ["gpu-off-the-bus"]
