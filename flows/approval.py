@@ -41,9 +41,9 @@ def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
             Field(default="reject", description="approve runs exactly the chosen plan"),
         ),
         "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
+        "code": (str, Field(default="", max_length=200, description=CODE)),
         "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
         "why": (str, Field(default="", max_length=500, description="optional: what the next person should know")),
-        "code": (str, Field(default="", max_length=200, description=CODE)),
     }
     return create_model("Approval", __base__=RunInput, **fields)
 

@@ -78,7 +78,7 @@ def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str,
 
 
 def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
-    message = _fold(message, config, now)
+    message = message if message.outcome in QUIET else _fold(message, config, now)
     last = _last_told(message)
     over = last is None or last[0].outcome in CLOSING
     if message.outcome in QUIET and over and not message.always:

@@ -44,13 +44,27 @@ def tell_run(run: FlowRun, config: Notifications, now: datetime) -> tuple[str, .
         store.retag(run.id, remove=[DUE])
         return ()
     until = None if message.severity.needs_somebody or not config.quiet else config.quiet.until(now)
+    names = [n for n in config.channels_for(message.labels) if not told.channels.get(n, MISSING).ok]
     if until:
-        write(run, told.model_copy(update={"held_until": until}))
+        _hold(run, told, until, _end_quietly(message, config, names, told, now), now)
         return ()
     write(run, told.model_copy(update={"claimed_at": now}))
-    names = [n for n in config.channels_for(message.labels) if not told.channels.get(n, MISSING).ok]
     sent = send_all(message, config, names, told, now)
     return settle(run, message, told, sent, now)
+
+
+def _end_quietly(
+    message: Message, config: Notifications, names: list[str], told: Told, now: datetime
+) -> dict[str, Sent]:
+    """The end of an incident where the channel keeps it together: it disturbs nobody, and an open one would escalate."""
+    if message.outcome not in CLOSING or told.held_until:
+        return {}
+    return send_all(message, config, [n for n in names if told.channels.get(n, MISSING).ref], told, now)
+
+
+def _hold(run: FlowRun, told: Told, until: datetime, sent: dict[str, Sent], now: datetime) -> None:
+    done = {n: Try(ok=s.ok, said=s.said, at=now, ref=s.ref or told.channels[n].ref) for n, s in sent.items()}
+    write(run, told.model_copy(update={"held_until": until, "channels": told.channels | done}))
 
 
 MISSING = Try(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never compared

@@ -44,6 +44,8 @@ def test_pagerduty_is_one_incident_that_is_resolved(hook: Webhook, monkeypatch: 
     assert first["dedup_key"] == last["dedup_key"] == "gpu-runbooks-abc"
     assert first["routing_key"] == "ROUTINGKEY1234"
     assert first["payload"]["severity"] == "critical"
+    assert through(monkeypatch, "pagerduty://ROUTINGKEY1234@APIKEY1234", OVER.model_copy(update={"closing": False})).ok
+    assert len(hook.got) == 2  # a digest opens no incident
     hook.answer = 400
     failed = through(monkeypatch, "pagerduty://ROUTINGKEY1234@APIKEY1234")
     assert "400" in failed.said

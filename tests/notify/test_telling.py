@@ -117,3 +117,35 @@ def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told
     assert two.name in told.hook.got[1]["message"]
     sweep(now + timedelta(hours=2))
     assert len(told.hook.got) == 2
+
+
+def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
+    told.write("fold: 2\n")
+    nodes = [rig.world() for _ in range(3)]
+    fleet = rig.home / f"alike-{nodes[0].name}.yaml"
+    lines = "".join(f"  - {{name: {w.name}, local: true}}\n" for w in nodes)
+    fleet.write_text(f"name: alike-{nodes[0].name}\nnodes:\n{lines}", encoding="utf-8")
+    for w in nodes:
+        w.run("diagnose", fleet=str(fleet))
+    assert len(told.hook.got) == 2
+    assert f"Fails alike on 2 targets, told once: {nodes[1].name}, {nodes[0].name}" in told.hook.got[1]["message"]
+
+
+def test_a_night_is_one_message(rig: Rig, told: Told) -> None:
+    w = rig.world()
+    id_file = rig.home / f"{w.name}.night"
+    parameters = {"fleet": str(w.fleet), "policy": None, "out": str(w.out)}
+    job = {"do": "run", "slug": "nightly", "parameters": parameters, "id_file": str(id_file)}
+    rig.wait(rig.start(job))
+    (message,) = told.hook.got
+    assert "Nightly" in message["title"]
+    assert f"{w.name}: pid of {w.name} is stuck" in message["message"]
+
+
+def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) -> None:
+    told.file.write_text("channels: {}\n", encoding="utf-8")
+    run = rig.world().run("auto")
+    found = store.read_run(run)
+    assert found.labels["outcome"] == "fixed"
+    assert "notifications.yaml: line 1: channels" in str(found.labels[PROBLEM])
+    assert FAILED in found.tags
