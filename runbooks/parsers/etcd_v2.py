@@ -61,10 +61,22 @@ class RunKeys(Frozen):
     master: str = ""  # MASTER_ADDR:MASTER_PORT of the newest round in the store
     ambiguous: tuple[str, ...] = ()  # store names that could belong to another run id as well
 
+    cut: int = 0  # keys that were read and are not listed here
+
     @property
     def keys(self) -> tuple[Key, ...]:
         """All of it."""
         return (*self.store, *self.tree, *((self.rendezvous,) if self.rendezvous else ()))
+
+
+LISTED = 3
+
+
+def without_most_keys(run: RunKeys) -> RunKeys:
+    """The run as it is judged, without the keys that only a deletion needs: a store keeps those of every run for ever."""
+    store, tree = tuple(sorted(run.store, key=lambda k: k.key))[:LISTED], run.tree[:1]
+    gone = len(run.store) - len(store) + len(run.tree) - len(tree)
+    return run.model_copy(update={"store": store, "tree": tree, "cut": gone})
 
 
 class NotEtcd(Exception):

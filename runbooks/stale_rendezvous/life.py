@@ -198,6 +198,8 @@ def _strangers(run: RunKeys, members: tuple[Member, ...], evidence: Evidence) ->
             words.append(f"participant host {addr} names no machine")
         elif not hosts_of(addr, nodes):
             words.append(f"participant host {addr} is not a node of this rendezvous")
+        elif not is_loopback(addr) and len({n.boot_id for n in hosts_of(addr, nodes)}) > 1:
+            words.append(f"several machines answer to the name {addr}, so there may be one more that was not looked at")
     return tuple(words)
 
 

@@ -96,7 +96,7 @@ def _leftover(run: RunKeys, want: bool) -> Cause | None:
     if not run.store:
         return None
     words = (
-        f"{len(run.store)} store keys of round {', '.join(map(str, run.rounds))} and no rendezvous key",
+        f"{len(run.store) + run.cut} store keys of round {', '.join(map(str, run.rounds))} and no rendezvous key",
         f"the next run with this id starts at round 0 and reads {run.master or 'the old address'} from them",
         "store keys never expire",
     )

@@ -21,13 +21,14 @@ _WHY = {
     "tls": Why.DENIED,
     "access": Why.DENIED,
 }
+LARGEST = 256 << 20  # three trees as text inside JSON
 _WANTS_TLS = "HTTP request to an HTTPS server"
 
 
 def ask_etcd(host: Host, place: Rendezvous, *, keys_only: bool = False) -> dict[str, Any]:
     """Raw answers of etcd as the node `host` gets them. Raises TransportError when the node gives none."""
     data = place.access | {"prefix": place.prefix, "keys_only": keys_only}
-    return run_probe(host, "rdzv_etcd", data, timeout_s=45)
+    return run_probe(host, "rdzv_etcd", data, timeout_s=60, limit_bytes=LARGEST)
 
 
 def etcd_source(place: Rendezvous, context: Context, path: str, excerpt: str = "") -> Source:

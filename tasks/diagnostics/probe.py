@@ -37,13 +37,13 @@ def probe_argv(name: str, data: Mapping[str, Any], python: str = "python3") -> t
 
 def run_probe(
     host: Host, name: str, data: Mapping[str, Any], *, timeout_s: float = 30.0, env: Mapping[str, str] | None = None,
-    python: str = "python3",
+    python: str = "python3", limit_bytes: int = 8 << 20,
 ) -> dict[str, Any]:  # fmt: skip
     """The probe's answer. Raises TransportError: whatever the host raises, failed (it ended badly), unparsable."""
     argv = probe_argv(name, data, python)
     if env:
         argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)
-    done = host.run(argv, stdin=probe_text(name), timeout_s=timeout_s, limit_bytes=8 << 20)
+    done = host.run(argv, stdin=probe_text(name), timeout_s=timeout_s, limit_bytes=limit_bytes)
     if done.exit != 0:
         why = {126: Why.DENIED, 127: Why.TOOL_MISSING}.get(done.exit, Why.FAILED)
         raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", done.command)

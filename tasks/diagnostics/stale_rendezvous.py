@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from runbooks.core.fleet import Fleet
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from runbooks.core.rendezvous_config import Rendezvous, joiners
-from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys
+from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys, without_most_keys
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
 from runbooks.stale_rendezvous.ports import named
+from runbooks.stale_rendezvous.runs import wanted
 from tasks.context import Context
 from tasks.diagnostics.etcd import ask_etcd, etcd_source, parse_facts, parse_runs, unknown_keys
 from tasks.diagnostics.rendezvous import read_node
@@ -67,7 +68,21 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         contained=place.contained,
         room=len(place.nodes),
     )
-    return evidence.model_copy(update={"stores": _stores(evidence)})
+    return _short(evidence.model_copy(update={"stores": _stores(evidence)}))
+
+
+def _short(evidence: Evidence) -> Evidence:
+    """Without the long lists of keys of runs that nobody asked about and nobody is known to use again."""
+    if not isinstance(evidence.runs, Known):
+        return evidence
+    reads = evidence.runs.value
+    pairs = {name: tuple(_slim(r, evidence) for r in getattr(reads, name)) for name in ("first", "second")}
+    runs = evidence.runs.model_copy(update={"value": reads.model_copy(update=pairs)})
+    return evidence.model_copy(update={"runs": runs})
+
+
+def _slim(run: RunKeys, evidence: Evidence) -> RunKeys:
+    return run if wanted(run.run, evidence) else without_most_keys(run)
 
 
 def _probe_command(place: Rendezvous) -> str:

@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-MARK_HTTP = "gpu-runbooks-rdzv"
+LARGEST = 64 << 20  # store keys have no time to live: a tree grows with every run
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -79,7 +79,7 @@ def call(
     request = urllib.request.Request(url, data=data, method=method)  # noqa: S310
     try:
         with client.open(request, timeout=5) as answer:
-            return {"status": answer.status, "body": answer.read(8 << 20).decode("utf-8", "replace")}
+            return {"status": answer.status, "body": answer.read(LARGEST).decode("utf-8", "replace")}
     except urllib.error.HTTPError as e:
         return {"status": e.code, "body": e.read(1 << 16).decode("utf-8", "replace")}
     except urllib.error.URLError as e:

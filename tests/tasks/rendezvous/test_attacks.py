@@ -252,3 +252,18 @@ def test_etcd_on_an_ipv6_address(tmp_path: Path) -> None:
         assert slugs(d) == ["closed-round"], d
         act(d.plans[0], context)
         assert server.leaves() == {}
+
+
+@pytest.mark.parametrize("runs", [4, pytest.param(60, marks=pytest.mark.soak)])
+def test_a_store_that_was_never_cleaned(etcd: Etcd, tmp_path: Path, runs: int) -> None:
+    """Hundreds of keys of each earlier run: one run goes, and the report does not carry the others' keys."""
+    for n in range(runs):
+        dead_run(etcd, f"old{n}")
+        for rank in range(500 if runs > 4 else 25):
+            etcd.store(f"torch.rendezvous.old{n}.0/torchelastic/role_info/{rank}", "x" * 100)
+    before = etcd.leaves()
+    context = asked(etcd, tmp_path, "t/old1")
+    evidence, d = look(context)
+    act(d.plans[0], context)
+    assert len(before) - len(etcd.leaves()) == len(d.plans[0].steps[0].args["keys"])
+    assert len(evidence.model_dump_json()) < len(before) / runs * 1500 + runs * 4000
