@@ -87,12 +87,19 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
     return found
 
 
+PODMAN = (
+    "this engine is Podman: its OOMKilled is always false and its socket gives few or no events, so both prove nothing; "
+    "the exit code and the kernel log decide, and who sent a signal is not known"
+)
+
+
 def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
-    """Facts of the host for a person: clock, low memory, a TPU VM read as such."""
-    host = known(e.host)
+    """Facts of engine and host for a person: what Podman never tells, clock, low memory, a TPU VM read as such."""
+    daemon, host = known(e.daemon), known(e.host)
+    podman = (PODMAN,) if daemon and daemon.podman else ()
     if host is None:
-        return ()
-    notes = list(host.time_jumps[-3:])
+        return podman
+    notes = [*podman, *host.time_jumps[-3:]]
     if abs(host.clock_ahead_s) > limits.clock_off_s:
         way = "ahead of" if host.clock_ahead_s > 0 else "behind"
         notes.append(f"the clock of {e.node} is {span(host.clock_ahead_s)} {way} this machine's")

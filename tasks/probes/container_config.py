@@ -18,6 +18,8 @@ def create_body(old: "dict[str, Any]", image: str, endless: "list[str]") -> "tup
         entry = len(body.get("Entrypoint") or ())
         body["Entrypoint"], body["Cmd"] = endless[:entry] or None, endless[entry:]
     host["Links"] = [link_of(x) for x in host.get("Links") or ()] or None
+    for limit in host.get("Ulimits") or ():
+        limit["Name"] = limit["Name"].replace("RLIMIT_", "").lower()  # Podman shows the kernel's name, takes Docker's
     keep_volumes(old, host, notes)
     body["HostConfig"] = host
     mode = host.get("NetworkMode", "")

@@ -182,7 +182,7 @@ def _wait_gone(pid: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def _image(engine: Engine) -> None:
+def import_image(engine: Engine) -> None:
     """A root file system of busybox alone, imported as bb:1."""
     root = engine.folder / "rootfs"
     for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "root", "var"):
@@ -212,7 +212,7 @@ def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engin
     engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns or inside, bridge=own_network)
     try:
         engine.up()
-        _image(engine)
+        import_image(engine)
         yield engine
     finally:
         engine.down()
