@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from deployments.lab.sshd import Sshd
+from flows.specs import load_spec
+from flows.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
@@ -17,6 +19,7 @@ from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
 pytestmark = pytest.mark.xdist_group("prefect")
+KINDS = ("repair-ssh-path", "mark-worker-row", "start-worker", "start-worker-unverified")
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def folder() -> Iterator[Path]:
 def real(rig: Rig, folder: Path, slug: str, target: str, fleet: Fleet, env: dict[str, str] | None = None) -> RealWorld:
     """This runbook on that fleet, where a path and a row may be mended by themselves."""
     data = fleet.model_dump(mode="json", exclude_defaults=True)
-    return RealWorld(rig, folder, slug, target, data, ("repair-ssh-path", "mark-worker-row"), env)
+    return RealWorld(rig, folder, slug, target, data, KINDS, env)
 
 
 def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, folder: Path) -> None:
@@ -77,6 +80,30 @@ def test_a_row_follows_its_pod_by_itself(rig: Rig, folder: Path, world: World) -
     assert world.db.do("SELECT status FROM workers")[0]["status"] == "terminated"
 
 
+def test_nothing_is_done_by_itself_over_a_host_key_that_was_only_seen_first(
+    rig: Rig, folder: Path, world: World
+) -> None:
+    world.row()
+    world.pod()
+    runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), world.environment())
+    assert outcome(runs.run("auto")) == "waiting", runs.report()
+    assert outcome(runs.run("auto")) == "waiting", "having been seen twice vouches for nothing"
+
+
+def test_the_nightly_looks_at_all_late_workers_as_one(
+    folder: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in world.environment().items():
+        monkeypatch.setenv(name, value)
+    world.row()
+    world.pod(desired="EXITED", change="Outbid: Mon Aug 04 2025")
+    sweep = Sweep(fleet=world.fleet(), slugs=("stuck-spawning",), folder=folder / "out", run_id="r", trigger="nightly")
+    assert load_spec("stuck-spawning").nightly_targets(world.fleet()) == ("workers",)
+    (result,), _ = _checked(sweep, "workers", ["stuck-spawning"])
+    assert (result.node, result.outcome, result.causes) == ("workers", "sick", ("outbid",)), result
+    assert "1 worker stuck" in result.headline
+
+
 def test_a_pod_is_ended_only_by_a_person_and_only_once(rig: Rig, folder: Path, world: World) -> None:
     world.row()
     world.pod(gpus=0)
@@ -84,7 +111,7 @@ def test_a_pod_is_ended_only_by_a_person_and_only_once(rig: Rig, folder: Path, w
     run = runs.run("auto")
     assert outcome(run) == "waiting", runs.report()
     assert world.runpod.count("DELETE") == 0
-    runs.approve(run)
+    runs.approve(run, choice="end the pod")
     assert POD not in world.runpod.pods
     assert world.runpod.count("DELETE") == 1
     assert runs.report()["acts"][0]["outcome"] == "done"
@@ -98,6 +125,6 @@ def test_a_pod_that_comes_up_during_approval_is_left_alone(rig: Rig, folder: Pat
     assert outcome(run) == "waiting"
     pod.gpus = 1
     world.db.do("UPDATE workers SET status = 'active', last_heartbeat = now(), updated_at = now()")
-    runs.approve(run)
+    runs.approve(run, choice="end the pod")
     assert world.runpod.count("DELETE") == 0
     assert POD in world.runpod.pods

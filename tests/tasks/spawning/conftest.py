@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from deployments.lab import fake_railway, fake_runpod
+from deployments.lab.fake_railway import FakeRailway
+from deployments.lab.fake_runpod import FakeRunPod
 from deployments.lab.sshd import Sshd, public_key
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
@@ -17,9 +20,6 @@ from runbooks.stuck_spawning.evidence import Evidence
 from tasks.context import Context
 from tasks.diagnostics.stuck_spawning import gather_stuck_spawning
 from tasks.transport.open import HostPool
-from deployments.lab import fake_railway, fake_runpod
-from deployments.lab.fake_railway import FakeRailway
-from deployments.lab.fake_runpod import FakeRunPod
 from tests.support.postgres import Postgres
 
 WORKER, POD = "gpu-20260101_000000-aa", "podaaaa1"

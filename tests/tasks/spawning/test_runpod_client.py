@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from deployments.lab.fake_runpod import KEY, FakeRunPod
 from runbooks.core.orchestrator_config import RunPodConfig
 from runbooks.parsers.runpod import Phase, Runtime, Stop, parse_pod
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor
-from deployments.lab.fake_runpod import KEY, FakeRunPod
 
 
 @pytest.fixture

@@ -397,6 +397,11 @@ def test_a_reading_role_is_enough_to_diagnose(world: World, monkeypatch: pytest.
     with pytest.raises(TransportError) as e:
         mark_worker_row(step_of(d, "mark-worker-row"), world.context())
     assert e.value.reason is Why.DENIED
+    world.db.do("GRANT UPDATE (status) ON workers TO reader")  # what README's table gives for acting
+    try:
+        mark_worker_row(step_of(d, "mark-worker-row"), world.context())
+    finally:
+        world.db.do("REVOKE UPDATE (status) ON workers FROM reader")
 
 
 def test_a_worker_that_comes_up_by_itself_is_left_alone(world: World) -> None:

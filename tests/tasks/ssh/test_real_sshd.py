@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -345,6 +346,30 @@ def test_a_listener_that_closes_at_once(folder: Path, says: bytes, slug: str) ->
             _, d = look(context)
             assert d.causes[0].slug == slug
             assert d.causes[0].certainty is Certainty.CONFIRMED
+
+
+@contextmanager
+def taken_place(room: Room) -> Iterator[None]:
+    """Holds an unauthenticated connection; the one with which the server's start was seen may still end."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with socket.create_connection((room.address, room.port)) as held:
+            if held.recv(8) == b"SSH-2.0-":
+                yield
+                return
+        time.sleep(0.05)
+    raise AssertionError("the server gives no banner")
+
+
+def test_a_server_at_its_limit_of_new_connections_closes_before_its_banner(folder: Path) -> None:
+    """A real sshd, whose one place for unauthenticated connections is taken."""
+    room = Room(folder, options={"MaxStartups": "1:100:1", "LoginGraceTime": "30"})
+    with room.start(), taken_place(room), context_of(room.fleet(folder)) as context:
+        evidence, d = look(context)
+        assert (d.causes[0].slug, d.causes[0].certainty) == ("banner-closed", Certainty.CONFIRMED), d.headline
+        assert isinstance(evidence.wire, Known)
+        assert evidence.wire.value.connections == 1, "a sweep must not add to what it complains about"
+        assert not d.plans
 
 
 def test_many_nodes_at_once_are_one_incident(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
