@@ -1,6 +1,6 @@
 """Judges network and inside: the stages of SSH, the worker's process, its log, GPUs, driver, disk."""
 
-from runbooks.parsers.orchestrator_log import last_words
+from runbooks.parsers.orchestrator_log import last_words, line_time
 from runbooks.stuck_spawning.evidence import Inside, SshLook
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
@@ -89,6 +89,9 @@ def _worker(v: View, i: Inside) -> None:
             v.say("worker-died", SURE, no, *(f"its last words: {w}" for w in words))
         elif i.log_exists or i.log or v.stored:
             v.say("worker-died", SURE, "no worker process, and it left a log", *(f"its last words: {w}" for w in words))
+        elif v.orch and v.orch.started:
+            odd = "no worker process and no log, though the orchestrator saw it start"
+            v.say("worker-died", SURE, odd, f"the orchestrator says: {v.orch.started[-1]}")
         elif v.waits_s > v.limits.boot_s:
             said = [f"no worker process and no log in the pod {v.waits_s:.0f} s after its start"]
             said += [f"the orchestrator says: {x}" for x in (v.orch.ssh_failed[-1:] if v.orch else ())]
@@ -102,7 +105,14 @@ def _worker(v: View, i: Inside) -> None:
             f"pid {pid} runs for {i.processes[0].age_s:.0f} s",
             f"heartbeat {beat:.0f} s old" if beat is not None else "no heartbeat in the row",
         ]
-        if v.orch and v.orch.database_failed:
+        if _promoted(v):
+            v.say(
+                "database-writes-fail",
+                SURE,
+                *said,
+                f"status is still {v.row.status}, though the orchestrator says: {_promoted(v)}",
+            )
+        elif v.orch and v.orch.database_failed:
             v.say("database-writes-fail", SURE, *said, *v.orch.database_failed[-2:])
         elif fresh:
             v.say("worker-not-promoted", SURE, *said, f"status is still {v.row.status}: nothing promoted it")
@@ -112,6 +122,15 @@ def _worker(v: View, i: Inside) -> None:
             )
         for w in words[-1:]:
             v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"its log: {w}")})
+
+
+def _promoted(v: View) -> str:
+    """The orchestrator's word that it promoted this worker, if it is newer than the row's last change."""
+    for line in reversed(v.orch.promoted if v.orch else ()):
+        at = line_time(line)
+        if at and v.row and (v.row.changed or v.row.created) and at > (v.row.changed or v.row.created or at):
+            return line
+    return ""
 
 
 def judge_without_inside(v: View) -> None:
