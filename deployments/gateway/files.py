@@ -1,6 +1,7 @@
 """The gateway's three files, read again when they change. A broken new one is said so, and the old one stays in use."""
 
 import logging
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,22 +61,27 @@ class Watched:
 
     def __init__(self, alerts: str, fleet: str | None, policy: str | None) -> None:
         self._paths = (alerts or DEFAULT_ALERTS, fleet, policy)
+        self._lock = threading.Lock()
         self._seen = self._stamp()
         self._files = load_files(*self._paths)
         self.in_order = True
 
     def now(self) -> Files:
-        """Reads again what changed since the last time."""
-        stamp = self._stamp()
-        if stamp != self._seen:
-            self._seen = stamp
-            try:
-                self._files, self.in_order = load_files(*self._paths), True
-                log.info("files read again: %s", ", ".join(p for p in self._paths if p))
-            except ConfigError as e:
-                self.in_order = False
-                log.error("a changed file cannot be used, the old one stays: %s", " | ".join(str(e).splitlines()))
-        return self._files
+        """Reads again what changed since the last time. Whoever asks meanwhile waits for the new files."""
+        with self._lock:
+            stamp = self._stamp()
+            if stamp != self._seen:
+                self._seen = stamp
+                self._read_again()
+            return self._files
+
+    def _read_again(self) -> None:
+        try:
+            self._files, self.in_order = load_files(*self._paths), True
+            log.info("files read again: %s", ", ".join(p for p in self._paths if p))
+        except ConfigError as e:
+            self.in_order = False
+            log.error("a changed file cannot be used, the old one stays: %s", " | ".join(str(e).splitlines()))
 
     def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_stamp_of(p) for p in self._paths)

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,8 @@ def serve(settings: GatewaySettings) -> int:
         h11_max_incomplete_event_size=32 << 10,
     )
     _say(settings)
+    for s in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again when all has ended: that is a clean end
+        signal.signal(s, lambda *_: None)
     server = uvicorn.Server(config)
     server.run()
     return 0 if server.started else 1
