@@ -102,9 +102,9 @@ class Gateway:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
 
-    def log(self) -> str:
+    def log(self, most: int = 6000) -> str:
         """What it printed."""
-        return (self.home / "gateway.log").read_text(encoding="utf-8", errors="replace")[-6000:]
+        return (self.home / "gateway.log").read_text(encoding="utf-8", errors="replace")[-most:]
 
     def stop(self, limit_s: float = 60) -> int:
         """SIGTERM; returns its exit status."""

@@ -1,0 +1,132 @@
+"""Storms: something is killed meanwhile, a fleet fails as one, two alerts meet. No alert lost, none acted on twice."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from flows import store
+from flows.guards import breaker_name
+from tests.faults.test_worker import start_worker
+from tests.support.engine_rig import Rig, kill_and_wait
+from tests.support.gateway import ALERTS, ago, firing
+from tests.support.gateway_fleet import POLICY, GatewayFleet
+
+pytestmark = pytest.mark.xdist_group("faults")
+SOAK = Path(__file__).parents[1] / "soak.json"
+
+
+def sizes(short: int, long: int) -> list[object]:
+    """A short count in every test run, the long one in the soak."""
+    return [short, pytest.param(long, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+
+
+def record(name: str, facts: Mapping[str, object]) -> None:
+    """Into tests/soak.json, which is committed."""
+    found = json.loads(SOAK.read_text(encoding="utf-8"))
+    SOAK.write_text(json.dumps(found | {name: dict(facts)}, indent=1) + "\n", encoding="utf-8")
+
+
+def ended_once(fleet: GatewayFleet) -> None:
+    """Every target has a run, every run ended, each target was fixed once and no more."""
+    runs = fleet.runs()
+    assert {r.parameters["target"] for r in runs} == set(fleet.names)
+    assert [r for r in runs if not (r.state and r.state.is_final())] == []
+    assert {n: fleet.fixes(n) for n in fleet.names} == dict.fromkeys(fleet.names, 1)
+
+
+@pytest.mark.parametrize("size", sizes(4, 50))
+def test_gateway_server_and_worker_are_killed_in_a_storm(rig: Rig, fleet: GatewayFleet, size: int) -> None:
+    fleet.take(size)
+    start = ago(60)
+    bodies = [[firing(n, start=start)] for n in fleet.names for _ in range(3)]
+    answers: list[dict[str, object]] = []
+    sender = fleet.send_in_background(bodies, answers)
+    time.sleep(1.5)
+    fleet.gateway.kill()
+    fleet.gateway.start()
+    worker = start_worker(rig)
+    kill_and_wait(rig.server_pid())
+    refused = fleet.gateway.post({"version": "4", "alerts": [firing(fleet.names[0], "ToyLate")]})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    rig.start_server()
+    kill_and_wait(worker.pid)
+    sender.join(300)
+    assert len(answers) == len(bodies)
+    fleet.gateway.quiet(300)
+    fleet.carry_on()
+    ended_once(fleet)
+    if size > 10:
+        record("gateway_kill_storm", {"targets": size, "alerts": len(answers), "lost": 0, "fixed_twice": 0})
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_thousand_duplicates_on_fifty_targets(fleet: GatewayFleet) -> None:
+    fleet.take(50, mode="diagnose")
+    start = ago(60)
+    began = time.monotonic()
+    answers = fleet.send([[firing(n, start=start)] for _ in range(20) for n in fleet.names])
+    seconds = time.monotonic() - began
+    fleet.gateway.quiet(600)
+    outcomes = [a["outcome"] for a in answers]
+    assert (len(outcomes), outcomes.count("started"), len(fleet.runs())) == (1000, 50, 50)
+    facts = {"alerts": 1000, "targets": 50, "runs": 50, "seconds_to_answer_all": round(seconds, 1)}
+    record("gateway_duplicates", facts)
+
+
+def pair(fleet: GatewayFleet, node: str, apart_s: float) -> list[str]:
+    """Two different alerts for one target, so far apart; what became of each."""
+    said: list[str] = []
+
+    def send(name: str, wait: float) -> None:
+        time.sleep(wait)
+        said.extend(a["outcome"] for a in fleet.gateway.alert(firing(node, name)))
+
+    threads = [threading.Thread(target=send, args=a) for a in (("ToyOne", 0.0), ("ToyTwo", apart_s))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return sorted(said)
+
+
+@pytest.mark.parametrize("tries", sizes(3, 200))
+def test_two_alerts_for_one_target_are_one_run(fleet: GatewayFleet, tries: int) -> None:
+    fleet.take(tries)
+    said = [pair(fleet, node, 0.05 * i / max(1, tries - 1)) for i, node in enumerate(fleet.names)]
+    fleet.gateway.quiet(3000)
+    assert said == [["joined", "started"]] * tries
+    ended_once(fleet)
+    if tries > 10:
+        record("gateway_pairs", {"tries": tries, "apart_ms": "0-50", "two_acts": 0, "two_runs": len(fleet.runs()) - tries})
+
+
+def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet) -> None:
+    """The breaker may trip before the last allowed act began: never more than allowed, and the others are refused."""
+    nodes = fleet.data["nodes"]
+    size, alerting = (10, 3) if len(nodes) < 100 else (50, 15)
+    names = fleet.take(alerting)
+    alone = [n for n in nodes if n["name"] in names]
+    others = [n for n in nodes if n not in alone][: size - alerting]
+    fleet.write(ALERTS, POLICY | {"budget": {"share": 0.1}}, {"name": f"b-{names[0]}", "nodes": alone + others})
+    fleet.send([[firing(n)] for n in names])
+    fleet.gateway.quiet(300)
+    outcomes = [str(r.labels.get("outcome")) for r in fleet.runs()]
+    assert len(outcomes) == alerting
+    assert set(outcomes) <= {"fixed", "refused"}
+    assert sum(fleet.fixes(n) for n in names) <= size // 10
+    assert outcomes.count("refused") >= alerting - size // 10
+    assert store.get_variable(breaker_name(f"b-{names[0]}"))
+
+
+def test_many_targets_alike_only_diagnose(fleet: GatewayFleet) -> None:
+    fleet.take(3, storm={"settle_s": 2, "alike": 2, "window_s": 4})
+    answers = [fleet.gateway.alert(firing(n))[0] for n in fleet.names]
+    assert [a["mode"] for a in answers] == ["auto", "diagnose", "diagnose"]
+    fleet.gateway.quiet(60)
+    assert [fleet.fixes(n) for n in fleet.names] == [0, 0, 0]  # the first saw the others while it settled
+    assert "alike" in str(answers[2]["why"])
