@@ -9,6 +9,7 @@ import pytest
 from runbooks.checkpoint_fallback import diagnose as room
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.knowledge import load_runbook
+from runbooks.triage.load import library
 from runbooks.triage.text import judge_text
 
 BOOK = load_runbook("checkpoint-fallback")
@@ -56,3 +57,12 @@ def test_triage_of_known_logs(log: str) -> None:
 
 def test_limits_fit() -> None:
     Limits(**BOOK.limit_values())
+
+
+@pytest.mark.parametrize("slug", ["checkpoint-fallback", "memory-pressure", "data-check"])
+def test_every_cause_brings_a_signature_to_triage(slug: str) -> None:
+    for name, cause in load_runbook(slug).causes.items():
+        assert cause.signatures, f"{name} of {slug} has none"
+        known = [k for k in library().causes if (k.family, k.slug) == (slug, name)]
+        assert known, f"triage does not know {name} of {slug}"
+        assert known[0].cause.signatures or known[0].cause.covered_by
