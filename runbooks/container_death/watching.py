@@ -29,6 +29,7 @@ class Patience(Frozen):
     engine_s: float = 10  # a daemon that is restarted is back by then
     node_s: float = 30  # a network that flickers
     join_s: float = 30  # an application and its Ray node need time to come up
+    soon_s: float = 2  # after a run that could not be begun
     first_retry_s: float = 15
     longest_retry_s: float = 900
 
@@ -51,6 +52,7 @@ class Case(Frozen):
     done: str = ""  # why nothing more is tried for this fault; "" go on
 
 
+FOR_A_PERSON = frozenset(["too-many-deaths", "container-missing", "bad-command", "restart-loop"])  # time does not help
 RUNS = ("running", "paused", "restarting")
 SETTLED = {  # outcomes after which the same fault is not tried again: it is over, or a person has it
     Outcome.FIXED: "fixed",
@@ -118,10 +120,10 @@ def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode
     done = SETTLED.get(outcome, "") if outcome else ""
     if outcome is Outcome.SICK and mode is Mode.DIAGNOSE:
         done = "reported; diagnose mode changes nothing"
-    if "too-many-deaths" in causes:
-        done = "too many deaths: a person must look"
+    if outcome is Outcome.SICK and FOR_A_PERSON & set(causes):
+        done = f"{', '.join(sorted(FOR_A_PERSON & set(causes)))}: a person must look"
     tries = case.tries + 1
-    wait = min(patience.longest_retry_s, patience.first_retry_s * 2.0 ** min(tries - 1, 20))
-    if outcome in (None, Outcome.REFUSED):  # no server, or another run holds the node
-        wait = min(wait, 2.0 * tries)
+    soon = outcome in (None, Outcome.REFUSED)  # no server, or another run holds the node
+    first = patience.soon_s if soon else patience.first_retry_s
+    wait = min(patience.longest_retry_s, first * 2.0 ** min(tries - 1, 20))
     return case.model_copy(update={"tries": tries, "done": done, "next_at": now + timedelta(seconds=wait)})
