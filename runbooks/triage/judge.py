@@ -3,21 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from runbooks.core.knowledge import Role, Signature
-from runbooks.core.verdict import Certainty
+from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
 from runbooks.triage.load import FamilyCause, Known, Library, library
-from runbooks.triage.model import Candidate, Line, Outcome
+from runbooks.triage.model import Code, Line, Outcome
 from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
+from runbooks.triage.show import Shower
 from runbooks.triage.sources import Block
-
-SHOWN = 4  # evidence lines of a cause
-LONGEST = 300
-_CONTROLS = {
-    c: " " if c == 9 else None for c in (*range(32), *range(127, 160), 0x202E, 0x2066, 0x2067)
-}  # a terminal obeys them
 
 
 class Seen:
@@ -109,13 +104,14 @@ def judge(
     found, fact_lines = facts_of.from_text(lib.facts, probes)
     known = {**found, **facts_of.given(lib.facts, stated or {})}
     seen = _collect(lib, Reading(probes, known, fact_lines))
-    show = _Shower(redact)
+    show = Shower(redact)
     outcome = _weigh(seen, show)
     left = _unexplained(lib, probes, show) if not outcome.causes and not outcome.undecided else ()
     return outcome.model_copy(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
             "unexplained": left,
+            "codes": _codes(lib, probes),
             "facts": {n: tuple(facts_of.plain((v,)) for v in vs) for n, vs in known.items()},
             "files": tuple(files),
             "lines_read": scanner.lines,
@@ -124,8 +120,16 @@ def judge(
     )
 
 
+def _codes(lib: Library, probes: dict[str, Probe]) -> tuple[Code, ...]:
+    return tuple(
+        Code(kind=kind, code=code, meaning=row.meaning, decides=row.decides, file=raw.file, number=raw.number)
+        for kind, code, row, raw in codes_of.found(lib.codes, probes)
+    )
+
+
 def probes_of(lib: Library) -> dict[str, Probe]:
     shown = {s.pattern for k in lib.causes for s in k.cause.signatures}
+    shown |= {t.pattern for t in lib.codes.values()}
     return {
         pattern: Probe(pattern, (t.encode("utf-8", "surrogateescape") for t in texts), pattern not in shown)
         for pattern, texts in lib.literals.items()
@@ -152,7 +156,7 @@ def _possible(signature: Signature, reading: Reading) -> bool:
     return not signature.pattern or reading.probes[signature.pattern].count > 0
 
 
-def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
+def _weigh(seen: list[Seen], show: Shower) -> Outcome:
     rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
     decided = [s for s in rooted if not _covered(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
@@ -160,10 +164,10 @@ def _weigh(seen: list[Seen], show: "_Shower") -> Outcome:
         key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order)
     )
     guilty = [s for s in decided if not s.known.cause.innocent]
-    causes = tuple(show.candidate(s, before[id(s)]) for s in decided)
+    causes = tuple(show.candidate(s.known, s.rooted, s.by_role, before[id(s)]) for s in decided)
     still = [s for s in seen if (s.known.cause.undecided or not s.rooted) and not _explained(s, guilty, decided)]
     still.sort(key=lambda s: (not s.known.cause.undecided, not s.rooted, s.order))
-    undecided = tuple(show.candidate(s, ()) for s in still)
+    undecided = tuple(show.candidate(s.known, s.rooted, s.by_role, ()) for s in still)
     if guilty:
         return Outcome(verdict="causes", causes=causes, undecided=undecided)
     if still:
@@ -203,45 +207,6 @@ def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
     return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
 
 
-def _unexplained(lib: Library, probes: dict[str, Probe], show: "_Shower") -> tuple[Line, ...]:
+def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower) -> tuple[Line, ...]:
     raws = sorted((h.line for p in lib.failure for h in probes[p].hits), key=lambda r: r.order)
     return show.lines(raws)
-
-
-class _Shower:
-    """Turns what was seen into what is said, secrets replaced."""
-
-    def __init__(self, redact: Callable[[str], str]) -> None:
-        self._redact = redact
-
-    def candidate(self, seen: Seen, before: tuple[str, ...]) -> Candidate:
-        """The cause with its lines."""
-        cause = seen.known.cause
-        rooted = seen.rooted and not cause.undecided
-        return Candidate(
-            slug=seen.known.slug,
-            family=seen.known.family,
-            runbook=cause.runbook,
-            target=cause.target,
-            certainty=Certainty.LIKELY if rooted and not before else Certainty.POSSIBLE,
-            innocent=cause.innocent,
-            title=cause.title,
-            explanation=cause.explanation,
-            evidence=self.lines(seen.by_role[Role.ROOT] or seen.by_role[Role.FOLLOWS]),
-            confirmed_by=self.lines(seen.by_role[Role.CONFIRMS]),
-            decided_by=cause.decided_by,
-            remedy=cause.remedy,
-            must_not=cause.must_not,
-            follows=before,
-            references=cause.references,
-        )
-
-    def lines(self, raws: list[Raw]) -> tuple[Line, ...]:
-        """First lines and the last, each once."""
-        once = list({(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values())
-        kept = once if len(once) <= SHOWN else [*once[: SHOWN - 1], once[-1]]
-        return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
-
-    def _text(self, raw: Raw) -> str:
-        text = self._redact(raw.text.translate(_CONTROLS).strip())
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"

@@ -13,9 +13,10 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
+from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
 
-FORMAT = 14  # of the cache file
+FORMAT = 15  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -70,6 +71,7 @@ class Library(Frozen):
 
     causes: tuple[Known, ...]
     facts: dict[str, FactKnowledge]
+    codes: dict[str, CodeTable]
     failure: tuple[str, ...]  # patterns of lines that report a failure, known or not
     literals: dict[str, tuple[str, ...]]
 
@@ -80,7 +82,7 @@ def _sources() -> list[tuple[str, str]]:
     found = [d / "runbook.yaml" for d in root.iterdir() if d.is_dir() and (d / "runbook.yaml").is_file()]
     tables = root / "knowledge"
     found += [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
-    found.append(tables / "facts.yaml")
+    found += [tables / name for name in ("facts.yaml", "codes.yaml", "xids.yaml")]
     return sorted((str(f).rsplit("runbooks/", 1)[-1], f.read_text(encoding="utf-8")) for f in found)
 
 
@@ -102,6 +104,7 @@ def build(sources: list[tuple[str, str]]) -> Library:
     """The library from the files' texts."""
     causes: dict[tuple[str, str], Known] = {}
     facts: dict[str, FactKnowledge] = {}
+    codes: dict[str, CodeTable] = {}
     failure: tuple[str, ...] = ()
     families: list[Family] = []
     for path, text in sources:
@@ -112,6 +115,10 @@ def build(sources: list[tuple[str, str]]) -> Library:
         elif path.endswith("facts.yaml"):
             facts = {k: FactKnowledge.model_validate(v) for k, v in data["facts"].items()}
             failure = tuple(data["failure"])
+        elif path.endswith("codes.yaml"):
+            codes |= {kind: CodeTable.model_validate(table) for kind, table in data.items()}
+        elif path.endswith("xids.yaml"):
+            codes["xid"] = xid_table(data)
         else:
             families.append(Family.model_validate(data))
     for family in families:
@@ -119,7 +126,8 @@ def build(sources: list[tuple[str, str]]) -> Library:
     for family in families:
         _hide(family, causes)
     library = tuple(sorted(causes.values(), key=lambda k: (k.family, k.slug)))
-    return Library(causes=library, facts=facts, failure=failure, literals=_literals(library, facts, failure))
+    literals = _literals(library, facts, (*failure, *(t.pattern for t in codes.values())))
+    return Library(causes=library, facts=facts, codes=codes, failure=failure, literals=literals)
 
 
 def _parse(text: str) -> Any:

@@ -34,6 +34,17 @@ class Candidate(Frozen):
     references: tuple[str, ...] = ()
 
 
+class Code(Frozen):
+    """A code of the text, by the tables: a starting point, never a verdict."""
+
+    kind: str  # "exit code", "Xid", "S3 error" …
+    code: str
+    meaning: str
+    decides: str
+    file: str
+    number: int
+
+
 class Outcome(Frozen):
     """The whole answer to one text."""
 
@@ -41,6 +52,7 @@ class Outcome(Frozen):
     causes: tuple[Candidate, ...] = ()  # most credible first; the first explains the rest where `follows` says so
     undecided: tuple[Candidate, ...] = ()  # starting points that the text leaves open
     unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause
+    codes: tuple[Code, ...] = ()
     facts: dict[str, tuple[str, ...]] = {}
     files: tuple[str, ...] = ()
     lines_read: int = 0

@@ -1,6 +1,6 @@
 """The answer as text for a terminal."""
 
-from runbooks.triage.model import Candidate, Line, Outcome
+from runbooks.triage.model import Candidate, Code, Line, Outcome
 
 _HEAD = {
     "nothing": "Nothing found wrong in {lines} lines.",
@@ -23,7 +23,13 @@ def render(outcome: Outcome) -> str:
     if outcome.unexplained:
         parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
+    if outcome.codes and outcome.verdict in ("causes", "not-enough"):
+        parts.append("Codes in it (starting points, no verdicts):\n" + "\n".join(map(_code, outcome.codes)))
     return "\n\n".join(parts) + "\n"
+
+
+def _code(x: Code) -> str:
+    return f"   {x.kind} {x.code}: {x.meaning}  ({x.file}:{x.number}; what decides: {x.decides})"
 
 
 def _cause(number: int, cause: Candidate) -> str:

@@ -26,3 +26,57 @@ def test_floors(scores: list[Score], held: bool, first: float, two: float, open_
 
 def test_no_harmful_advice(scores: list[Score]) -> None:
     assert [(s.excerpt.id, s.harmful) for s in scores if s.harmful] == []
+
+
+KINDS = [
+    "image-pulling",
+    "image-unpullable",
+    "host-gpus-taken",
+    "driver-too-old",
+    "running-without-address",
+    "key-file-unparsable",
+    "key-is-public",
+    "server-strict-modes",
+    "too-many-keys",
+    "rsa-sha2-unknown-to-server",
+    "library-key-bug",
+    "no-sshd",
+    "collective-spin",
+    "holder-in-other-namespace",
+    "gpu-off-the-bus",
+    "driver-stuck",
+    "cpu-bound-by-design",
+    "starved-by-loader",
+    "run-id-collision",
+    "first-start-race",
+    "store-host-died",
+    "store-shared",
+    "killed-by-probe",
+    "stale-fuse",
+    "oom-container",
+    "head-replaced",
+    "stopped-on-purpose",
+    "truncated-by-full-disk",
+    "killed-mid-save",
+    "resume-took-incomplete-step",
+    "loader-weights-only",
+    "s3-403-missing-key",
+    "s3-throttled",
+    "archived",
+    "timeout-while-one-rank-prepares",
+    "two-nics-one-subnet",
+    "start-timed-out",
+    "claims-without-lease",
+    "worker-alive-not-working",
+    "yaml-exponent-text",
+    "yaml-tab",
+    "cut-off",
+    "jsonl-named-json",
+    "gpu-held-by-others",
+]
+
+
+def test_every_kind_of_public_incident_is_read_right_from_its_facts(scores: list[Score]) -> None:
+    assert len(KINDS) == 44
+    told = {s.shown[0] for s in scores if s.first and s.shown and not s.excerpt.source.startswith("made here")}
+    assert set(KINDS) - told == set()

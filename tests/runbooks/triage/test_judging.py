@@ -89,3 +89,16 @@ def test_conditions() -> None:
     assert size("11.17 GiB") == 11.17 * 2**30
     with pytest.raises(ValueError, match="not allowed"):
         holds("__import__('os').x > a", known)
+
+
+def test_a_slow_loader_is_innocent_only_while_steps_advance() -> None:
+    slow = "The dataloader, train_dataloader, does not have many workers which may be a bottleneck.\nGPU util 0%, memory full"
+    assert judge_lines(slow).verdict == "innocent"
+    for still in ("step still at 183 for 40 min", "steps stand still", "no new step for 30 min", "step 183 since 2 h"):
+        assert judge_lines(f"{slow}\n{still}").verdict == "not-enough", still
+
+
+def test_oom_killed_false_is_no_memory_advice() -> None:
+    out = judge_lines("State:{ ExitCode:137, OOMKilled:false, Status:exited }")
+    assert out.verdict == "not-enough"
+    assert [c.slug for c in out.undecided] == ["killed-by-signal-9"]

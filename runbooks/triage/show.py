@@ -1,0 +1,56 @@
+"""Turns what was seen into what is said: lines cut, cleaned and with secrets replaced."""
+
+from collections.abc import Callable, Mapping
+
+from runbooks.core.knowledge import Role
+from runbooks.core.verdict import Certainty
+from runbooks.triage.load import Known
+from runbooks.triage.model import Candidate, Line
+from runbooks.triage.probe import Raw
+
+SHOWN = 4  # evidence lines of a cause
+LONGEST = 300
+_CONTROLS = {
+    c: " " if c == 9 else None for c in (*range(32), *range(127, 160), 0x202E, 0x2066, 0x2067)
+}  # a terminal obeys them
+
+
+class Shower:
+    """Turns what was seen into what is said, secrets replaced."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+
+    def candidate(
+        self, known: Known, rooted: bool, by_role: Mapping[Role, list[Raw]], before: tuple[str, ...]
+    ) -> Candidate:
+        """The cause with its lines."""
+        cause = known.cause
+        rooted = rooted and not cause.undecided
+        return Candidate(
+            slug=known.slug,
+            family=known.family,
+            runbook=cause.runbook,
+            target=cause.target,
+            certainty=Certainty.LIKELY if rooted and not before else Certainty.POSSIBLE,
+            innocent=cause.innocent,
+            title=cause.title,
+            explanation=cause.explanation,
+            evidence=self.lines(by_role[Role.ROOT] or by_role[Role.FOLLOWS]),
+            confirmed_by=self.lines(by_role[Role.CONFIRMS]),
+            decided_by=cause.decided_by,
+            remedy=cause.remedy,
+            must_not=cause.must_not,
+            follows=before,
+            references=cause.references,
+        )
+
+    def lines(self, raws: list[Raw]) -> tuple[Line, ...]:
+        """First lines and the last, each once."""
+        once = list({(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values())
+        kept = once if len(once) <= SHOWN else [*once[: SHOWN - 1], once[-1]]
+        return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
+
+    def _text(self, raw: Raw) -> str:
+        text = self._redact(raw.text.translate(_CONTROLS).strip())
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"
