@@ -13,7 +13,7 @@ from typing import Any
 from tasks.this_machine import start_ticks
 
 log = logging.getLogger("gateway.runner")
-START_LIMIT_S = 60.0
+START_LIMIT_S = 150.0
 RESTART_WAIT_S = 1.0
 
 

@@ -215,3 +215,16 @@ def test_nothing_else_is_a_target(text: str) -> None:
 def test_times_are_compared_in_utc() -> None:
     alert = one(Source.GENERIC, {"name": "X", "starts_at": "2026-01-31T13:00:00+01:00"})
     assert alert.starts_at == datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def test_the_published_schema_is_what_the_parser_takes() -> None:
+    import jsonschema
+
+    schema = json.loads((Path(__file__).parents[2] / "runbooks/alerts/generic.schema.json").read_text())
+    good = json.loads((DATA / "generic.json").read_text())
+    jsonschema.validate(good, schema)
+    jsonschema.validate(good["alerts"][0], schema)
+    for source, data, _ in BAD:
+        if source is Source.GENERIC:
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(data, schema)

@@ -57,7 +57,7 @@ class Gateway:
         self.env = os.environ | {"PYTHONPATH": path, "GPU_RUNBOOKS_GATEWAY_TOKEN": TOKEN, "FAULT": str(home / "fault")}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *more: str, limit_s: float = 60) -> "Gateway":
+    def start(self, *more: str, limit_s: float = 180) -> "Gateway":
         """Starts it and waits until it takes alerts."""
         log = (self.home / "gateway.log").open("ab")
         self.process = subprocess.Popen([*self.argv, *more], env=self.env, cwd=REPO, stdout=log, stderr=log)
