@@ -18,7 +18,7 @@ from tests.support.watch_room import WatchRoom
 
 NAME = "rayworker"
 WATCHED = {"setup": [list(a) for a in SETUP], "ray_ip": IP, "match": "raylet"}
-LIMIT_S = 90.0
+LIMIT_S = 150.0
 
 
 def fields(cluster: RayCluster) -> dict[str, Any]:

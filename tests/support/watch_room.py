@@ -15,7 +15,7 @@ from tests.faults.real import RealWorld
 from tests.support.docker_engine import Engine
 from tests.support.engine_rig import REPO, Rig
 
-ALLOWS_25 = {"deaths_to_escalate": 25, "backoff_base_s": 0, "young_life_s": 1}
+ALLOWS_25 = {"deaths_to_escalate": 25, "backoff_base_s": 0, "young_life_s": 1, "join_s": 90}
 KINDS = ("recreate-container", "restart-application", "start-engine", "remount-fuse")
 
 
