@@ -149,3 +149,36 @@ def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) 
     assert found.labels["outcome"] == "fixed"
     assert "notifications.yaml: line 1: channels" in str(found.labels[PROBLEM])
     assert FAILED in found.tags
+
+
+def test_quiet_hours_do_not_hold_the_end_where_the_channel_keeps_the_incident(
+    rig: Rig, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an incident that is over would escalate until morning."""
+    from flows import telling
+    from tasks.notify.send import Outgoing, Sent
+
+    sent: list[tuple[str, bool]] = []
+
+    def pager(_channel: object, out: Outgoing) -> Sent:
+        sent.append((out.title, out.closing))
+        return Sent(ok=True, said="sent", ref="dedup")
+
+    monkeypatch.setattr(telling, "send", pager)
+    told.hook.answer = 500  # the run's own process gets nowhere: the reaper, here, tells
+    w = rig.world()
+    run = w.run("diagnose")
+    sweep(utc_now() + timedelta(seconds=20))
+    begin, end = utc_now() - timedelta(hours=1), utc_now() + timedelta(hours=1)
+    told.write(f'quiet: {{zone: UTC, begin: "{begin:%H:%M}", end: "{end:%H:%M}"}}\n')
+    w.arm("reported")
+    write_world(rig.worlds, w.name, sick=False, identity="x")
+    well = w.run("diagnose")  # killed before it tells
+    for _ in range(2):
+        sweep(utc_now() + timedelta(seconds=200))
+        w.work()
+    assert [closing for _, closing in sent] == [False, True]
+    assert DUE not in store.read_run(run).tags
+    state = told_on(store.read_run(well))
+    assert state is not None
+    assert state.channels["hook"].ok
