@@ -115,13 +115,13 @@ def proposals(causes: tuple[Cause, ...], evidence: Evidence) -> tuple[str, ...]:
 def _propose(slug: str, agent: Agent, evidence: Evidence) -> list[str]:
     launch, stamp = agent.launch, f"{evidence.taken_at:%Y%m%d%H%M%S}"
     if slug in ("run-id-collision", "unreadable-state", "store-shared", *CLEARABLE):
-        return [command_line(launch, rdzv_id=f"{launch.run_id}-{agent.node}-{stamp}")]
+        return [command_line(agent, rdzv_id=f"{launch.run_id}-{agent.node}-{stamp}")]
     if slug in ("min-above-existing", "waiting-for-nodes", "below-min-nodes"):
         there = max(1, len([a for a in live_agents(evidence) if a.launch.run_id == launch.run_id]))
-        return [command_line(launch, nnodes=f"{there}:{launch.max_nodes}")]
+        return [command_line(agent, nnodes=f"{there}:{launch.max_nodes}")]
     if slug == "late-nodes":
         conf = {**launch.conf, "last_call_timeout": "120"}
-        return [command_line(launch, rdzv_conf=",".join(f"{k}={v}" for k, v in conf.items()))]
+        return [command_line(agent, rdzv_conf=",".join(f"{k}={v}" for k, v in conf.items()))]
     if slug in ("port-other-job", "port-old-agent", "port-time-wait"):
-        return [command_line(launch, master_port=str((launch.master_port or evidence.port) + 1))]
+        return [command_line(agent, master_port=str((launch.master_port or evidence.port) + 1))]
     return []

@@ -1,7 +1,8 @@
 """Small makers of causes, shared by the parts of the judgment."""
 
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.parsers.torchrun_cmdline import Launch
+from runbooks.parsers.torchrun_cmdline import launcher_at, with_options
+from runbooks.stale_rendezvous.evidence import Agent
 
 
 def confirmed(slug: str, subject: str, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
@@ -24,8 +25,13 @@ def innocent(slug: str, subject: str, *evidence: str) -> Cause:
     return Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, innocent=True)
 
 
-def command_line(launch: Launch, **changes: str) -> str:
-    """The torchrun command line with some options changed. The script's own arguments are not known: `…`."""
+def command_line(agent: Agent, **changes: str) -> str:
+    """The agent's own command line with some options changed; secrets in it stay replaced."""
+    wanted = {k.replace("_", "-"): v for k, v in changes.items()}
+    argv = agent.command.split(" ")
+    if launcher_at(argv) is not None:
+        return " ".join(with_options(argv, wanted))
+    launch = agent.launch
     options = {
         "nnodes": f"{launch.min_nodes}:{launch.max_nodes}",
         "nproc-per-node": launch.per_node,
@@ -34,6 +40,6 @@ def command_line(launch: Launch, **changes: str) -> str:
         "rdzv-id": launch.run_id,
         "rdzv-conf": ",".join(f"{k}={v}" for k, v in launch.conf.items()),
         "max-restarts": str(launch.max_restarts),
-    } | {k.replace("_", "-"): v for k, v in changes.items()}
+    } | wanted
     words = [f"--{k}={v}" for k, v in options.items() if v]
     return " ".join(["torchrun", *words, launch.script or "SCRIPT", "…"])

@@ -107,6 +107,7 @@ def agent(node: str, given: dict[str, Any]) -> Agent:
         state=given.get("state", "S"),
         ppid=given.get("ppid", 50),
         launch=launch,
+        command=given.get("command", ""),
         workers=tuple(given.get("workers", [])),
     )
 
