@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -10,11 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from deployments.gateway.settings import HMAC_ENV, PAGERDUTY_ENV, TOKEN_ENV
 from tasks.this_machine import start_ticks
 
 log = logging.getLogger("gateway.runner")
 START_LIMIT_S = 150.0
 RESTART_WAIT_S = 1.0
+SENDERS = (TOKEN_ENV, HMAC_ENV, PAGERDUTY_ENV)
 
 
 class Runner:
@@ -76,7 +79,8 @@ class Runner:
             process.stdin.close()
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        env = {k: v for k, v in os.environ.items() if k not in SENDERS}  # what a run starts need not know them
+        process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=env)
         threading.Thread(target=self._read, args=(process,), name="zygote", daemon=True).start()
         return process
 

@@ -83,14 +83,18 @@ class Service:
             self.metrics.alerts.labels(alert.source.value, Done.REPEAT.value).inc()
             return known.model_copy(update={"outcome": Done.REPEAT.value})
         if isinstance(row, Unusable):
-            return self._tell(alert, Answer(alert=alert.name, outcome=Said.UNUSABLE, rule=row.rule, why=row.why))
+            return self._unusable(alert, row.rule, row.why)
         try:
             target = resolve_target(row.target, files.fleet, other_targets(row.runbook, files.fleet))
         except NoTarget as e:
-            answer = Answer(alert=alert.name, outcome=Said.UNUSABLE, rule=row.rule, runbook=row.runbook, why=str(e))
-            return self._tell(alert, answer)
+            return self._unusable(alert, row.rule, str(e))
         with self._locks[hash((row.runbook, target)) % LOCKS]:
             return self._place(alert, row.model_copy(update={"target": target}), files, now)
+
+    def _unusable(self, alert: Alert, rule: str, why: str) -> Answer:
+        """Nothing was ever started for it, so there is nothing that its end could change."""
+        outcome = Said.UNUSABLE.value if alert.status is Status.FIRING else Done.NOTHING.value
+        return self._tell(alert, Answer(alert=alert.name, outcome=outcome, rule=rule, why=why))
 
     def _place(self, alert: Alert, row: Wanted, files: Files, now: datetime) -> Answer:
         firing = alert.status is Status.FIRING

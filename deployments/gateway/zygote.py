@@ -51,9 +51,12 @@ def warm_up() -> None:
         with contextlib.suppress(ImportError):
             import_module(name)
     for slug in SLUGS:
-        load_spec(slug)
-        load_runbook(slug)
-        load(entrypoint(slug))
+        try:
+            load_spec(slug)
+            load_runbook(slug)
+            load(entrypoint(slug))
+        except Exception as e:  # its own runs will say so; the others are not to suffer from it
+            print(f"{slug} cannot be made warm: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
     with store.quick():  # the settings that a run needs are built once, here
         pass
     with without_prefect_heartbeat(), store.quick():

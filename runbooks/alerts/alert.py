@@ -1,7 +1,7 @@
 """One alert, whoever sent it: what the gateway and `alerts test` work on. Bounded, printable, with one key."""
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,6 @@ from runbooks.core.base import Frozen
 MOST_ALERTS = 5_000  # in one request
 MOST_PAIRS = 100  # labels or annotations of one alert
 LONGEST_NAME, LONGEST_VALUE = 200, 4_000
-NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadPayload(ValueError):
@@ -106,8 +105,3 @@ def text_of(data: dict[str, Any], name: str, field: str, longest: int = LONGEST_
     if not isinstance(value, str):
         raise BadPayload(f"{field}: must be text")
     return plain(value, longest)
-
-
-def too_old(alert: Alert, now: datetime, limit: timedelta) -> bool:
-    """True if the alert began longer ago than `limit`: its evidence is history."""
-    return now - alert.starts_at > limit

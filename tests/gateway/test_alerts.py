@@ -218,7 +218,7 @@ def test_times_are_compared_in_utc() -> None:
 
 
 def test_the_published_schema_is_what_the_parser_takes() -> None:
-    import jsonschema
+    import jsonschema  # type: ignore[import-untyped]
 
     schema = json.loads((Path(__file__).parents[2] / "runbooks/alerts/generic.schema.json").read_text())
     good = json.loads((DATA / "generic.json").read_text())
