@@ -156,6 +156,18 @@ class OtherNode(Frozen):
     checked_from: int = 0  # older steps were not looked at
 
 
+class LoadProof(Frozen):
+    """What torch said when it loaded the chosen checkpoint in a sandbox."""
+
+    ok: bool
+    where: str = ""
+    torch: str = ""
+    tensors: int = 0
+    seconds: float = 0.0
+    alone: bool = False  # without network
+    error: str = ""
+
+
 class Evidence(Frozen):
     """Everything that the checkpoint judgment looks at."""
 
@@ -168,5 +180,6 @@ class Evidence(Frozen):
     log: Reading[str] = NOT_RECORDED  # the job's last lines, secrets replaced
     crashed_step: int | None = None  # the last step that the log names
     torch: Reading[str] = NOT_RECORDED  # version on the node
+    load: Reading[LoadProof] = NOT_RECORDED  # the last proof, where it was asked for
     node_credentials: Reading[tuple[str, ...]] = NOT_RECORDED  # places on the node that hold S3 credentials
     hands_off: bool = False

@@ -14,6 +14,9 @@ NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
 KEYS = re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict")
 PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
 SAVED = re.compile(r"sav(?:ed|ing)\b.{0,60}checkpoint.{0,60}?(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)\b", re.IGNORECASE)
+TOO_NEW = re.compile(
+    r"Attempted to read a PyTorch file with version (\d+)|module 'torch' has no attribute '(float\w+|uint\d+|int\d+)'"
+)
 NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
 
 
@@ -25,6 +28,8 @@ def loader_causes(evidence: Evidence, config: Checkpoints, choice: Choice) -> tu
         out.extend(_weights_only(evidence, c, choice.best.where))
         out.extend(_prefix(evidence, c, choice.best.where))
         out.extend(_world(config, c, choice.best.where))
+        out.extend(_too_new(evidence, choice.best.where))
+        out.extend(_load(evidence, choice.best.where))
     out.extend(_slow(evidence, config))
     return tuple(out)
 
@@ -49,7 +54,7 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
         if torch:
             words.append(f"torch {torch} is installed; the default changed in 2.6")
         yield _cause("loader-weights-only", Certainty.CONFIRMED if refused else Certainty.LIKELY, where, words)
-    elif refused and torch and _version(torch) >= NEW_DEFAULT:
+    elif refused and torch and _version(torch) >= NEW_DEFAULT and not WEIGHTS_ONLY.search(_error(evidence)):
         words = [f"torch {torch} loads with weights_only by default and will refuse {', '.join(refused[:5])}"]
         yield _cause(
             "loader-weights-only", Certainty.POSSIBLE, where, words, ("how the training code calls torch.load",)
@@ -83,6 +88,30 @@ def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:
     if isinstance(wrote, int) and config.world_size and wrote != config.world_size and c.format == "sharded":
         words = [f"written by {wrote} ranks, the job runs with {config.world_size}"]
         yield _cause("loader-world-size", Certainty.LIKELY, where, words, ("whether the loader can re-shard",))
+
+
+def _too_new(evidence: Evidence, where: str) -> Iterator[Cause]:
+    """The log or the load says that the library is older than the file."""
+    found = TOO_NEW.search(_log(evidence)) or TOO_NEW.search(_error(evidence))
+    if found:
+        torch = evidence.torch.value if isinstance(evidence.torch, Known) else "an unknown version"
+        words = [f"the loader says: {found[0]}", f"{where} is whole; torch {torch} is installed on the node"]
+        yield _cause("loader-torch-version", Certainty.CONFIRMED, where, words)
+
+
+def _error(evidence: Evidence) -> str:
+    return evidence.load.value.error if isinstance(evidence.load, Known) else ""
+
+
+def _load(evidence: Evidence, where: str) -> Iterator[Cause]:
+    """The last proof did not work; refusals by type or version are told by their own causes."""
+    said = _error(evidence)
+    if said and WEIGHTS_ONLY.search(said) and not WEIGHTS_ONLY.search(_log(evidence)):
+        words = [f"torch refuses it in the sandbox: {said[:200]}", f"{where} is whole"]
+        yield _cause("loader-weights-only", Certainty.CONFIRMED, where, words)
+    elif said and not TOO_NEW.search(said):
+        decides = ("the same load by hand, with the job's own torch and more memory or time",)
+        yield _cause("load-failed", Certainty.LIKELY, where, [f"the load in the sandbox: {said[:300]}"], decides)
 
 
 def _slow(evidence: Evidence, config: Checkpoints) -> Iterator[Cause]:

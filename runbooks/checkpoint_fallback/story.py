@@ -9,7 +9,7 @@ from runbooks.checkpoint_fallback.evidence import Evidence
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.knowledge import Runbook, load_runbook
-from runbooks.core.reading import Unknown
+from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 ALWAYS = (
@@ -59,6 +59,7 @@ def do_now(
         lines.append(_copy_time(config, limits, best))
         same = alike(evidence, best)
         lines.append(f"{', '.join(same[:3])} has the same bytes" if same else "")
+    lines.append(_last_proof(evidence) if choice.best is not None else "")
     lines += [f"Not {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
     first: dict[str, str] = {}
     for cause in wrong:
@@ -66,6 +67,17 @@ def do_now(
         if known and cause.certainty is not Certainty.POSSIBLE:
             first.setdefault(cause.slug, f"{known.title}: {known.remedy}")
     return tuple(x for x in (*lines, *first.values()) if x)
+
+
+def _last_proof(evidence: Evidence) -> str:
+    """What the load in a sandbox said, or how to have it."""
+    if isinstance(evidence.load, Known) and evidence.load.value.ok:
+        p = evidence.load.value
+        where = "without network" if p.alone else "with the node's network: it could not be cut off"
+        return f"Last proof: torch {p.torch} loaded its {p.tensors} tensors in {p.seconds:.0f} s, {where}"
+    if isinstance(evidence.torch, Known) and not isinstance(evidence.load, Known):
+        return f"As the last proof, have torch {evidence.torch.value} load it in a sandbox: option load=yes"
+    return ""
 
 
 def _copy_time(config: Checkpoints, limits: Limits, best: Copy) -> str:

@@ -10,6 +10,7 @@ from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from tasks.context import Context
+from tasks.diagnostics.checkpoint_load import read_load
 from tasks.diagnostics.checkpoint_node import ask_node, read_node_tier, spec_of
 from tasks.diagnostics.checkpoint_proof import candidates_of, prove_tiers
 from tasks.diagnostics.checkpoint_s3 import read_s3_tier
@@ -36,10 +37,11 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     looks = prove_tiers(context, node, config, looks, budget, _limit(context, "free_saves", 2))
     facts = _facts(context)
     log, crashed = _log(context)
-    return Evidence(
+    seen = Evidence(
         **base, config=Known[Checkpoints](value=config), tiers=looks, others=_others(context, node, config),
         kernel=_kernel(context), log=log, crashed_step=crashed, torch=facts[0], node_credentials=facts[1],
     )  # fmt: skip
+    return seen.model_copy(update={"load": read_load(context, config, seen)})
 
 
 def _limit(context: Context, name: str, default: float) -> float:
