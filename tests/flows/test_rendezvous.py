@@ -1,6 +1,9 @@
 """stale-rendezvous through the engine on a real etcd: cleared once wherever it is killed, a living run never touched."""
 
 import json
+import os
+import shlex
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld,
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
+from tests.support.torchrun import Agents, alone_on_this_machine, pair
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
 pytestmark = pytest.mark.xdist_group("prefect")
@@ -27,31 +31,39 @@ KEYS = 4  # of one dead run
 BEAT = 0.1
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    """A server of this module."""
-    with real_etcd(tmp_path_factory.mktemp("etcd")) as server:
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    """A server of its own (an act on it that nobody saw succeed makes the next one ask) with one dead run that is asked
+    about, and one that is nobody's business."""
+    folder = tmp_path / "etcd"
+    folder.mkdir()
+    with real_etcd(folder) as server:
+        dead_run(server, "job")
+        dead_run(server, "other")
         yield server
 
 
-@pytest.fixture(autouse=True)
-def runs(etcd: Etcd) -> None:
-    """One dead run that is asked about, one that is nobody's business."""
-    for key in etcd.leaves():
+def shown(w: RealWorld) -> str:
+    """What decides, of the newest report."""
+    r = w.report()
+    return json.dumps([r["headline"], r["guards"], r["acts"], r["diagnosis"]["causes"]], indent=1)
+
+
+def clear_by_hand(etcd: Etcd) -> None:
+    """Every key of `job`."""
+    for key in of_job(etcd):
         etcd.call("DELETE", f"/v2/keys{key}")
-    dead_run(etcd, "job")
-    dead_run(etcd, "other")
 
 
-def world(rig: Rig, folder: Path, etcd: Etcd) -> RealWorld:
-    """The runbook on `t/job`, where dead runs may be cleared by themselves."""
+def world(rig: Rig, folder: Path, etcd: Etcd, target: str = "t/job", **more: Any) -> RealWorld:
+    """The runbook on `t/job`, where dead runs may be cleared by themselves and a dead etcd started."""
     place = {"name": "t", "backends": ["etcd-v2", "etcd"], "endpoints": [etcd.url], "nodes": ["local"]}
     fleet: dict[str, Any] = {
         "nodes": [{"name": "local", "local": True}],
-        "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True}],
+        "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True} | more],
         "reports": {"folder": str(folder / "out")},
     }
-    return RealWorld(rig, folder, "stale-rendezvous", "t/job", fleet, ("delete-run-keys",))
+    return RealWorld(rig, folder, "stale-rendezvous", target, fleet, ("delete-run-keys", "start-etcd"))
 
 
 def of_job(etcd: Etcd) -> list[str]:
@@ -177,3 +189,70 @@ def test_a_heartbeat_during_approval_saves_the_run(rig: Rig, tmp_path: Path, etc
     report = w.report()
     assert report["acts"] == []
     assert "heartbeat" in json.dumps(report["diagnosis"]["causes"])
+
+
+@pytest.mark.soak
+def test_room_is_made_only_with_approval(rig: Rig, tmp_path: Path) -> None:
+    """A real no-space alarm: auto asks, a person says yes, the alarm is off and torch's keys are as they were."""
+    with real_etcd(tmp_path, "--quota-backend-bytes=2000000") as server:
+        dead_run(server, "job")
+        before = server.leaves()
+        body = {"key": "eA==", "value": "eHh4" * 25_000}
+        while "error" not in server.call("POST", "/v3/kv/put", body=body):
+            pass
+        w = world(rig, tmp_path, server, target="t")
+        run = w.run("auto")
+        assert outcome(run) == "waiting", w.report()
+        w.approve(run)
+        assert outcome(run) == "fixed", w.report()
+        assert w.report()["acts"][0]["kinds"] == ["defragment-etcd"]
+        assert server.leaves() == before
+        assert "error" not in server.call("POST", "/v3/kv/put", body=body)
+
+
+@pytest.mark.soak
+def test_a_dead_etcd_is_started_by_itself_with_its_data(rig: Rig, tmp_path: Path) -> None:
+    """Where the policy names it: the configured command, once, and every key is there again."""
+    with real_etcd(tmp_path) as server:
+        dead_run(server, "job")
+        before = server.leaves()
+        pid_file, script = tmp_path / "pid", tmp_path / "start.sh"
+        argv = shlex.join([str(a) for a in server.process.args])  # type: ignore[union-attr]
+        script.write_text(f"setsid {argv} >>{tmp_path}/log2 2>&1 </dev/null & echo $! > {pid_file}\n")
+        server.stop()
+        start = {"node": "local", "command": ["sh", str(script)], "data_dir": str(tmp_path / "data")}
+        w = world(rig, tmp_path, server, target="t", start=start)
+        try:
+            assert outcome(w.run("auto")) == "fixed", w.report()
+            assert server.leaves() == before
+            w.check(max_acts=1)
+        finally:
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("mode", ["auto", *(pytest.param(m, marks=pytest.mark.soak) for m in ("diagnose", "approve"))])
+def test_real_torchrun_lives_and_the_dead_are_cleared(rig: Rig, tmp_path: Path, etcd: Etcd, mode: str) -> None:
+    """The runbook on a training run changes nothing in any mode; a finished run is cleared and its id starts again."""
+    end, beat = f"127.0.0.1:{etcd.port}", ",keep_alive_interval=1"
+    w = world(rig, tmp_path, etcd, keep_alive_s=1)
+    with alone_on_this_machine():
+        agents = Agents(tmp_path)
+        try:
+            pair(agents, end, "live", 100_000, "live", beat)
+            clear_by_hand(etcd)
+            pair(agents, end, "job", 1, "first", beat)
+            assert [a.wait(60) for a in agents.started[2:]] == [0, 0]
+            run = w.run(mode, target="t/live")
+            assert outcome(run) == "healthy", w.report()
+            assert [c["slug"] for c in w.report()["diagnosis"]["causes"]] == ["live-run"]
+            finished = w.run(mode, target="t/job")
+            if mode == "approve":
+                w.approve(finished)
+            assert (of_job(etcd) == []) == (mode != "diagnose"), shown(w)
+            assert len(w.acts()) == (mode != "diagnose")
+            assert all(a.poll() is None for a in agents.started[:2]), "the living run died"
+            if mode != "diagnose":
+                pair(agents, end, "job", 1, "again", beat)
+        finally:
+            agents.stop()

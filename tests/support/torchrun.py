@@ -1,13 +1,15 @@
 """Real torchrun agents on CPU with gloo, each in its own session; ended by recorded pid."""
 
+import fcntl
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,21 @@ class Agents:
                     if str(self.script).encode() in (entry / "cmdline").read_bytes():
                         found.append(int(entry.name))
         return found
+
+
+@contextmanager
+def alone_on_this_machine() -> Iterator[None]:
+    """A lock of the whole machine: the node's reading sees every torchrun that runs here, of other tests too."""
+    with (Path(tempfile.gettempdir()) / "gpu-runbooks-tests-torchrun.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def pair(agents: Agents, end: str, run: str, steps: int, tag: str, conf: str = "", backend: str = "etcd-v2") -> None:
+    """Two agents of one run until both train."""
+    for i in range(2):
+        agents.start(backend, end, run, steps=steps, conf=conf, name=f"{tag}{i}")
+    until(lambda: all("step 0" in agents.log(f"{tag}{i}") for i in range(2)), 120, f"training of {run}")
 
 
 def _kill(pid: int) -> None:

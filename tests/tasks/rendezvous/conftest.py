@@ -1,14 +1,12 @@
 """A real etcd and real agents for each test."""
 
-import fcntl
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.etcd import Etcd, real_etcd
-from tests.support.torchrun import Agents
+from tests.support.torchrun import Agents, alone_on_this_machine
 
 
 @pytest.fixture
@@ -28,7 +26,6 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """Holds a lock of the whole machine: the node's reading sees every torchrun that runs here, of other tests too."""
-    with (Path(tempfile.gettempdir()) / "gpu-runbooks-tests-torchrun.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """One real torchrun test at a time."""
+    with alone_on_this_machine():
         yield

@@ -10,23 +10,16 @@ import pytest
 from runbooks.core.reading import Known
 from tests.support.etcd import Etcd, free_port
 from tests.support.rendezvous import act, context_of, look, place, slugs
-from tests.support.torchrun import Agents, until
+from tests.support.torchrun import Agents, pair, until
 
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
-
-
-def pair(agents: Agents, backend: str, end: str, run: str, steps: int, tag: str, conf: str = "") -> None:
-    """Two agents of one run until both train."""
-    for i in range(2):
-        agents.start(backend, end, run, steps=steps, conf=conf, name=f"{tag}{i}")
-    until(lambda: all("step 0" in agents.log(f"{tag}{i}") for i in range(2)), 120, f"training of {run}")
 
 
 def test_the_old_backend(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     """Living, finished, cleared, started again."""
     end = f"127.0.0.1:{etcd.port}"
     context = context_of(place(etcd.url), tmp_path / "reports", "t/leg1")
-    pair(agents, "etcd", end, "leg1", 10_000, "a")
+    pair(agents, end, "leg1", 10_000, "a", backend="etcd")
     _, living = look(context)
     assert living.plans == ()
     assert [c.slug for c in living.causes] == ["live-run"]
@@ -35,17 +28,16 @@ def test_the_old_backend(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     _, killed = look(context)
     assert slugs(killed) == ["all-dead"]
     assert killed.plans == ()
-    pair(agents, "etcd", end, "leg1", 1, "b")
+    pair(agents, end, "leg1", 1, "b", backend="etcd")
     assert [a.wait(60) for a in agents.started[2:4]] == [0, 0]
-    _, closed = look(context)
-    assert slugs(closed) == ["closed-round"]
     refused = agents.start("etcd", end, "leg1", name="refused")
     assert refused.wait(60) != 0
     assert "RendezvousClosedError" in agents.log("refused")
     _, closed = look(context)
+    assert slugs(closed) == ["closed-round"]
     act(closed.plans[0], context)
     assert not [k for k in etcd.leaves() if "run_leg1" in k]
-    pair(agents, "etcd", end, "leg1", 1, "c")
+    pair(agents, end, "leg1", 1, "c", backend="etcd")
 
 
 def test_c10d(agents: Agents, tmp_path: Path) -> None:
@@ -53,7 +45,7 @@ def test_c10d(agents: Agents, tmp_path: Path) -> None:
     end = f"127.0.0.1:{free_port()}"
     where = place("http://127.0.0.1:1", backends=("c10d",), endpoints=(end,))
     context = context_of(where, tmp_path, "t")
-    pair(agents, "c10d", end, "c1", 10_000, "a")
+    pair(agents, end, "c1", 10_000, "a", backend="c10d")
     before, living = look(context)
     assert slugs(living) == []
     assert living.plans == ()
@@ -71,7 +63,7 @@ def test_c10d(agents: Agents, tmp_path: Path) -> None:
 
 def test_a_probe_run_proves_the_id_and_leaves_nothing(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     end = f"127.0.0.1:{etcd.port}"
-    pair(agents, "etcd-v2", end, "job1", 1, "a")
+    pair(agents, end, "job1", 1, "a")
     assert [a.wait(60) for a in agents.started] == [0, 0]
     command = [
         sys.executable,
@@ -97,7 +89,7 @@ def test_random_schedules(etcd: Etcd, agents: Agents, tmp_path: Path, seed: int)
     dice = random.Random(seed)
     end = f"127.0.0.1:{etcd.port}"
     conf = ",keep_alive_interval=1"
-    pair(agents, "etcd-v2", end, "live", 100_000, "live", conf)
+    pair(agents, end, "live", 100_000, "live", conf)
     for turn in range(3):
         first = len(agents.started)
         for i in range(dice.choice([1, 2, 2])):
@@ -124,7 +116,7 @@ def test_random_schedules(etcd: Etcd, agents: Agents, tmp_path: Path, seed: int)
         _, d = look(context)
         for plan in d.plans:
             act(plan, context)
-    pair(agents, "etcd-v2", end, "job", 1, "last", conf)
+    pair(agents, end, "job", 1, "last", conf)
 
 
 def _settled(agents: Agents, log: str, count: int) -> Callable[[], bool]:

@@ -7,25 +7,23 @@ import pytest
 
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
-from tests.support.torchrun import Agents, until
+from tests.support.torchrun import Agents, pair, until
 
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 
 BEAT = ",keep_alive_interval=1"
 
 
-def pair(agents: Agents, etcd: Etcd, run: str, steps: int, tag: str) -> list[int]:
+def started(agents: Agents, etcd: Etcd, run: str, steps: int, tag: str) -> list[int]:
     """Two agents of one run, training. Returns their place in `agents.started`."""
-    end = f"127.0.0.1:{etcd.port}"
-    for i in range(2):
-        agents.start("etcd-v2", end, run, steps=steps, conf=BEAT, name=f"{tag}{i}")
-    until(lambda: all("step 0" in agents.log(f"{tag}{i}") for i in range(2)), 90, f"training of {run}")
+    pair(agents, f"127.0.0.1:{etcd.port}", run, steps, tag, BEAT)
     return [len(agents.started) - 2, len(agents.started) - 1]
 
 
+@pytest.mark.soak  # tests/flows/test_rendezvous.py does the same through the engine
 def test_finished_run_is_cleared_and_a_living_one_is_not_touched(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
-    pair(agents, etcd, "live", 10_000, "live")
-    a, b = pair(agents, etcd, "job1", 1, "first")
+    started(agents, etcd, "live", 10_000, "live")
+    a, b = started(agents, etcd, "job1", 1, "first")
     assert agents.started[a].wait(60) == 0
     assert agents.started[b].wait(60) == 0
     context = context_of(place(etcd.url), tmp_path / "reports", "t/job1")
@@ -42,11 +40,11 @@ def test_finished_run_is_cleared_and_a_living_one_is_not_touched(etcd: Etcd, age
     evidence, everything = look(context_of(place(etcd.url), tmp_path, "t"))
     assert [c.slug for c in everything.causes] == ["live-run"], (everything.causes, evidence.nodes)
     assert all(p.poll() is None for p in agents.started[:2])
-    pair(agents, etcd, "job1", 1, "second")  # the same id starts again
+    started(agents, etcd, "job1", 1, "second")  # the same id starts again
 
 
 def test_agent_gone_and_worker_alive_is_never_deleted(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
-    a, b = pair(agents, etcd, "job1", 10_000, "x")
+    a, b = started(agents, etcd, "job1", 10_000, "x")
     agents.kill(agents.started[a], workers=False)
     agents.kill(agents.started[b], workers=False)
     _, diagnosis = look(context_of(place(etcd.url), tmp_path, "t/job1"))
@@ -55,12 +53,12 @@ def test_agent_gone_and_worker_alive_is_never_deleted(etcd: Etcd, agents: Agents
 
 
 def test_all_killed_recovers_by_itself_and_nothing_is_planned(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
-    for started in pair(agents, etcd, "job1", 10_000, "x"):
-        agents.kill(agents.started[started])
+    for number in started(agents, etcd, "job1", 10_000, "x"):
+        agents.kill(agents.started[number])
     _, diagnosis = look(context_of(place(etcd.url), tmp_path, "t/job1"))
     assert slugs(diagnosis) == ["all-dead"]
     assert diagnosis.plans == ()
-    pair(agents, etcd, "job1", 1, "again")
+    started(agents, etcd, "job1", 1, "again")
 
 
 def test_killed_while_waiting_alone_is_cleared(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
@@ -75,4 +73,4 @@ def test_killed_while_waiting_alone_is_cleared(etcd: Etcd, agents: Agents, tmp_p
     assert slugs(diagnosis) == ["dead-waiting"]
     act(diagnosis.plans[0], context)
     assert not [k for k in etcd.leaves() if k.startswith("/torch/elastic")]
-    pair(agents, etcd, "job1", 1, "again")
+    started(agents, etcd, "job1", 1, "again")
