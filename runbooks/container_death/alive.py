@@ -67,12 +67,12 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
             raylet: bool | None) -> list[Cause]:  # fmt: skip
     subject, ip = f"Ray worker in {c.name}", e.wanted.ray_ip if e.wanted else ""
     mine = [n for n in view.nodes if n.ip == ip]
-    if any(n.alive and not _leftover(n, c, limits) for n in mine):
+    up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
+    if any(n.alive and not _leftover(n, c, up, raylet, limits) for n in mine):
         return _versions(view, subject)
     last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
     words = f"the head lists no living node at {ip}"
     said = f"the last one there, {last.node_id[:12]}: {last.message}" if last and last.message else ""
-    up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
     if raylet is False:
         return [cause("raylet-gone", Certainty.CONFIRMED, subject, words, "no raylet runs inside", said, _kept(c))]
     if raylet is None:
@@ -96,10 +96,15 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
     return [cause("application-stuck", Certainty.CONFIRMED, subject, words, "a raylet runs inside", said)]
 
 
-def _leftover(node: RayNode, c: ContainerFacts, limits: Limits) -> bool:
-    """True for a node of the life before: the head lists it for some seconds after its container was killed."""
-    early = node.started_at and c.started_at and (c.started_at - node.started_at).total_seconds()
-    return bool(early and early > limits.clock_off_s)
+def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool | None, limits: Limits) -> bool:
+    """True for a node of the life before, which the head goes on listing for a while after its container was killed.
+
+    Its start is by the head's clock, the container's by the node's: with a raylet inside, a minute is given to the two.
+    """
+    if node.started_at is None or c.started_at is None or up is None or up > limits.listed_dead_s:
+        return False
+    early = (c.started_at - node.started_at).total_seconds()
+    return early > (limits.clocks_apart_s if raylet else limits.clock_off_s)
 
 
 def _versions(view: RayView, subject: str) -> list[Cause]:

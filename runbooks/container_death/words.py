@@ -34,6 +34,8 @@ class Limits(Frozen):
     steady_s: float  # running at least this long before it is called well after a death
     join_s: float  # time a Ray node may take to show at the head
     clock_off_s: float
+    clocks_apart_s: float
+    listed_dead_s: float  # how long the head may list a node whose processes are gone
     health_streak: int
     keep_old_s: float  # a replaced container is kept at least this long
 
