@@ -19,6 +19,7 @@ from runbooks.parsers.ckpt_types import Bad, Blob, Check
 
 WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 TEMPORARY = re.compile(r"(\.tmp|\.part|\.partial|\.incomplete|\.saving|\.lock)$|(^|/)(tmp|\.tmp)[-_.]")
+INCOMING = re.compile(r"(^|/)\.incoming-[0-9a-f]{8}\.tmp$")  # lies in a folder of a store while we copy to it
 INDEX = ".index.json"
 LARGEST_TEXT = 16 << 20
 MANY = 20  # faults of one checkpoint that are kept
@@ -178,7 +179,10 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
         more = sorted(r for r in found if r >= spec.world_size)
         if more:
             out.fault("world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected")
-    if not done or (unfinished and (missing or not out.whole)):
+    coming = [n for n in unfinished if INCOMING.search(n)]
+    if coming:
+        out.fault("unfinished", f"a copy to it has not ended: {coming[0]}")
+    elif not done or (unfinished and (missing or not out.whole)):
         out.fault("unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}")
     elif unfinished:
         out.notes.append(f"{len(unfinished)} files with a temporary name lie beside it, e.g. {unfinished[0]}")

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import datetime
 from threading import Lock
+from time import sleep
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import (
-    BotoCoreError,
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
@@ -25,6 +25,7 @@ from runbooks.parsers.ckpt_types import Blob
 
 COLD = ("GLACIER", "DEEP_ARCHIVE")
 BLOCK = 64 << 10
+READ_TRIES = 4
 MOST_BLOCKS = 512  # 32 MiB, whatever the number of objects
 MOST_KEYS = 200_000
 
@@ -95,15 +96,18 @@ class S3Tier:
             return b""
         spot = f"bytes={offset}-{offset + length - 1}"
         extra = {"IfMatch": f'"{etag}"'} if etag else {}
-        try:
-            got = self.client.get_object(Bucket=self.tier.bucket, Key=key, Range=spot, **extra)
-            data = bytes(got["Body"].read())
-        except (ClientError, BotoCoreError) as e:
-            raise OSError(5, code_of(e)[0], key) from e
-        except Exception as e:
-            raise OSError(5, f"{type(e).__name__}", key) from e
-        self.reads += len(data)
-        return data
+        for left in range(READ_TRIES - 1, -1, -1):
+            try:
+                got = self.client.get_object(Bucket=self.tier.bucket, Key=key, Range=spot, **extra)
+                data = bytes(got["Body"].read())
+                self.reads += len(data)
+                return data
+            except Exception as e:  # a connection that is cut in the middle is none of the client's own kinds
+                code, status, _ = code_of(e)
+                if left == 0 or 400 <= status < 500:
+                    raise OSError(5, code, key) from e
+                sleep(0.1 * 2 ** (READ_TRIES - left))
+        return b""
 
     def blob(self, name: str, found: Object) -> Blob:
         """An object in ranges; small reads are joined into blocks."""

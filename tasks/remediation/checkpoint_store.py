@@ -1,6 +1,7 @@
 """Changes an S3 tier: upload without replacing, conditional pointer, abort of old uploads, restore from an archive."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -8,11 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from runbooks.core.checkpoints import Checkpoints, Tier
 from runbooks.core.reading import Known, Why
+from runbooks.parsers.ckpt_content import check_content
+from runbooks.parsers.ckpt_set import check_set
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.checkpoint_node import spec_of
-from tasks.diagnostics.checkpoint_s3 import describe_all, group, prove_s3
+from tasks.diagnostics.checkpoint_s3 import READERS, blobs_of, group
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, set_identity
 from tasks.diagnostics.s3_answers import read_uploads
+from tasks.probes.ckpt_fs import best_crc32
 from tasks.transport.base import TransportError
 
 PART = 64 << 20
@@ -66,11 +70,18 @@ def upload(
     listing = ask_node(host, {"do": "members", "root": ask["from"], "name": a["name"]}, 60)
     keys = {name: _key(s3, a["name"], name, listing["folder"]) for name in listing["files"]}
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
-    if any(n == a["name"] for _, n in sets):
+    there = next((found for (_, n), found in sets.items() if n == a["name"]), {})
+    marker = f".incoming-{a['identity'][:8]}.tmp"
+    if there and marker not in there:
         raise Refused(f"{s3.where}{a['name']} is there, and nothing is ever replaced")
+    if listing["folder"]:  # a folder of a store gets its names one by one: this says that it is not complete
+        s3.client.put_object(Bucket=tier.bucket, Key=_key(s3, a["name"], marker, True), Body=b"a copy is going on\n")
     for name in sorted(keys, key=lambda n: (n.endswith((".metadata", ".json")), n)):
-        _upload_one(s3, keys[name], name, listing["files"][name], run)
-    _verify(tier, config, s3, a)
+        if name not in there:  # else an earlier try put it there; everything is read back below
+            _upload_one(s3, keys[name], name, listing["files"][name], run)
+    _verify(tier, config, s3, a, marker)
+    if listing["folder"]:
+        s3.client.delete_object(Bucket=tier.bucket, Key=_key(s3, a["name"], marker, True))
     return ActResult(said=(f"{a['name']} lies at {s3.where.rstrip('/')}/{a['name']}, read back and checked",))
 
 
@@ -105,15 +116,18 @@ def _upload_one(s3: S3Tier, key: str, name: str, size: int, run: Run) -> None:
         raise
 
 
-def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any]) -> None:
+def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any], marker: str) -> None:
+    """What lies there now, read from the first to the last byte. Raises TransportError."""
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
-    wanted = {k: v for k, v in sets.items() if k[1] == a["name"]}
-    for candidate in describe_all(s3, wanted, spec_of(config), 1):
-        proven = prove_s3(tier, config, spec_of(config), candidate)
-        if proven.faults or proven.size != a["size"]:
-            raise TransportError(Why.FAILED, f"what lies in the store is not whole: {proven.faults[:1] or proven.size}")
-        return
-    raise TransportError(Why.FAILED, "the store does not list it after the upload")
+    found = next((v for (_, n), v in sets.items() if n == a["name"]), {})
+    files = blobs_of(s3, {n: o for n, o in found.items() if n != marker})
+    spec = spec_of(config)._replace(step=a["step"])
+    size = sum(b.size for b in files.values())
+    with ThreadPoolExecutor(READERS) as pool:
+        faults = [*check_set(files, spec).faults, *check_content(files, spec, best_crc32(), pool.map).faults]
+    if not files or faults or size != a["size"]:
+        why = f"{faults[0].kind} {faults[0].detail}" if faults else f"{size} bytes"
+        raise TransportError(Why.FAILED, f"what lies in the store is not whole: {why}")
 
 
 def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:

@@ -97,6 +97,14 @@ class S3Server:
             config=config,
         )  # fmt: skip
 
+    def limit_reads(self, on: bool) -> None:
+        """Lets the server answer 503 to every read, or to none."""
+        rule = "-type Count -actions Read,List -values 0,0" if on else "-delete"
+        text = f"s3.circuitBreaker -global {rule} -apply\n"
+        argv = [weed(), "shell", f"-master=127.0.0.1:{self.master}", f"-filer=127.0.0.1:{self.filer}"]
+        subprocess.run(argv, input=text, text=True, capture_output=True, check=False, timeout=60)
+        time.sleep(1)  # the server hears of it by a subscription
+
     def stop(self) -> None:
         """Ends it by the pid that was started; SIGTERM would take 20 s."""
         if self.process is not None:
@@ -115,6 +123,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.answers: dict[str, tuple[int, str]] = {}  # method -> answer
         self.bytes_out, self.storage = 0, ""
+        self.faults: dict[str, list[str]] = {}  # method -> what happens to the next ones that carry a body
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -131,6 +140,10 @@ class Proxy:
                     headers = {"Content-Type": "application/xml", "x-amz-bucket-region": "eu-test-1"}
                     self._send(status, headers, text if self.command != "HEAD" else b"")
                     return
+                fault = outer.next_fault(self.command, len(body), self.headers.get("Range", ""))
+                if fault == "503":
+                    self._send(503, {"Content-Type": "application/xml"}, b"<Error><Code>SlowDown</Code></Error>")
+                    return
                 upstream = HTTPConnection("127.0.0.1", port, timeout=30)
                 upstream.request(self.command, self.path, body, dict(self.headers))
                 answer = upstream.getresponse()
@@ -145,6 +158,11 @@ class Proxy:
                 if self.command == "HEAD" and outer.storage:
                     headers["x-amz-storage-class"] = outer.storage
                 outer.bytes_out += len(data)
+                if fault == "cut":  # half of the answer, then the connection is gone
+                    self._send(answer.status, headers | {"Content-Length": str(len(data))}, data[: len(data) // 2])
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
                 self._send(answer.status, headers, data)
                 upstream.close()
 
@@ -162,6 +180,11 @@ class Proxy:
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def next_fault(self, method: str, body: int, ranged: str) -> str:
+        """What is to happen to this request: "", "503" or "cut"."""
+        planned = self.faults.get(method, [])
+        return planned.pop(0) if planned and (body or ranged) else ""
 
     def stop(self) -> None:
         """Ends it."""
