@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": "deployments.cli_offline:cmd_replay",
     "bundle": "deployments.bundle:cmd_bundle",
     "doctor": "deployments.doctor:cmd_doctor",
+    "secrets": "deployments.credentials:cmd_secrets",
     "fleet": "deployments.cli_fleet:cmd_fleet",
     "gateway": "deployments.gateway.main:cmd_gateway",
     "alerts": "deployments.cli_alerts:cmd_alerts",

@@ -1,0 +1,184 @@
+"""`gpu-runbooks secrets`: which credentials the fleet file names, where each is found, and a prompt for those that are missing.
+
+A value comes from a prompt or from standard input, never from the command line, and goes into a Prefect Secret block.
+"""
+
+import argparse
+import getpass
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from deployments.errors import CommandError
+from runbooks.core.base import Frozen
+from runbooks.core.fleet import Fleet, KeySource
+
+USED_BY = {
+    "nodes": "every runbook on that node, nightly, sweep",
+    "leader": "zombie-gpu, nightly, sweep",
+    "orchestrator": "stuck-spawning, doctor",
+}
+LARGEST = 64 << 10
+
+
+class Need(Frozen):
+    """A credential that the fleet file names."""
+
+    name: str  # environment variable, or block if `block`
+    field: str
+    used_by: str
+    block: bool = False  # only a Secret block, no variable
+    variable: bool = False  # only a variable, no Secret block
+
+    @property
+    def in_block(self) -> str:
+        """The Secret block that holds it."""
+        from tasks.credentials import block_name
+
+        return self.name if self.block else block_name(self.name)
+
+
+def needs(fleet: Fleet) -> tuple[Need, ...]:
+    """Every credential of the fleet file, by name, once. Files and agents are left out: they are on the worker."""
+    found = {n.name: n for section in USED_BY for n in _in(getattr(fleet, section), section, USED_BY[section])}
+    return tuple(found[name] for name in sorted(found))
+
+
+def _in(value: Any, path: str, used_by: str) -> Iterator[Need]:
+    if isinstance(value, KeySource):
+        if value.env:
+            yield Need(name=value.env, field=f"{path}.env", used_by=used_by, variable=True)
+        if value.secret:
+            yield Need(name=value.secret, field=f"{path}.secret", used_by=used_by, block=True)
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _in(getattr(value, name), f"{path}.{name}", used_by)
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _in(part, path, used_by)
+    elif isinstance(value, str) and path.endswith("_env"):
+        yield Need(name=value, field=path, used_by=used_by)
+
+
+def cmd_secrets(ns: argparse.Namespace) -> int:
+    """`gpu-runbooks secrets`: 0 if nothing is missing at the end, else 1."""
+    from deployments.run_online import ready
+    from flows.config import load_fleet
+
+    fleet = load_fleet(ns.fleet)
+    ready()
+    wanted = needs(fleet)
+    if ns.set:
+        need = next((n for n in wanted if n.name == ns.set), Need(name=ns.set, field="", used_by=""))
+        store_value(need, _ask(need))
+        print(f"stored as Prefect Secret {need.in_block}", file=sys.stderr)
+        return 0
+    rows = [(n, place_of(n)) for n in wanted]
+    if ns.json:
+        print(json.dumps([n.model_dump() | {"found": place} for n, place in rows], indent=1))
+        return 0 if all(place for _, place in rows) else 1
+    for need, place in rows:
+        print(f"{need.name}  {place or 'MISSING'}  ({need.field}; used by {need.used_by})")
+    if not rows:
+        print("the fleet file names no credential")
+    return _fill([n for n, place in rows if not place])
+
+
+def _fill(missing: list[Need]) -> int:
+    """Prompts for each; an empty answer leaves it missing."""
+    if not missing or not sys.stdin.isatty():
+        return 1 if missing else 0
+    left = 0
+    for need in missing:
+        value = "" if need.variable else _ask(need)
+        if value:
+            store_value(need, value)
+        left += not value
+    return 1 if left else 0
+
+
+def place_of(need: Need) -> str:
+    """Where the value is found now; "" if nowhere."""
+    from tasks.credentials import read_secret
+
+    if not need.block and os.environ.get(need.name, "").strip():
+        return "in this environment (workers need it there too)"
+    if need.variable:
+        return ""
+    try:
+        return f"Prefect Secret {need.in_block}" if read_secret(need.in_block).strip() else ""
+    except Exception:  # no such block: the client's errors have no common base
+        return ""
+
+
+def _ask(need: Need) -> str:
+    """One line from a hidden prompt, or all of standard input where it is no terminal (a key has many lines)."""
+    if sys.stdin.isatty():
+        return getpass.getpass(f"{need.name} (hidden; empty to skip; a key with several lines: --set {need.name} < FILE): ")
+    text = sys.stdin.read(LARGEST + 1)
+    if not text.strip() or len(text) > LARGEST:
+        raise CommandError(f"{need.name}: standard input is empty, or larger than {LARGEST >> 10} KiB")
+    return text.rstrip("\n") + ("\n" if "\n" in text.strip() else "")
+
+
+def store_value(need: Need, value: str) -> None:
+    """Creates or replaces the Secret block. Raises CommandError that never holds the value."""
+    from typing import cast
+
+    from prefect.blocks.system import Secret
+
+    if not value.strip():
+        raise CommandError(f"{need.name}: nothing was given, nothing stored")
+    try:
+        cast(Any, Secret)(value=value).save(need.in_block, overwrite=True, _sync=True)
+    except Exception as e:
+        raise CommandError(f"Prefect Secret {need.in_block} cannot be stored: {type(e).__name__}", 3) from None
+
+
+def table() -> str:
+    """Which credential is used where, with the default names, as the README shows it."""
+    rows = [
+        ("`nodes[].key.env`", "as you name it; a variable only", "private SSH key", USED_BY["nodes"]),
+        ("`nodes[].key.secret`", "as you name it; a Secret block only", "private SSH key", USED_BY["nodes"]),
+        ("`leader.token_env`", "as you name it", "bearer token", USED_BY["leader"]),
+        *(
+            (f"`{n.field}`", f"`{n.name}` / `{n.in_block}`", WHAT[n.field.rsplit(".", 1)[0]], n.used_by)
+            for n in _defaults()
+        ),
+    ]
+    head = "| fleet file | variable / Secret block | what | used by |\n|---|---|---|---|"
+    return "\n".join([head, *(f"| {' | '.join(r)} |" for r in rows)])
+
+
+WHAT = {
+    "orchestrator.runpod": "RunPod API key",
+    "orchestrator.database": "worker table: SQL URL, or REST URL and service key",
+    "orchestrator.railway": "Railway token",
+    "orchestrator.ssh": "key pair of the pods",
+}
+
+
+def _defaults() -> Iterator[Need]:
+    """The orchestrator's credentials under their default names, from the models."""
+    from runbooks.core.orchestrator_config import Orchestrator
+
+    for section, field in Orchestrator.model_fields.items():
+        for kind in _models(field.annotation):
+            for name, inner in kind.model_fields.items():
+                if name.endswith("_env") and isinstance(inner.default, str):
+                    yield Need(
+                        name=inner.default, field=f"orchestrator.{section}.{name}", used_by=USED_BY["orchestrator"]
+                    )
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    from typing import get_args
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

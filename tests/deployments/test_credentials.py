@@ -1,0 +1,54 @@
+"""`gpu-runbooks secrets`: what the fleet file names, stored as Prefect Secret blocks, never on a command line."""
+
+import io
+import secrets
+from argparse import Namespace
+
+import pytest
+
+from deployments import credentials
+from deployments.credentials import Need, cmd_secrets, needs, place_of, store_value, table
+from deployments.errors import CommandError
+from flows.config import load_fleet
+from tasks.credentials import credential
+from tests.support.engine_rig import REPO, Rig
+
+pytestmark = pytest.mark.xdist_group("prefect")
+FLEET = str(REPO / "deployments/fleet.example.yaml")
+
+
+def test_readme_table_is_made_from_the_models() -> None:
+    assert table() in (REPO / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_credential_of_the_example_fleet_is_found() -> None:
+    text = (REPO / "deployments/fleet.example.yaml").read_text(encoding="utf-8")
+    found = {n.name for n in needs(load_fleet(FLEET))}
+    assert {"RUNPOD_API_KEY", "LEADER_TOKEN", "NODE_B_KEY", "node-c-key"} <= found
+    assert all(name in text for name in ("LEADER_TOKEN", "NODE_B_KEY", "node-c-key"))
+
+
+def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, name = secrets.token_urlsafe(24), "TEST_ONLY_API_KEY"
+    monkeypatch.setattr("deployments.run_online.ready", lambda: "")
+    monkeypatch.setattr("sys.stdin", io.StringIO(value + "\n"))
+    assert cmd_secrets(Namespace(fleet=FLEET, set=name, json=False)) == 0
+    assert credential(name) == value
+    assert place_of(Need(name=name, field="f", used_by="u")) == "Prefect Secret test-only-api-key"
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert cmd_secrets(Namespace(fleet=FLEET, set=None, json=False)) == 1
+    said = capsys.readouterr()
+    assert "RUNPOD_API_KEY  MISSING" in said.out
+    assert value not in said.out + said.err
+
+
+def test_nothing_is_stored_for_an_empty_or_huge_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    need = Need(name="X", field="f", used_by="u")
+    with pytest.raises(CommandError, match="nothing stored"):
+        store_value(need, "  ")
+    for text in ("", "x" * (credentials.LARGEST + 1)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        with pytest.raises(CommandError):
+            credentials._ask(need)

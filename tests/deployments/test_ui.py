@@ -1,0 +1,88 @@
+"""A person in Prefect's UI: form, tasks by name, report, approval form with the whole plan, outcome as state name."""
+
+from collections.abc import Iterator
+
+import pytest
+from prefect.client.schemas.objects import FlowRun
+
+from deployments.register import register_all
+from deployments.state import auth_string
+from flows import artifacts, store
+from flows.board import board_key
+from flows.config import load_fleet
+from runbooks.core.names import slug
+from tests.support.engine_rig import Rig
+from tests.support.toy import acts_done, write_world
+from tests.support.ui import Ui, open_ui
+
+pytestmark = pytest.mark.xdist_group("prefect")
+
+
+@pytest.fixture(scope="module")
+def ui(rig: Rig) -> Iterator[Ui]:
+    with open_ui(rig.state.ui, auth_string()) as opened:
+        yield opened
+
+
+def newest(slug: str) -> FlowRun:
+    return store.find_runs([store.RUNBOOK_TAG, f"runbook:{slug}"], limit=1)[0]
+
+
+def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
+    w = rig.world()
+    register_all(fleet=str(w.fleet), policy=str(rig.policy))
+    deployment = store.ask(lambda c: c.read_deployment_by_name("zombie-gpu/zombie-gpu"))
+    ui.fill_form(str(deployment.id), w.name, "approve")
+    ui.submit()
+    w.work()
+    run = str(newest("zombie-gpu").id)
+    form = ui.open_decision(run)
+    assert w.name in form
+    assert f"pid of {w.name}" in form  # the plan names what it will touch
+    ui.decide("approve", "ana", "seen the logs")
+    w.work()
+    ui.open_run(run)
+    ui.shows("Fixed")
+    ui.page.get_by_role("tab", name="Task Runs").click()
+    ui.shows(f"judge {w.name}")
+    ui.go(f"/artifacts/artifact/{artifact(report_key(run))}")
+    ui.shows("Allowed by person (ana, a name as typed")
+    ui.go(f"/artifacts/artifact/{artifact(board_key(load_fleet(str(w.fleet)).name))}")
+    ui.shows("Waiting for a person")
+    assert len(acts_done(rig.worlds, w.name)) == 1
+
+
+def artifact(key: str) -> str:
+    return str(store.ask(lambda c: artifacts._latest(c, key)).latest_id)
+
+
+def report_key(run: str) -> str:
+    return slug("report", "zombie-gpu", str(store.read_run(run).labels["target"]))
+
+
+@pytest.mark.soak  # the command line rejects in `make test`
+def test_rejected_stays_untouched(rig: Rig, ui: Ui) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    ui.open_decision(run)
+    ui.decide("reject", "bo", "leave it")
+    w.work()
+    ui.open_run(run)
+    ui.shows("Rejected")
+    assert acts_done(rig.worlds, w.name) == []
+
+
+def test_a_plan_that_changed_meanwhile_is_asked_about_again(rig: Rig, ui: Ui) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    ui.open_decision(run)
+    write_world(rig.worlds, w.name, sick=True, identity="another process")
+    ui.decide("approve", "ana")
+    w.work()
+    assert acts_done(rig.worlds, w.name) == []
+    assert "another process" in ui.open_decision(run)
+    ui.decide("approve", "ana")
+    w.work()
+    ui.open_run(run)
+    ui.shows("Fixed")
+    assert len(acts_done(rig.worlds, w.name)) == 1

@@ -1,0 +1,94 @@
+"""Prefect's own UI in a real headless Chromium, as a person uses it: log in, fill the form, look, decide."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+PATIENCE_MS = 30_000
+
+
+class Ui:
+    """One logged-in browser page. Nothing outside of this machine is loaded."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self.base = page, base
+
+    def login(self, auth: str) -> None:
+        """The login page asks for what stands in auth.json."""
+        self.page.goto(self.base, wait_until="domcontentloaded")
+        self.page.locator("input").first.fill(auth)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_url("**/dashboard**")
+
+    def go(self, path: str) -> None:
+        """Opens a page of the UI."""
+        self.page.goto(f"{self.base}/v2{path}", wait_until="domcontentloaded")
+
+    def fill_form(self, deployment_id: str, target: str, mode: str) -> None:
+        """The run form of a deployment, ready to be sent."""
+        self.go(f"/deployments/deployment/{deployment_id}/run")
+        self.page.get_by_role("button", name="Submit").wait_for()
+        self.page.get_by_text("Select", exact=True).first.click()
+        self.page.get_by_text(target, exact=True).click()
+        if mode != "diagnose":
+            self.page.get_by_text("diagnose", exact=True).first.click()
+            self.page.get_by_text(mode, exact=True).last.click()
+
+    def submit(self) -> None:
+        """Sends the run form; the deployment's page with the new run follows."""
+        self.page.get_by_role("button", name="Submit").click()
+        self.page.wait_for_url(re.compile(r"/deployments/deployment/[^/]+\?|/runs/flow-run/"))
+
+    def open_run(self, run: str) -> None:
+        """The page of a run."""
+        self.go(f"/runs/flow-run/{run}")
+
+    def shows(self, text: str) -> None:
+        """Waits until the page shows `text`."""
+        expect(self.page.get_by_text(text).first).to_be_visible(timeout=PATIENCE_MS)
+
+    def open_decision(self, run: str) -> str:
+        """Opens the approval form of a waiting run; returns its whole text."""
+        self.open_run(run)
+        self.shows("Suspended")
+        menu = self.page.get_by_role("menuitem", name="Resume", exact=True)
+        self.page.get_by_role("button", name="Open menu").first.click()
+        menu.click()
+        dialog = self.page.get_by_role("dialog")
+        dialog.get_by_text("Asked because").wait_for()
+        return dialog.inner_text()
+
+    def decide(self, decision: str, who: str, why: str = "") -> None:
+        """Fills the open approval form and sends it."""
+        dialog = self.page.get_by_role("dialog")
+        if decision != "reject":
+            dialog.get_by_text("reject", exact=True).first.click()
+            self.page.get_by_role("option", name=decision, exact=True).click()
+        dialog.get_by_label("Who").fill(who)
+        dialog.get_by_label("Why").fill(why)
+        dialog.get_by_role("button", name="Resume").click()
+        dialog.wait_for(state="hidden")
+
+
+@contextmanager
+def open_ui(base: str, auth: str, height: int = 900) -> Iterator[Ui]:
+    """A browser of its own, logged in."""
+    with sync_playwright() as p:
+        assert Path(CHROMIUM).exists(), "no Chromium: apt-get install chromium"
+        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": height})
+        page.set_default_timeout(PATIENCE_MS)
+        page.route("**/*", lambda r: r.continue_() if r.request.url.startswith(base) else r.abort())
+        ui = Ui(page, base)
+        ui.login(auth)
+        yield ui
+        browser.close()
