@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field
 
 from runbooks.core.base import Frozen
@@ -131,6 +130,8 @@ def build(sources: list[tuple[str, str]]) -> Library:
 
 
 def _parse(text: str) -> Any:
+    import yaml  # only where the cache does not hold
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
 
