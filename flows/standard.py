@@ -45,5 +45,5 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     runbook.__annotations__ |= {"target": target_type(slug), "options": kind}
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")
     words = SOME_OPTIONS if kind.model_fields else NO_OPTIONS
-    runbook.__doc__ = about + ARGS.format(target=target, options=words)
+    runbook.__doc__ = about + ARGS.format(target=target.replace("`", ""), options=words)
     return Flow(fn=runbook, name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)

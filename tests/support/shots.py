@@ -1,6 +1,7 @@
 """The README's screenshots, of a real zombie-gpu run: `python -m tests.support.shots`, as the rehearsal sets it up."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ def decided(ui: Ui, name: str, decision: str) -> None:
 
     d = store.ask(lambda c: c.read_deployment_by_name("zombie-gpu/zombie-gpu"))
     ui.fill_form(str(d.id), NODE, "approve")
+    ui.page.wait_for_timeout(1000)
     ui.page.screenshot(path=OUT / "form.png")
     ui.submit()
     run = waiting()
@@ -140,6 +142,9 @@ def main() -> None:
                     StubDriver(folder / "gpu").show(holding(int(scene.proof().split("pid ")[1].split(")")[0])))
                     decided(ui, "fixed", "approve")
                     page(ui)
+            except Exception:
+                shutil.copytree(folder / "home/logs", "/tmp/gpu-runbooks-shots-logs", dirs_exist_ok=True)
+                raise
             finally:
                 updown.stop_all(drain=False)
 

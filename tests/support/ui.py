@@ -1,6 +1,5 @@
 """Prefect's own UI in a real headless Chromium, as a person uses it: log in, fill the form, look, decide."""
 
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,11 +41,12 @@ class Ui:
         if mode != "diagnose":
             self.page.get_by_text("diagnose", exact=True).first.click()
             self.page.get_by_text(mode, exact=True).last.click()
+            self.page.get_by_role("listbox").wait_for(state="hidden")
 
     def submit(self) -> None:
         """Sends the run form; the deployment's page with the new run follows."""
         self.page.get_by_role("button", name="Submit").click()
-        self.page.wait_for_url(re.compile(r"/deployments/deployment/[^/]+\?|/runs/flow-run/"))
+        self.page.wait_for_url(lambda url: not url.endswith("/run"), wait_until="commit")
 
     def open_run(self, run: str) -> None:
         """The page of a run."""

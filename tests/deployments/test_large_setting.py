@@ -1,0 +1,61 @@
+"""The large setting's files say what exists: commands, modules, drains; and the drain waits for this machine's runs."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deployments import drain
+from deployments.cli import COMMANDS
+from deployments.server import POOL
+from flows import store
+from tests.support.engine_rig import REPO, Rig
+
+pytestmark = pytest.mark.xdist_group("prefect")
+HERE = REPO / "deployments"
+UNITS = sorted((HERE / "systemd").glob("*.service"))
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda p: p.name)
+def test_unit_runs_something_that_exists_as_a_plain_user(path: Path) -> None:
+    text = path.read_text()
+    for module in re.findall(r"-m (deployments\.\w+)", text):
+        assert (REPO / (module.replace(".", "/") + ".py")).is_file()
+    for command in re.findall(r"bin/gpu-runbooks (\w+)", text):
+        assert command in COMMANDS
+    for line in ("User=gpu-runbooks", "CapabilityBoundingSet=\n", "NoNewPrivileges=true", "ProtectSystem=strict"):
+        assert line in text
+    if "worker" in path.name:
+        assert "ExecStop=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain\n" in text
+        assert float(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > drain.LIMIT_S
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda p: p.name)
+def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is missing. As root: apt-get install -y --no-install-recommends systemd")
+    unit = tmp_path / path.name.replace("@.", "@1.")
+    unit.write_text(path.read_text().replace("/opt/gpu-runbooks/.venv/bin/", "/bin/true "))
+    done = subprocess.run([program, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    assert not [x for x in done.stderr.splitlines() if path.name.split("@")[0].split(".")[0] in x], done.stderr
+
+
+def test_compose_publishes_only_tls_and_stops_workers_gently() -> None:
+    file = yaml.safe_load((HERE / "compose.yaml").read_text())
+    services = file["services"]
+    assert {n for n, s in services.items() if "ports" in s} == {"tls"}
+    assert services["worker"]["stop_grace_period"] == "11m"
+    wanted = set(re.findall(r"\$\{(\w+):\?", (HERE / "compose.yaml").read_text()))
+    assert wanted <= set(re.findall(r"^(\w+)=", (HERE / "compose.env.example").read_text(), re.M))
+    assert subprocess.run(["sh", "-n", str(HERE / "worker-entrypoint.sh")], check=False).returncode == 0
+
+
+def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
+    assert drain.main([]) == 0
+    assert store.ask(lambda c: c.read_work_pool(POOL)).is_paused
+    assert drain.main(["--resume"]) == 0
+    assert not store.ask(lambda c: c.read_work_pool(POOL)).is_paused
