@@ -2,19 +2,51 @@
 
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
 
-from flows import store
+from flows import store, telling
 from flows.approval import answer_run
-from flows.outbox import DUE, FAILED, PROBLEM, told_on
+from flows.outbox import DUE, FAILED, PROBLEM, owe, prepare, told_on
 from flows.reaper import sweep
+from flows.retelling import retell
+from flows.telling import tell
+from runbooks.core.report import Outcome
+from runbooks.notify.message import message_of
 from tasks.context import utc_now
+from tasks.notify.send import Outgoing, Sent
 from tests.notify.conftest import Told
+from tests.notify.test_notify_pure import report
 from tests.support.engine_rig import Rig
-from tests.support.toy import write_world
 
 pytestmark = pytest.mark.xdist_group("prefect")
+
+
+def news(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
+    """A run that has ended, and what it owes, as `publish` leaves it; nothing is sent yet."""
+    run = store.create_run(
+        "zombie-gpu/zombie-gpu", {"target": target}, state=Completed(), key=None, name=None, tags=[store.RUNBOOK_TAG], labels={}
+    )
+    facts = {"target": target, "fleet": f"fleet of {target}", "flow_run": str(run.id), "ended_at": utc_now()}
+    message = message_of(report(outcome, **(facts | more)))
+    labels, tags = prepare(message, utc_now())
+    store.label(run.id, labels)
+    owe(str(run.id), tags)
+    return run
+
+
+def told_of(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
+    """The same, told by its own process."""
+    run = news(target, outcome, **more)
+    tell(str(run.id))
+    return store.read_run(run.id)
+
+
+def name() -> str:
+    return f"t{uuid4().hex[:8]}"
 
 
 def titles(told: Told) -> list[str]:
@@ -41,20 +73,6 @@ def test_a_plan_that_waits_then_its_outcome_each_told_once(rig: Rig, told: Told)
     assert "/approve/" not in json.dumps(store.read_run(run).labels)  # links are never stored
 
 
-def test_news_is_told_once_and_its_end_as_well(rig: Rig, told: Told) -> None:
-    w = rig.world()
-    w.run("diagnose")
-    again = w.run("diagnose")
-    assert len(told.hook.got) == 1
-    state = told_on(store.read_run(again))
-    assert state is not None
-    assert "told already" in state.why
-    write_world(rig.worlds, w.name, sick=False, identity="x")
-    w.run("diagnose")
-    w.run("diagnose")
-    assert [t.rpartition(": ")[2] for t in titles(told)] == ["something is wrong", "healthy"]
-
-
 def test_a_channel_that_fails_never_fails_the_fix_and_shows(rig: Rig, told: Told) -> None:
     w = rig.world()
     told.hook.answer = 500
@@ -74,18 +92,6 @@ def test_a_channel_that_fails_never_fails_the_fix_and_shows(rig: Rig, told: Told
     assert store.read_run(run).labels[PROBLEM] == ""
 
 
-def test_gives_up_after_a_bounded_number_of_tries_and_says_so(rig: Rig, told: Told) -> None:
-    w = rig.world()
-    told.hook.answer = 404
-    run = w.run("diagnose")
-    for i in range(8):
-        sweep(utc_now() + timedelta(hours=1 + i))
-    found = store.read_run(run)
-    assert "given up" in str(found.labels[PROBLEM])
-    assert FAILED in found.tags
-    assert DUE not in found.tags
-
-
 @pytest.mark.parametrize("point", ["reported"])
 def test_killed_between_report_and_message_is_still_told(rig: Rig, told: Told, point: str) -> None:
     w = rig.world()
@@ -96,39 +102,6 @@ def test_killed_between_report_and_message_is_still_told(rig: Rig, told: Told, p
         sweep(utc_now() + timedelta(seconds=200))
         w.work()
     assert len(told.hook.got) == 1
-
-
-def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told) -> None:
-    now = utc_now()
-    begin, end = now - timedelta(hours=1), now + timedelta(hours=1)
-    told.write(f'quiet: {{zone: UTC, begin: "{begin:%H:%M}", end: "{end:%H:%M}"}}\n')
-    one, two, bad = rig.world(), rig.world(), rig.world(unfixable=True)
-    one.run("auto")
-    two.run("auto")
-    assert told.hook.got == []
-    bad.run("auto")
-    assert len(told.hook.got) == 1  # somebody is needed: at once
-    sweep()
-    assert len(told.hook.got) == 1
-    sweep(now + timedelta(hours=2))
-    assert len(told.hook.got) == 2
-    assert "2 thing(s)" in titles(told)[1]
-    assert one.name in told.hook.got[1]["message"]
-    assert two.name in told.hook.got[1]["message"]
-    sweep(now + timedelta(hours=2))
-    assert len(told.hook.got) == 2
-
-
-def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
-    told.write("fold: 2\n")
-    nodes = [rig.world() for _ in range(3)]
-    fleet = rig.home / f"alike-{nodes[0].name}.yaml"
-    lines = "".join(f"  - {{name: {w.name}, local: true}}\n" for w in nodes)
-    fleet.write_text(f"name: alike-{nodes[0].name}\nnodes:\n{lines}", encoding="utf-8")
-    for w in nodes:
-        w.run("diagnose", fleet=str(fleet))
-    assert len(told.hook.got) == 2
-    assert f"Fails alike on 2 targets, told once: {nodes[1].name}, {nodes[0].name}" in told.hook.got[1]["message"]
 
 
 def test_a_night_is_one_message(rig: Rig, told: Told) -> None:
@@ -142,43 +115,91 @@ def test_a_night_is_one_message(rig: Rig, told: Told) -> None:
     assert f"{w.name}: pid of {w.name} is stuck" in message["message"]
 
 
-def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) -> None:
-    told.file.write_text("channels: {}\n", encoding="utf-8")
-    run = rig.world().run("auto")
-    found = store.read_run(run)
-    assert found.labels["outcome"] == "fixed"
-    assert "notifications.yaml: line 1: channels" in str(found.labels[PROBLEM])
+def test_news_is_told_once_and_its_end_as_well(rig: Rig, told: Told) -> None:
+    node = name()
+    told_of(node)
+    again = told_on(told_of(node))
+    assert again is not None
+    assert "told already" in again.why
+    for _ in range(2):
+        told_of(node, Outcome.HEALTHY)
+    assert [t.rpartition(": ")[2] for t in titles(told)] == ["something is wrong", "healthy"]
+    told_of(node)
+    assert len(told.hook.got) == 3  # it came back: news again
+
+
+def test_gives_up_after_a_bounded_number_of_tries_and_says_so(rig: Rig, told: Told) -> None:
+    told.hook.answer = 404
+    run = told_of(name())
+    for i in range(8):
+        retell(utc_now() + timedelta(hours=1 + i))
+    found = store.read_run(run.id)
+    assert "given up" in str(found.labels[PROBLEM])
     assert FAILED in found.tags
+    assert DUE not in found.tags
+
+
+def test_a_sender_that_died_is_taken_over_after_a_minute(rig: Rig, told: Told) -> None:
+    run = news(name())
+    state = told_on(store.read_run(run.id))
+    assert state is not None
+    telling.write(run, state.model_copy(update={"claimed_at": utc_now()}))
+    retell(utc_now() + timedelta(seconds=30))
+    assert told.hook.got == []
+    retell(utc_now() + timedelta(seconds=70))
+    assert len(told.hook.got) == 1
+
+
+def quiet_now(told: Told) -> None:
+    begin, end = utc_now() - timedelta(hours=1), utc_now() + timedelta(hours=1)
+    told.write(f'quiet: {{zone: UTC, begin: "{begin:%H:%M}", end: "{end:%H:%M}"}}\n')
+
+
+def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told) -> None:
+    quiet_now(told)
+    nodes = [name(), name()]
+    for node in nodes:
+        told_of(node, Outcome.FIXED)
+    assert told.hook.got == []
+    told_of(name(), Outcome.NOT_FIXED)
+    retell(utc_now())
+    assert len(told.hook.got) == 1  # somebody is needed: at once
+    for _ in range(2):
+        retell(utc_now() + timedelta(hours=2))
+    assert len(told.hook.got) == 2
+    assert "2 thing(s)" in titles(told)[1]
+    assert all(node in told.hook.got[1]["message"] for node in nodes)
 
 
 def test_quiet_hours_do_not_hold_the_end_where_the_channel_keeps_the_incident(
     rig: Rig, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else an incident that is over would escalate until morning."""
-    from flows import telling
-    from tasks.notify.send import Outgoing, Sent
-
-    sent: list[tuple[str, bool]] = []
+    ends: list[bool] = []
 
     def pager(_channel: object, out: Outgoing) -> Sent:
-        sent.append((out.title, out.closing))
+        ends.append(out.closing)
         return Sent(ok=True, said="sent", ref="dedup")
 
     monkeypatch.setattr(telling, "send", pager)
-    told.hook.answer = 500  # the run's own process gets nowhere: the reaper, here, tells
-    w = rig.world()
-    run = w.run("diagnose")
-    sweep(utc_now() + timedelta(seconds=20))
-    begin, end = utc_now() - timedelta(hours=1), utc_now() + timedelta(hours=1)
-    told.write(f'quiet: {{zone: UTC, begin: "{begin:%H:%M}", end: "{end:%H:%M}"}}\n')
-    w.arm("reported")
-    write_world(rig.worlds, w.name, sick=False, identity="x")
-    well = w.run("diagnose")  # killed before it tells
-    for _ in range(2):
-        sweep(utc_now() + timedelta(seconds=200))
-        w.work()
-    assert [closing for _, closing in sent] == [False, True]
-    assert DUE not in store.read_run(run).tags
-    state = told_on(store.read_run(well))
-    assert state is not None
-    assert state.channels["hook"].ok
+    node = name()
+    told_of(node)
+    quiet_now(told)
+    told_of(node, Outcome.HEALTHY)
+    assert ends == [False, True]
+
+
+def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
+    told.write("fold: 2\n")
+    nodes, fleet = [name() for _ in range(3)], name()
+    for node in nodes:
+        told_of(node, fleet=fleet)
+    assert len(told.hook.got) == 2
+    assert f"Fails alike on 2 targets, told once: {nodes[1]}, {nodes[0]}" in told.hook.got[1]["message"]
+
+
+def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) -> None:
+    told.file.write_text("channels: {}\n", encoding="utf-8")
+    found = told_of(name())
+    assert "notifications.yaml: line 1: channels" in str(found.labels[PROBLEM])
+    assert FAILED in found.tags
