@@ -61,7 +61,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
 def _fixed(plan: Plan, after: Diagnosis) -> bool:
     """Not seen fixed is not fixed: the causes are gone, and what had to be read was read."""
     left = {c.slug for c in after.wrong}
-    return after.state in (Verdict.HEALTHY, Verdict.SICK) and not left & set(plan.for_causes)
+    return after.state in (Verdict.HEALTHY, Verdict.SICK) and not left & {*plan.for_causes, *plan.also_gone}
 
 
 def _closing(plan: Plan, after: Diagnosis, fixed: bool) -> str:

@@ -92,7 +92,9 @@ def _restore(e: Evidence, c: ContainerFacts, w: Wanted, slugs: set[str], limits:
 
 
 def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits) -> Plan:
-    return Plan(name=name, steps=steps, for_causes=tuple(sorted(slugs)), settle_s=limits.steady_s)
+    restores = any(s.kind in ("recreate-container", "restart-application") for s in steps)
+    return Plan(name=name, steps=steps, for_causes=tuple(sorted(slugs)), settle_s=limits.steady_s,
+                also_gone=tuple(sorted(INSIDE)) if restores else ())  # fmt: skip
 
 
 def _supervised(causes: Sequence[Cause]) -> bool:

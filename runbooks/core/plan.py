@@ -33,6 +33,7 @@ class Plan(Frozen):
     name: str  # "clean up only", "clean up and restart"
     steps: tuple[Step, ...]
     for_causes: tuple[str, ...]  # cause slugs it removes
+    also_gone: tuple[str, ...] = ()  # causes that would show that it did not help, though what it was for is gone
     why: str = ""  # why this choice, when several are offered
     settle_s: float = 2.0  # how long to wait before looking again; longer than the fault's own period
 
