@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpu-runbooks triage",
         description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines "
-        "that say so, what would decide, what not to do, which runbook. Text, gz, zst, journald JSON, folders.",
+        "that say so, what would decide, what not to do, which runbook. Text, gz, zst, tar, journald JSON, alerts, folders.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -20,6 +20,8 @@ ENVIRONMENT = re.compile(  # variables whose values say how a job was set up; of
     r"(?:NCCL|CUDA|NVIDIA|TORCH|PYTORCH|GLOO|RAY|OMP|UCX|PET|SLURM|TP|MKL)_\w+\Z"
     r"|MASTER_(?:ADDR|PORT)\Z|(?:LOCAL_)?(?:RANK|WORLD_SIZE)\Z|LD_LIBRARY_PATH\Z|PATH\Z|TZ\Z|HOSTNAME\Z"
 )
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----")
+_KEY_END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY-----")
 
 
 class Piece(Frozen):
@@ -127,7 +129,7 @@ class Collector:
                 return json.dumps(self._redact.data(json.loads(text)), indent=1)
             except (ValueError, RecursionError):
                 return self._redact.text(text)
-        return self._redact.text(text)
+        return self._redact.text(without_cut_key(text))
 
     def _raw(self, name: str, argv: tuple[str, ...]) -> Piece:
         left = self._until - self._clock()
@@ -170,6 +172,14 @@ class Collector:
         others = sorted(self._redact.text(k) for k in pairs if not ENVIRONMENT.match(k))
         rows = [*(f"{k}={v}" for k, v in sorted(kept.items())), f"# names only: {' '.join(others)}"]
         return raw.model_copy(update={"text": "\n".join(rows) + "\n" if pairs else ""})
+
+
+def without_cut_key(text: str) -> str:
+    """The text without the rest of a private key whose first line was cut off at the size limit."""
+    end = _KEY_END.search(text)
+    if not end or _KEY_BEGIN.search(text, 0, end.start()):
+        return text
+    return f"[the rest of a key was left out]\n{text[end.end() :]}"
 
 
 def gpu_pids(csv: str) -> list[str]:

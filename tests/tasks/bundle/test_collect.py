@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.triage.windows import windows
-from tasks.diagnostics.bundle import Collector, Piece
+from tasks.diagnostics.bundle import Collector, Piece, without_cut_key
 from tasks.transport.base import Done, TransportError
 
 CANARY = "c4n4ryV4lu3Th4tM4yN3v3rSh0w"
@@ -76,6 +76,17 @@ def test_planted_secrets_never_show_and_what_matters_does() -> None:
     assert "NCCL_SOCKET_IFNAME=eth0" in job
     assert "MY_HARMLESS_NAME" in job  # the name is told, its value is nobody's business
     assert found["logs/named/1-var-log-c4n4.log"].text
+
+
+def test_a_key_whose_first_line_was_cut_off_does_not_show() -> None:
+    whole = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\n"
+    assert (
+        without_cut_key(f"bm9wZQ\n{CANARY}\n-----END OPENSSH PRIVATE KEY-----\nlog")
+        == "[the rest of a key was left out]\n\nlog"
+    )
+    assert without_cut_key(whole) == whole
+    cut = Redactor(b"k" * 32).text(f"log\n-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n{CANARY}")
+    assert CANARY not in cut
 
 
 def test_a_machine_that_goes_away_is_asked_once() -> None:
