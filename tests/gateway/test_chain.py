@@ -1,0 +1,43 @@
+"""Many gateways at once, without the memory of one: the server lets one of them create the next run."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from prefect.states import Completed
+
+from flows import store
+from flows.alerts import Done, Placed, Start, place, resolve
+from tests.support.engine_rig import Rig
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+def start(target: str, key: str, mark: str = "m", **more: object) -> Start:
+    given = {"parameters": {"target": target, "mode": "diagnose", "fleet": "/f.yaml"}, "at": datetime.now(UTC)} | more
+    return Start(runbook="zombie-gpu", target=target, fleet="/f.yaml", key=key, mark=mark, alert="Toy", **given)
+
+
+def placed(starts: list[Start]) -> list[Placed]:
+    with ThreadPoolExecutor(len(starts)) as pool:
+        return list(pool.map(place, starts))
+
+
+def test_one_of_many_gateways_starts_the_run(rig: Rig) -> None:
+    target = f"c{uuid4().hex[:8]}"
+    found = placed([start(target, "one")] * 4 + [start(target, f"k{i}", f"m{i}") for i in range(4)])
+    assert [p.done for p in found].count(Done.STARTED) == 1
+    assert {p.done for p in found} <= {Done.STARTED, Done.REPEAT, Done.JOINED}
+    [run] = {p.run for p in found}
+    store.set_state(run, Completed(message="done"))
+    assert place(start(target, "one")).done is Done.REPEAT  # although it has ended
+    late = datetime.now(UTC) + timedelta(seconds=200)
+    again = placed([start(target, "two", "m", at=late)] * 4)  # the same fault, much later
+    assert [p.done for p in again].count(Done.STARTED) == 1
+    [second] = {p.run for p in again}
+    assert second != run
+    assert resolve(start(target, "two", "m")).done is Done.RESOLVED
+    assert store.read_run(second).labels["resolved"]
+    store.set_state(second, Completed(message="done"))
+    assert resolve(start(target, "two", "m")).done is Done.NOTHING
