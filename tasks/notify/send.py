@@ -1,0 +1,129 @@
+"""Sends one message through one channel, within a limit. Never raises; says what happened, without the channel's secrets."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from runbooks.core.base import Frozen
+from runbooks.notify.config import Channel
+from runbooks.notify.message import Severity
+from tasks.installation import installation_redactor
+from tasks.notify.address import NoAddress, read_address
+
+LIMIT_S = 8.0
+BITS, HOST = re.compile(r"[/:@?&=#,]+"), re.compile(r"://(?:[^/@]*@)?([^/:?]+)")
+SECRET_LENGTH = 8
+ROOT = "<{}@incident.gpu-runbooks.invalid>"
+
+
+class Outgoing(Frozen):
+    """What a channel gets."""
+
+    incident: str
+    severity: Severity
+    title: str
+    body: str
+    closing: bool = False  # the incident is over
+    link: str = ""  # the best page about it
+    earlier: str = ""  # what the channel called the incident's first message, if it can be answered there
+
+
+class Sent(Frozen):
+    """What became of it. `ref` names the message in that channel, for a reply."""
+
+    ok: bool
+    said: str
+    ref: str = ""
+
+
+Sender = Callable[[Any, str, Outgoing], Sent]
+
+
+def send(channel: Channel, out: Outgoing, limit_s: float = LIMIT_S) -> Sent:
+    """Sends, in a thread that is left behind when it takes too long."""
+    try:
+        url = read_address(channel.url)
+    except NoAddress as e:
+        return Sent(ok=False, said=str(e))
+    found: list[Sent] = []
+    thread = threading.Thread(target=lambda: found.append(_try(url, out)), name="notify", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return found[0] if found else Sent(ok=False, said=f"no answer within {limit_s:.0f} s; it may still arrive")
+
+
+def _try(url: str, out: Outgoing) -> Sent:
+    clean = _cleaner(url)
+    try:
+        sent = _send(url, out)
+    except Exception as e:
+        return Sent(ok=False, said=clean(f"{type(e).__name__}: {e}")[:300])
+    return sent.model_copy(update={"said": clean(sent.said)[:300]})
+
+
+def _cleaner(url: str) -> Callable[[str], str]:
+    """Takes the URL and each part of it that may be a secret out of a text."""
+    host = HOST.search(url)
+    open_host = host[1] if host and "." in host[1] else ""
+    known = {f"channel-{i}": b for i, b in enumerate(BITS.split(url)) if len(b) >= SECRET_LENGTH and b != open_host}
+    return installation_redactor().knowing({"channel-url": url} | known).text
+
+
+def _send(url: str, out: Outgoing) -> Sent:
+    import apprise
+
+    logging.getLogger("apprise").propagate = False  # its lines may hold parts of the URL: only we read them
+    target = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    if target is None:
+        return Sent(ok=False, said="apprise does not understand the URL: see `apprise --details`, or its wiki")
+    return _SENDERS.get(str(getattr(target, "secure_protocol", "")), _apprise)(target, url, out)
+
+
+def _apprise(target: Any, _url: str, out: Outgoing) -> Sent:
+    """Any channel by apprise: it converts the text to what the channel takes."""
+    import apprise
+
+    kinds = {
+        Severity.CRITICAL: apprise.NotifyType.FAILURE,
+        Severity.WARNING: apprise.NotifyType.WARNING,
+        Severity.INFO: apprise.NotifyType.SUCCESS if out.closing else apprise.NotifyType.INFO,
+    }
+    box = apprise.Apprise()
+    box.add(target)
+    lines: list[str] = []
+    answer = box.notify(
+        title=out.title,
+        body=out.body,
+        notify_type=kinds[out.severity],
+        body_format=apprise.NotifyFormat.TEXT,
+        log_callback=lambda entry, _service: lines.append(str(entry.message)),
+        log_level=logging.WARNING,
+    )
+    return Sent(ok=True, said="sent") if answer else Sent(ok=False, said="; ".join(lines) or "the channel did not take it")
+
+
+def _mail(target: Any, url: str, out: Outgoing) -> Sent:
+    """By apprise, as an answer to the incident's root: mail programs show one thread."""
+    if hasattr(target, "headers"):
+        root = ROOT.format(out.incident)
+        target.headers.update({"References": root, "In-Reply-To": root})
+    return _apprise(target, url, out)
+
+
+def _pagerduty(target: Any, _url: str, out: Outgoing) -> Sent:
+    from tasks.notify.threads import pagerduty
+
+    return pagerduty(str(target.integration_key), str(target.region_name), out)
+
+
+def _slack(target: Any, url: str, out: Outgoing) -> Sent:
+    """As a bot: in the incident's thread. By webhook: apprise, each message alone."""
+    from tasks.notify.threads import slack
+
+    token, rooms = getattr(target, "access_token", None), [str(c) for c in target.channels or ()]
+    return slack(str(token), rooms[0], out) if token and len(rooms) == 1 else _apprise(target, url, out)
+
+
+_SENDERS: dict[str, Sender] = {"mailtos": _mail, "pagerduty": _pagerduty, "slack": _slack}
