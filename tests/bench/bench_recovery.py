@@ -6,6 +6,7 @@ The floor is what nobody can save: `docker run`, set-up and `ray start`, until t
 
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.faults.real import policy_of
@@ -20,8 +21,9 @@ def main(number: int) -> None:
     """Prints medians and the worst of each."""
     folder = Path(tempfile.mkdtemp(prefix="bench-recovery"))
     rig = Rig(folder / "rig")
-    with rig.settings(), ray_cluster() as cluster, worker_room(cluster) as (engine, dashboard):
+    with ExitStack() as end, rig.settings(), ray_cluster() as cluster, worker_room(cluster) as (engine, dashboard):
         rig.begin()
+        end.callback(rig.close)
         by_hand(engine, cluster)
         ray = ray_section(dashboard)
         with watch_room(
@@ -30,7 +32,6 @@ def main(number: int) -> None:
             room.start()
             watched, floors = kills(room, engine, cluster, number)
         looped = loop_kills(engine, cluster, folder, max(2, number // 2))
-    rig.close()
     for name, times in (("floor", floors), ("watch", watched), ("10-second loop", looped)):
         print(in_words(name, times), flush=True)
 
