@@ -29,7 +29,8 @@ def stopped_trainer(folder: Path) -> Iterator[Scene]:
     """The rehearsal's fault on a node with a name of its own, in a fleet of three."""
     with zombie_gpu.scene(folder) as scene:
         fleet = yaml.safe_load(scene.fleet.read_text())
-        first = fleet["nodes"][0] | {"name": NODE, "labels": {"gpu": "h100", "zone": "eu-1"}}
+        first = fleet["nodes"][0] | {"name": NODE}
+        first["labels"] |= {"gpu": "h100", "zone": "eu-1"}
         others = [{"name": f"gpu-node-{n}", "host": "127.0.0.1", "port": 1, "labels": {"gpu": "h100"}} for n in ("08", "09")]
         fleet |= {"name": "eu-train", "nodes": [first, *others], "reports": {"folder": str(folder / "reports")}}
         fleet["jobs"][0]["restart"] = []
