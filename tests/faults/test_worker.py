@@ -84,6 +84,7 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
     with suppress(ProcessLookupError):  # the worker may have ended it
         os.kill(child, signal.SIGCONT)
     wait_until(lambda: start_ticks(child) is None)
+    wait_until(lambda: start_ticks(first.pid) is None)  # else it is found instead of a new one
     worker("")
     wait_until(lambda: not still_open(w.name))
     check(w, 1)
