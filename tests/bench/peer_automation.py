@@ -66,7 +66,7 @@ def _automate(limit_s: float = 60) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
-    trigger = EventTrigger(expect={"bench.alert"}, posture=Posture.Reactive, threshold=1, within=0)  # type: ignore[call-arg, arg-type]
+    trigger = EventTrigger(expect={"bench.alert"}, posture=Posture.Reactive, threshold=1, within=0)
     Automation(name="peer", trigger=trigger, actions=[RunDeployment(source="selected", deployment_id=found.id)]).create()
     time.sleep(5)  # automations are loaded from time to time
 
