@@ -11,7 +11,7 @@ from runbooks.parsers.ckpt_machine import Unreadable
 from runbooks.parsers.ckpt_safetensors import read_header
 from runbooks.parsers.ckpt_sniff import ZIP
 from runbooks.parsers.ckpt_tensors import Walk
-from runbooks.parsers.ckpt_torch import LEGACY_HEAD, legacy_records, read_object
+from runbooks.parsers.ckpt_torch import LEGACY_HEAD, SMALL, read_object, read_pickles
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Fault
 from runbooks.parsers.ckpt_zip import data_start, parse_zip
 
@@ -161,8 +161,21 @@ def _of_safetensors(name: str, blob: Blob) -> list[Numbers]:
     return out
 
 
+def _legacy_records(blob: Blob) -> tuple[Walk, list[tuple[str, int, int]]]:
+    """What a whole legacy file describes, and (storage, offset, bytes) of each record. Raises Unreadable."""
+    values, at, _ = read_pickles(blob.read(0, min(SMALL, blob.size)))
+    walk, out = Walk(), []
+    walk.run(values[3])
+    keys = values[4] if isinstance(values[4], list) else []
+    for key in keys:
+        size = walk.storages[str(key)].bytes
+        out.append((str(key), at + 8, size))
+        at += 8 + size
+    return walk, out
+
+
 def _of_legacy(name: str, blob: Blob) -> list[Numbers]:
-    walk, records = legacy_records(blob)
+    walk, records = _legacy_records(blob)
     wanted = [(k, at, n) for k, at, n in records if walk.dtypes.get(k, "") in BITS or walk.dtypes.get(k) in ONLY_NAN]
     return [Numbers(walk.named.get(k, k), name, at, n, walk.dtypes[k]) for k, at, n in wanted]
 

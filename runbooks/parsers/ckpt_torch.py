@@ -188,7 +188,7 @@ def _legacy(check: Check, blob: Blob) -> None:
     while True:
         head = blob.read(0, min(window, blob.size))
         try:
-            values, at, names = _pickles(head)
+            values, at, names = read_pickles(head)
             break
         except Unreadable as e:
             if len(head) == blob.size:
@@ -212,7 +212,8 @@ def _legacy(check: Check, blob: Blob) -> None:
     _legacy_storages(check, blob, walk, keys, at)
 
 
-def _pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
+def read_pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
+    """The five pickles of a legacy file, and where they end. Raises Unreadable."""
     at = 0
     values: list[object] = []
     names: set[Global] = set()
@@ -221,19 +222,6 @@ def _pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
         values.append(value)
         names |= found
     return values, at, names
-
-
-def legacy_records(blob: Blob) -> tuple[Walk, list[tuple[str, int, int]]]:
-    """What a whole legacy file describes, and (storage, offset, bytes) of each record. Raises Unreadable."""
-    values, at, _ = _pickles(blob.read(0, min(SMALL, blob.size)))
-    walk, out = Walk(), []
-    walk.run(values[3])
-    keys = values[4] if isinstance(values[4], list) else []
-    for key in keys:
-        size = walk.storages[str(key)].bytes
-        out.append((str(key), at + 8, size))
-        at += 8 + size
-    return walk, out
 
 
 def _legacy_storages(check: Check, blob: Blob, walk: Walk, keys: list[object], at: int) -> None:
