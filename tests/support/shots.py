@@ -106,6 +106,9 @@ def changed(ui: Ui, folder: Path) -> None:
     ui.page.screenshot(path=OUT / "changed.png")
     ui.decide("approve", "ana")
     ended(run)
+    ui.open_run(run)
+    ui.page.wait_for_timeout(4000)
+    ui.page.screenshot(path=OUT / "fixed.png")
     other.kill()
     other.wait()
 
@@ -140,8 +143,6 @@ def main() -> None:
                 with open_ui(state.ui, auth_string()) as ui:
                     decided(ui, "rejected", "reject")
                     changed(ui, folder)
-                    StubDriver(folder / "gpu").show(holding(int(scene.proof().split("pid ")[1].split(")")[0])))
-                    decided(ui, "fixed", "approve")
                     page(ui)
             except Exception:
                 shutil.copytree(folder / "home/logs", "/tmp/gpu-runbooks-shots-logs", dirs_exist_ok=True)
