@@ -124,13 +124,16 @@ def _do(step: Step, context: Context) -> tuple[str, ...]:
 
 
 def _still_allowed(session: Session) -> None:
-    """Freeze, breaker, and fencing: a run that was declared dead meanwhile may not go on."""
+    """Freeze, breaker, and fencing: a run declared dead, or whose alert ended, meanwhile may not go on."""
     check_freeze()
     check_breaker(session.context.fleet.name)
     for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
-        state = store.read_run(run_id).state
+        run = store.read_run(run_id)
+        state = run.state
         if state is None or not state.is_running():
             raise GuardSaidNo(f"{what} is {state.name if state else 'gone'}, not running: another process took over")
+        if run.labels.get(store.RESOLVED):
+            raise GuardSaidNo("the alert that started this run was resolved meanwhile")
 
 
 def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: str) -> ActRecord:

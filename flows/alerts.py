@@ -24,7 +24,8 @@ from runbooks.core.names import slug
 from tasks.this_machine import this_process
 
 ALERT_TAG = "alert"
-TAKEN, CLEARED, RESOLVED, TOKEN = "alert.", "cleared.", "resolved", "alert-token"
+TAKEN, CLEARED, TOKEN = "alert.", "cleared.", "alert-token"
+RESOLVED = store.RESOLVED
 NEWEST = 20
 FIRST_PATIENCE_S = 2.0  # the first question: a server that is down is noticed soon, and the sender told to come again
 AHEAD = timedelta(seconds=120)

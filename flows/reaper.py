@@ -159,7 +159,7 @@ def _look_again(run: FlowRun) -> str:
         parameters,
         state=None,
         key=f"after-crash/{run.id}",
-        name=None,
+        name=f"{slug} {parameters.get('target')}",
         tags=[store.RUNBOOK_TAG, f"runbook:{slug}"],
         labels={},
     )
@@ -199,7 +199,7 @@ def _why_close(run: FlowRun, now: datetime) -> str:
     expires = run.labels.get(EXPIRES)
     if expires and datetime.fromisoformat(str(expires)) < now:
         return f"nobody decided before {expires}"
-    if run.labels.get("resolved"):
+    if run.labels.get(store.RESOLVED):
         return "the alert was resolved"
     if run.state and now - run.state.timestamp > RESUMING_LIMIT and not _form_stored(run):
         return "its form was lost"

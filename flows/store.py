@@ -28,6 +28,7 @@ from flows.client import BUSY, kept_client, kept_settings
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
 ACT_TAG = "gpu-act"
+RESOLVED = "resolved"  # label: the alert that started the run has ended
 OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 
 

@@ -1,5 +1,4 @@
 """A stateful stand-in for RunPod on loopback: REST v1 and v2, GraphQL, log streams; pods live in time and break on order.
-
 Held to reality by driving it with the official `runpod` package (tests/tasks/spawning/test_runpod_client.py)."""
 
 import json

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -245,17 +246,26 @@ def test_reaper_leaves_the_living_alone(rig: Rig) -> None:
     check(w, 1)
 
 
-def test_fencing_a_run_declared_dead_does_not_act(rig: Rig) -> None:
-    """The run is stopped, declared dead and ended by others, then wakes up: it must not act."""
+def declare_dead(run: str) -> None:
     from prefect.states import Crashed
 
+    store.set_state(run, Crashed(message="declared dead by a test"))
+
+
+def end_its_alert(run: str) -> None:
+    store.label(run, {store.RESOLVED: "now"})
+
+
+@pytest.mark.parametrize("meanwhile", [declare_dead, end_its_alert])
+def test_fencing_a_run_that_may_not_go_on_does_not_act(rig: Rig, meanwhile: Callable[[str], None]) -> None:
+    """The run is stopped right before its act, ended by others or left without its alert, then wakes up."""
     w = rig.world()
     w.arm("budgeted", "SIGSTOP")
     pid, id_file = w.start_run("auto")
     deadline = time.monotonic() + 30
     while not struck(w.fault) and time.monotonic() < deadline:
         time.sleep(0.02)
-    store.set_state(id_file.read_text(), Crashed(message="declared dead by a test"))
+    meanwhile(id_file.read_text())
     os.kill(pid, signal.SIGCONT)
     rig.wait(pid)
     assert acts_done(rig.worlds, w.name) == []
