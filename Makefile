@@ -31,7 +31,7 @@ nightly: setup
 
 test: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup --durations 25 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 $(ARGS)
 
 check: setup-dev
 	$(BIN)/ruff check .

@@ -26,7 +26,10 @@ def check_options(slug: str, options: dict[str, str]) -> dict[str, str]:
 
     from flows.form import options_type
 
-    kind = options_type(slug)
+    try:
+        kind = options_type(slug)
+    except KeyError as e:
+        raise CommandError(str(e.args[0])) from None
     try:
         kind.model_validate(options)
     except ValidationError as e:

@@ -4,6 +4,9 @@ import os
 from collections.abc import Generator
 
 import pytest
+from xdist.remote import Producer
+
+from tests.support.sharing_out import ByFile, rank
 
 pytest_plugins = ["tests.support.rig_fixture"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
@@ -32,3 +35,13 @@ def pytest_make_collect_report(
         report.outcome = "failed"
         report.longrepr = f"{collector.nodeid}: nothing may be skipped in CI: {report.longrepr}"
     return report
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """The tests of a file share one process and its servers."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that nothing long is left for the end."""
+    items.sort(key=lambda item: rank(item.nodeid))

@@ -64,7 +64,7 @@ class RailwayConfig(Frozen):
 
     url: str = Field(default="https://backboard.railway.com/graphql/v2", pattern=URL)
     token_env: str = Field(default="RAILWAY_TOKEN", pattern=ENV)
-    token_kind: Literal["project", "account"] = "project"  # the two are sent in different headers
+    token_kind: Literal["project", "account"] = "project"  # noqa: S105 - the two are sent in different headers
     project: str  # ids (UUIDs), not names: the API knows no names
     environment: str
     service: str

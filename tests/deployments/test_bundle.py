@@ -48,7 +48,6 @@ def test_this_machine_and_triage_reads_it(tmp_path: Path, capsys: pytest.Capture
 
 def test_over_ssh_by_fleet_name_and_by_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Sshd(tmp_path, "far") as sshd:
-        sshd.start()
         fleet = tmp_path / "fleet.yaml"
         fleet.write_text(yaml.safe_dump({"nodes": [sshd.node().model_dump(mode="json", exclude_defaults=True)]}))
         code, said = bundle(capsys, "far", "--fleet", str(fleet), "--out", str(tmp_path / "a.tar.gz"))

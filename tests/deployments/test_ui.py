@@ -72,6 +72,7 @@ def test_rejected_stays_untouched(rig: Rig, ui: Ui) -> None:
     assert acts_done(rig.worlds, w.name) == []
 
 
+@pytest.mark.soak
 def test_a_plan_that_changed_meanwhile_is_asked_about_again(rig: Rig, ui: Ui) -> None:
     w = rig.world()
     run = w.run("approve")

@@ -26,7 +26,7 @@ def soaked(*quick: str) -> list[Any]:
     return [p if p in quick else pytest.param(p, marks=pytest.mark.soak) for p in POINTS]
 
 
-COPYING, PRUNING, REPOINTING = soaked("step-begins"), soaked("step-begins"), soaked()
+COPYING, PRUNING, REPOINTING = soaked("step-begins"), soaked(), soaked()
 ENV = {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
 
 

@@ -72,6 +72,7 @@ def test_killed_at_a_point(rig: Rig, tmp_path: Path, engine: Engine, point: str)
     assert box.world.report()["outcome"] in (("healthy",) if acted else ("waiting", "fixed"))
 
 
+@pytest.mark.soak
 def test_diagnosed_approved_and_the_kept_one_removed_by_another_approval(
     rig: Rig, tmp_path: Path, engine: Engine
 ) -> None:

@@ -120,7 +120,7 @@ def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, fol
     assert "terminate-pod" not in [s["kind"] for p in w.report()["diagnosis"]["plans"] for s in p["steps"]]
 
 
-@pytest.mark.parametrize("point", few(POINTS, ("step-begins",)))
+@pytest.mark.parametrize("point", few(POINTS, ()))
 def test_a_path_is_repaired_once(rig: Rig, folder: Path, point: str) -> None:
     room = Room(folder)
     room.keys.chmod(0o666)

@@ -36,7 +36,9 @@ def options(cluster: RayCluster) -> tuple[str, ...]:
     venv = cluster.bin.parent
     wanted = ("HOME", "RAY_")
     env = [w for k, v in cluster.env().items() if k.startswith(wanted) for w in ("-e", f"{k}={v}")]
-    binds = [w for p in ("/usr", "/etc", str(venv.resolve())) for w in ("-v", f"{p}:{p}:ro")]
+    python = (venv / "bin" / "python").resolve().parents[1]  # may lie outside /usr
+    places = dict.fromkeys(["/usr", "/etc", str(venv.resolve()), *(() if python.is_relative_to("/usr") else (str(python),))])
+    binds = [w for p in places for w in ("-v", f"{p}:{p}:ro")]
     path = f"{cluster.bin}:/usr/bin:/bin"
     home = ("-v", f"{cluster.folder}/ray_bootstrap_config.yaml:{cluster.folder}/ray_bootstrap_config.yaml:ro")
     return (*env, "-e", f"PATH={path}", *binds, *home, "--shm-size=200m")

@@ -42,6 +42,7 @@ def back(room: WatchRoom, engine: Engine, name: str, old: str) -> float:
 QUICK = {"young_life_s": 1, "steady_s": 0.5, "backoff_base_s": 0.5}  # the deaths that it stops at stay as they are
 
 
+@pytest.mark.soak
 def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine: Engine, tmp_path: Path) -> None:
     """One watch, three containers: killed, left without their application, stopped; watch, server, daemon restarted."""
     for name in ("w1", "w2", "w3"):

@@ -101,6 +101,7 @@ def test_an_import_error_in_an_actor_is_found_in_its_own_log(ray: RayCluster) ->
     assert any("nosuchmodule" in line for c in found.causes for line in c.evidence)
 
 
+@pytest.mark.soak
 def test_a_supervisor_that_finds_no_resources(ray: RayCluster) -> None:
     submit(ray, "toobig", "true", options=("--entrypoint-num-cpus", "50"))
     wait_status(ray, "toobig", "FAILED")

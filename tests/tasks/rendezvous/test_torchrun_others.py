@@ -61,6 +61,7 @@ def test_c10d(agents: Agents, tmp_path: Path) -> None:
     assert d.plans == ()
 
 
+@pytest.mark.soak
 def test_a_probe_run_proves_the_id_and_leaves_nothing(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     end = f"127.0.0.1:{etcd.port}"
     pair(agents, end, "job1", 1, "a")
@@ -84,6 +85,7 @@ def test_a_probe_run_proves_the_id_and_leaves_nothing(etcd: Etcd, agents: Agents
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 6))])
+@pytest.mark.soak
 def test_random_schedules(etcd: Etcd, agents: Agents, tmp_path: Path, seed: int) -> None:
     """Agents of two ids start, are killed in every way and finish; after each event whoever lives, lives on."""
     dice = random.Random(seed)

@@ -52,6 +52,7 @@ def test_agent_gone_and_worker_alive_is_never_deleted(etcd: Etcd, agents: Agents
     assert diagnosis.plans == ()
 
 
+@pytest.mark.soak
 def test_all_killed_recovers_by_itself_and_nothing_is_planned(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     for number in started(agents, etcd, "job1", 10_000, "x"):
         agents.kill(agents.started[number])

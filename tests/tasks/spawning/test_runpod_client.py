@@ -89,6 +89,7 @@ def test_no_key_is_denied(monkeypatch: pytest.MonkeyPatch, fake: FakeRunPod) -> 
     from tasks.transport.base import TransportError
 
     monkeypatch.delenv("RUNPOD_API_KEY", raising=False)
+    monkeypatch.setattr("tasks.credentials._block", lambda _name: "")
     with pytest.raises(TransportError, match="RUNPOD_API_KEY"):
         RunPodClient(RunPodConfig(), installation_redactor())
     assert os.environ.get("RUNPOD_API_KEY") is None
