@@ -106,11 +106,17 @@ def _write_at_once(path: Path, text: str) -> None:
 
 
 def _point_latest(place: Path, name: str) -> None:
-    """latest.json -> newest report: for people only (`latest` below does not use it), so failure is no error."""
-    tmp = place / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    """latest.json -> newest report: for people only (`latest` below does not use it), so failure is no error.
+
+    Others write and prune at the same time: the newest may be theirs, and the one pointed at may go meanwhile.
+    """
     with contextlib.suppress(OSError):
-        tmp.symlink_to(name)
-        tmp.replace(place / LATEST)
+        for _ in range(3):
+            tmp = place / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+            tmp.symlink_to(max((p.name for p in place.glob("2*.json")), default=name))
+            tmp.replace(place / LATEST)
+            if (place / LATEST).exists():
+                return
 
 
 def _plain(error: OSError) -> str:
