@@ -1,5 +1,6 @@
 """From the plain parameters of a flow to a run of the engine."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from prefect.client.schemas.objects import State
@@ -25,53 +26,45 @@ from tasks.report_store import earlier_evidence, history, reports_root
 from tasks.transport.open import HostPool
 
 
-def run_by_name(
-    slug: str,
-    target: str,
-    mode: Mode,
-    fleet: str | None,
-    policy: str | None,
-    choice: str,
-    out: str | None,
-    trigger: str,
-    options: dict[str, Any] | None = None,
-) -> State[Any]:
-    """Runs the runbook `slug` on `target` inside the current flow run. Bad configuration ends in a report as well."""
+@dataclass(frozen=True)
+class Asked:
+    """The parameters that a runbook's flow was given."""
+
+    target: str
+    mode: Mode
+    fleet: str | None
+    policy: str | None
+    choice: str
+    out: str | None
+    trigger: str
+    options: dict[str, Any]
+
+
+def run_by_name(slug: str, asked: Asked) -> State[Any]:
+    """Runs the runbook `slug` inside the current flow run. Bad configuration ends in a report as well."""
     outlive_the_pipe()
     run_id = current_run_id()
-    own_run(run_id, {"runbook": slug, "target": target})
+    own_run(run_id, {"runbook": slug, "target": asked.target})
     try:
-        return _run(slug, target, mode, fleet, policy, choice, out, trigger, options or {}, run_id)
+        return _run(slug, asked, run_id)
     except ConfigError as e:
-        folder = reports_root(out or Reports().folder)
-        return publish_bad_config(slug, target, mode, trigger, run_id, folder, str(e))
+        folder = reports_root(asked.out or Reports().folder)
+        return publish_bad_config(slug, asked.target, asked.mode, asked.trigger, run_id, folder, str(e))
 
 
-def _run(
-    slug: str,
-    target: str,
-    mode: Mode,
-    fleet: str | None,
-    policy: str | None,
-    choice: str,
-    out: str | None,
-    trigger: str,
-    options: dict[str, Any],
-    run_id: str,
-) -> State[Any]:
+def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
     spec = load_spec(slug)
-    given = load_fleet(fleet)
-    if target.startswith(LABEL):
-        asked = {"target": target, "mode": mode, "fleet": fleet, "policy": policy, "choice": choice, "out": out}
-        return fan_out(slug, given, asked | {"options": options}, run_id)
-    full, target = with_target(given, target, bool(fleet), spec.targets(given))
-    folder = reports_root(out or full.reports.folder)
+    given = load_fleet(asked.fleet)
+    if asked.target.startswith(LABEL):
+        return fan_out(slug, given, dict(vars(asked)), run_id)
+    full, target = with_target(given, asked.target, bool(asked.fleet), spec.targets(given))
+    folder = reports_root(asked.out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
     timeline = Timeline(clean=installation_redactor().text)
     draft = Draft(
         started_at=stored.start_time or utc_now(),
-        trigger=trigger,
+        trigger=asked.trigger,
         folder=folder,
         timeline=timeline,
         tags={"fleet": full.name, "target": target, "runbook": slug},
@@ -85,16 +78,16 @@ def _run(
         target=target,
         open_host=pool,
         limits=limits,
-        options=options,
+        options=asked.options,
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
     )
     run = Run(
         spec=spec,
         fleet=full,
-        policy=load_policy(policy),
+        policy=load_policy(asked.policy),
         context=context,
-        mode=mode,
-        choice=choice,
+        mode=asked.mode,
+        choice=asked.choice,
         run_id=run_id,
         draft=draft,
     )

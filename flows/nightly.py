@@ -16,7 +16,7 @@ from flows import store
 from flows.board import keep_verdicts, publish_board
 from flows.config import load_fleet
 from flows.form import AtOnce, OnWorker
-from flows.outbox import owe, prepare
+from flows.outbox import label_and_owe
 from flows.overlap import why_skip
 from flows.ownership import heartbeat, own_run
 from flows.progress import Timeline
@@ -153,9 +153,7 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
         "report.json": str(saved.record or ""),
         "table": nightly_table(report)[:20_000],
     }
-    owed, tags = prepare(message_of_nightly(report, headline, str(saved.markdown or ""), page), utc_now())
-    store.label(run_id, labels | owed)
-    owe(run_id, tags)
+    label_and_owe(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), utc_now())
     with suppress(Exception):
         keep_verdicts(report)
     publish_board(sweep.fleet)

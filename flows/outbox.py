@@ -125,6 +125,13 @@ def _fold(message: Message, config: Notifications, now: datetime) -> Message:
     return folded(message, tuple(sorted(targets - {message.target}))) if len(targets) >= config.fold else message
 
 
+def label_and_owe(run_id: str, labels: dict[str, str], message: Message, now: datetime) -> None:
+    """Labels the run with its result and, at once with it, with what people are owed about it."""
+    owed, tags = prepare(message, now)
+    store.label(run_id, labels | owed)
+    owe(run_id, tags)
+
+
 def owe(run_id: str, tags: Iterable[str]) -> None:
     """Puts the tags on the run; the labels are there already."""
     if tags:

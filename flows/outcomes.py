@@ -15,7 +15,7 @@ from flows import store
 from flows.actions import risks
 from flows.approval import EXPIRES
 from flows.board import publish_board
-from flows.outbox import owe, prepare
+from flows.outbox import label_and_owe
 from flows.progress import Timeline
 from flows.telling import tell
 from runbooks.core.knowledge import load_runbook
@@ -141,9 +141,7 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         if run.draft.waiting_until:
             labels[EXPIRES] = run.draft.waiting_until.isoformat()
-        owed, tags = prepare(_message(run, report, str(saved.markdown or ""), key), utc_now())
-        store.label(run.run_id, labels | owed)
-        owe(run.run_id, tags)
+        label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), utc_now())
     except Exception as e:
         log.error("report artifact not published: %s", e)
     publish_board(run.fleet)
@@ -211,9 +209,7 @@ def publish_bad_config(
     )
     saved = save(report, render(report, None), folder)
     labels = {"outcome": report.outcome.value, "headline": headline[:300], "report": str(saved.markdown or "")}
-    owed, tags = prepare(message_of(report, path=str(saved.markdown or "")), now)
-    store.label(run_id, labels | owed)
-    owe(run_id, tags)
+    label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), now)
     tell(run_id)
     return Failed(name="Bad configuration", message=headline[:400])
 
