@@ -8,7 +8,7 @@ from xdist.remote import Producer
 
 from tests.support.sharing_out import ByFile, rank
 
-pytest_plugins = ["tests.support.rig_fixture"]
+pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 

@@ -13,7 +13,6 @@ from flows.config import load_fleet
 from tasks.credentials import credential
 from tests.support.engine_rig import REPO, Rig
 
-pytestmark = pytest.mark.xdist_group("prefect")
 FLEET = str(REPO / "deployments/fleet.example.yaml")
 
 

@@ -17,7 +17,6 @@ from deployments.lab import zombie_gpu
 from deployments.lab.scenario import Scene
 from tasks.this_machine import start_ticks
 
-pytestmark = pytest.mark.xdist_group("cli")
 CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
 
 

@@ -14,7 +14,6 @@ from deployments.server import POOL
 from flows import store
 from tests.support.engine_rig import REPO, Rig
 
-pytestmark = pytest.mark.xdist_group("prefect")
 HERE = REPO / "deployments"
 UNITS = sorted((HERE / "systemd").glob("*.service"))
 

@@ -24,7 +24,6 @@ from runbooks.core.config import ConfigError
 from runbooks.core.knowledge import load_runbook
 from tests.support.engine_rig import REPO, Rig
 
-pytestmark = pytest.mark.xdist_group("prefect")
 FLEET = str(REPO / "deployments/fleet.example.yaml")
 
 

@@ -15,8 +15,6 @@ from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done, write_world
 from tests.support.ui import Ui, open_ui
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 @pytest.fixture(scope="module")
 def ui(rig: Rig) -> Iterator[Ui]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import yaml
 
 from flows import store
@@ -27,6 +28,12 @@ from tests.support.engine_rig import Rig
 BEFORE_A_STEP = ("started", "gathered", "judged", "settled", "claimed", "gathered-again", "budgeted", "acting")
 IN_A_STEP = ("step-begins",)
 AFTER_A_STEP = ("step-done", "acted", "verified", "reported")
+EVERY_POINT = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
+
+
+def killed_at(*always: str) -> list[Any]:
+    """Every point as a test's parameter: all of them in the soak, the named ones in every test run."""
+    return [p if p in always else pytest.param(p, marks=pytest.mark.soak) for p in EVERY_POINT]
 
 
 def policy_of(kinds: tuple[str, ...]) -> dict[str, Any]:

@@ -10,23 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld, outcome
+from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.support.ckpt_files import judge, need, spec_for
 from tests.support.ckpt_fleet import Shelf
 from tests.support.engine_rig import Rig
 from tests.support.s3 import ADMIN, S3Server, running
 from tests.support.smallfs import fill, tmpfs
 
-pytestmark = pytest.mark.xdist_group("faults")
-POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
-
-
-def soaked(*quick: str) -> list[Any]:
-    """Every point; only the quick ones in `make test`."""
-    return [p if p in quick else pytest.param(p, marks=pytest.mark.soak) for p in POINTS]
-
-
-COPYING, PRUNING, REPOINTING = soaked("step-begins"), soaked(), soaked()
 ENV = {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
 
 
@@ -87,7 +77,7 @@ def test_the_store_has_the_newest(rig: Rig, s3: S3Server, shelf: Shelf, tmp_path
     w.check(1)
 
 
-@pytest.mark.parametrize("point", COPYING)
+@pytest.mark.parametrize("point", killed_at("step-begins"))
 def test_killed_while_copying(rig: Rig, s3: S3Server, shelf: Shelf, tmp_path: Path, point: str) -> None:
     nvme, store = tmp_path / "nvme", f"k-{point}"
     nvme.mkdir()
@@ -104,7 +94,7 @@ def test_killed_while_copying(rig: Rig, s3: S3Server, shelf: Shelf, tmp_path: Pa
     assert (nvme / path.name).exists() is (point in AFTER_A_STEP)
 
 
-@pytest.mark.parametrize("point", PRUNING)
+@pytest.mark.parametrize("point", killed_at())
 def test_killed_while_pruning(rig: Rig, shelf: Shelf, tmp_path: Path, point: str) -> None:
     """A person approved; the run dies; each step still has a whole copy somewhere."""
     share = tmp_path / "share"
@@ -143,7 +133,7 @@ def test_pruned_when_a_person_says_so(rig: Rig, shelf: Shelf, tmp_path: Path) ->
         assert len(list(share.glob("*.pt"))) == 2
 
 
-@pytest.mark.parametrize("point", REPOINTING)
+@pytest.mark.parametrize("point", killed_at())
 def test_killed_while_repointing(rig: Rig, shelf: Shelf, tmp_path: Path, point: str) -> None:
     nvme = tmp_path / "nvme"
     _, bad = shelf.put(nvme, 100, 200)

@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld, outcome
+from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.engine_rig import Rig
 from tests.support.watch_room import KINDS, fleet_of
 
-pytestmark = pytest.mark.xdist_group("containers")
-POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
-ALWAYS = ("step-begins",)
 QUICK = {"steady_s": 0.5, "young_life_s": 1}
 
 
@@ -48,12 +44,7 @@ class Box:
         return self.running() == [self.name] and bool(self.engine.inspect(self.name)["Id"] != self.first)
 
 
-def few(points: tuple[str, ...]) -> list[Any]:
-    """All of them in the soak, the named ones in every test run."""
-    return [p if p in ALWAYS else pytest.param(p, marks=pytest.mark.soak) for p in points]
-
-
-@pytest.mark.parametrize("point", few(POINTS))
+@pytest.mark.parametrize("point", killed_at("step-begins"))
 def test_killed_at_a_point(rig: Rig, tmp_path: Path, engine: Engine, point: str) -> None:
     box = Box(rig, tmp_path, engine)
     box.world.arm(point)

@@ -23,8 +23,6 @@ from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done, read_world, write_world
 
-pytestmark = pytest.mark.xdist_group("faults")
-
 SOAK = Path(__file__).parents[1] / "soak.json"
 BEFORE_THE_ACT = (
     "started",

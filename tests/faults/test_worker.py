@@ -24,8 +24,6 @@ from tests.faults.test_faults import check
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.toy import acts_done
 
-pytestmark = pytest.mark.xdist_group("faults")
-
 
 def start_worker(rig: Rig, fault: str = "") -> Proc:
     """A worker as `up` starts it, with the toy runbook in its processes."""

@@ -14,8 +14,6 @@ from tests.faults.real import outcome
 from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done, write_world
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 def test_diagnose_changes_nothing(rig: Rig) -> None:
     w = rig.world()

@@ -21,8 +21,6 @@ from flows.sweeping import Sweep
 from tasks.context import utc_now
 from tests.support.engine_rig import Rig, World
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 def fleet_of(rig: Rig, tmp_path: Path, count: int, **facts: Any) -> tuple[Path, list[World]]:
     worlds = [rig.world(**facts) for _ in range(count)]

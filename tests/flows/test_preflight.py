@@ -1,19 +1,13 @@
 """distributed-setup through the engine, over three real sshd whose sessions live in network namespaces of their own."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import pytest
 
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
 from tests.support.namespaces import SUBNET, NamespaceHost, namespaces
 from tests.support.sshd import Sshd
-
-pytestmark = pytest.mark.xdist_group("prefect")
 
 
 @contextmanager
@@ -25,14 +19,6 @@ def machines(folder: Path, hosts: list[NamespaceHost]) -> Iterator[list[Sshd]]:
             all_of_them.enter_context(Sshd(folder, h.name, options={"ForceCommand": enter.format(h.namespace)}))
             for h in hosts
         ]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="gpu-runbooks-preflight-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def test_three_machines_at_once(rig: Rig, folder: Path) -> None:

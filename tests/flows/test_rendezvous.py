@@ -19,14 +19,13 @@ from flows.claim import claim_all, release
 from flows.guards import FREEZE
 from runbooks.core.plan import Plan, Step
 from runbooks.parsers.etcd_v2 import store_name
-from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld, outcome
+from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.torchrun import Agents, alone_on_this_machine, pair
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
-pytestmark = pytest.mark.xdist_group("prefect")
 KEYS = 4  # of one dead run
 BEAT = 0.1
 
@@ -158,11 +157,9 @@ def saved_job(etcd: Etcd, folder: Path) -> Path:
     return file
 
 
-POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
-SOON = ("step-done",)
 
 
-@pytest.mark.parametrize("point", [p if p in SOON else pytest.param(p, marks=pytest.mark.soak) for p in POINTS])
+@pytest.mark.parametrize("point", killed_at("step-done"))
 def test_killed_while_clearing(rig: Rig, tmp_path: Path, etcd: Etcd, point: str) -> None:
     """Wherever the run is killed: at most one act, the other run untouched, and in the end the id is free or whole."""
     w = world(rig, tmp_path, etcd)

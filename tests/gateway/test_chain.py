@@ -4,14 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-import pytest
 from prefect.states import Completed
 
 from flows import store
 from flows.alerts import Done, Placed, Start, place, resolve
 from tests.support.engine_rig import Rig
-
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 def start(target: str, key: str, mark: str = "m", **more: object) -> Start:

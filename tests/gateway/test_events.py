@@ -3,15 +3,12 @@
 import time
 from typing import Any
 
-import pytest
 from prefect.events import emit_event
 
 from deployments.automation import start_on_event
 from flows import store
 from tests.support.gateway import firing
 from tests.support.gateway_fleet import GatewayFleet
-
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 def events(target: str) -> set[str]:

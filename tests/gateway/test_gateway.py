@@ -4,13 +4,9 @@ import threading
 import time
 from datetime import timedelta
 
-import pytest
-
 from flows import store
 from tests.support.gateway import ago, firing, payload
 from tests.support.gateway_fleet import GatewayFleet
-
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 def test_an_alert_becomes_a_run_that_fixes_once(fleet: GatewayFleet) -> None:

@@ -28,7 +28,6 @@ def test_amtool_is_content_with_the_example() -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.xdist_group("faults")
 def test_real_alerts_become_runs(fleet: GatewayFleet, tmp_path: Path) -> None:
     [node] = fleet.take(1)
     gateway, exporter = fleet.gateway, Exporter()

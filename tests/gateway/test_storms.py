@@ -15,7 +15,6 @@ from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.gateway import ALERTS, ago, firing
 from tests.support.gateway_fleet import POLICY, GatewayFleet
 
-pytestmark = pytest.mark.xdist_group("faults")
 SOAK = Path(__file__).parents[1] / "soak.json"
 
 

@@ -17,8 +17,6 @@ from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done
 from tests.support.ui import CHROMIUM, FLAGS
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 @pytest.fixture
 def served() -> Iterator[str]:

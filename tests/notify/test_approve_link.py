@@ -26,8 +26,6 @@ from tests.notify.conftest import Told
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done, write_world
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 def gateway() -> TestClient:
     """A gateway with nothing but the approve pages; each has its own memory."""

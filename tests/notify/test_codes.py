@@ -125,7 +125,6 @@ def wiped(rig: Rig) -> tuple[World, Callable[[], str]]:
 
 
 @pytest.mark.soak  # by link it is tested each time
-@pytest.mark.xdist_group("prefect")
 def test_a_destructive_plan_needs_the_code_and_asks_again_without(rig: Rig, wiped: tuple[World, Callable[[], str]]) -> None:
     w, code = wiped
     run = w.run("approve", policy=str(rig.home / "codes.yaml"))

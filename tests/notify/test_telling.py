@@ -22,8 +22,6 @@ from tests.notify.conftest import Told
 from tests.notify.test_notify_pure import report
 from tests.support.engine_rig import Rig
 
-pytestmark = pytest.mark.xdist_group("prefect")
-
 
 def news(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
     """A run that has ended, and what it owes, as `publish` leaves it; nothing is sent yet."""

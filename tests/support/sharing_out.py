@@ -1,6 +1,6 @@
 """Which tests share a process of `pytest -n`: those of a file, which share its servers; and what takes longest begins first.
 
-pytest 9 no longer lets xdist mark groups in test ids, so `--dist loadgroup` does nothing there.
+By a scheduler of our own: pytest 9 no longer lets xdist's groups into test ids, so its marks do nothing.
 """
 
 import pytest
@@ -17,8 +17,9 @@ LONGEST_FIRST = (
     "tests/deployments/test_end_to_end",
     "tests/tasks/ray/",
     "tests/watch/",
-    "tests/flows/",  # before the faults: what was killed there is not retried without a person
     "tests/faults/",
+    "tests/flows/",
+    "tests/spawning/",
     "tests/gateway/",
     "tests/notify/",
     "tests/deployments/",

@@ -5,14 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from deployments.lab.sshd import Sshd
 from deployments.watch.listeners import EngineListener
 from runbooks.core.containers_config import ManagedContainer
 from tests.support.docker_engine import Engine, docker_engine
-
-pytestmark = pytest.mark.xdist_group("containers")
 
 
 def heard(box: "queue.Queue[tuple[str, Any]]", what: str, seconds: float = 20) -> Any:

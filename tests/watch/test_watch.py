@@ -11,7 +11,6 @@ from tests.support.docker_engine import Engine, docker_engine
 from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.watch_room import KINDS, WatchRoom, watch_room
 
-pytestmark = pytest.mark.xdist_group("containers")
 APPLICATION: dict[str, Any] = {
     "start": ["sleep", "77777"],
     "match": "sleep 77777",

@@ -15,7 +15,6 @@ from tests.support.ray_worker import worker_room
 from tests.support.recovery import by_hand, fields, in_words, kill_and_wait, kills, ray_section
 from tests.support.watch_room import ALLOWS_25, KINDS, watch_room
 
-pytestmark = pytest.mark.xdist_group("ray")
 SOAK = Path(__file__).parents[1] / "soak.json"
 
 

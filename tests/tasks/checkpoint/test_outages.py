@@ -15,7 +15,6 @@ from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import Proxy, S3Server
 from tests.tasks.checkpoint.test_s3 import candidates, put, tier
 
-pytestmark = pytest.mark.xdist_group("s3")
 LIMIT_MIB = 256
 
 

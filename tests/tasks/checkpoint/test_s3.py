@@ -24,8 +24,6 @@ from tests.support.ckpt_files import need, read_tree
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import READER, Proxy, S3Server
 
-pytestmark = pytest.mark.xdist_group("s3")
-
 
 def tier(s3: S3Server, prefix: str, **more: Any) -> Tier:
     return Tier(**{"name": "s3", "kind": "s3", "bucket": "ckpt", "prefix": prefix, "endpoint": s3.url} | more)

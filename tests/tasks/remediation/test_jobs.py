@@ -16,8 +16,6 @@ from tasks.remediation.jobs import restart_job
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import JOB, context, job, look, running, wait_state
 
-pytestmark = pytest.mark.xdist_group("jobs")
-
 
 def trainer(tag: str, *argv: str) -> Job:
     """A job with a restart command."""

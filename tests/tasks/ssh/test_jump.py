@@ -11,9 +11,7 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import State
 from runbooks.ssh_auth_failure.evidence import Stage
 from tests.support.sshd_room import Room
-from tests.tasks.ssh.test_real_sshd import authorize_no_one, context_of, folder, look
-
-__all__ = ["folder"]
+from tests.tasks.ssh.test_real_sshd import authorize_no_one, context_of, look
 
 
 def way(jump: Sshd, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -245,15 +244,6 @@ def look(context: Context) -> tuple[Evidence, Diagnosis]:
     evidence = gather_ssh_auth_failure(context)
     assert Evidence.model_validate(evidence.model_dump(mode="json")) == evidence, "a report holds the evidence"
     return evidence, diagnose(evidence, Limits.model_validate(LIMITS))
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user may pass: pytest's own belongs to root alone."""
-    path = Path(tempfile.mkdtemp(prefix="gpu-runbooks-ssh-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -2,56 +2,15 @@
 
 import json
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deployments.lab.sshd import Sshd
-from tests.faults.real import AFTER_A_STEP, BEFORE_A_STEP, IN_A_STEP, RealWorld
+from tests.faults.real import RealWorld, killed_at
 from tests.support.engine_rig import Rig
-from tests.support.postgres import Postgres
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
-
-pytestmark = pytest.mark.xdist_group("prefect")
-SOAK = Path(__file__).parents[1] / "soak.json"
-POINTS = (*BEFORE_A_STEP, *IN_A_STEP, *AFTER_A_STEP)
-
-
-def few(points: tuple[str, ...], always: tuple[str, ...]) -> list[object]:
-    """All of them in the soak, the named ones in every test run."""
-    return [p if p in always else pytest.param(p, marks=pytest.mark.soak) for p in points]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user may pass."""
-    path = Path(tempfile.mkdtemp(prefix="gpu-runbooks-faults-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    """A server of this module."""
-    server = Postgres().start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def world(folder: Path, postgres: Postgres) -> Iterator[World]:
-    """One worker and everything around it."""
-    with Sshd(folder, "pod") as sshd:
-        made = World(folder, postgres, sshd)
-        yield made
-        made.runpod.close()
-        made.railway.close()
 
 
 def runs_of(rig: Rig, folder: Path, world: World, *kinds: str) -> RealWorld:
@@ -60,7 +19,7 @@ def runs_of(rig: Rig, folder: Path, world: World, *kinds: str) -> RealWorld:
     return RealWorld(rig, folder, "stuck-spawning", f"worker/{WORKER}", fleet, kinds, world.environment())
 
 
-@pytest.mark.parametrize("point", few(POINTS, ("step-done",)))
+@pytest.mark.parametrize("point", killed_at("step-done"))
 def test_a_row_is_marked_once(rig: Rig, folder: Path, world: World, point: str) -> None:
     world.row()
     world.db.do("CREATE TABLE IF NOT EXISTS marks (id text)")
@@ -82,7 +41,7 @@ def test_a_row_is_marked_once(rig: Rig, folder: Path, world: World, point: str) 
     assert "-----BEGIN" not in json.dumps(w.reports())
 
 
-@pytest.mark.parametrize("point", few(POINTS, ()))
+@pytest.mark.parametrize("point", killed_at())
 def test_a_pod_is_ended_once(rig: Rig, folder: Path, world: World, point: str) -> None:
     world.row()
     world.pod(gpus=0)
@@ -120,7 +79,7 @@ def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, fol
     assert "terminate-pod" not in [s["kind"] for p in w.report()["diagnosis"]["plans"] for s in p["steps"]]
 
 
-@pytest.mark.parametrize("point", few(POINTS, ()))
+@pytest.mark.parametrize("point", killed_at())
 def test_a_path_is_repaired_once(rig: Rig, folder: Path, point: str) -> None:
     room = Room(folder)
     room.keys.chmod(0o666)
@@ -137,11 +96,3 @@ def test_a_path_is_repaired_once(rig: Rig, folder: Path, point: str) -> None:
         w.fault.unlink(missing_ok=True)
         w.run("auto")
         assert room.keys.stat().st_mode & 0o777 == 0o644
-
-
-@pytest.mark.soak
-def test_the_soak_is_recorded() -> None:
-    """Runs last in the file: the points above were all struck."""
-    known = json.loads(SOAK.read_text()) if SOAK.exists() else {}
-    mine = {"ssh_and_spawning_faults": {"points": len(POINTS), "acts": 3, "done_twice": 0}}
-    SOAK.write_text(json.dumps(known | mine, indent=1) + "\n")

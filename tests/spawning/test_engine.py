@@ -1,34 +1,19 @@
 """ssh-auth-failure and stuck-spawning through the engine: real sshd, real PostgreSQL, the stand-in provider."""
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deployments.lab.sshd import Sshd
 from flows.specs import load_spec
 from flows.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
-from tests.support.postgres import Postgres
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
-pytestmark = pytest.mark.xdist_group("prefect")
 KINDS = ("repair-ssh-path", "mark-worker-row", "start-worker", "start-worker-unverified")
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user may pass."""
-    path = Path(tempfile.mkdtemp(prefix="gpu-runbooks-e2e-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def real(rig: Rig, folder: Path, slug: str, target: str, fleet: Fleet, env: dict[str, str] | None = None) -> RealWorld:
@@ -53,24 +38,6 @@ def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, fol
         assert report["after"]["state"] == "healthy"
         assert "Accepted publickey" in room.read_log()
         assert "-----BEGIN" not in json.dumps(report)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    """A server of this module."""
-    server = Postgres().start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def world(folder: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """One worker and everything around it."""
-    with Sshd(folder, "pod") as sshd:
-        made = World(folder, postgres, sshd)
-        yield made
-        made.runpod.close()
-        made.railway.close()
 
 
 def test_a_row_follows_its_pod_by_itself(rig: Rig, folder: Path, world: World) -> None:
