@@ -20,7 +20,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, kept_client, kept_settings
@@ -187,9 +187,10 @@ def set_variable(name: str, value: dict[str, Any]) -> None:
 
     def write(c: SyncPrefectClient) -> None:
         if c.read_variable_by_name(name) is None:
-            c.create_variable(VariableCreate(name=name, value=value))
-        else:
-            c.update_variable(VariableUpdate(name=name, value=value))
+            with suppress(ObjectAlreadyExists):  # another run set it just now
+                c.create_variable(VariableCreate(name=name, value=value))
+                return
+        c.update_variable(VariableUpdate(name=name, value=value))
 
     ask(write)
 

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed
 
 from flows import store
@@ -204,3 +205,12 @@ def test_more_runs_than_the_server_gives_at_once(rig: Rig, monkeypatch: pytest.M
     ]
     assert {r.id for r in store.find_runs([tag])} == {r.id for r in made}
     assert [r.id for r in store.find_runs([tag], limit=3)] == [r.id for r in reversed(made)][:3]
+
+
+def test_a_switch_that_another_run_sets_at_the_same_moment(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"switch_{uuid4().hex[:6]}"
+    store.set_variable(name, {"by": "the other"})
+    with monkeypatch.context() as m:
+        m.setattr(SyncPrefectClient, "read_variable_by_name", lambda _c, _name: None)  # it was not there yet
+        store.set_variable(name, {"by": "this one"})
+    assert store.get_variable(name) == {"by": "this one"}

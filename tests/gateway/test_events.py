@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from prefect.events import emit_event
+from prefect.states import Cancelled
 
 from deployments.automation import start_on_event
 from flows import store
@@ -22,7 +23,7 @@ def test_events_and_an_automation(fleet: GatewayFleet) -> None:
     [node] = fleet.take(1, mode="diagnose")
     event = f"test.sick.{node}"
     for _ in range(2):  # again: replaced
-        start_on_event("zombie-gpu", event, str(fleet.file))
+        automation = start_on_event("zombie-gpu", event, str(fleet.file))
     fleet.gateway.alert(firing(node))
     deadline = time.monotonic() + 120
     while events(node) != {"gpu-runbooks.alert.started", "gpu-runbooks.run.sick"}:
@@ -35,3 +36,7 @@ def test_events_and_an_automation(fleet: GatewayFleet) -> None:
     by_event = next(r for r in fleet.runs(node) if "alert" not in r.tags)
     assert by_event.parameters["mode"] == "diagnose"
     assert by_event.parameters["trigger"] == f"event {event}"
+    automation.delete()
+    for run in fleet.runs(node):  # each event started one: none is left for the tests that come
+        if run.state and not run.state.is_final():
+            store.set_state(run.id, Cancelled(message="the test is over"))
