@@ -54,6 +54,7 @@ class CauseKnowledge(Frozen):
     must_not: tuple[str, ...] = ()
     innocent: bool = False
     signatures: tuple[Signature, ...] = ()
+    no_text: str = ""  # why no text can say this cause, where it has no signature: only readings can
     references: tuple[str, ...] = ()
     yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
     undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
