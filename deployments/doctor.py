@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from argparse import Namespace
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from deployments.ports import is_free
 from runbooks.core.config import ConfigError
 
 LEAST_FREE = 1 << 30  # bytes; the server's database and the reports of some weeks
@@ -102,7 +102,7 @@ def _server(_ns: Namespace) -> Iterator[Check]:
         yield Check("server", "ok", f"answers at {found['ui']}")
         return
     yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` do so by themselves")
-    taken = not _is_free(PORT)
+    taken = not is_free(PORT)
     yield Check(
         "port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}"
     )
@@ -111,16 +111,6 @@ def _server(_ns: Namespace) -> Iterator[Check]:
 def _without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            s.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _files(ns: Namespace) -> Iterator[Check]:

@@ -3,7 +3,6 @@
 import base64
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 from deployments.errors import CommandError
+from deployments.ports import is_free
 from deployments.processes import alive, stop
 from deployments.state import (
     LocalState,
@@ -175,27 +175,17 @@ def _port(old: LocalState | None) -> int:
     others = list(PORTS)
     random.shuffle(others)
     for port in [4200, *others]:
-        if _free(port):
+        if is_free(port):
             return port
     raise CommandError(f"no free port between {PORTS.start} and {PORTS.stop - 1}", 3)
 
 
 def _free_soon(port: int) -> bool:
     deadline = time.monotonic() + OLD_PORT_LIMIT_S
-    while not _free(port):
+    while not is_free(port):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.2)
-    return True
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            s.bind(("127.0.0.1", port))
-        except OSError:
-            return False
     return True
 
 

@@ -57,7 +57,14 @@ def sweep(now: datetime | None = None) -> list[str]:
             if line:
                 log.info("%s", line)
                 done.append(line)
+    _forget(now)
     return done + retell(now)
+
+
+def _forget(now: datetime) -> None:
+    """Drops the beats of runs that ended long ago: the reaper lives for months."""
+    for run_id in [i for i, (_, moved) in SEEN.items() if now - moved > timedelta(days=1)]:
+        del SEEN[run_id]
 
 
 def owner_gone(run: FlowRun, now: datetime) -> bool | None:
