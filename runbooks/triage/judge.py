@@ -91,9 +91,10 @@ def judge(
     stated: Mapping[str, str] | None = None,
     redact: Callable[[str], str] = str,
     notes: Iterable[str] = (),
+    lib: Library | None = None,
 ) -> Outcome:
-    """What the text and the stated facts point to. Raises ValueError for a fact that cannot be one."""
-    lib = library()
+    """What the text and the stated facts point to, by all that is known or by `lib`. Raises ValueError for a bad fact."""
+    lib = lib or library()
     probes = probes_of(lib)
     scanner = Scanner(probes.values())
     files: dict[str, None] = {}

@@ -207,10 +207,15 @@ def signature_patterns(signature: Signature) -> tuple[str, ...]:
     )
 
 
-def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
+def patterns_of(causes: tuple[Known, ...], facts: dict[str, FactKnowledge]) -> list[str]:
+    """Every pattern that has to be looked for to judge these causes."""
     patterns = [p for k in causes for s in k.cause.signatures for p in signature_patterns(s)]
     patterns += [p for k in causes for p in (*k.cause.never_when, *k.cause.only_when)]
-    patterns += [p for f in facts.values() for p in f.patterns] + list(failure)
+    return patterns + [p for f in facts.values() for p in f.patterns]
+
+
+def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
+    patterns = [*patterns_of(causes, facts), *failure]
     return {p: tuple(t.decode("utf-8", "surrogateescape") for t in required(p)) for p in dict.fromkeys(patterns)}
 
 

@@ -1,21 +1,79 @@
-"""A text in, its causes out. Pure: runbooks use it on text that they read themselves."""
+"""A text in, its causes out. Pure: the one way in which runbooks judge free text that they read themselves.
 
-from collections.abc import Mapping
+Free text is what a program says in words (last words of a container, a worker's log, an engine's error). What has a
+form of its own (NVRM lines, `nvidia-smi` tables, JSON of an API) is parsed in runbooks/parsers/ instead, because the
+judgment needs its numbers, not only its meaning; the meaning of a code comes from the tables of runbooks/knowledge/.
+"""
 
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from runbooks.core.verdict import Finding
 from runbooks.triage.model import Candidate, Outcome
 
+MOST_CHARACTERS = 4_000_000  # of a text that a runbook read; its end is kept
+Text = str | Iterable[str]
 
-def judge_lines(text: str, facts: Mapping[str, str] | None = None) -> Outcome:
-    """The whole answer to `text`: causes, starting points left open, facts. Secrets must be replaced before."""
+
+def judge_lines(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> Outcome:
+    """The whole answer to `text`: causes, starting points left open, facts. Secrets must be replaced before.
+
+    `only` names what is looked for, as "family" or "family/slug"; empty: everything that is known.
+    """
     import io
 
     from runbooks.triage.judge import judge
+    from runbooks.triage.narrow import narrowed
     from runbooks.triage.sources import stream_blocks
 
-    return judge(stream_blocks(io.BytesIO(text.encode("utf-8", "replace")), "text"), facts)
+    whole = text if isinstance(text, str) else "\n".join(text)
+    data = io.BytesIO(whole[-MOST_CHARACTERS:].encode("utf-8", "replace"))
+    return judge(stream_blocks(data, "text"), facts, lib=narrowed(only))
 
 
-def judge_text(text: str, facts: Mapping[str, str] | None = None) -> tuple[Candidate, ...]:
+@lru_cache(maxsize=256)
+def _causes(text: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
+    return judge_lines(text, only=only).causes
+
+
+def judge_text(
+    text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()
+) -> tuple[Candidate, ...]:
     """Causes that `text` points to, most credible first; then starting points that it leaves open (`possible`)."""
-    outcome = judge_lines(text, facts)
+    outcome = judge_lines(text, facts, only)
     return (*outcome.causes, *outcome.undecided)
+
+
+def first_cause(text: Text, only: tuple[str, ...] = ()) -> Candidate | None:
+    """The most credible cause that `text` points to; None where it names none or only starting points."""
+    whole = text if isinstance(text, str) else "\n".join(text)
+    found = [c for c in _causes(whole, only) if not c.innocent] if whole.strip() else []
+    return found[0] if found else None
+
+
+def first_meaning(text: Text, means: Mapping[str, tuple[str, ...]]) -> tuple[str, Candidate] | None:
+    """The same, as the key of `means` under which the cause is listed: one text has another name in every runbook."""
+    names = {name: own for own, listed in means.items() for name in listed}
+    found = first_cause(text, tuple(names))
+    if found is None:
+        return None
+    return names[f"{found.family}/{found.slug}"], found
+
+
+def findings_of(text: Text, place: str, runbook: str) -> tuple[Finding, ...]:
+    """What the words of `place` say by the whole knowledge, for the report of `runbook`: the cause, its line, what next."""
+    whole = text if isinstance(text, str) else "\n".join(text)
+    causes = [c for c in _causes(whole, ()) if not c.innocent][:2] if whole.strip() else []
+    return tuple(_finding(c, place, runbook) for c in causes)
+
+
+def _finding(cause: Candidate, place: str, runbook: str) -> Finding:
+    line = cause.evidence[0] if cause.evidence else None
+    where = f" (line {line.number}: {line.text[:200]})" if line else ""
+    action = " ".join(cause.remedy.split())
+    if cause.must_not:
+        action += " Do not: " + "; ".join(" ".join(m.split()) for m in cause.must_not[:2]) + "."
+    if cause.runbook and cause.runbook != runbook:
+        action += f" Next: gpu-runbooks run {cause.runbook} TARGET ({cause.target or 'the target it names'})."
+    issue = f"{place}: {cause.title}{where}"
+    return Finding(priority="HIGH", category=f"{cause.family}/{cause.slug}", issue=issue, action=action)
