@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,7 @@ from tasks.diagnostics.ssh_memory import Memory, memory_of
 from tasks.diagnostics.ssh_wire import walk
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, load_key
+from tasks.transport.ssh import SshHost
 
 
 def gather_ssh_auth_failure(context: Context) -> Evidence:
@@ -64,9 +66,20 @@ def _wire(context: Context, node: Node, memory: Memory, public: KeyShape | None)
     source = Source(command=command, host="local", taken_at=context.now())
     others = {n.name: n.host_key for n in context.fleet.nodes if n.host_key}
     try:
-        return Known(value=walk(node, memory, keys_to_offer(node, public), others), source=source)
+        keep = _keeper(context, node)
+        return Known(value=walk(node, memory, keys_to_offer(node, public), others, keep), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
+
+
+def _keeper(context: Context, node: Node) -> Callable[[paramiko.Transport], bool]:
+    """Hands the connection that is logged in to the run's host, so that later commands need no second log-in."""
+
+    def keep(transport: paramiko.Transport) -> bool:
+        host = context.open_host(node)
+        return isinstance(host, SshHost) and host.adopt(transport)
+
+    return keep
 
 
 def keys_to_offer(node: Node, public: KeyShape | None) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """The one log-in of a run: methods offered, key, session, a command that answers. Each key is offered once."""
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import paramiko
@@ -91,6 +91,11 @@ def _session(wire: Wire, transport: paramiko.Transport, timeout_s: float) -> Wir
         return wire.model_copy(update={"stage": Stage.SESSION, "session_says": f"no session channel: {e.text}"})
     except (paramiko.SSHException, EOFError, OSError) as e:
         return wire.model_copy(update={"stage": Stage.SESSION, "session_says": str(e) or type(e).__name__})
+    with closing(channel):
+        return _answer(wire, channel, timeout_s)
+
+
+def _answer(wire: Wire, channel: paramiko.Channel, timeout_s: float) -> Wire:
     channel.settimeout(timeout_s)
     try:
         channel.exec_command(f"echo {MARK}")

@@ -21,10 +21,15 @@ from tasks.transport.base import TransportError
 
 HELLO = b"SSH-2.0-gpu-runbooks\r\n"
 Dial = Callable[[], Any]
+Keep = Callable[[paramiko.Transport], bool]
 
 
-def walk(node: Node, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str]) -> Wire:
-    """One walk. `keys` are offered in their order, each once a run; `others`: fleet node name -> its pinned host key."""
+def walk(
+    node: Node, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str], keep: Keep | None = None
+) -> Wire:
+    """One walk. `keys` are offered in their order, each once a run; `others`: fleet node name -> its pinned host key.
+
+    `keep` is offered the connection once it is logged in; where it takes it, nobody has to log in again."""
     wire = Wire(
         host=str(node.host), port=node.port, user=node.user or getpass.getuser(), stage=Stage.NAME,
         jump=str(node.jump.host) if node.jump else "",
@@ -34,7 +39,7 @@ def walk(node: Node, memory: Memory, keys: tuple[paramiko.PKey, ...], others: di
     wire = _resolve(wire)
     if not wire.addresses:
         return wire
-    return _walk_from(node, wire, memory, keys, others, lambda: _dial(wire, node.connect_timeout_s))
+    return _walk_from(node, wire, memory, keys, others, lambda: _dial(wire, node.connect_timeout_s), keep)
 
 
 def _through_jump(
@@ -46,8 +51,9 @@ def _through_jump(
 
 
 def _walk_from(
-    node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str], dial: Dial
-) -> Wire:
+    node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str], dial: Dial,
+    keep: Keep | None = None,
+) -> Wire:  # fmt: skip
     place = wire.jump or f"{node.host}:{node.port}"
     if not memory.may_connect(place):
         return wire.model_copy(
@@ -63,8 +69,7 @@ def _walk_from(
         return wire.model_copy(
             update={"stage": Stage.TCP, "tcp": Tcp.FAILED, "tcp_says": f"the second connection failed: {e}"}
         )
-    with contextlib.closing(sock):
-        return _exchange(node, wire, memory, keys, others, sock)
+    return _exchange(node, wire, memory, keys, others, sock, keep)
 
 
 def _resolve(wire: Wire) -> Wire:
@@ -178,10 +183,11 @@ def meet(offer: Offer) -> tuple[str, ...]:
 
 
 def _exchange(
-    node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str], sock: Any
-) -> Wire:
+    node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], others: dict[str, str], sock: Any,
+    keep: Keep | None,
+) -> Wire:  # fmt: skip
     """Second connection: host key, then the one log-in if the host key is trusted."""
-    transport = paramiko.Transport(sock)
+    transport, kept = paramiko.Transport(sock), False
     transport.banner_timeout = transport.auth_timeout = node.connect_timeout_s
     options = transport.get_security_options()
     first = [k for k in wanted_types(node) if k in options.key_types]
@@ -193,10 +199,14 @@ def _exchange(
         wire = wire.model_copy(update={"host_key": host_key})
         if host_key.fact is not HostKeyFact.TRUSTED:
             return wire
-        return log_in(node, wire.model_copy(update={"stage": Stage.METHODS}), memory, keys, transport)
+        wire = log_in(node, wire.model_copy(update={"stage": Stage.METHODS}), memory, keys, transport)
+        kept = bool(keep) and wire.stage is Stage.DONE and not wire.remembered and keep(transport)
+        return wire
     except (paramiko.SSHException, OSError, EOFError) as e:
         if wire.host_key is None:
             return wire.model_copy(update={"stage": Stage.KEX, "kex_says": str(e) or type(e).__name__})
         return wire.model_copy(update={"auth": Auth.BROKEN, "auth_says": str(e) or type(e).__name__})
     finally:
-        transport.close()
+        if not kept:
+            transport.close()
+            sock.close()

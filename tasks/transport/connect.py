@@ -130,6 +130,20 @@ def open_connection(node: Node | Jump, timeout_s: float, tunnel: Callable[[], An
     return connection
 
 
+class LoggedIn:
+    """A connection that somebody else verified and authenticated, in the place of one of our own."""
+
+    def __init__(self, transport: paramiko.Transport) -> None:
+        self.transport = transport
+        transport.set_keepalive(KEEPALIVE_S)
+        if isinstance(transport.sock, socket.socket):
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
+
+    def close(self) -> None:
+        """End it."""
+        self.transport.close()
+
+
 def _prepare(node: Node | Jump, entries: tuple[Entry, ...], where: str, timeout_s: float) -> Connection:
     timeouts = {"timeout": 2 * timeout_s, "banner_timeout": timeout_s, "auth_timeout": timeout_s}
     connection = Connection(
@@ -195,4 +209,4 @@ def _explain(error: Exception, node: Node | Jump, key: str, timeout_s: float) ->
     return TransportError(Why.UNREACHABLE, f"{where}: the SSH handshake failed: {text}")
 
 
-__all__ = ["HostKeyError", "address_of", "name_of", "open_connection", "trusted_keys"]
+__all__ = ["HostKeyError", "LoggedIn", "address_of", "name_of", "open_connection", "trusted_keys"]

@@ -11,7 +11,7 @@ from fabric import Connection
 from runbooks.core.fleet import Jump, Node
 from runbooks.core.reading import Why
 from tasks.transport.base import TransportError
-from tasks.transport.connect import address_of, open_connection
+from tasks.transport.connect import LoggedIn, address_of, open_connection
 
 _PROBE_AGAIN_S = 30.0  # an address that did not answer is not asked again sooner
 _PROBES = 5  # connections tried per run, at most
@@ -23,7 +23,7 @@ class SshConnection:
     def __init__(self, node: Node | Jump, timeout_s: float, tunnel: Callable[[], Any] | None = None) -> None:
         self._node, self._timeout_s, self._tunnel = node, timeout_s, tunnel
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: Connection | LoggedIn | None = None
         self._error: TransportError | None = None
         self._failed_at, self._tries, self.closed = 0.0, 0, False
         self.notes: tuple[str, ...] = ()
@@ -38,6 +38,16 @@ class SshConnection:
                 return live
             self._refuse_again()
             return self._open()
+
+    def adopt(self, transport: paramiko.Transport) -> bool:
+        """Take over a verified and authenticated connection to this very node. False: closed already."""
+        with self._lock:
+            if self.closed:
+                return False
+            if self._connection is not None:
+                self._connection.close()
+            self._connection, self._error = LoggedIn(transport), None
+            return True
 
     @property
     def alive(self) -> bool:

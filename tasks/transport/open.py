@@ -31,12 +31,13 @@ class HostPool:
 
     def __call__(self, node: Node) -> Host:
         """The node's host, the same one every time."""
+        key = node.model_dump_json()  # a pod keeps its name where its address changes
         with self._lock:
             if self._closed:
                 raise RuntimeError("this run's connections are closed")
-            if node.name not in self._hosts:
-                self._hosts[node.name] = self._make(node)
-            return self._hosts[node.name]
+            if key not in self._hosts:
+                self._hosts[key] = self._make(node)
+            return self._hosts[key]
 
     def _make(self, node: Node) -> Host:
         if node.local:

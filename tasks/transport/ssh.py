@@ -50,6 +50,10 @@ class SshHost:
         jump = (f"reached through jump host {address_of(self._node.jump)}",) if self._node.jump else ()
         return (*jump, *self._connection.notes)
 
+    def adopt(self, transport: paramiko.Transport) -> bool:
+        """Use a connection that is logged in already. False: this host is closed."""
+        return self._connection.adopt(transport)
+
     def named(self, name: str) -> "SshHost":
         """This host under another name of the fleet file; connection and limits are shared."""
         other = copy(self)
