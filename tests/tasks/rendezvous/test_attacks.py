@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished
+from tests.gateway.test_storms import record
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 from tests.tasks.rendezvous.test_etcd_acts import asked, dead_run, legacy_run
@@ -263,7 +265,14 @@ def test_a_store_that_was_never_cleaned(etcd: Etcd, tmp_path: Path, runs: int) -
             etcd.store(f"torch.rendezvous.old{n}.0/torchelastic/role_info/{rank}", "x" * 100)
     before = etcd.leaves()
     context = asked(etcd, tmp_path, "t/old1")
+    began = time.monotonic()
     evidence, d = look(context)
+    looked = time.monotonic()
     act(d.plans[0], context)
-    assert len(before) - len(etcd.leaves()) == len(d.plans[0].steps[0].args["keys"])
-    assert len(evidence.model_dump_json()) < len(before) / runs * 1500 + runs * 4000
+    acted = time.monotonic()
+    gone, report = len(d.plans[0].steps[0].args["keys"]), len(evidence.model_dump_json())
+    assert len(before) - len(etcd.leaves()) == gone
+    assert report < len(before) / runs * 1500 + runs * 4000
+    if runs > 4:
+        facts = {"keys": len(before), "runs": runs, "deleted": gone, "others_touched": 0, "evidence_kb": report // 1000}
+        record("rendezvous_keys", facts | {"look_s": round(looked - began, 1), "clear_s": round(acted - looked, 1)})
