@@ -21,6 +21,7 @@ from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.triage.text import findings_of
 
 ORDER = (
     "host-rebooted",
@@ -153,6 +154,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
     found += _before(e)
+    found += _last_words(e)
     found += kept_findings(e, limits)
     number = len(deaths(e, limits))
     if number > 1:
@@ -170,6 +172,13 @@ def _before(e: Evidence) -> list[Finding]:
     end = c.finished_at if c is not None and c.status not in RUNS else None
     action = "compare with the cause" if end else "compare with the symptom"
     return [Finding(priority="LOW", category="before", issue=line, action=action) for line in story(samples, end)]
+
+
+def _last_words(e: Evidence) -> tuple[Finding, ...]:
+    """What the last words of a dead container say, by the whole knowledge base."""
+    c = known(e.container)
+    dead = c is not None and c.status not in RUNS
+    return findings_of(known(e.log) or (), "its last words", "container-death") if dead else ()
 
 
 def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:
