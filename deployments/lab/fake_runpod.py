@@ -11,8 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from deployments.lab.fake_stock import GPU, gpu_types, stamp
+
 KEY = "rpa_TESTKEY0000"
-GPU = {"id": "NVIDIA GeForce RTX 4090", "displayName": "RTX 4090", "memoryInGb": 24, "maxGpuCount": 8}
 
 
 @dataclass
@@ -59,7 +60,7 @@ class FakePod:
         wants = any(p == "22/tcp" for p in self.ports)
         return {
             "id": self.id, "name": self.name, "desiredStatus": self.desired, "lastStatusChange": self.change,
-            "lastStartedAt": _stamp(self.started), "publicIp": self.ip if known else "",
+            "lastStartedAt": stamp(self.started), "publicIp": self.ip if known else "",
             "portMappings": {"22": self.port} if known and wants else None, "ports": list(self.ports),
             "machineId": self.machine, "interruptible": False, "locked": self.locked, "costPerHr": str(self.cost),
             "adjustedCostPerHr": self.cost, "networkVolume": None, "env": {"WORKER": self.name}, "image": "org/app:1",
@@ -71,7 +72,7 @@ class FakePod:
         status = ("RUNNING" if self.up else "PROVISIONING") if self.desired == "RUNNING" else self.desired
         return {
             "id": self.id, "name": self.name, "status": status, "actions": [], "locked": self.locked, "cost": self.cost,
-            "createdAt": _stamp(self.started), "startedAt": _stamp(self.started), "ssh": {"proxy": None, "direct": None},
+            "createdAt": stamp(self.started), "startedAt": stamp(self.started), "ssh": {"proxy": None, "direct": None},
             "runtime": {"uptime": time.time() - self.started, "gpus": [{}] * self.gpus, "cpu": {}, "memory": {},
                         "ports": [{"private": 22, "public": self.port, "type": "tcp", "ip": self.ip}]} if self.up else None,
         }  # fmt: skip
@@ -92,15 +93,13 @@ class FakePod:
         }  # fmt: skip
 
 
-def _stamp(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) + ".123 +0000 UTC"
-
-
 class FakeRunPod:
     """The server. `pods` may be changed at any time; `fail` gives the next answers another status."""
 
     def __init__(self) -> None:
         self.pods: dict[str, FakePod] = {}
+        self.stock: dict[tuple[str, str], str] = {}  # (GPU type's id, data centre) -> High, Medium, Low
+        self.volumes: list[dict[str, Any]] = []  # network volumes
         self.fail: list[int] = []  # statuses of the next answers: 429, 500 …
         self.slow_s = 0.0
         self.calls: list[str] = []
@@ -135,6 +134,8 @@ class FakeRunPod:
         """REST v1 and v2."""
         self._sweep()
         version, parts = path.split("/")[1], path.split("/")[3:]
+        if path == "/v1/networkvolumes":
+            return 200, self.volumes
         if not parts:
             return 200, [p.rest1() if version == "v1" else p.rest2() for p in self.pods.values()]
         pod = self.pods.get(parts[0])
@@ -142,8 +143,7 @@ class FakeRunPod:
             return 404, {"error": "pod not found", "status": 404}
         if method == "GET":
             return 200, pod.rest1() if version == "v1" else pod.rest2()
-        act = "terminate" if method == "DELETE" else parts[1] if len(parts) > 1 else ""
-        return self.act(pod, act)
+        return self.act(pod, "terminate" if method == "DELETE" else "".join(parts[1:2]))
 
     def act(self, pod: FakePod, act: str) -> tuple[int, Any]:
         """start, stop, restart, terminate."""
@@ -177,7 +177,7 @@ class FakeRunPod:
             new = self.add(f"pod{len(self.pods) + 1}", name=name[1] if name else "gpu-new", pull_s=0.2)
             return {"podFindAndDeployOnDemand": new.graphql()}
         if "gpuTypes" in query:
-            return {"gpuTypes": [GPU]}
+            return {"gpuTypes": gpu_types(self.stock, query, given)}
         if "myself" in query:
             return {"myself": {"id": "me", "pods": [p.graphql() for p in self.pods.values()]}}
         for mutation, act in (("podTerminate", "terminate"), ("podStop", "stop"), ("podResume", "start")):

@@ -108,6 +108,18 @@ class PodSsh(Frozen):
     host_keys: dict[str, str] = {}  # pinned: pod id to "ssh-ed25519 AAAA…"; wins over what was seen or published
 
 
+class PodRequest(Frozen):
+    """What the orchestrator asks the provider for. Empty: it is read from the orchestrator's variable of that name."""
+
+    gpu_type: str = ""
+    data_center: str = ""
+    storage: str = ""  # name or id of a network volume
+    gpus: int = Field(default=1, ge=1, le=64)
+    gpu_type_variable: str = Field(default="RUNPOD_GPU_TYPE", pattern=ENV)
+    data_center_variable: str = Field(default="RUNPOD_DATA_CENTER", pattern=ENV)
+    storage_variable: str = Field(default="RUNPOD_STORAGE_NAME", pattern=ENV)
+
+
 class Orchestrator(Frozen):
     """Everything that starts and supervises workers on rented pods."""
 
@@ -117,3 +129,4 @@ class Orchestrator(Frozen):
     logs: WorkerLogs | None = None
     process: WorkerProcess = WorkerProcess()
     ssh: PodSsh = PodSsh()
+    request: PodRequest = PodRequest()

@@ -6,7 +6,15 @@ from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
-DEAD = ("worker-died", "pod-gone", "pod-stopped", "pod-stopped-by-user", "pod-stopped-by-provider", "outbid", "out-of-credit")
+DEAD = (
+    "worker-died",
+    "pod-gone",
+    "pod-stopped",
+    "pod-stopped-by-user",
+    "pod-stopped-by-provider",
+    "outbid",
+    "out-of-credit",
+)
 
 
 def judge_around(v: View) -> None:

@@ -36,6 +36,7 @@ WARN = {
     "worker-died": "do not respawn before its last words were read: the next one would end alike",
     "task-held-by-dead-worker": "do not give back all tasks: only those whose worker is proven dead, once each",
     "pod-without-row": "do not end a pod of which it is not proven that it is this orchestrator's own",
+    "request-too-narrow": "do not retry in a loop: where the request is the reason, no retry finds a host",
     "pod-host-key-changed": "do not log in: it is another machine, or somebody between",
 }
 
@@ -128,6 +129,10 @@ def _do_now(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
         out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
     if any(c.slug == "ssh-key-wrong" for c in v.causes):
         out.append("go on with ssh-auth-failure for this pod: the stage and the cause are named there")
+    if any(c.slug == "request-too-narrow" and c.certainty is SURE for c in v.causes):
+        out.append(
+            "widen the request, or move the network volume; the orchestrator's next create call then finds a host"
+        )
     out += [f"{c.slug}: look at {d}" for c in v.causes for d in c.decides if c.certainty is not SURE]
     if v.causes and storm(v).startswith(tuple("0123456789")):
         out.append(storm(v))
@@ -147,7 +152,7 @@ def _findings(v: View) -> tuple[Finding, ...]:
     return tuple(
         Finding(priority=priority.get(c.certainty, "LOW"), category="Worker" if c.slug not in ELSEWHERE else "Records",
                 issue=f"{c.slug}: {c.evidence[0]}", action=WARN.get(c.slug, c.decides[0] if c.decides else "see the runbook's remedy"))
-        for c in v.causes if not c.innocent
+        for c in v.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT
     )  # fmt: skip
 
 

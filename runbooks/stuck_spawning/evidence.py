@@ -84,6 +84,18 @@ class Variables(Frozen):
     sealed_known: bool = True  # False: whether a variable that seems missing is a sealed one could not be read
 
 
+class Stock(Frozen):
+    """What the provider has of what the orchestrator asks for. Words are the provider's (High, Medium, Low); empty: none."""
+
+    gpu_type: str
+    gpus: int
+    anywhere: str
+    data_center: str = ""  # the one that the request is tied to
+    tied_by: str = ""  # what ties it
+    here: str = ""  # stock in that data centre
+    others: tuple[str, ...] = ()  # types with at least as much memory that are in stock where the request may go
+
+
 class Evidence(Frozen):
     """Everything read about one worker; with `each`, about all that are past their limit in spawning."""
 
@@ -103,6 +115,7 @@ class Evidence(Frozen):
     queued: Reading[int] = NOT_RECORDED
     workers: Reading[tuple[WorkerRow, ...]] = NOT_RECORDED  # all rows
     pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
+    stock: Reading[Stock] = NOT_RECORDED  # read only where a row has no pod
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
     waited_s: float = 0.0  # how long this look waited for the pod to come up

@@ -1,9 +1,8 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
-import re
-
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Unknown, Why
 from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
+from runbooks.stuck_spawning.capacity import judge_capacity
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 PULL = {
@@ -15,13 +14,6 @@ STOPS = {
     Stop.USER: "pod-stopped-by-user", Stop.PROVIDER: "pod-stopped-by-provider", Stop.OUTBID: "outbid",
     Stop.CREDIT: "out-of-credit",
 }  # fmt: skip
-
-NARROW = (
-    (r"STORAGE_NAME|NETWORK_VOLUME", "a network volume binds every pod to its data centre"),
-    (r"DATA_?CENTER|REGION|COUNTRY", "only these places"),
-    (r"CUDA", "only hosts with such a driver"),
-    (r"CLOUD_TYPE", "only this kind of host"),
-)
 
 
 def judge_pod(v: View) -> None:
@@ -56,21 +48,10 @@ def _never(v: View) -> None:
     lines = v.orch.no_capacity if v.orch else ()
     old = (v.age(v.row.created if v.row else None) or 0.0) > v.limits.spawning_s
     if lines:
-        v.say("no-capacity", LIKELY, "the row has no pod, and the orchestrator's log says:", *lines[-2:],
-              decides=("the same request without data centre and with other GPU types: then the request is too narrow",))  # fmt: skip
-        _narrow(v)
+        judge_capacity(v, lines)
     elif old:
         v.say("pod-never-existed", SURE if v.cycling is not None else LIKELY,
               f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
-
-
-def _narrow(v: View) -> None:
-    """What in the orchestrator's settings ties the request down, so that full stock elsewhere does not help."""
-    names = v.e.variables.value.names if isinstance(v.e.variables, Known) else ()
-    tied = [f"{n}: {why}" for n in names for pattern, why in NARROW if re.search(pattern, n)]
-    if tied:
-        v.say("request-too-narrow", POSSIBLE, "the request is tied down by", *tied, about="the orchestrator's request",
-              decides=("the same request by hand without one of them",))  # fmt: skip
 
 
 def _missing(v: View) -> None:

@@ -36,6 +36,7 @@ class View:
         self.tasks = e.tasks.value if isinstance(e.tasks, Known) else ()
         self.workers = e.workers.value if isinstance(e.workers, Known) else ()
         self.pods = e.pods.value if isinstance(e.pods, Known) else ()
+        self.stock = e.stock.value if isinstance(e.stock, Known) else None
         self.subject = f"worker {e.worker}"
 
     def say(
@@ -119,7 +120,7 @@ class View:
     def unknowns(self) -> tuple[str, ...]:
         """What could not be read and why."""
         names = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "orchestrator", "deployment", "variables", "tasks",
-                 "workers", "pods")  # fmt: skip
+                 "workers", "pods", "stock")  # fmt: skip
         out = []
         for name in names:
             r = getattr(self.e, name)

@@ -11,12 +11,18 @@ from runbooks.core.orchestrator_config import RunPodConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
+from runbooks.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 
 POD_QUERY = """query pod($id: String!) { pod(input: {podId: $id}) { id name desiredStatus lastStatusChange imageName
  costPerHr gpuCount machineId podType ports runtime { uptimeInSeconds ports { ip isIpPublic privatePort publicPort type }
  gpus { id } } } }"""
+STOCK_QUERY = """query stock($n: Int!) { gpuTypes { id displayName memoryInGb
+ anywhere: lowestPrice(input: {gpuCount: $n}) { stockStatus } } }"""
+STOCK_THERE_QUERY = """query stock($n: Int!, $place: String!) { gpuTypes { id displayName memoryInGb
+ anywhere: lowestPrice(input: {gpuCount: $n}) { stockStatus }
+ here: lowestPrice(input: {gpuCount: $n, dataCenterId: $place}) { stockStatus } } }"""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -60,6 +66,23 @@ class RunPodClient:
         got = self._json("POST", self._config.graphql_url, body)
         data = (got.get("data") or {}).get("pod") if isinstance(got, dict) else None
         return self._parse(parse_pod, data, "pod") if data else None
+
+    def stock(self, gpus: int, place: str = "") -> tuple[TypeStock, ...]:
+        """Every GPU type with its stock for pods of so many GPUs, also in one data centre (GraphQL). Raises TransportError."""
+        given = {"n": gpus} | ({"place": place} if place else {})
+        body = {"query": STOCK_THERE_QUERY if place else STOCK_QUERY, "variables": given}
+        got = self._json("POST", self._config.graphql_url, body)
+        if not isinstance(got, dict) or got.get("errors"):
+            said = str(got.get("errors"))[:200] if isinstance(got, dict) else "no answer to the query"
+            raise TransportError(Why.FAILED, self._redactor.text(said), "gpuTypes")
+        found: tuple[TypeStock, ...] = self._parse(parse_stock, (got.get("data") or {}).get("gpuTypes"), "stock")
+        return found
+
+    def volumes(self) -> tuple[Volume, ...]:
+        """The account's network volumes (REST v1). Raises TransportError."""
+        url = f"{self._config.rest_url}/networkvolumes"
+        found: tuple[Volume, ...] = self._parse(parse_volumes, self._json("GET", url), "network volumes")
+        return found
 
     def log(self, pod_id: str, seconds: float = 5.0, lines: int = 200) -> tuple[str, ...]:
         """The newest lines of the pod's log (REST v2, server-sent events). Raises NotFound, TransportError."""

@@ -200,7 +200,8 @@ def _exchange(
         if host_key.fact is not HostKeyFact.TRUSTED:
             return wire
         wire = log_in(node, wire.model_copy(update={"stage": Stage.METHODS}), memory, keys, transport)
-        kept = bool(keep) and wire.stage is Stage.DONE and not wire.remembered and keep(transport)
+        if keep is not None and wire.stage is Stage.DONE and not wire.remembered:
+            kept = keep(transport)
         return wire
     except (paramiko.SSHException, OSError, EOFError) as e:
         if wire.host_key is None:

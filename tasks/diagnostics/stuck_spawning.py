@@ -15,6 +15,7 @@ from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
 from tasks.diagnostics.pod_inside import look_at_ssh, read_inside
 from tasks.diagnostics.railway import read_railway
+from tasks.diagnostics.runpod_stock import read_stock
 from tasks.diagnostics.worker_logs_s3 import read_stored_log
 from tasks.transport.base import TransportError
 
@@ -48,8 +49,14 @@ def _look(context: Context, config: Orchestrator) -> Evidence:
     own = _own(context, config, worker, rows["row"])
     return Evidence(
         worker=worker, taken_at=at, orchestrator=log, deployment=deployment, variables=variables,
-        pods=_pods(context, config), **(rows | own),
+        pods=_pods(context, config), stock=_stock(context, config, [rows["row"]]), **(rows | own),
     )  # fmt: skip
+
+
+def _stock(context: Context, config: Orchestrator, rows: list[Any]) -> Any:
+    """The provider's stock, where a worker that comes up has no pod."""
+    podless = [r for r in rows if isinstance(r, Known) and not r.value.pod_id and r.value.status in UP]
+    return read_stock(context, config) if podless else NOT_RECORDED
 
 
 def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[str, Any]:
@@ -87,6 +94,7 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
     return Evidence(
         worker="", taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
         not_looked_at=tuple(r.id for r in stuck[most:]), pods=_pods(context, config),
+        stock=_stock(context, config, [x.row for x in each]),
         **(rows | {"row": Absent(proof="about all workers past their limit")}),
     )  # fmt: skip
 

@@ -94,6 +94,7 @@ def evidence(given: dict[str, Any]) -> dict[str, Any]:
         "orchestrator": orchestrator(given), "deployment": reading(None, given.get("deployment", "SUCCESS")),
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
+        "stock": reading({"gpu_type": "RTX 4090", "gpus": 1}, given.get("stock", {"kind": "unknown", "reason": "not-recorded"})),
         "workers": reading(None, [*mine, *given.get("others", [])]), "pods": reading(None, given.get("all_pods", listed)),
         "can_start": given.get("can_start", True), "start_argv": ["start"],
     }  # fmt: skip

@@ -41,6 +41,11 @@ def test_the_official_package_drives_the_stand_in(fake: FakeRunPod, monkeypatch:
         runpod.resume_pod(made["id"], 1)
     runpod.terminate_pod(made["id"])
     assert fake.pods == {}
+    kind = "NVIDIA GeForce RTX 4090"
+    assert kind in [g["id"] for g in runpod.get_gpus()]
+    assert runpod.get_gpu(kind)["lowestPrice"]["uninterruptablePrice"] is None
+    fake.stock[kind, "EU-RO-1"] = "Low"
+    assert runpod.get_gpu(kind)["lowestPrice"]["uninterruptablePrice"] == 0.6
 
 
 def client(fake: FakeRunPod, monkeypatch: pytest.MonkeyPatch) -> RunPodClient:
@@ -68,6 +73,15 @@ def test_our_client_joins_the_surfaces(fake: FakeRunPod, monkeypatch: pytest.Mon
     mine.terminate("p1")
     with pytest.raises(NotFound):
         mine.pod("p1")
+
+
+def test_stock_by_type_and_data_centre(fake: FakeRunPod, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = client(fake, monkeypatch)
+    fake.stock = {("NVIDIA GeForce RTX 4090", "US-TX-3"): "High", ("NVIDIA RTX A6000", "EU-RO-1"): "Low"}
+    fake.volumes = [{"id": "v1", "name": "models", "size": 100, "dataCenterId": "EU-RO-1"}]
+    assert [(t.name, t.anywhere, t.here) for t in mine.stock(1)] == [("RTX 4090", "High", ""), ("RTX A6000", "Low", "")]
+    assert [(t.anywhere, t.here) for t in mine.stock(1, "EU-RO-1")] == [("High", ""), ("Low", "Low")]
+    assert mine.volumes()[0].data_center == "EU-RO-1"
 
 
 def test_three_shapes_of_one_pod(fake: FakeRunPod) -> None:

@@ -1,0 +1,96 @@
+"""Reads what the provider has of what the orchestrator asks for: the type, everywhere and where the request is tied to."""
+
+import os
+
+from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.parsers.runpod_stock import TypeStock, Volume
+from runbooks.stuck_spawning.evidence import Stock
+from tasks.clients.railway import RailwayClient
+from tasks.clients.runpod import NotFound, RunPodClient
+from tasks.context import Context
+from tasks.transport.base import TransportError
+
+MOST_OTHERS = 5
+
+
+def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent | Unknown:
+    """Stock of the requested GPU type. Of the orchestrator's variables only names that the provider knows are kept."""
+    source = Source(command="gpuTypes { lowestPrice { stockStatus } }", host="runpod", taken_at=context.now())
+    try:
+        asked = asked_for(context, config)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=f"what the orchestrator asks for: {e.detail}", source=source)
+    except (KeyError, TypeError) as e:
+        return Unknown(reason=Why.UNPARSABLE, detail=f"the variables' answer has another shape: {e}", source=source)
+    if not asked["gpu_type"]:
+        return Absent(
+            proof=f"neither the fleet file nor {config.request.gpu_type_variable} names a GPU type", source=source
+        )
+    try:
+        client = RunPodClient(config.runpod, context.redactor)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+    try:
+        return _stock(client, config, asked, source)
+    except (TransportError, NotFound) as e:
+        reason = e.reason if isinstance(e, TransportError) else Why.FAILED
+        return Unknown(reason=reason, detail=str(e)[:300], source=source)
+    finally:
+        client.close()
+
+
+def asked_for(context: Context, config: Orchestrator) -> dict[str, str]:
+    """gpu_type, data_center and storage: of the fleet file, else of the orchestrator's variables. Raises TransportError."""
+    r = config.request
+    names = {"gpu_type": r.gpu_type_variable, "data_center": r.data_center_variable, "storage": r.storage_variable}
+    given = {what: str(getattr(r, what)) for what in names}
+    if given["gpu_type"]:
+        return given
+    found: dict[str, str] = dict(os.environ)
+    if config.railway is not None:
+        client = RailwayClient(config.railway, context.redactor)
+        try:
+            found = client.variables()
+        finally:
+            client.close()
+    return {what: given[what] or found.get(name, "").strip()[:100] for what, name in names.items()}
+
+
+def _stock(client: RunPodClient, config: Orchestrator, asked: dict[str, str], source: Source) -> Known[Stock] | Unknown:
+    place, tied = _place(client, config, asked)
+    types = client.stock(config.request.gpus, place)
+    mine = next((t for t in types if asked["gpu_type"] in (t.id, t.name)), None)
+    if mine is None:
+        said = f"the provider knows no GPU type of the name that {config.request.gpu_type_variable} (or the fleet file) gives"
+        return Unknown(reason=Why.UNPARSABLE, detail=said, source=source)
+    here = mine.here if place else ""
+    others = _others(types, mine, bool(place))
+    stock = Stock(gpu_type=mine.id, gpus=config.request.gpus, anywhere=mine.anywhere, data_center=place, tied_by=tied,
+                  here=here, others=others)  # fmt: skip
+    return Known(value=stock, source=source)
+
+
+def _place(client: RunPodClient, config: Orchestrator, asked: dict[str, str]) -> tuple[str, str]:
+    """(data centre, what ties the request to it)."""
+    r = config.request
+    if asked["storage"]:
+        volumes: tuple[Volume, ...] = client.volumes()
+        volume = next((v for v in volumes if asked["storage"] in (v.name, v.id)), None)
+        if volume:
+            return (
+                volume.data_center,
+                f"network volume {volume.name or volume.id} ({r.storage_variable}) lies in {volume.data_center}",
+            )
+    place = asked["data_center"]
+    return (place, f"{r.data_center_variable} names {place}") if place else ("", "")
+
+
+def _others(types: tuple[TypeStock, ...], mine: TypeStock, tied: bool) -> tuple[str, ...]:
+    """Types that would do and are in stock, the smallest first."""
+    fit = [
+        (t.memory_gb, t.id, t.here if tied else t.anywhere)
+        for t in types
+        if t.id != mine.id and t.memory_gb >= mine.memory_gb
+    ]
+    return tuple(f"{name} ({word})" for _, name, word in sorted(fit) if word)[:MOST_OTHERS]
