@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import os
+import re
+import sys
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
@@ -15,6 +18,7 @@ from tasks.probes.ckpt_node import open_set, spec_from
 TRIES = 4
 PIECE = 1 << 20
 TIMEOUT_S = 60
+MD5 = re.compile("[0-9a-f]{32}")  # SSE-C and KMS give other ETags
 
 
 def _connect(url: str) -> tuple[http.client.HTTPConnection, str]:
@@ -64,11 +68,12 @@ def download(ask: dict[str, Any], publish: Callable[..., list[str]]) -> list[str
 
 
 def upload(ask: dict[str, Any], same: Callable[[str, str, str], str]) -> dict[str, Any]:
-    """Parts of one checkpoint to presigned PUT URLs; answers their ETags. The engine completes the uploads."""
+    """Parts of one checkpoint to presigned PUT URLs; answers their ETags. The engine completes the uploads.
+    A part whose sum the store `have`s already is not sent; one without a URL is only summed up."""
     try:
         path = same(ask["from"], ask["name"], ask["identity"])
         blobs = open_set(path)[1]
-        etags = [_put_tries(blobs[p["file"]], p) for p in ask["parts"]]
+        etags = [_part(blobs[p["file"]], p) for p in ask["parts"]]
         same(ask["from"], ask["name"], ask["identity"])
     except Refusal as e:
         return {"refused": str(e)}
@@ -77,12 +82,37 @@ def upload(ask: dict[str, Any], same: Callable[[str, str, str], str]) -> dict[st
     return {"said": [], "etags": etags}
 
 
+def _pieces(blob: Blob, part: dict[str, Any]) -> Iterator[bytes]:
+    at, end = part["offset"], part["offset"] + part["length"]
+    while at < end:
+        data = blob.read(at, min(PIECE, end - at))
+        if not data:
+            raise FileNotFoundError(2, "the source ended early")
+        yield data
+        at += len(data)
+
+
+def _sum() -> Any:
+    return hashlib.new("md5", usedforsecurity=False) if sys.version_info >= (3, 9) else hashlib.md5()  # noqa: S324
+
+
+def _part(blob: Blob, part: dict[str, Any]) -> str:
+    """The ETag of one part, which is the MD5 of its bytes unless the store encrypts."""
+    if part.get("have") or not part.get("url"):
+        total = _sum()
+        for data in _pieces(blob, part):
+            total.update(data)
+        if not part.get("url") or total.hexdigest() == part["have"]:
+            return str(total.hexdigest())
+    return _put_tries(blob, part)
+
+
 def _put_tries(blob: Blob, part: dict[str, Any]) -> str:
     for left in range(TRIES - 1, -1, -1):
         try:
             return _put(blob, part)
         except (OSError, http.client.HTTPException) as e:
-            if left == 0 or isinstance(e, FileExistsError):
+            if left == 0 or isinstance(e, (FileExistsError, FileNotFoundError)):
                 raise
     return ""
 
@@ -95,11 +125,10 @@ def _put(blob: Blob, part: dict[str, Any]) -> str:
         for name, value in part.get("headers", {}).items():
             connection.putheader(name, value)
         connection.endheaders()
-        at, end = part["offset"], part["offset"] + part["length"]
-        while at < end:
-            data = blob.read(at, min(PIECE, end - at))
+        total = _sum()
+        for data in _pieces(blob, part):
             connection.send(data)
-            at += len(data)
+            total.update(data)
         answer = connection.getresponse()
         answer.read()
     finally:
@@ -108,4 +137,8 @@ def _put(blob: Blob, part: dict[str, Any]) -> str:
         raise FileExistsError(17, "the object is there already")
     if answer.status // 100 != 2:
         raise OSError(5, "the store answered %d" % answer.status)
-    return (answer.getheader("ETag") or "").strip('"')
+    etag = (answer.getheader("ETag") or "").strip('"')
+    opaque = "kms" in (answer.getheader("x-amz-server-side-encryption") or "") or not MD5.fullmatch(etag)
+    if not opaque and etag != total.hexdigest():
+        raise OSError(5, "the store holds other bytes than were sent")
+    return etag

@@ -1,6 +1,5 @@
 """Changes an S3 tier: upload without replacing, conditional pointer, abort of old uploads, restore from an archive."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
@@ -17,12 +16,8 @@ from tasks.diagnostics.checkpoint_s3 import READERS, blobs_of, group
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, set_identity
 from tasks.diagnostics.s3_answers import read_uploads
 from tasks.probes.ckpt_fs import best_crc32
+from tasks.remediation.checkpoint_upload import URL_S, Note, Run, check_there, send_one
 from tasks.transport.base import TransportError
-
-PART = 64 << 20
-MOST_PARTS = 9_000
-URL_S = 6 * 3600
-Run = Callable[[dict[str, Any], float], dict[str, Any]]
 
 
 def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
@@ -62,65 +57,43 @@ def download_ask(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> dict[str
 def upload(
     context: Context, config: Checkpoints, tier: Tier, a: dict[str, Any], ask: dict[str, Any], run: Run
 ) -> ActResult:
-    """From the node to the store; every object is created only if its key is free; the commit marker comes last."""
+    """From the node to the store; every object is created only if its key is free; the commit marker comes last.
+    What an earlier try of the same source brought there is compared and not sent again."""
     from tasks.diagnostics.checkpoint_node import ask_node
 
     s3 = S3Tier(tier)
     host = context.open_host(context.fleet.node(a["node"]))
     listing = ask_node(host, {"do": "members", "root": ask["from"], "name": a["name"]}, 60)
-    keys = {name: _key(s3, a["name"], name, listing["folder"]) for name in listing["files"]}
-    sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
-    there = next((found for (_, n), found in sets.items() if n == a["name"]), {})
-    marker = f".incoming-{a['identity'][:8]}.tmp"
-    if there and marker not in there:
+    folder, sizes = listing["folder"], listing["files"]
+    note = Note(s3, a["name"], a["identity"], folder)
+    there = _lying(s3, config, tier, a["name"], note)
+    begun = note.read()
+    if there and not begun:
         raise Refused(f"{s3.where}{a['name']} is there, and nothing is ever replaced")
-    if listing["folder"]:  # a folder of a store gets its names one by one: this says that it is not complete
-        s3.client.put_object(Bucket=tier.bucket, Key=_key(s3, a["name"], marker, True), Body=b"a copy is going on\n")
-    for name in sorted(keys, key=lambda n: (n.endswith((".metadata", ".json")), n)):
-        if name not in there:  # else an earlier try put it there; everything is read back below
-            _upload_one(s3, keys[name], name, listing["files"][name], run)
-    _verify(tier, config, s3, a, marker)
-    if listing["folder"]:
-        s3.client.delete_object(Bucket=tier.bucket, Key=_key(s3, a["name"], marker, True))
+    if folder and not begun:  # a folder of a store gets its names one by one: this says that it is not complete
+        note.write()
+    for name in sorted(sizes, key=lambda n: (n.endswith((".metadata", ".json")), n)):
+        if name in there:
+            check_there(note, there[name], name, sizes[name], run)
+        else:
+            key = s3.prefix + (f"{a['name']}/{name}" if folder else a["name"])
+            send_one(s3, note, key, name, sizes[name], run)
+    _verify(tier, config, s3, a, note)
+    if folder or note.uploads:
+        note.drop()
     return ActResult(said=(f"{a['name']} lies at {s3.where.rstrip('/')}/{a['name']}, read back and checked",))
 
 
-def _key(s3: S3Tier, name: str, inside: str, folder: bool) -> str:
-    return s3.prefix + (f"{name}/{inside}" if folder else name)
-
-
-def _upload_one(s3: S3Tier, key: str, name: str, size: int, run: Run) -> None:
-    bucket, client = s3.tier.bucket, s3.client
-    if size <= PART:
-        url = client.generate_presigned_url(
-            "put_object", {"Bucket": bucket, "Key": key, "IfNoneMatch": "*"}, ExpiresIn=URL_S
-        )
-        part = {"file": name, "offset": 0, "length": size, "url": url, "headers": {"If-None-Match": "*"}}
-        run({"do": "upload", "parts": [part]}, 120 + size / 1e6)
-        return
-    step = max(PART, -(-size // MOST_PARTS))
-    upload_id = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
-    try:
-        parts = []
-        for number, at in enumerate(range(0, size, step), 1):
-            params = {"Bucket": bucket, "Key": key, "UploadId": upload_id, "PartNumber": number}
-            url = client.generate_presigned_url("upload_part", params, ExpiresIn=URL_S)
-            parts.append({"file": name, "offset": at, "length": min(step, size - at), "url": url})
-        etags = run({"do": "upload", "parts": parts}, 300 + size / 5e6)["etags"]
-        done = [{"PartNumber": n, "ETag": f'"{e}"'} for n, e in enumerate(etags, 1)]
-        client.complete_multipart_upload(
-            Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": done}, IfNoneMatch="*"
-        )
-    except Exception:
-        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
-        raise
-
-
-def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any], marker: str) -> None:
-    """What lies there now, read from the first to the last byte. Raises TransportError."""
+def _lying(s3: S3Tier, config: Checkpoints, tier: Tier, name: str, note: Note) -> dict[str, Object]:
+    """The objects of that checkpoint now, but our note."""
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
-    found = next((v for (_, n), v in sets.items() if n == a["name"]), {})
-    files = blobs_of(s3, {n: o for n, o in found.items() if n != marker})
+    found = next((found for (_, n), found in sets.items() if n == name), {})
+    return {n: o for n, o in found.items() if n != note.name}
+
+
+def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any], note: Note) -> None:
+    """What lies there now, read from the first to the last byte. Raises TransportError."""
+    files = blobs_of(s3, _lying(s3, config, tier, a["name"], note))
     spec = spec_of(config)._replace(step=a["step"])
     size = sum(b.size for b in files.values())
     with ThreadPoolExecutor(READERS) as pool:

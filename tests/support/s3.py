@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -124,6 +124,8 @@ class Proxy:
         self.answers: dict[str, tuple[int, str]] = {}  # method -> answer
         self.bytes_out, self.storage = 0, ""
         self.faults: dict[str, list[str]] = {}  # method -> what happens to the next ones that carry a body
+        self.strike: Callable[[], object] = str  # what "strike" and "strike-after" do: kill the one who asks
+        self.bytes_in: dict[str, int] = {}  # method -> bytes that were sent up
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -134,6 +136,7 @@ class Proxy:
 
             def _do(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.bytes_in[self.command] = outer.bytes_in.get(self.command, 0) + len(body)
                 if self.command in outer.answers:
                     status, code = outer.answers[self.command]
                     text = f"<Error><Code>{code}</Code><Message>from the test</Message></Error>".encode()
@@ -144,10 +147,16 @@ class Proxy:
                 if fault == "503":
                     self._send(503, {"Content-Type": "application/xml"}, b"<Error><Code>SlowDown</Code></Error>")
                     return
+                if fault == "strike":
+                    outer.strike()
+                    return
                 upstream = HTTPConnection("127.0.0.1", port, timeout=30)
                 upstream.request(self.command, self.path, body, dict(self.headers))
                 answer = upstream.getresponse()
                 data = answer.read()
+                if fault == "strike-after":
+                    outer.strike()
+                    return
                 headers = {k: v for k, v in answer.getheaders() if k.lower() not in ("transfer-encoding", "connection")}
                 if self.command == "GET" and outer.storage and b"<Contents>" in data:
                     data = data.replace(
@@ -182,7 +191,7 @@ class Proxy:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def next_fault(self, method: str, body: int, ranged: str) -> str:
-        """What is to happen to this request: "", "503" or "cut"."""
+        """What is to happen to this request: "", "503", "cut", "strike" or "strike-after"."""
         planned = self.faults.get(method, [])
         return planned.pop(0) if planned and (body or ranged) else ""
 

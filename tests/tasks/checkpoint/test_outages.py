@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks.remediation import checkpoint_store
+from tasks.remediation import checkpoint_store, checkpoint_upload
 from tasks.transport.base import TransportError
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
@@ -27,11 +27,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_upload_through_an_outage(
-    s3: S3Server, admin: None, big: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Cut and throttled parts are sent again; a store that stays away leaves no object and no parts of ours."""
-    monkeypatch.setattr(checkpoint_store, "PART", 5 << 20)
+def test_upload_through_an_outage(s3: S3Server, admin: None, big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut and throttled parts are sent again; a store that stays away gets no object, and what arrived is kept."""
+    monkeypatch.setattr(checkpoint_upload, "PART", 5 << 20)
     proxy = Proxy(s3.port)
     try:
         ctx = context(folder("nvme", big.parent), tier(s3, "out1", endpoint=proxy.url))
@@ -41,13 +39,28 @@ def test_upload_through_an_outage(
         assert s3.client().get_object(Bucket="ckpt", Key="out1/checkpoint_step_7.pt")["Body"].read() == big.read_bytes()
         ctx = context(folder("nvme", big.parent), tier(s3, "out2", endpoint=proxy.url))
         (step,) = plan(look(ctx)[1], "copy step 7 to s3").steps
-        proxy.faults["PUT"] = ["", *["503"] * 40]
-        with pytest.raises(TransportError, match="503"):
+        proxy.faults["PUT"] = ["", "", *["503"] * 40]
+        with pytest.raises(TransportError, match=r"503; .* the next try sends only the others"):
             do(step, ctx)
+        (note,) = s3.client().list_objects_v2(Bucket="ckpt", Prefix="out2/")["Contents"]
+        assert note["Key"].endswith(".tmp"), "no loader takes it for a checkpoint"
+        seen, _ = look(ctx)
+        assert candidates(seen.tiers[1]) == ()
+        assert [n.name for n in seen.tiers[1].leftovers] == [note["Key"].removeprefix("out2/")]
+        proxy.faults["PUT"] = []
+        sent = proxy.bytes_in["PUT"]
+        do(step, ctx)
+        assert proxy.bytes_in["PUT"] - sent == big.stat().st_size - (5 << 20), "the first part was not sent again"
     finally:
         proxy.stop()
-    assert "Contents" not in s3.client().list_objects_v2(Bucket="ckpt", Prefix="out2/")
-    assert "Uploads" not in s3.client().list_multipart_uploads(Bucket="ckpt", Prefix="out2/")
+    assert_only(s3, "out2", big)
+
+
+def assert_only(s3: S3Server, prefix: str, path: Path) -> None:
+    """The whole checkpoint lies there, and nothing else: no note, no unfinished upload."""
+    (found,) = s3.client().list_objects_v2(Bucket="ckpt", Prefix=f"{prefix}/")["Contents"]
+    assert s3.client().get_object(Bucket="ckpt", Key=found["Key"])["Body"].read() == path.read_bytes()
+    assert "Uploads" not in s3.client().list_multipart_uploads(Bucket="ckpt", Prefix=f"{prefix}/")
 
 
 def test_reading_through_an_outage(s3: S3Server, admin: None, big: Path) -> None:
@@ -76,15 +89,15 @@ def test_a_folder_that_is_only_half_up_is_no_checkpoint(
     target = tier(s3, "half")
     ctx = context(folder("nvme", tmp_path), target, naming="step_{step}")
     (step,) = plan(look(ctx)[1], "copy step 300 to s3").steps
-    real, calls = checkpoint_store._upload_one, []
+    real, calls = checkpoint_upload.send_one, []
 
     def dies(*args: Any) -> None:
-        calls.append(args[2])
+        calls.append(args[3])
         if len(calls) == 3:
             raise KeyboardInterrupt
         real(*args)
 
-    monkeypatch.setattr(checkpoint_store, "_upload_one", dies)
+    monkeypatch.setattr(checkpoint_store, "send_one", dies)
     with pytest.raises(KeyboardInterrupt):
         do(step, ctx)
     seen, got = look(context(target, naming="step_{step}"))

@@ -19,7 +19,7 @@ from runbooks.core.verdict import State
 from tasks.context import Refused
 from tasks.diagnostics.checkpoint_node import spec_of
 from tasks.diagnostics.checkpoint_s3 import read_s3_tier
-from tasks.remediation import checkpoint_store
+from tasks.remediation import checkpoint_store, checkpoint_upload
 from tests.support.ckpt_files import need, read_tree
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import READER, Proxy, S3Server
@@ -191,7 +191,7 @@ def test_multipart_upload_of_a_big_file(
     s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = need("torch")
-    monkeypatch.setattr(checkpoint_store, "PART", 5 << 20)
+    monkeypatch.setattr(checkpoint_upload, "PART", 5 << 20)
     torch.save({"w": torch.randn(4 << 20), "step": 7}, tmp_path / "checkpoint_step_7.pt")
     ctx = context(folder("nvme", tmp_path), tier(s3, "multi"))
     (step,) = plan(look(ctx)[1], "copy step 7 to s3").steps

@@ -1,0 +1,127 @@
+"""A big upload killed with its engine in the middle, on a real S3 server: never an object before it is whole, and the
+next try sends only what is missing, of the same source, to its own upload."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runbooks.core.checkpoints import Tier
+from runbooks.core.plan import Step
+from tasks.context import Refused
+from tasks.remediation import checkpoint_upload
+from tests.support.ckpt_files import need
+from tests.support.ckpt_fleet import context, do, folder, look, plan
+from tests.support.s3 import Proxy, S3Server
+from tests.tasks.checkpoint.test_outages import assert_only
+from tests.tasks.checkpoint.test_s3 import tier
+
+FIVE = 5 << 20
+CHILD = """
+import json, sys
+from runbooks.core.checkpoints import Tier
+from runbooks.core.plan import Step
+from tasks.remediation import checkpoint_upload
+from tests.support.ckpt_fleet import context, do
+checkpoint_upload.PART = 5 << 20
+tiers, step = json.load(sys.stdin)
+do(Step.model_validate(step), context(*[Tier.model_validate(t) for t in tiers]))
+"""
+
+
+def write(path: Path, seed: int = 1) -> Path:
+    torch = need("torch")
+    torch.manual_seed(seed)
+    torch.save({"w": torch.randn(5 << 20), "step": 7}, path)
+    return path
+
+
+def ready(monkeypatch: pytest.MonkeyPatch, tiers: tuple[Tier, ...]) -> Step:
+    monkeypatch.setattr(checkpoint_upload, "PART", FIVE)
+    (step,) = plan(look(context(*tiers))[1], "copy step 7 to s3").steps
+    return step
+
+
+def act_and_die(proxy: Proxy, tiers: tuple[Tier, ...], step: Step) -> None:
+    """The act in a process group of its own: the engine, and the program it started on the node."""
+    proc = subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    proxy.strike = lambda: os.killpg(proc.pid, signal.SIGKILL)
+    _, err = proc.communicate(json.dumps([[t.model_dump(mode="json") for t in tiers], step.model_dump(mode="json")]))
+    assert proc.returncode == -signal.SIGKILL, err
+
+
+def test_killed_again_and_again(s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the third part, before the parts are joined, after they were joined: each try goes on where the last ended."""
+    path, proxy = write(tmp_path / "checkpoint_step_7.pt"), Proxy(s3.port)
+    tiers = (folder("nvme", tmp_path), tier(s3, "kill", endpoint=proxy.url))
+    try:
+        step = ready(monkeypatch, tiers)
+        key = {"Bucket": "ckpt", "Key": f"kill/{path.name}"}
+        for method, faults, parts, joined in (
+            ("PUT", ["", "", "", "strike"], 2, False),
+            ("PUT", ["strike-after"], 3, False),
+            ("POST", ["strike"], 5, False),
+            ("POST", ["strike-after"], 0, True),
+        ):
+            proxy.faults, proxy.bytes_in = {method: faults}, {}
+            act_and_die(proxy, tiers, step)
+            found = s3.client().list_objects_v2(Bucket="ckpt", Prefix="kill/")["Contents"]
+            assert (key["Key"] in [o["Key"] for o in found]) is joined
+            uploads = s3.client().list_multipart_uploads(**{"Bucket": "ckpt", "Prefix": key["Key"]}).get("Uploads", [])
+            assert len(uploads) == (not joined)
+            if not joined:
+                assert len(s3.client().list_parts(UploadId=uploads[0]["UploadId"], **key)["Parts"]) == parts
+        proxy.faults, proxy.bytes_in = {}, {}
+        do(step, context(*tiers))
+        assert proxy.bytes_in.get("PUT", 0) == 0, "all of it was there"
+        assert_only(s3, "kill", path)
+    finally:
+        proxy.stop()
+
+
+def begin(s3: S3Server, proxy: Proxy, tiers: tuple[Tier, ...], step: Step, prefix: str) -> dict[str, Any]:
+    """A try that dies in its third part; the note that it left."""
+    proxy.faults = {"PUT": ["", "", "", "strike"]}
+    act_and_die(proxy, tiers, step)
+    proxy.faults = {}
+    (note,) = s3.client().list_objects_v2(Bucket="ckpt", Prefix=f"{prefix}/")["Contents"]
+    return {"key": note["Key"], **json.loads(s3.client().get_object(Bucket="ckpt", Key=note["Key"])["Body"].read())}
+
+
+def test_two_sources_are_never_mixed(
+    s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same step saved anew; parts that somebody else put into our upload; another's object under our name."""
+    path, proxy = write(tmp_path / "checkpoint_step_7.pt"), Proxy(s3.port)
+    tiers = (folder("nvme", tmp_path), tier(s3, "mix", endpoint=proxy.url))
+    client = s3.client()
+    try:
+        step = ready(monkeypatch, tiers)
+        note = begin(s3, proxy, tiers, step, "mix")
+        old = path.read_bytes()
+        key, ours = next(iter(note["uploads"].items()))
+        client.upload_part(
+            Bucket="ckpt", Key=key, UploadId=ours["upload"], PartNumber=1, Body=os.urandom(FIVE)
+        )  # of the same size
+        write(path, seed=2)
+        with pytest.raises(Refused, match="changed"):
+            do(step, context(*tiers))
+        path.write_bytes(old)
+        step = ready(monkeypatch, tiers)
+        do(step, context(*tiers))
+        assert client.get_object(Bucket="ckpt", Key=key)["Body"].read() == old
+        client.delete_object(Bucket="ckpt", Key=key)
+        note = begin(s3, proxy, tiers, step, "mix")
+        client.put_object(Bucket="ckpt", Key=key, Body=os.urandom(len(old)))
+        with pytest.raises(Refused, match="somebody else"):
+            do(step, context(*tiers))
+    finally:
+        proxy.stop()
