@@ -10,6 +10,7 @@ from runbooks.stuck_spawning.limits import Limits
 from runbooks.stuck_spawning.plans import offer, storm
 from runbooks.stuck_spawning.pods import judge_pod
 from runbooks.stuck_spawning.view import LIKELY, SURE, View
+from runbooks.stuck_spawning.words import in_shell, in_sql, is_plain
 
 __all__ = ["Limits", "diagnose", "is_coming"]
 
@@ -157,11 +158,11 @@ def _findings(v: View) -> tuple[Finding, ...]:
 
 
 def _by_hand(v: View) -> tuple[str, ...]:
-    pod = v.row.pod_id if v.row and v.row.pod_id else "POD"
+    pod = v.row.pod_id if v.row and is_plain(v.row.pod_id) else "POD"
     way = f"-p {v.pod.ssh_port} root@{v.pod.ip}" if v.pod and v.pod.ip and v.pod.ssh_port else "-p PORT root@IP"
     return (
-        f"SELECT * FROM workers WHERE id = '{v.e.worker}';",  # noqa: S608
+        f"SELECT * FROM workers WHERE id = {in_sql(v.e.worker)};",  # noqa: S608
         f"runpodctl get pod {pod} --allfields",
         "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
-        f"ssh {way} 'ps aux | grep worker; tail -50 /workspace/logs/{v.e.worker}.log'",
+        f"ssh {way} 'ps aux | grep worker; tail -50 /workspace/logs/{in_shell(v.e.worker)}.log'",
     )

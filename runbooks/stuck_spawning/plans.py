@@ -9,6 +9,7 @@ from runbooks.parsers.runpod import Phase, Pod
 from runbooks.stuck_spawning.around import DONE
 from runbooks.stuck_spawning.inside import UP
 from runbooks.stuck_spawning.view import View
+from runbooks.stuck_spawning.words import in_sql, is_plain
 
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
 RESPAWN = (
@@ -33,6 +34,8 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
         return "the worker is not started: the pod itself is at fault"
     if not v.e.can_start:
         return "the worker is not started from here: the fleet file has no orchestrator.process.start"
+    if not is_plain(v.e.worker):
+        return "the worker is not started from here: its id is none that may stand in a command"
     if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):
         return "the worker is not started: it holds a claim, or the tasks could not be read"
     first = bool(v.ssh and v.ssh.first_seen)
@@ -100,6 +103,11 @@ def _row(v: View, sure: list[Cause]) -> Plan | str:
     return Plan(name="mark the row", steps=(step,), for_causes=causes or ("pod-stopped-by-user",), settle_s=2)
 
 
+def _update(worker: str, old: str, new: str) -> str:
+    """The statement, for a person."""
+    return f"UPDATE workers SET status = {in_sql(new)} WHERE id = {in_sql(worker)} AND status = {in_sql(old)}"  # noqa: S608
+
+
 def _mark(v: View, status: str, effect: str) -> Step:
     assert v.row is not None  # noqa: S101
     beat = v.row.heartbeat.isoformat() if v.row.heartbeat else None
@@ -107,7 +115,7 @@ def _mark(v: View, status: str, effect: str) -> Step:
         kind="mark-worker-row",
         owner=f"worker:{v.row.id}",
         args={"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat},
-        commands=(f"UPDATE workers SET status = '{status}' WHERE id = '{v.row.id}' AND status = '{v.row.status}'",),  # noqa: S608
+        commands=(_update(v.row.id, v.row.status, status),),
         effect=effect,
     )
 

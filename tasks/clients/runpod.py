@@ -55,11 +55,15 @@ class RunPodClient:
     def pod(self, pod_id: str) -> Pod:
         """One pod: REST v1, completed by GraphQL's runtime. Raises NotFound, TransportError."""
         first = self._parse(parse_pod, self._json("GET", f"{self._config.rest_url}/pods/{_checked(pod_id)}"), "pod")
+        if first.id != pod_id:
+            raise TransportError(
+                Why.UNPARSABLE, f"asked for pod {pod_id}, the answer is about another one", f"GET {pod_id}"
+            )
         try:
             second = self._runtime(pod_id)
         except (NotFound, TransportError):
             second = None  # the runtime is then not given, which is no null
-        return merge(first, second)
+        return merge(first, second if second is None or second.id == pod_id else None)
 
     def _runtime(self, pod_id: str) -> Pod | None:
         body = {"query": POD_QUERY, "variables": {"id": pod_id}}
@@ -129,6 +133,10 @@ class RunPodClient:
             raise NotFound(f"{method} {url}: HTTP 404")
         if status in (401, 403):
             raise TransportError(Why.DENIED, f"HTTP {status}: {self._redactor.text(text[:120])}", f"{method} {url}")
+        if status == 429:
+            raise TransportError(
+                Why.FAILED, "HTTP 429: too many calls; nothing is known, and nothing was asked again", f"{method} {url}"
+            )
         if not 200 <= status < 300:
             raise TransportError(Why.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", f"{method} {url}")
 

@@ -11,6 +11,7 @@ from runbooks.ssh_auth_failure.diagnose import Limits, diagnose
 from runbooks.ssh_auth_failure.evidence import Evidence as SshEvidence
 from runbooks.ssh_auth_failure.evidence import HostKeyFact, Stage, Wire
 from runbooks.stuck_spawning.evidence import Inside, Process, SshLook
+from runbooks.stuck_spawning.words import is_plain
 from tasks.context import Context
 from tasks.diagnostics.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.diagnostics.probe import run_probe
@@ -99,6 +100,10 @@ def read_inside(
         return Absent(proof="there is no way into the pod")
     if ssh.value.cause or ssh.value.stage != "done":
         return Unknown(reason=Why.UNREACHABLE, detail=f"SSH stops at {ssh.value.stage}: {ssh.value.cause}")
+    if not is_plain(worker):
+        return Unknown(
+            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a path: its log is not read"
+        )
     source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
     p = config.process
     ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}

@@ -4,6 +4,7 @@ from typing import Any
 
 from runbooks.core.orchestrator_config import WorkerLogs
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.stuck_spawning.words import is_plain
 from tasks.context import Context
 
 TAIL = 256 << 10
@@ -15,6 +16,10 @@ def read_stored_log(
     """The last lines of the object's last 256 KiB."""
     if config is None:
         return Absent(proof="the fleet file names no place of worker logs")
+    if not is_plain(worker):
+        return Unknown(
+            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a key: its log is not read"
+        )
     key = config.key.replace("{worker}", worker)
     source = Source(command=f"aws s3 cp s3://{config.bucket}/{key} - | tail", host="s3", taken_at=context.now())
     from botocore.exceptions import BotoCoreError, ClientError

@@ -6,6 +6,7 @@ from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.plan import Step
 from runbooks.parsers.runpod import Pod
 from runbooks.stuck_spawning.evidence import TaskRow
+from runbooks.stuck_spawning.words import is_plain
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.context import ActResult, Context, Refused
@@ -117,6 +118,8 @@ def start_worker(step: Step, context: Context) -> ActResult:
 
     Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
     a, config = step.args, orchestrator_of(context)
+    if not is_plain(a["worker"]):
+        raise Refused("the worker's id is none that may stand in a command")
     if list(start_argv(config, a["worker"])) != list(a["argv"]):
         raise Refused("the fleet file's start command is not the one that was planned")
     _claims(context, config, a["worker"], ())

@@ -1,6 +1,7 @@
 """ssh-auth-failure and stuck-spawning through the engine: real sshd, real PostgreSQL, the stand-in provider."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from flows.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
+from tests.support.s3 import ADMIN, S3Server, running
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
@@ -40,13 +42,6 @@ def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, fol
         assert "-----BEGIN" not in json.dumps(report)
 
 
-def test_a_row_follows_its_pod_by_itself(rig: Rig, folder: Path, world: World) -> None:
-    world.row()
-    runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), world.environment())
-    assert outcome(runs.run("auto")) == "fixed", runs.report()
-    assert world.db.do("SELECT status FROM workers")[0]["status"] == "terminated"
-
-
 def test_nothing_is_done_by_itself_over_a_host_key_that_was_only_seen_first(
     rig: Rig, folder: Path, world: World
 ) -> None:
@@ -71,17 +66,61 @@ def test_the_nightly_looks_at_all_late_workers_as_one(
     assert "1 worker stuck" in result.headline
 
 
-def test_a_pod_is_ended_only_by_a_person_and_only_once(rig: Rig, folder: Path, world: World) -> None:
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server of this module for worker logs."""
+    with running(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+def died_with_a_stored_log(world: World, s3: S3Server) -> dict[str, str]:
+    """A pod whose worker is gone with its log; its last words are on S3 alone. Returns the environment."""
     world.row()
-    world.pod(gpus=0)
-    runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), world.environment())
-    run = runs.run("auto")
-    assert outcome(run) == "waiting", runs.report()
+    world.pod()
+    body = (
+        b"".join(b"line %d\n" % n for n in range(50_000))
+        + b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
+    )
+    s3.client().put_object(Bucket="ckpt", Key=f"logs/{WORKER}.log", Body=body)
+    world.fields["logs"] = {"bucket": "ckpt", "endpoint": s3.url}
+    return world.environment() | {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
+
+
+def test_last_words_on_s3_in_every_mode(rig: Rig, folder: Path, world: World, s3: S3Server) -> None:
+    """sshd, PostgreSQL, provider and S3 in one run; diagnosed, asked for, and done by a person's word."""
+    env = died_with_a_stored_log(world, s3)
+    runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), env)
+    assert outcome(runs.run("diagnose")) == "sick"
+    first = runs.report()["diagnosis"]["causes"][0]
+    assert (first["slug"], first["certainty"]) == ("worker-died", "confirmed")
+    assert "its last words: ModuleNotFoundError: No module named 'flash_attn'" in first["evidence"]
+    assert outcome(runs.run("auto")) == "waiting", "ending a pod is never automatic"
+    asked = runs.run("approve")
     assert world.runpod.count("DELETE") == 0
-    runs.approve(run, choice="end the pod")
-    assert POD not in world.runpod.pods
+    runs.approve(asked, choice="end the pod")
     assert world.runpod.count("DELETE") == 1
+    assert POD not in world.runpod.pods
     assert runs.report()["acts"][0]["outcome"] == "done"
+
+
+def test_all_late_workers_are_put_right_one_by_one(rig: Rig, folder: Path, world: World) -> None:
+    """The target `workers`: two rows whose pods are gone, a third that is well. One act a run, each on the right row."""
+    world.row()
+    world.row(id="gpu-b", pod="podbbbb1", age_s=800)
+    world.row(id="gpu-c", pod="podcccc1", status="active", beat_s=5)
+    world.runpod.add("podcccc1", name="gpu-c")
+    runs = real(rig, folder, "stuck-spawning", "workers", world.fleet(), world.environment())
+    assert outcome(runs.run("diagnose")) == "sick"
+    assert {p["name"] for p in runs.report()["diagnosis"]["plans"]} == {
+        f"mark the row: {WORKER}",
+        "mark the row: gpu-b",
+    }
+    for left, end in ((1, ("fixed", "not-fixed")), (0, ("fixed",))):
+        assert outcome(runs.run("auto")) in end, runs.report()
+        late = world.db.do("SELECT count(*) AS n FROM workers WHERE status = 'spawning'")[0]["n"]
+        assert late == left, runs.report()
+        assert runs.report()["acts"][0]["outcome"] == "done"
+    assert world.db.do("SELECT status FROM workers WHERE id = 'gpu-c'")[0]["status"] == "active"
 
 
 def test_a_pod_that_comes_up_during_approval_is_left_alone(rig: Rig, folder: Path, world: World) -> None:

@@ -1,5 +1,7 @@
 """One log-in per key, host and run, counted in a real sshd's own log."""
 
+import pytest
+
 from runbooks.core.reading import Known
 from tasks.diagnostics.stuck_spawning import gather_stuck_spawning
 from tasks.remediation.pods import start_worker
@@ -12,8 +14,9 @@ def logins(text: str) -> tuple[int, int]:
     return text.count("Accepted publickey"), text.count("Failed publickey")
 
 
-def test_a_look_at_a_pod_and_an_act_in_it_cost_one_log_in(world: World) -> None:
+def test_a_look_at_a_pod_and_an_act_in_it_cost_one_log_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The walk's log-in serves the reading inside, the second look before the act, and the act."""
+    monkeypatch.setattr("tasks.remediation.pods.WATCH_S", 0.3)
     world.row()
     world.pod()
     world.log.parent.mkdir()
