@@ -17,6 +17,7 @@ from prefect.states import Completed, Failed
 
 from flows import store
 from flows.actions import ACTIONS
+from flows.alert_notes import resolved
 from flows.claim import Claim
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
@@ -132,7 +133,7 @@ def _still_allowed(session: Session) -> None:
         state = run.state
         if state is None or not state.is_running():
             raise GuardSaidNo(f"{what} is {state.name if state else 'gone'}, not running: another process took over")
-        if run.labels.get(store.RESOLVED):
+        if resolved(run):
             raise GuardSaidNo("the alert that started this run was resolved meanwhile")
 
 

@@ -2,10 +2,9 @@
 
 The runs of one runbook on one target form a chain: the idempotency key of each is "after" the newest one before it, so that
 of any number of gateways asking at once the server lets one create the next run, and the others join that one. Which alerts a
-run has taken up stands in its labels: `alert.<key>` = fingerprint's mark, time, name; `cleared.<mark>` when that was resolved.
+run has taken up, and which are over, stands in alert_notes.py.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -17,15 +16,14 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Pending
 
 from flows import store
+from flows.alert_notes import ALERT_TAG, EARLIER, LABEL, Notes, note_over, note_taken, notes_on, times
 from flows.approval import REAPER, answer_run
 from flows.launch import deployment_name
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from tasks.this_machine import this_process
 
-ALERT_TAG = "alert"
-TAKEN, CLEARED, TOKEN = "alert.", "cleared.", "alert-token"
-RESOLVED = store.RESOLVED
+TOKEN = "alert-token"  # noqa: S105 - a label
 NEWEST = 20
 FIRST_PATIENCE_S = 2.0  # the first question: a server that is down is noticed soon, and the sender told to come again
 AHEAD = timedelta(seconds=120)
@@ -62,9 +60,9 @@ class Start(Frozen):
         return f"{self.runbook} {self.target}"
 
     @property
-    def taken(self) -> dict[str, str]:
-        """The label that says that a run has taken up this alert."""
-        return {TAKEN + self.key: f"{self.mark} {self.at.isoformat(timespec='milliseconds')} {self.alert[:80]}"}
+    def text(self) -> str:
+        """What is written down about this alert."""
+        return f"{self.mark} {self.at.isoformat(timespec='milliseconds')} {self.alert[:80]}"
 
 
 class Placed(Frozen):
@@ -80,20 +78,25 @@ def place(start: Start) -> Placed:
     token = uuid4().hex
     for _ in range(20):
         runs = runs_on(start)
-        known = next((r for r in runs if _has(r, start)), None)
+        going = next((r for r in runs if is_open(r, start.at)), None)
+        last = going or next(iter(runs), None)
+        notes = notes_on(last) if last else None
+        near = not (going and notes and notes.over.get(start.mark))  # else it had ended and is back while its run goes on
+        known = next((r for r in runs if _has(r, notes if r is last else None, start, near)), None)
         if known:
             return Placed(done=Done.REPEAT, run=str(known.id), name=known.name)
-        going = next((r for r in runs if is_open(r, start.at)), None)
         if going:
-            store.label(going.id, start.taken | {CLEARED + start.mark: "", RESOLVED: ""})
+            note_taken(going, start.key, start.text)
             return Placed(done=Done.JOINED, run=str(going.id), name=going.name)
-        made = _create(start, token, str(runs[0].id) if runs else "first")
+        made = _create(start, token, str(runs[0].id) if runs else "first", notes)
         if made.labels.get(TOKEN) == token:
             return Placed(done=Done.STARTED, run=str(made.id), name=made.name)
     raise RuntimeError(f"no run could be started for {start.name}: others were always first")
 
 
-def _create(start: Start, token: str, after: str) -> FlowRun:
+def _create(start: Start, token: str, after: str, before: Notes | None) -> FlowRun:
+    """What the run before had joined goes along, so that a late repeat of it is known without asking for its notes."""
+    earlier = {EARLIER + key: text for key, text in (before.text if before else {}).items()}
     return store.create_run(
         deployment_name(start.runbook),
         start.parameters,
@@ -101,7 +104,9 @@ def _create(start: Start, token: str, after: str) -> FlowRun:
         key=f"alert/{slug(start.fleet or '', start.target)}/after/{after}",
         name=start.name,
         tags=[store.RUNBOOK_TAG, f"runbook:{start.runbook}", ALERT_TAG],
-        labels=this_process().labels() | start.taken | {TOKEN: token, "runbook": start.runbook, "target": start.target},
+        labels=this_process().labels()
+        | dict(list(earlier.items())[-NEWEST:])
+        | {LABEL + start.key: start.text, TOKEN: token, "runbook": start.runbook, "target": start.target},
     )
 
 
@@ -126,39 +131,30 @@ def is_open(run: FlowRun, now: datetime) -> bool:
     return planned is None or planned - now < AHEAD
 
 
-def _has(run: FlowRun, start: Start) -> bool:
-    """This alert, or the same one with a start time that another replica saw a little earlier or later."""
-    if TAKEN + start.key in run.labels:
+def _has(run: FlowRun, notes: Notes | None, start: Start, near: bool) -> bool:
+    """This alert, or (`near`) the same one with a start time that another replica saw a little earlier or later."""
+    known = (notes or Notes(run)).text
+    earlier = {k.removeprefix(EARLIER): str(v) for k, v in run.labels.items() if k.startswith(EARLIER)}
+    if start.key in known or start.key in earlier:
         return True
-    return any(
-        mark == start.mark and abs((start.at - at).total_seconds()) <= start.same_within_s
-        for mark, at in taken_up(run)
-    )
-
-
-def taken_up(run: FlowRun) -> Iterable[tuple[str, datetime]]:
-    """(mark, when) of each alert that the run has taken up."""
-    for name, value in run.labels.items():
-        words = str(value).split(" ", 2)
-        if name.startswith(TAKEN) and len(words) >= 2:
-            yield words[0], datetime.fromisoformat(words[1])
+    if not near:
+        return False
+    found = [t for t in map(times, (*known.values(), *earlier.values())) if t]
+    return any(mark == start.mark and abs((start.at - at).total_seconds()) <= start.same_within_s for mark, at in found)
 
 
 def resolve(start: Start) -> Placed:
     """The alert is over. A run that waits only because of it is ended with that decision; nothing is ever started."""
-    for run in runs_on(start):
-        marks = {mark for mark, _ in taken_up(run)}
-        if start.mark not in marks or not is_open(run, start.at):
+    for run in (r for r in runs_on(start) if is_open(r, start.at)):
+        if start.mark not in notes_on(run).over:
             continue
-        at = start.at.isoformat(timespec="milliseconds")
-        left = [m for m in marks if m != start.mark and not run.labels.get(CLEARED + m)]
-        over = not left and ALERT_TAG in run.tags
-        store.label(run.id, {CLEARED + start.mark: at} | ({RESOLVED: at} if over else {}))
+        note_over(run, start.mark, start.at)
+        over = notes_on(run).all_over  # read again: another alert may have joined meanwhile
         closed = over and bool(run.state and run.state.is_paused()) and _close(run)
         return Placed(done=Done.CLOSED if closed else Done.RESOLVED, run=str(run.id), name=run.name)
     return Placed(done=Done.NOTHING)
 
 
 def _close(run: FlowRun) -> bool:
-    """Answers the waiting run. If the server does not take it (it just went on), the reaper does so by the label."""
+    """Answers the waiting run. If the server does not take it (it just went on), the reaper does so by the notes."""
     return answer_run(str(run.id), {"decision": "reject", "who": REAPER, "why": WHY_CLOSED}) == ""

@@ -11,6 +11,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed, Scheduled
 
 from flows import store
+from flows.alert_notes import resolved
 from flows.approval import EXPIRES, REAPER, answer_run
 from flows.claim import began
 from flows.guards import FREEZE
@@ -206,7 +207,7 @@ def _why_close(run: FlowRun, now: datetime) -> str:
     expires = run.labels.get(EXPIRES)
     if expires and datetime.fromisoformat(str(expires)) < now:
         return f"nobody decided before {expires}"
-    if run.labels.get(store.RESOLVED):
+    if resolved(run):
         return "the alert was resolved"
     if run.state and now - run.state.timestamp > RESUMING_LIMIT and not _form_stored(run):
         return "its form was lost"

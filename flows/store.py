@@ -1,6 +1,7 @@
 """The Prefect API as the engine uses it: runs, labels, variables, artifacts. Nothing else talks to the client."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
@@ -18,7 +19,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.objects import FlowRun, FlowRunInput, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
@@ -28,13 +29,13 @@ from flows.client import BUSY, kept_client, kept_settings
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
 ACT_TAG = "gpu-act"
-RESOLVED = "resolved"  # label: the alert that started the run has ended
 OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 
 
 PATIENCE_S = 20.0
 PAGE = 200  # the most the server gives at once
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
+_LABELS = threading.Lock()
 
 
 def quick() -> AbstractContextManager[object]:
@@ -94,8 +95,13 @@ def read_run(run_id: UUID | str) -> FlowRun:
 
 
 def label(run_id: UUID | str, labels: dict[str, str]) -> None:
-    """Adds labels to a run; others stay."""
-    ask(lambda c: c.update_flow_run_labels(UUID(str(run_id)), dict(labels)))
+    """Adds labels to a run; others stay.
+
+    Prefect reads, merges and writes back, and on PostgreSQL two writers at one moment may lose one's labels: only the
+    process that owns the run may write them, and here one thread at a time.
+    """
+    with _LABELS:
+        ask(lambda c: c.update_flow_run_labels(UUID(str(run_id)), dict(labels)))
 
 
 def retag(run_id: UUID | str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
@@ -171,6 +177,11 @@ def claim_input(run_id: UUID | str, key: str, value: str) -> str:
         if e.response.status_code != HTTPStatus.CONFLICT:
             raise
     return read_input(run_id, key) or ""
+
+
+def inputs(run_id: UUID | str, prefix: str, most: int) -> list[FlowRunInput]:
+    """A run's stored inputs whose key begins so, in the order in which they were stored."""
+    return ask(lambda c: c.filter_flow_run_input(UUID(str(run_id)), prefix, most, set()))
 
 
 def get_variable(name: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import pytest
 from prefect.states import Scheduled
 
 from flows import store
+from flows.alert_notes import ALERT_TAG, note_over, note_taken
 from flows.approval import answer_run
 from flows.claim import claim_all, release
 from flows.reaper import sweep
@@ -251,7 +252,10 @@ def declare_dead(run: str) -> None:
 
 
 def end_its_alert(run: str) -> None:
-    store.label(run, {store.RESOLVED: "now"})
+    store.retag(run, add=[ALERT_TAG])
+    found = store.read_run(run)
+    note_taken(found, "key", "mark now Toy")
+    note_over(found, "mark", utc_now())
 
 
 @pytest.mark.parametrize("meanwhile", [declare_dead, end_its_alert])

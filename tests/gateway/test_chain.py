@@ -7,6 +7,7 @@ from uuid import uuid4
 from prefect.states import Completed
 
 from flows import store
+from flows.alert_notes import resolved
 from flows.alerts import Done, Placed, Start, place, resolve
 from tests.support.engine_rig import Rig
 
@@ -35,6 +36,12 @@ def test_one_of_many_gateways_starts_the_run(rig: Rig) -> None:
     [second] = {p.run for p in again}
     assert second != run
     assert resolve(start(target, "two", "m")).done is Done.RESOLVED
-    assert store.read_run(second).labels["resolved"]
+    assert resolved(store.read_run(second))
+    assert place(start(target, "three", "m")).done is Done.JOINED
+    assert not resolved(store.read_run(second))  # it is back
+    assert resolve(start(target, "three", "m")).done is Done.RESOLVED
     store.set_state(second, Completed(message="done"))
     assert resolve(start(target, "two", "m")).done is Done.NOTHING
+    last = place(start(target, "four", "n", at=late))
+    store.set_state(last.run, Completed(message="done"))
+    assert place(start(target, "three", "m", at=late)).done is Done.REPEAT  # had joined the run before
