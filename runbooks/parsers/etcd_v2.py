@@ -87,7 +87,7 @@ def parse_tree(text: str) -> tuple[Key, ...]:
     """Every node of a recursive GET, parents first. A missing key (code 100) gives (). Raises NotEtcd."""
     try:
         data = json.loads(text)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise NotEtcd(f"not JSON: {text[:80]!r}") from e
     if isinstance(data, dict) and data.get("errorCode") == 100:
         return ()
@@ -95,8 +95,8 @@ def parse_tree(text: str) -> tuple[Key, ...]:
         raise NotEtcd(f"no node in {text[:80]!r}")
     try:
         return tuple(_walk(data["node"]))
-    except (KeyError, TypeError, ValueError) as e:
-        raise NotEtcd(f"a node without {e}") from e
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise NotEtcd(f"not a node of etcd: {type(e).__name__}: {str(e)[:200]}") from e
 
 
 def _walk(node: dict[str, Any]) -> list[Key]:

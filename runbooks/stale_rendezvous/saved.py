@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from runbooks.core.base import Frozen
-from runbooks.parsers.etcd_v2 import STORE_ROOT, Backend, Key, RunKeys
+from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, RunKeys, belongs, store_name
 
 FORMAT = 1
 
@@ -37,7 +37,18 @@ def parse_saved(text: str, name: str) -> Saved:
         raise BadSave(f"{name}: not a saved run: {str(e)[:300]}") from e
     if saved.format != FORMAT:
         raise BadSave(f"{name}: format {saved.format}, this version reads {FORMAT}")
+    if strange := [k.key for k in saved.keys if not _of_run(k.key, saved)]:
+        raise BadSave(f"{name}: keys that are not of run {saved.run!r}: {', '.join(strange[:3])[:300]}")
     return saved
+
+
+def _of_run(key: str, saved: Saved) -> bool:
+    """Whether that run's keys have such a name: a file that was changed writes into nobody else's run."""
+    if ".." in key.split("/") or "." in key.split("/"):
+        return False
+    if saved.backend == Backend.ETCD_V2:
+        return key == f"{DYNAMIC_ROOT}/{saved.run}" or belongs(store_name(key) or "", saved.run)
+    return saved.backend == Backend.ETCD and f"/run_{saved.run}/" in key + "/"
 
 
 def digest_of(text: str) -> str:

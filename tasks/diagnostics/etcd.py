@@ -74,7 +74,7 @@ def _refusal(answer: Mapping[str, Any]) -> str:
 def _json(answer: Any) -> dict[str, Any]:
     try:
         found = json.loads((answer or {}).get("body", ""))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -83,7 +83,8 @@ def _v3_keys(answers: list[Any]) -> int | None:
     """How many keys the v3 store has below torch's roots; None when it did not say."""
     if not answers or any(a.get("status") != 200 for a in answers):
         return None
-    return sum(int(_json(a).get("count", 0)) for a in answers)
+    counts = [str(_json(a).get("count", 0)) for a in answers]
+    return sum(map(int, counts)) if all(c.isdecimal() for c in counts) else None
 
 
 def _v2(answer: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -101,7 +102,10 @@ def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context) -> K
     if answer.get("status") != 200:
         detail = str(answer.get("what") or answer.get("body", ""))[:200]
         return Unknown(reason=Why.FAILED, detail=detail, source=where)
-    names = tuple(str(a.get("alarm")) for a in _json(answer).get("alarms", []))
+    listed = _json(answer).get("alarms", [])
+    if not isinstance(listed, list) or not all(isinstance(a, dict) for a in listed):
+        return Unknown(reason=Why.UNPARSABLE, detail="no list of alarms", source=where)
+    names = tuple(str(a.get("alarm")) for a in listed)
     return Known[tuple[str, ...]](value=names, source=where)
 
 

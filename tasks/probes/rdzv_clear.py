@@ -49,8 +49,8 @@ def main() -> None:
             done.append([key, delete(client, base, key, index)])
             if ask["guard"] and key == ask["guard"][0]:
                 guarded = False
-    except (Stop, OSError, ValueError) as e:
-        stopped = str(e)
+    except (Stop, OSError, ValueError, KeyError, TypeError) as e:
+        stopped = str(e) if isinstance(e, (Stop, OSError)) else "not an answer of etcd: %r" % e
     print(json.dumps({"done": done, "stopped": stopped}))
 
 

@@ -48,7 +48,8 @@ def main() -> None:
         client, base = opener(ask), ask["endpoint"].rstrip("/")
         if not ask.get("keys_only"):
             answer.update(about(ask, client, base))
-        for name, key in dict(TREES, legacy=ask["prefix"]).items():
+        silent = "error" in answer.get("health", {})
+        for name, key in {} if silent else dict(TREES, legacy=ask["prefix"]).items():
             answer[name] = call(client, "GET", key_url(base, key, recursive="true", quorum="true"))
             if "error" in answer[name]:
                 break

@@ -6,12 +6,14 @@ import json
 import os
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from typing import Any
 
 LARGEST = 64 << 20  # store keys have no time to live: a tree grows with every run
+PATIENCE_S = 20  # for a whole answer; the time-out of a socket starts anew with every byte
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -79,13 +81,29 @@ def call(
     request = urllib.request.Request(url, data=data, method=method)  # noqa: S310
     try:
         with client.open(request, timeout=5) as answer:
-            return {"status": answer.status, "body": answer.read(LARGEST).decode("utf-8", "replace")}
+            return {"status": answer.status, "body": whole(answer).decode("utf-8", "replace")}
     except urllib.error.HTTPError as e:
         return {"status": e.code, "body": e.read(1 << 16).decode("utf-8", "replace")}
     except urllib.error.URLError as e:
         return failure(e.reason)
     except (OSError, ValueError, http.client.HTTPException) as e:
         return failure(e)
+
+
+def whole(answer: "Any") -> bytes:
+    """The body, up to LARGEST. Raises TimeoutError when it only drips, IncompleteRead when it is cut."""
+    found, size, end = [], 0, time.monotonic() + PATIENCE_S
+    while size < LARGEST:
+        part = answer.read1(1 << 16)
+        if not part:
+            if answer.length:
+                raise http.client.IncompleteRead(b"", answer.length)
+            break
+        found.append(part)
+        size += len(part)
+        if time.monotonic() > end:
+            raise TimeoutError("timed out: no whole answer within %s s" % PATIENCE_S)
+    return b"".join(found)
 
 
 def failure(error: "Any") -> "dict[str, Any]":

@@ -46,8 +46,8 @@ def main() -> None:
             raise OSError("%s exists with another value" % ask["puts"][found.index("other")]["key"])
         for put, state in zip(ask["puts"], found):  # noqa: B905
             done.append([put["key"], "there" if state else write(client, base, put)])
-    except (OSError, ValueError) as e:
-        stopped = str(e)
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        stopped = str(e) if isinstance(e, OSError) else "not an answer of etcd: %r" % e
     print(json.dumps({"done": done, "stopped": stopped}))
 
 

@@ -35,7 +35,11 @@ def delete_run_keys(step: Step, context: Context) -> ActResult:
     _same(step, now)
     _nobody(now, place, context)
     path = _save(now, place, context)
-    said, stopped = _clear(step, host, place)
+    try:
+        said, stopped = _clear(step, host, place)
+    except TransportError as e:
+        back = f"put back with: gpu-runbooks restore {path}"
+        raise Unfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
     said = (f"saved {len(now.keys)} keys to {path}", *said, *_others(before, host, place, now))
     if stopped:
         raise Unfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))

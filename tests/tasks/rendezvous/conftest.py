@@ -10,8 +10,9 @@ from tests.support.torchrun import Agents, alone_on_this_machine
 
 
 @pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    with real_etcd(tmp_path) as server:
+def etcd(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Etcd]:
+    """The system's etcd; with `indirect` parameters that version."""
+    with real_etcd(tmp_path, version=getattr(request, "param", "")) as server:
         yield server
 
 

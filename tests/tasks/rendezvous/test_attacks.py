@@ -159,6 +159,12 @@ ODD = (
     "a\tb",
     "-f",
     "job.",
+    "; touch ODD-ID-RAN",
+    "$(touch ODD-ID-RAN)",
+    "`touch ODD-ID-RAN`",
+    "'; touch ODD-ID-RAN; '",
+    "a\nb",
+    "\u202ebj",
 )
 
 
@@ -176,6 +182,9 @@ def test_odd_ids_never_take_others_with_them(etcd: Etcd, tmp_path: Path) -> None
     for plan in look(context)[1].plans:
         act(plan, context)
     assert {k: v for k, v in etcd.leaves().items() if k in before} == before
+    assert not Path("ODD-ID-RAN").exists()
+    saved = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert {p.parent for p in saved} == {tmp_path / "reports" / "rendezvous"}, saved
 
 
 class Cut:

@@ -3,6 +3,7 @@
 import json
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,26 @@ from runbooks.stale_rendezvous.evidence import Evidence
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished, defragment_etcd, delete_run_keys, start_etcd
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
-from tests.support.etcd import Etcd, real_etcd
+from tests.support.etcd import VERSIONS, Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 
 LEGACY = "/torchelastic/p2p"
+EACH = pytest.mark.parametrize("server", VERSIONS, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Etcd]:
+    """One of each version for all tests: starting one takes longer than most of them."""
+    with real_etcd(tmp_path_factory.mktemp("etcd"), version=getattr(request, "param", "")) as running:
+        yield running
+
+
+@pytest.fixture
+def etcd(server: Etcd) -> Etcd:
+    """Empty."""
+    for top in ("torch", "torchelastic"):
+        server.call("DELETE", f"/v2/keys/{top}?recursive=true&dir=true")
+    return server
 
 
 def dead_run(etcd: Etcd, run: str, number: int = 0, **fields: Any) -> None:
@@ -55,6 +72,7 @@ def put_back(context: Context, file: Path) -> Plan:
     return d.plans[0]
 
 
+@EACH
 def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> None:
     """Ids that are parts of each other, two rounds, both backends."""
     for run in ("job", "job.1", "job1", "xjob"):
@@ -88,6 +106,7 @@ def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> Non
         act(plan, context)
 
 
+@EACH
 def test_legacy_goes_leaf_by_leaf_and_comes_back(etcd: Etcd, tmp_path: Path) -> None:
     for run in ("a", "b"):
         legacy_run(etcd, run)
@@ -180,8 +199,13 @@ def test_hostile_and_foreign_values_are_left(etcd: Etcd, tmp_path: Path) -> None
     assert d.plans == ()
 
 
-def test_down_then_started_with_its_data(etcd: Etcd, tmp_path: Path) -> None:
+def test_down_then_started_with_its_data(tmp_path: Path) -> None:
     """The configured command brings the same etcd back; without its data it is not started."""
+    with real_etcd(tmp_path) as etcd:
+        _down_and_up(etcd, tmp_path)
+
+
+def _down_and_up(etcd: Etcd, tmp_path: Path) -> None:
     dead_run(etcd, "job")
     before = etcd.leaves()
     pidfile, script = tmp_path / "pid", tmp_path / "start.sh"
@@ -220,15 +244,17 @@ def _start(context: Context) -> Step:
     return Step(kind="start-etcd", owner="local", args=args, commands=(), effect="")
 
 
-def test_v2_off_is_named(tmp_path: Path) -> None:
-    with real_etcd(tmp_path, v2=False) as server:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_v2_off_is_named(tmp_path: Path, version: str) -> None:
+    with real_etcd(tmp_path, v2=False, version=version) as server:
         _, d = look(fast(context_of(place(server.url), tmp_path, "t")))
         assert slugs(d) == ["etcd-v2-off"]
 
 
-def test_no_space_is_seen_and_cured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_space_is_seen_and_cured(tmp_path: Path, version: str) -> None:
     """A real no-space alarm from a small quota; old revisions make the room."""
-    with real_etcd(tmp_path, "--quota-backend-bytes=2000000") as server:
+    with real_etcd(tmp_path, "--quota-backend-bytes=2000000", version=version) as server:
         dead_run(server, "job")
         before = server.leaves()
         body = json.dumps({"key": "eA==", "value": "eHh4" * 25_000}).encode()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd import Etcd
+from tests.support.etcd import VERSIONS, Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, pair, until
 
@@ -21,6 +21,7 @@ def started(agents: Agents, etcd: Etcd, run: str, steps: int, tag: str) -> list[
 
 
 @pytest.mark.soak  # tests/flows/test_rendezvous.py does the same through the engine
+@pytest.mark.parametrize("etcd", VERSIONS, indirect=True)
 def test_finished_run_is_cleared_and_a_living_one_is_not_touched(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     started(agents, etcd, "live", 10_000, "live")
     a, b = started(agents, etcd, "job1", 1, "first")
