@@ -16,6 +16,7 @@ from tasks.diagnostics.docker import (
     read_events,
     read_log,
     read_siblings,
+    with_usage,
 )
 from tasks.diagnostics.host_health import read_fuse, read_host, read_supervisors
 from tasks.diagnostics.ray import read_ray_view
@@ -24,6 +25,7 @@ from tasks.watch_record import read_before
 
 DENIED = 'for d do if (: <"$d") 2>/dev/null; then :; else echo "$d"; fi; done\n'
 WINDOW_S = 3600.0
+LOW_TENTHS = 2  # free parts of ten below which it is asked what the engine's own things take
 
 
 def subject(context: Context) -> ManagedContainer:
@@ -86,7 +88,14 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         if runs:
             later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
         done: dict[str, Any] = {name: future.result() for name, future in later.items()}
+    if runs or _disk_low(found.host):  # not while a dead container waits: it takes seconds where there are many layers
+        done["daemon"] = with_usage(context, host, it, done["daemon"])
     return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
+
+
+def _disk_low(host: Any) -> bool:
+    disks = host.value.disks if isinstance(host, Known) else ()
+    return any(d.free_bytes * 10 < d.size_bytes * LOW_TENTHS for d in disks)
 
 
 def _with_devices(host: Host, it: ManagedContainer, c: ContainerFacts | None, inside: Any) -> Any:

@@ -96,22 +96,27 @@ def read_events(
 
 
 def read_daemon(context: Context, host: Host, it: ManagedContainer) -> Known[Daemon] | Absent | Unknown:
-    """Version, images by id, and the space that nameless images and the build cache hold."""
+    """Version, and images by id."""
     version = ask(context, host, (*it.engine, "version", "--format", "{{json .}}"), parse.parse_version, timeout_s=8)
     if not isinstance(version, Known):
         return version
     images = ask(context, host, (*it.engine, "images", "-aq", "--no-trunc"), lambda t: tuple(sorted(set(t.split()))))
+    number, podman = version.value
+    known = isinstance(images, Known)
+    value = Daemon(version=number, podman=podman, images=images.value if known else (), images_read=known)
+    return Known[Daemon](value=value, source=version.source)
+
+
+def with_usage(
+    context: Context, host: Host, it: ManagedContainer, daemon: Known[Daemon] | Absent | Unknown
+) -> Known[Daemon] | Absent | Unknown:
+    """The daemon with the space that nameless images and the build cache hold: `system df` walks through all layers."""
+    if not isinstance(daemon, Known):
+        return daemon
     usage = ask(context, host, (*it.engine, "system", "df", "--format", "{{json .}}"), parse.parse_df, timeout_s=10)
     sizes = usage.value if isinstance(usage, Known) else {}
-    number, podman = version.value
-    return Known[Daemon](
-        value=Daemon(
-            version=number, podman=podman,
-            images=images.value if isinstance(images, Known) else (), images_read=isinstance(images, Known),
-            dangling_bytes=sizes.get("Images"), build_cache_bytes=sizes.get("Build Cache"),
-        ),
-        source=version.source,
-    )  # fmt: skip
+    held = {"dangling_bytes": sizes.get("Images"), "build_cache_bytes": sizes.get("Build Cache")}
+    return Known[Daemon](value=daemon.value.model_copy(update=held), source=daemon.source)
 
 
 def event_window(now: datetime, finished: datetime | None, window_s: float) -> tuple[datetime, datetime]:

@@ -1,6 +1,7 @@
 """Changes containers: recreate one with the same configuration, restart its application, remove a kept one."""
 
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.container_death.backoff import delay_s, is_kept, recent
@@ -21,9 +22,11 @@ def recreate_container(step: Step, context: Context) -> ActResult:
     when it died before within the window (`backoff_*` of the limits). Raises Refused; RuntimeError when a step failed.
     """
     args, host = step.args, context.host
-    waited = _back_off(context, host, args)
     it = ray_container(context, args["name"])
-    before = ids_at(context, it)
+    with ThreadPoolExecutor(max_workers=1) as pool:  # beside the wait: each second counts
+        nodes = pool.submit(ids_at, context, it)
+        waited = _back_off(context, host, args)
+        before = nodes.result()
     budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
     got = change(host, "recreate", args, budget)
     said = [*waited, *got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
