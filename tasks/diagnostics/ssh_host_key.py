@@ -7,6 +7,7 @@ import paramiko
 
 from runbooks.core.fleet import Node
 from runbooks.ssh_auth_failure.evidence import HostKey, HostKeyFact
+from tasks.diagnostics.ssh_memory import CONNECTIONS, Memory
 from tasks.transport.base import TransportError
 from tasks.transport.connect import trusted_keys
 from tasks.transport.known_hosts import (
@@ -44,8 +45,8 @@ def wanted_types(node: Node) -> tuple[str, ...]:
     return tuple(k for kind in kinds for k in (("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)))
 
 
-def judge_shown(node: Node, shown: paramiko.PKey, others: dict[str, str]) -> HostKey:
-    """The verdict on the shown key. Raises TransportError when known_hosts cannot be read."""
+def judge_shown(node: Node, shown: paramiko.PKey, others: dict[str, str], memory: Memory) -> HostKey:
+    """The verdict on the shown key. Where `ssh` has to be asked, once a run, that is a connection of the address's budget."""
     kind, text = shown.get_name(), shown.get_base64()
     try:
         entries, where = trusted_keys(node)
@@ -54,7 +55,10 @@ def judge_shown(node: Node, shown: paramiko.PKey, others: dict[str, str]) -> Hos
     verdict = judge_host_key(entries, str(node.host), node.port, kind, text, where)
     fact, detail = FACTS[verdict.fact], verdict.detail
     if fact is HostKeyFact.CANNOT_VERIFY:
-        fact, detail = _by_ssh(node, detail)
+        asked = f"{node.host}:{node.port} {fingerprint(text)}"
+        if asked not in memory.by_ssh:
+            memory.by_ssh[asked] = _within_budget(node, detail, memory)
+        fact, detail = memory.by_ssh[asked]
     lines, listed = _file_entries(node)
     return HostKey(
         fact=fact,
@@ -96,16 +100,27 @@ def _stale(node: Node, entries: tuple[Entry, ...], lines: list[str], kind: str, 
     return tuple(f"{known_hosts_path(node)}:{e.line} {line_hash(lines[e.line - 1])}" for e in old)
 
 
+def _within_budget(node: Node, detail: str, memory: Memory) -> tuple[HostKeyFact, str]:
+    if node.jump:
+        return HostKeyFact.CANNOT_VERIFY, f"{detail}; it is behind a jump host, where ssh was not asked"
+    if not memory.may_connect(f"{node.host}:{node.port}"):
+        return HostKeyFact.CANNOT_VERIFY, f"{detail}; ssh was not asked: {CONNECTIONS} connections were made"
+    return _by_ssh(node, detail)
+
+
+def _quoted(path: Path) -> str:
+    """A path as ssh's options take it: blanks do not part it, `%` stands for itself."""
+    return '"' + str(path).replace("%", "%%") + '"'
+
+
 def _by_ssh(node: Node, detail: str) -> tuple[HostKeyFact, str]:
     """Asks the system's ssh, which knows host certificates. No key is offered."""
     options = {
-        "BatchMode": "yes", "StrictHostKeyChecking": "yes", "UserKnownHostsFile": str(known_hosts_path(node)),
+        "BatchMode": "yes", "StrictHostKeyChecking": "yes", "UserKnownHostsFile": _quoted(known_hosts_path(node)),
         "GlobalKnownHostsFile": "/dev/null", "PreferredAuthentications": "none", "IdentityAgent": "none",
         "ConnectTimeout": str(max(1, int(node.connect_timeout_s))), "UpdateHostKeys": "no",
     }  # fmt: skip
     argv = ["ssh", "-F", "none", *(w for k, v in options.items() for w in ("-o", f"{k}={v}"))]
-    if node.jump:
-        return HostKeyFact.CANNOT_VERIFY, f"{detail}; it is behind a jump host, where ssh was not asked"
     try:
         done = LocalHost().run(
             [*argv, "-p", str(node.port), f"{node.user or 'root'}@{node.host}", "true"], timeout_s=20

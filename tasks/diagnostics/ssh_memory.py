@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from runbooks.core.fleet import Jump
 from runbooks.parsers.ssh_text import LogLine
-from runbooks.ssh_auth_failure.evidence import Wire
+from runbooks.ssh_auth_failure.evidence import HostKeyFact, Wire
 from tasks.context import Context
 from tasks.transport.connection import SshConnection
 
@@ -17,6 +17,7 @@ class Memory:
 
     connections: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Wire] = field(default_factory=dict)  # the answer to a key, by user, address and fingerprint
+    by_ssh: dict[str, tuple[HostKeyFact, str]] = field(default_factory=dict)  # what `ssh` said of a host certificate
     log: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
 
     jumps: dict[str, SshConnection] = field(default_factory=dict)  # one connection and one log-in per jump host
@@ -39,6 +40,7 @@ class Memory:
     def changed(self) -> None:
         """Something was changed: the next look asks afresh, once."""
         self.attempts.clear()
+        self.by_ssh.clear()
         self.log.clear()
         for jump in self.jumps.values():
             jump.close()

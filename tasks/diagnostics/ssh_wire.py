@@ -195,8 +195,9 @@ def _exchange(
     try:
         transport.start_client(timeout=2 * node.connect_timeout_s)
         shown = transport.get_remote_server_key()
-        host_key = judge_shown(node, shown, others)
-        wire = wire.model_copy(update={"host_key": host_key})
+        host_key = judge_shown(node, shown, others, memory)
+        made = memory.connections[wire.jump or f"{node.host}:{node.port}"]
+        wire = wire.model_copy(update={"host_key": host_key, "connections": made})
         if host_key.fact is not HostKeyFact.TRUSTED:
             return wire
         wire = log_in(node, wire.model_copy(update={"stage": Stage.METHODS}), memory, keys, transport)
