@@ -3,7 +3,7 @@
 from runbooks.container_death.evidence import ContainerFacts
 from runbooks.container_death.words import cause
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.triage.text import first_meaning
+from runbooks.triage.text import meanings
 
 MEANS = {
     "stale-fuse": ("container-death/stale-fuse",),
@@ -18,9 +18,8 @@ MEANS = {
 def start_error(c: ContainerFacts) -> Cause:
     """The cause named by State.Error, else `start-refused`."""
     words = f"the engine could not start it: {c.error}"
-    found = first_meaning(c.error, MEANS)
-    if found is not None:
-        return cause(found[0], Certainty.CONFIRMED, f"container {c.name}", words, f"exit code {c.exit_code}")
+    for slug in meanings(c.error, MEANS):
+        return cause(slug, Certainty.CONFIRMED, f"container {c.name}", words, f"exit code {c.exit_code}")
     return cause(
         "start-refused",
         Certainty.LIKELY,

@@ -1,7 +1,5 @@
 """Judges a rendezvous: what is dead, what lives and is left alone, what only looks like its fault."""
 
-import re
-
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -15,14 +13,20 @@ from runbooks.stale_rendezvous.plans import plans_for
 from runbooks.stale_rendezvous.ports import port_causes
 from runbooks.stale_rendezvous.putback import judge_putback
 from runbooks.stale_rendezvous.runs import judge_run
+from runbooks.triage.text import meanings
 
 _FOLLOWS = {
-    "nccl-interface": r"no socket interface found|wrong interface|Using \S+:(lo|docker0):",
-    "nccl-no-route": r"No route to host|Network is unreachable",
-    "nccl-version": r"NCCL version mismatch|mismatched NCCL|version.{0,20}mismatch",
-    "first-start-race": r"EtcdKeyNotFound.*/torch/elastic/store",
-    "nccl-data-preparation": r"Watchdog caught collective operation timeout.*Timeout\(ms\)=1800000",
-}
+    "nccl-interface": (
+        "stale-rendezvous/nccl-interface",
+        "distributed-setup/no-interface",
+        "distributed-setup/interface-wrong",
+        "ray-job/nccl-interface",
+    ),
+    "nccl-no-route": ("stale-rendezvous/nccl-no-route", "distributed-setup/peer-unreachable"),
+    "nccl-version": ("stale-rendezvous/nccl-version", "distributed-setup/versions-differ"),
+    "first-start-race": ("stale-rendezvous/first-start-race",),
+    "nccl-data-preparation": ("stale-rendezvous/nccl-data-preparation", "nccl/timeout-while-one-rank-prepares"),
+}  # what usually follows something earlier, and its names in the knowledge base
 
 
 class Limits(Frozen):
@@ -83,8 +87,7 @@ def _follows(evidence: Evidence) -> list[Cause]:
     decides = ("the first error of every rank, earliest time first",)
     return [
         possible(slug, "what was pasted", "this text usually follows something earlier", decides=decides)
-        for slug, pattern in _FOLLOWS.items()
-        if re.search(pattern, evidence.symptom)
+        for slug in sorted(meanings(evidence.symptom, _FOLLOWS), key=list(_FOLLOWS).index)
     ]
 
 

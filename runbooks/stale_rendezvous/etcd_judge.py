@@ -8,6 +8,7 @@ from runbooks.parsers.address import address_of
 from runbooks.stale_rendezvous.causes import confirmed, likely, possible
 from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeFacts, Reach
 from runbooks.stale_rendezvous.life import known_nodes
+from runbooks.triage.text import says
 
 
 def etcd_causes(evidence: Evidence, fsync_limit_s: float) -> list[Cause]:
@@ -31,12 +32,9 @@ def _access(reading: Unknown, evidence: Evidence) -> list[Cause]:
     return []
 
 
-_V3_LOOK = re.compile(r"etcdctl\b(?!.{0,200}\b(?:ls|rm)\b)[^\n]{0,200}\b(?:get|del)\b|ETCDCTL_API=3")
-
-
 def _wrong_api(facts: EtcdFacts, evidence: Evidence) -> list[Cause]:
     """Somebody looked for the keys, or cleaned them up, where they are not."""
-    if not _V3_LOOK.search(evidence.symptom):
+    if not says(evidence.symptom, "stale-rendezvous/etcdctl-v3"):
         return []
     runs = evidence.runs.value.second if isinstance(evidence.runs, Known) else ()
     there = f"v2 holds {sum(len(r.keys) + r.cut for r in runs)} keys of {len(runs)} runs"

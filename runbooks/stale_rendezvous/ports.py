@@ -7,8 +7,7 @@ from runbooks.stale_rendezvous.causes import confirmed, innocent, likely
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Port
 from runbooks.stale_rendezvous.launches import live_agents, live_workers
 from runbooks.stale_rendezvous.life import known_nodes
-
-_IN_USE = ("Address already in use", "EADDRINUSE", "address already in use")
+from runbooks.triage.text import says
 
 
 def port_causes(evidence: Evidence, age_s: float) -> list[Cause]:
@@ -57,7 +56,7 @@ def named(port: Port) -> list[str]:
 
 def _asked(evidence: Evidence) -> bool:
     """Whether somebody was refused the port."""
-    return any(w in evidence.symptom for w in _IN_USE)
+    return says(evidence.symptom, "distributed-setup/port-taken")
 
 
 def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list[Cause]:

@@ -8,13 +8,13 @@ from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
 from runbooks.stale_rendezvous.evidence import Evidence
 from runbooks.stale_rendezvous.life import Life
+from runbooks.triage.text import says
 
 CLEARABLE = (
     "closed-round",
     "dead-waiting",
     "store-keys-left",
 )  # causes whose remedy is to delete the run's keys
-_CLOSED_WORDS = ("RendezvousClosedError", "rendezvous is closed")
 
 
 def wanted(run: str, evidence: Evidence) -> bool:
@@ -22,7 +22,7 @@ def wanted(run: str, evidence: Evidence) -> bool:
     if run in (evidence.run, *evidence.known_runs):
         return True
     named = re.search(rf"(?<![\w.-]){re.escape(run)}(?![\w.-])", evidence.symptom)
-    return named is not None and any(w in evidence.symptom for w in _CLOSED_WORDS)
+    return named is not None and says(evidence.symptom, "stale-rendezvous/closed-round")
 
 
 def is_closed(run: RunKeys) -> bool:

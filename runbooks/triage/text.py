@@ -36,9 +36,7 @@ def _causes(text: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
     return judge_lines(text, only=only).causes
 
 
-def judge_text(
-    text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()
-) -> tuple[Candidate, ...]:
+def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[Candidate, ...]:
     """Causes that `text` points to, most credible first; then starting points that it leaves open (`possible`)."""
     outcome = judge_lines(text, facts, only)
     return (*outcome.causes, *outcome.undecided)
@@ -51,13 +49,20 @@ def first_cause(text: Text, only: tuple[str, ...] = ()) -> Candidate | None:
     return found[0] if found else None
 
 
-def first_meaning(text: Text, means: Mapping[str, tuple[str, ...]]) -> tuple[str, Candidate] | None:
-    """The same, as the key of `means` under which the cause is listed: one text has another name in every runbook."""
+def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, Candidate]:
+    """Causes that `text` points to, as keys of `means`: one text has another name in every runbook. Surest first."""
     names = {name: own for own, listed in means.items() for name in listed}
-    found = first_cause(text, tuple(names))
-    if found is None:
-        return None
-    return names[f"{found.family}/{found.slug}"], found
+    whole = text if isinstance(text, str) else "\n".join(text)
+    found: dict[str, Candidate] = {}
+    for cause in _causes(whole, tuple(names)) if whole.strip() else ():
+        found.setdefault(names[f"{cause.family}/{cause.slug}"], cause)
+    return found
+
+
+def says(text: Text, *names: str) -> bool:
+    """Whether `text` points to one of the causes named as "family/slug", by a line that says where it began."""
+    whole = text if isinstance(text, str) else "\n".join(text)
+    return bool(whole.strip() and _causes(whole, names))
 
 
 def findings_of(text: Text, place: str, runbook: str) -> tuple[Finding, ...]:
