@@ -1,4 +1,7 @@
-"""ssh-auth-failure and stuck-spawning, killed at every point: nothing is done twice, every run ends, a report exists."""
+"""ssh-auth-failure and stuck-spawning, killed at every point: nothing is done twice, every run ends, a report exists.
+
+Each point has an owner of its own: an act that was killed before it was seen to work is remembered for its owner, and
+the next run on it rightly asks a person."""
 
 import json
 import os
@@ -13,22 +16,23 @@ from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
 
-def runs_of(rig: Rig, folder: Path, world: World, *kinds: str) -> RealWorld:
+def runs_of(rig: Rig, folder: Path, world: World, *kinds: str, worker: str = WORKER) -> RealWorld:
     """The runbook on that worker, in processes of its own."""
     fleet = world.fleet().model_dump(mode="json", exclude_defaults=True)
-    return RealWorld(rig, folder, "stuck-spawning", f"worker/{WORKER}", fleet, kinds, world.environment())
+    return RealWorld(rig, folder, "stuck-spawning", f"worker/{worker}", fleet, kinds, world.environment())
 
 
 @pytest.mark.parametrize("point", killed_at("step-done"))
 def test_a_row_is_marked_once(rig: Rig, folder: Path, world: World, point: str) -> None:
-    world.row()
+    worker = f"{WORKER}-{folder.name[-4:]}"
+    world.row(id=worker)
     world.db.do("CREATE TABLE IF NOT EXISTS marks (id text)")
     world.db.do("TRUNCATE marks")
     world.db.do(
         "CREATE OR REPLACE RULE count_marks AS ON UPDATE TO workers WHERE NEW.status <> OLD.status "
         "DO ALSO INSERT INTO marks VALUES (NEW.id)"
     )
-    w = runs_of(rig, folder, world, "mark-worker-row")
+    w = runs_of(rig, folder, world, "mark-worker-row", worker=worker)
     w.arm(point)
     w.run("auto")
     assert w.struck(), w.report()["timeline"]
@@ -81,11 +85,11 @@ def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, fol
 
 @pytest.mark.parametrize("point", killed_at())
 def test_a_path_is_repaired_once(rig: Rig, folder: Path, point: str) -> None:
-    room = Room(folder)
+    room = Room(folder, f"room-{point}")
     room.keys.chmod(0o666)
     with room:
         fleet = room.fleet(folder).model_dump(mode="json", exclude_defaults=True)
-        w = RealWorld(rig, folder, "ssh-auth-failure", "room", fleet, ("repair-ssh-path",))
+        w = RealWorld(rig, folder, "ssh-auth-failure", room.name, fleet, ("repair-ssh-path",))
         w.arm(point)
         w.run("auto")
         assert w.struck(), w.report()["timeline"]
