@@ -217,7 +217,11 @@ class Cut:
                 server.sendall(head + b"\r\n" + body)
                 answer = b"".join(iter(lambda: server.recv(65536), b""))
                 if not cut:
+                    self.after(head)
                     stream.write(answer)
+
+    def after(self, head: bytes) -> None:
+        """Once etcd has answered and before the asker hears of it."""
 
     def _count(self) -> int:
         self.seen += 1
@@ -249,6 +253,26 @@ def test_a_connection_cut_in_the_middle_leaves_nothing_worse(
         act(plan, context)
     assert "/torch/elastic/rendezvous/job" not in etcd.leaves()
     assert len(etcd.leaves()) == 4
+
+
+class Joins(Cut):
+    """Nothing breaks, but a new agent begins right after the old run's state is gone."""
+
+    def after(self, head: bytes) -> None:
+        if head.startswith(b"DELETE") and b"active_version" in head:
+            self.etcd.put("/torchelastic/p2p/run_job/rdzv/active_version", '{"status": "setup"}')
+
+
+def test_a_new_agent_of_the_old_backend_that_begins_meanwhile_finds_its_counter(etcd: Etcd, tmp_path: Path) -> None:
+    """torch creates the state first and then reads the counter: were that deleted, the newcomer would fail."""
+    legacy_run(etcd, "job")
+    way = Joins(etcd, 99, delivered=True)
+    context = fast(context_of(place(f"http://127.0.0.1:{way.port}"), tmp_path / "reports", "t/job"))
+    said = act(look(context)[1].plans[0], context)[0].said
+    way.listener.close()
+    assert any("a new run has begun" in s for s in said), said
+    top = "/torchelastic/p2p/run_job/rdzv"
+    assert etcd.leaves().keys() == {f"{top}/active_version", f"{top}/version_counter"}
 
 
 def test_etcd_on_an_ipv6_address(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_newcomer_during_the_deletion_keeps_its_key(
     assert len(etcd.leaves()) == 4
 
 
-@pytest.mark.parametrize("stop_after", range(5))
+@pytest.mark.parametrize("stop_after", [2, 3, *(pytest.param(n, marks=pytest.mark.soak) for n in (0, 1, 4))])
 def test_dying_half_way_leaves_nothing_worse(etcd: Etcd, tmp_path: Path, stop_after: int) -> None:
     """After any number of deletions: still closed, or gone as a whole; never a fresh round over old store keys."""
     dead_run(etcd, "job")
@@ -170,6 +170,26 @@ def test_dying_half_way_leaves_nothing_worse(etcd: Etcd, tmp_path: Path, stop_af
     if left:
         act(again.plans[0], context)
     assert etcd.leaves() == {}
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_dying_half_way_in_the_old_backend_leaves_nothing_worse(etcd: Etcd, tmp_path: Path, *, every: bool) -> None:
+    """After any number of its deletions: closed until its state goes, then free; a second run ends it."""
+    context = asked(etcd, tmp_path, "t/a")
+    legacy_run(etcd, "a")
+    keys = look(context)[1].plans[0].steps[0].args["keys"]
+    state = [k for k, _ in keys].index(f"{LEGACY}/run_a/rdzv/active_version")
+    for done in range(1, len(keys) + 1) if every else (state, state + 1):
+        for key, index in look(context)[1].plans[0].steps[0].args["keys"][:done]:
+            how = "dir=true" if index is None else f"prevIndex={index}"
+            etcd.call("DELETE", f"/v2/keys{urllib.parse.quote(key)}?{how}")
+        _, again = look(context)
+        assert slugs(again) == (["closed-round"] if done <= state else []), done
+        if again.plans:
+            act(again.plans[0], context)
+        assert etcd.leaves().keys() <= {f"{LEGACY}/run_a/rdzv/version_counter"}
+        etcd.call("DELETE", "/v2/keys/torchelastic?recursive=true&dir=true")
+        legacy_run(etcd, "a")
 
 
 def test_store_keys_without_their_key_are_cleared(etcd: Etcd, tmp_path: Path) -> None:
