@@ -6,13 +6,31 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray_job.errors import first_error, worker_log
 from runbooks.ray_job.evidence import Actor, Evidence, Job, LogFile, NodeLogs
 from runbooks.ray_job.words import cause, known
+from runbooks.triage.text import meanings
 
 PURPOSE = ("ray.kill", "went out of scope", "exit_actor", "OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")
-INTERFACE = re.compile(r"no socket interface found|Bootstrap : no socket|NCCL_SOCKET_IFNAME|Connection refused.*nccl|"
-                       r"connectFullMesh failed|socketStartConnect|Connect to \S+ failed", re.I)  # fmt: skip
-TIMEOUT = re.compile(
-    r"[Ww]atchdog caught collective operation timeout|wait timeout after \d+ms|init_process_group.*timed? ?out"
-)
+INTERFACE = {
+    "nccl-interface": (
+        "ray-job/nccl-interface",
+        "distributed-setup/no-interface",
+        "distributed-setup/interface-wrong",
+        "distributed-setup/peer-unreachable",
+        "rendezvous/gloo-wrong-address",
+    )
+}  # names that the knowledge base has for a network that does not fit
+MEANS = {
+    "actor-gpu-memory": (
+        "memory-pressure/model-too-large",
+        "memory-pressure/fragmented",
+        "memory-pressure/gpu-held-by-others",
+        "memory-pressure/ranks-on-one-gpu",
+        "memory-pressure/out-of-memory-bare",
+    ),
+    "actor-import-error": ("ray-job/actor-import-error", "host/package-missing"),
+    **INTERFACE,
+    "nccl-timeout": ("nccl/timeout-unexplained", "nccl/timeout-while-one-rank-prepares"),
+    "actor-crashed": ("container/crashed-by-signal",),
+}  # our causes of an actor's end that its own words can name, in this order, and their names in the knowledge base
 
 
 def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:
@@ -62,14 +80,6 @@ def _kind(a: Actor, text: str, error: str, killed: bool) -> tuple[str, Certainty
         return "actor-out-of-memory", sure
     if "NODE_DIED" in a.death_reason or re.search(r"node (was terminated|has been removed|is dead|died|failure)", text):
         return "actor-node-lost", sure
-    if "CUDA out of memory" in error:
-        return "actor-gpu-memory", sure
-    if re.search(r"\b(ModuleNotFoundError|ImportError)\b", error):
-        return "actor-import-error", sure
-    if INTERFACE.search(error) or INTERFACE.search(text):
-        return "nccl-interface", sure
-    if TIMEOUT.search(error):
-        return "nccl-timeout", Certainty.LIKELY
-    if re.search(r"SIGABRT|Aborted|terminate called|SIGSEGV|Segmentation fault", text + error):
-        return "actor-crashed", sure
+    for slug in meanings((error, text), MEANS):
+        return slug, Certainty.LIKELY if slug == "nccl-timeout" else sure
     return ("actor-failed", sure) if error else ("actor-failed", Certainty.POSSIBLE)

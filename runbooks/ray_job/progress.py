@@ -8,6 +8,7 @@ from runbooks.ray_job.actors import INTERFACE, node_logs
 from runbooks.ray_job.evidence import Evidence
 from runbooks.ray_job.phases import Where, default_phases, is_silent, late_after_s, reached
 from runbooks.ray_job.words import cause, known
+from runbooks.triage.text import meanings
 
 if TYPE_CHECKING:
     from runbooks.ray_job.diagnose import Limits
@@ -27,11 +28,11 @@ def judge_start(e: Evidence, limits: "Limits", quiet: bool) -> list[Cause]:
     nan = [line for line in lines if NAN.search(line)]
     if nan:
         return [cause("loss-nan", Certainty.CONFIRMED, f"job {e.submission_id}", nan[-1][:200])]
-    interface = [line for line in lines if INTERFACE.search(line) and "=" not in line.split(":")[0]]
-    if interface:
+    for network in meanings(lines, INTERFACE).values():
+        said = network.evidence[0].text if network.evidence else ""
         names = {n.node: n.interfaces for n in node_logs(e)}
         words = "; ".join(f"{k}: {', '.join(v)}" for k, v in names.items())
-        return [cause("nccl-interface", Certainty.LIKELY, f"job {e.submission_id}", interface[0][:200], words,
+        return [cause("nccl-interface", Certainty.LIKELY, f"job {e.submission_id}", said[:200], words,
                       decides=("NCCL_DEBUG=INFO on all nodes: which interface each chose",))]  # fmt: skip
     phases = e.phases or default_phases()
     where = reached(lines, phases)

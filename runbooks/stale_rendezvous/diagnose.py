@@ -87,7 +87,7 @@ def _follows(evidence: Evidence) -> list[Cause]:
     decides = ("the first error of every rank, earliest time first",)
     return [
         possible(slug, "what was pasted", "this text usually follows something earlier", decides=decides)
-        for slug in sorted(meanings(evidence.symptom, _FOLLOWS), key=list(_FOLLOWS).index)
+        for slug in meanings(evidence.symptom, _FOLLOWS)
     ]
 
 

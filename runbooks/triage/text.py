@@ -8,7 +8,7 @@ judgment needs its numbers, not only its meaning; the meaning of a code comes fr
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from runbooks.core.verdict import Finding
+from runbooks.core.verdict import Certainty, Finding
 from runbooks.triage.model import Candidate, Outcome
 
 MOST_CHARACTERS = 4_000_000  # of a text that a runbook read; its end is kept
@@ -33,7 +33,7 @@ def judge_lines(text: Text, facts: Mapping[str, str] | None = None, only: tuple[
 
 @lru_cache(maxsize=256)
 def _causes(text: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
-    return judge_lines(text, only=only).causes
+    return judge_text(text, only=only)
 
 
 def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[Candidate, ...]:
@@ -45,30 +45,36 @@ def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[s
 def first_cause(text: Text, only: tuple[str, ...] = ()) -> Candidate | None:
     """The most credible cause that `text` points to; None where it names none or only starting points."""
     whole = text if isinstance(text, str) else "\n".join(text)
-    found = [c for c in _causes(whole, only) if not c.innocent] if whole.strip() else []
-    return found[0] if found else None
+    return next((c for c in _causes(whole, only) if _is_cause(c)), None) if whole.strip() else None
 
 
 def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, Candidate]:
-    """Causes that `text` points to, as keys of `means`: one text has another name in every runbook. Surest first."""
+    """What `text` points to, as keys of `means`: one text has another name in every runbook. In the order of `means`.
+
+    Starting points count as well where `means` names them.
+    """
     names = {name: own for own, listed in means.items() for name in listed}
     whole = text if isinstance(text, str) else "\n".join(text)
     found: dict[str, Candidate] = {}
     for cause in _causes(whole, tuple(names)) if whole.strip() else ():
         found.setdefault(names[f"{cause.family}/{cause.slug}"], cause)
-    return found
+    return {own: found[own] for own in means if own in found}
 
 
 def says(text: Text, *names: str) -> bool:
     """Whether `text` points to one of the causes named as "family/slug", by a line that says where it began."""
     whole = text if isinstance(text, str) else "\n".join(text)
-    return bool(whole.strip() and _causes(whole, names))
+    return bool(whole.strip() and any(c.certainty is Certainty.LIKELY for c in _causes(whole, names)))
+
+
+def _is_cause(candidate: Candidate) -> bool:
+    return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 
 
 def findings_of(text: Text, place: str, runbook: str) -> tuple[Finding, ...]:
     """What the words of `place` say by the whole knowledge, for the report of `runbook`: the cause, its line, what next."""
     whole = text if isinstance(text, str) else "\n".join(text)
-    causes = [c for c in _causes(whole, ()) if not c.innocent][:2] if whole.strip() else []
+    causes = [c for c in _causes(whole, ()) if _is_cause(c)][:2] if whole.strip() else []
     return tuple(_finding(c, place, runbook) for c in causes)
 
 
