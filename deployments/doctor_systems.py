@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 
 from deployments.doctor import Check
+from deployments.doctor_request import check_request
 from deployments.doctor_scaling import check_scaling
 from runbooks.core.fleet import Fleet
 from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
@@ -183,6 +184,7 @@ def _variables(
     if seen.private_fingerprint and seen.public_fingerprint and seen.private_fingerprint != seen.public_fingerprint:
         yield Check("railway key", "FAULT", "its two halves are not one pair", "set both halves of one pair")
     yield from check_scaling(found)
+    yield from check_request(config, found)
 
 
 def _logs(config: WorkerLogs) -> Iterator[Check]:

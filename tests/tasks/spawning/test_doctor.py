@@ -21,7 +21,12 @@ def test_each_system(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         "MAX_ACTIVE_GPUS": "2", "GPU_IDLE_TIMEOUT_SEC": "600", "TASKS_PER_GPU_THRESHOLD": "3",
         "RUNPOD_WORKER_IMAGE": "org/app:1", "RUNPOD_GPU_TYPE": "NVIDIA GeForce RTX 4090", "RUNPOD_STORAGE_NAME": "s",
     }  # fmt: skip
+    assert "network volume" in faults(world)["request"]
+    world.runpod.volumes = [{"id": "v1", "name": "s", "size": 100, "dataCenterId": "EU-RO-1"}]
     assert faults(world) == {}
+    world.railway.variables["RUNPOD_GPU_TYPE"] = "RTX4090"
+    assert "GPU type" in faults(world)["request"]
+    world.railway.variables["RUNPOD_GPU_TYPE"] = "NVIDIA GeForce RTX 4090"
     world.railway.variables["MIN_ACTIVE_GPUS"] = "5"
     assert "above" in faults(world)["scaling"]
     world.railway.variables["MIN_ACTIVE_GPUS"] = "many"
