@@ -9,7 +9,9 @@ from tasks.remediation.checkpoints import (
     abort_upload,
     copy_checkpoint,
     create_checkpoint_folder,
+    finish_deletion,
     prune_checkpoints,
+    put_back_checkpoint,
     quarantine_checkpoint,
     repoint_latest,
     restore_archived,
@@ -71,6 +73,8 @@ ACTIONS: dict[str, Action] = {
     "restore-archived": Action(Risk.DESTRUCTIVE, restore_archived),
     "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload),
     "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints),
+    "put-back-checkpoint": Action(Risk.DISRUPTIVE, put_back_checkpoint),
+    "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion),
     "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys),
     "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys),  # only a person says that a deletion was a mistake
     "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous),

@@ -6,6 +6,7 @@ from runbooks.checkpoint_fallback.candidates import candidate_causes
 from runbooks.checkpoint_fallback.choose import Choice, choose, trusted
 from runbooks.checkpoint_fallback.cross import cross_causes
 from runbooks.checkpoint_fallback.evidence import Evidence, TierLook
+from runbooks.checkpoint_fallback.leftovers import leftover_causes
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.loader import loader_causes
 from runbooks.checkpoint_fallback.places import place_causes
@@ -42,7 +43,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
             *candidate_causes(evidence), *cross_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
-            *_lacking(evidence, choice),
+            *_lacking(evidence, choice), *leftover_causes(evidence),
         )
     )  # fmt: skip
     offered = offer(evidence, config, limits, choice, causes)

@@ -92,6 +92,11 @@ class Leftover(Frozen):
     name: str
     size: int = 0
     mtime_s: float = 0.0
+    doing: str = ""  # "copy", "pointer" or "deletion": left by this program
+    was: str = ""  # the final name
+    identity: str = ""  # of what a deletion left
+    untouched: bool = False  # the deletion had not begun to remove anything
+    files: int = 1
 
 
 class Pointer(Frozen):

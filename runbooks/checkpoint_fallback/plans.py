@@ -4,6 +4,7 @@ come along."""
 from runbooks.checkpoint_fallback.choose import Choice, trusted
 from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
+from runbooks.checkpoint_fallback.leftovers import plans_for_leftovers
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.prune import plan_prune
 from runbooks.core.base import Frozen
@@ -31,6 +32,9 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
     withheld: list[str] = []
     for look in evidence.tiers:
         plans.append(_folder(look, sure))
+        settled, notes = plans_for_leftovers(config, look, unseen_clients(config, look, config.tier(look.tier)))
+        plans.extend(settled)
+        withheld.extend(notes)
         pruned, why = plan_prune(evidence, config, limits, look, causes)
         plans.append(pruned)
         withheld.extend(why)

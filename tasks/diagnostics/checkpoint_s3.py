@@ -11,7 +11,7 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Leftover, Pointer, 
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.parsers.ckpt_content import check_content
-from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
+from runbooks.parsers.ckpt_set import OURS, TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob
 from tasks.context import Context
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, restore_state, set_identity
@@ -64,6 +64,10 @@ def group(objects: Iterable[Object], prefix: str, naming: str) -> tuple[Sets, li
     for o in objects:
         below = o.key[len(prefix) :]
         words = below.split("/")
+        ours = OURS.fullmatch(below)
+        if ours and pattern.fullmatch(ours["was"]):  # the note of an upload of one big file
+            left.append(Leftover(name=below, size=o.size, mtime_s=o.mtime_s, doing="copy", was=ours["was"]))
+            continue
         for n in range(1, len(words) + 1):
             name = "/".join(words[:n])
             match = pattern.fullmatch(name)

@@ -1,10 +1,10 @@
-"""Changes checkpoints of one tier on the node: copy, point, quarantine, prune, mkdir, mode. Refuses when an identity
+"""Changes checkpoints of one tier on the node: copy, point, quarantine, mkdir, mode; prune is next door. Refuses when an identity
 changed.
 One JSON object as argument; answers {said: [...]}, {refused: why} (nothing changed) or {failed: why}."""
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import errno
 import json
 import os
@@ -16,45 +16,9 @@ from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
 from tasks.probes.ckpt_fs import best_crc32, mount
-from tasks.probes.ckpt_holders import holders
-from tasks.probes.ckpt_node import identity, members, open_set, spec_from
-
-NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
-
-
-def rename2(old: str, new: str, flags: int) -> None:
-    """renameat2: atomic, and never replaces (NOREPLACE) or swaps (EXCHANGE). Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
-        raise OSError(errno.ENOSYS, "renameat2 is not there")
-    if libc.renameat2(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), new)
-
-
-def same(root: str, name: str, expect: str) -> str:
-    """Full path of a checkpoint that still is what was judged. Raises Refusal."""
-    path = os.path.join(root, name)
-    if os.path.isabs(name) or ".." in name.split("/"):
-        raise Refusal("%s lies outside of the tier" % name)
-    try:
-        found = identity(members(path))
-    except FileNotFoundError:
-        raise Refusal("%s is not there any more" % path) from None
-    if found != expect:
-        raise Refusal("%s changed since it was judged" % path)
-    return path
-
-
-def not_open(root: str, names: list[str], readers: bool = True) -> None:
-    """No process has one of the names open (or writes one), as far as every process can be seen. Raises Refusal."""
-    seen = holders(root, mount(root)["fs_type"])
-    if not seen["all"]:
-        raise Refusal("not every process could be looked at: who uses it can't be told")
-    tops = {n.split("/")[0] for n in names}
-    for h in seen["list"]:
-        if (readers or h["writing"]) and (not names or h["path"].split("/")[0] in tops):
-            raise Refusal("pid %d has %s open" % (h["pid"], h["path"]))
+from tasks.probes.ckpt_guard import EXCHANGE, NOREPLACE, not_open, rename2, same
+from tasks.probes.ckpt_node import identity, open_set, spec_from
+from tasks.probes.ckpt_prune import finish, prune, put_back
 
 
 def copy(ask: dict[str, Any]) -> list[str]:
@@ -80,16 +44,23 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
     if faults:
         raise OSError(errno.EIO, "the copy is not whole: %s %s" % (faults[0].kind, faults[0].detail), temporary)
     try:
-        if folder:
-            rename2(temporary, target, NOREPLACE)
-        else:
-            os.link(temporary, target)
-            os.unlink(temporary)
+        _name(temporary, target, folder)
     except FileExistsError:
         raise Refusal("%s appeared meanwhile and was not replaced" % target) from None
     sync_folder(os.path.dirname(target))
     proof = "content proven" if content.checksummed else "bytes compared with the source"
     return ["%s lies at %s (%s)" % (name, target, proof)]
+
+
+def _name(temporary: str, target: str, folder: bool) -> None:
+    """The final name, atomically and never over another; by a second link where the file system can't rename so."""
+    try:
+        rename2(temporary, target, NOREPLACE)
+    except OSError as e:
+        if folder or e.errno not in (errno.ENOSYS, errno.EINVAL):
+            raise
+        os.link(temporary, target)
+        os.unlink(temporary)
 
 
 def point(ask: dict[str, Any]) -> list[str]:
@@ -100,7 +71,9 @@ def point(ask: dict[str, Any]) -> list[str]:
     not_open(root, [], readers=False)
     if _pointer_identity(pointer, ask["pointer"]) != ask["expect"]:
         raise Refusal("%s changed since it was judged" % pointer)
-    fresh = "%s.%d.tmp" % (pointer, os.getpid())
+    fresh = "%s.pointing-%s.tmp" % (pointer, ask["expect"][:8])
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh)  # of an earlier try of this very change that was killed
     if os.path.islink(pointer):
         os.symlink(ask["text"], fresh)
     else:
@@ -147,52 +120,6 @@ def quarantine(ask: dict[str, Any]) -> list[str]:
     return ["%s is now %s" % (path, to)]
 
 
-def prune(ask: dict[str, Any]) -> list[str]:
-    """Deletes the listed old checkpoints, only while every one that must stay is unchanged and nothing listed is
-    open."""
-    root, keep = ask["root"], ask["keep"]
-    if not keep:
-        raise Refusal("no proven checkpoint is named that stays")
-    for k in keep:
-        same(root, k["name"], k["identity"])
-    paths = [same(root, d["name"], d["identity"]) for d in ask["delete"]]
-    if {d["name"] for d in ask["delete"]} & {k["name"] for k in keep}:
-        raise Refusal("one name is to stay and to go")
-    not_open(root, [d["name"] for d in ask["delete"]])
-    _not_pointed(root, ask.get("pointer", ""), [d["name"] for d in ask["delete"]])
-    said = []
-    for path, d in zip(paths, ask["delete"]):  # noqa: B905 - no strict= before Python 3.10
-        gone = "%s.deleting-%s.tmp" % (path, d["identity"][:8])
-        rename2(path, gone, NOREPLACE)
-        _remove(gone)
-        said.append("deleted %s (%d bytes)" % (path, d["size"]))
-    sync_folder(root)
-    return said
-
-
-def _not_pointed(root: str, pointer: str, names: list[str]) -> None:
-    path = os.path.join(root, pointer)
-    if not pointer or not os.path.lexists(path):
-        return
-    text = os.readlink(path) if os.path.islink(path) else open(path, encoding="utf-8", errors="replace").read(1000)  # noqa: SIM115
-    named = text.strip().rstrip("/").rpartition("/")[2]
-    if any(named == n.rpartition("/")[2] for n in names):
-        raise Refusal("%s names %s" % (path, named))
-
-
-def _remove(path: str) -> None:
-    if not os.path.isdir(path) or os.path.islink(path):
-        os.unlink(path)
-        return
-    for folder, folders, files in os.walk(path, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(folder, name))
-        for name in folders:
-            full = os.path.join(folder, name)
-            (os.unlink if os.path.islink(full) else os.rmdir)(full)
-    os.rmdir(path)
-
-
 def mkdir(ask: dict[str, Any]) -> list[str]:
     """Creates the tier's folder on the device that was judged."""
     if not os.path.isdir(ask["parent"]) or os.path.dirname(ask["path"]) != ask["parent"]:
@@ -224,7 +151,10 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
     """Does what `do` says."""
     from tasks.probes.ckpt_transfer import download, upload
 
-    table = {"copy": copy, "point": point, "quarantine": quarantine, "prune": prune, "mkdir": mkdir, "mode": mode}
+    table = {
+        "copy": copy, "point": point, "quarantine": quarantine, "prune": prune, "finish": finish,
+        "put-back": put_back, "mkdir": mkdir, "mode": mode,
+    }  # fmt: skip
     try:
         if ask["do"] == "upload":
             return upload(ask, same)

@@ -7,6 +7,7 @@ import contextlib
 import os
 
 from runbooks.parsers.ckpt_types import Blob
+from tasks.probes.ckpt_journal import Journal
 
 CHUNK = 8 << 20
 
@@ -20,7 +21,14 @@ def temporary_name(target: str, identity: str) -> str:
     return "%s.incoming-%s.tmp" % (target, identity[:8])
 
 
-def copy_set(source: dict[str, Blob], target: str, folder: bool, identity: str) -> str:
+def journal_name(target: str, identity: str) -> str:
+    """Where a download remembers what it has."""
+    return "%s.incoming-%s.sums.tmp" % (target, identity[:8])
+
+
+def copy_set(
+    source: dict[str, Blob], target: str, folder: bool, identity: str, journal: Journal | None = None
+) -> str:
     """The temporary path with every byte of the source, on disk. Raises Refusal if the target exists."""
     if os.path.lexists(target):
         raise Refusal("%s is there, and nothing is ever replaced" % target)
@@ -31,7 +39,7 @@ def copy_set(source: dict[str, Blob], target: str, folder: bool, identity: str) 
     for name, blob in sorted(source.items()):
         path = os.path.join(temporary, name) if folder else temporary
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        copy_blob(blob, path)
+        copy_blob(blob, path, name, journal)
     if folder:
         for below, _, _ in os.walk(temporary):
             sync_folder(below)
@@ -39,30 +47,34 @@ def copy_set(source: dict[str, Blob], target: str, folder: bool, identity: str) 
     return temporary
 
 
-def copy_blob(blob: Blob, path: str) -> None:
-    """One file, from where an earlier try ended if what is there agrees; compared once more after fsync."""
+def copy_blob(blob: Blob, path: str, name: str, journal: Journal | None) -> None:
+    """One file, from where an earlier try ended if what is there agrees; compared once more after fsync: with the
+    source, or with what a journal says came from it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
-        at = _agreeing(blob, fd)
+        at = journal.agreeing(name, fd) if journal else _agreeing(blob, fd)
         os.ftruncate(fd, at)
         while at < blob.size:
             data = blob.read(at, min(CHUNK, blob.size - at))
             if not data:
                 raise OSError(5, "the source ended early", path)
-            at += _write_all(fd, data, at)
+            _write_all(fd, data, at)
+            if journal:
+                journal.add(name, at, data)
+            at += len(data)
         os.fsync(fd)
         _forget(fd)
-        if _agreeing(blob, fd) != blob.size or os.fstat(fd).st_size != blob.size:
+        same = journal.agreeing(name, fd) if journal else _agreeing(blob, fd)
+        if same != blob.size or os.fstat(fd).st_size != blob.size:
             raise OSError(5, "the copy differs from its source", path)
     finally:
         os.close(fd)
 
 
-def _write_all(fd: int, data: bytes, at: int) -> int:
+def _write_all(fd: int, data: bytes, at: int) -> None:
     done = 0
     while done < len(data):
         done += os.pwrite(fd, data[done:], at + done)
-    return done
 
 
 def _agreeing(blob: Blob, fd: int) -> int:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
-from runbooks.parsers.ckpt_set import TEMPORARY, Spec, check_set
+from runbooks.parsers.ckpt_set import ASIDE, OURS, TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob, Check
 from tasks.probes.ckpt_fs import best_crc32, credentials, space, torch_version
 from tasks.probes.ckpt_holders import holders
@@ -156,14 +156,33 @@ def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[dic
             for entry in entries:
                 name = below + entry.name
                 match = regex.fullmatch(name)
-                if match:
-                    hits.append((int(match["step"]), name))
-                elif TEMPORARY.search(name):
+                if TEMPORARY.search(name):
                     seen = entry.stat(follow_symlinks=False)
-                    left.append({"name": name, "size": seen.st_size, "mtime_s": seen.st_mtime})
+                    left.append({"name": name, "size": seen.st_size, "mtime_s": seen.st_mtime, **_ours(root, name)})
+                elif match and not ASIDE.search(name):
+                    hits.append((int(match["step"]), name))
                 elif level < depth and entry.is_dir(follow_symlinks=False):
                     todo.append((name + "/", level + 1))
     return sorted(hits, reverse=True), left[:50]
+
+
+def _ours(root: str, name: str) -> dict[str, Any]:
+    """What this program was doing with it when it was killed, and whether a deletion had begun to remove anything."""
+    match = OURS.fullmatch(name)
+    if not match:
+        return {}
+    if match["doing"] != "deleting":
+        return {"doing": "copy" if match["doing"] == "incoming" else "pointer", "was": match["was"]}
+    out: dict[str, Any] = {"doing": "deletion", "was": match["was"]}
+    try:
+        path = os.path.join(root, name)
+        found = members(path)
+        before = found if os.path.isdir(path) else {os.path.basename(match["was"]): os.lstat(path)}
+        out.update(identity=identity(found), untouched=identity(before)[:8] == match["id"], files=len(found))
+        out["size"] = sum(s.st_size for s in found.values())
+    except OSError:
+        return out  # it goes on, or can't be looked at: no identity, no plan
+    return out
 
 
 def pointer(root: str, name: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import os
 import re
 import sys
@@ -12,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
-from tasks.probes.ckpt_copy import Refusal, copy_set
+from tasks.probes.ckpt_copy import Refusal, copy_set, journal_name
+from tasks.probes.ckpt_journal import Journal
 from tasks.probes.ckpt_node import open_set, spec_from
 
 TRIES = 4
@@ -62,7 +64,13 @@ def download(ask: dict[str, Any], publish: Callable[..., list[str]]) -> list[str
     """An object store's checkpoint to the node: temporary name, compared, checked, published without replacing."""
     source = {n: url_blob(n, f["url"], f["size"], f["etag"]) for n, f in ask["files"].items()}
     target = os.path.join(ask["root"], ask["name"])
-    temporary = copy_set(source, target, ask["folder"], ask["identity"])
+    if os.path.lexists(target):
+        raise Refusal("%s is there, and nothing is ever replaced" % target)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    versions = json.dumps([ask["identity"], sorted((n, f["etag"], f["size"]) for n, f in ask["files"].items())])
+    journal = Journal(journal_name(target, ask["identity"]), versions)
+    temporary = copy_set(source, target, ask["folder"], ask["identity"], journal)
+    journal.drop()
     spec = spec_from(ask["spec"])
     return publish(temporary, target, ask["folder"], spec, ask["name"])
 

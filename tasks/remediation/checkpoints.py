@@ -12,6 +12,7 @@ from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
 from tasks.transport.base import TransportError
 
+ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
 BOOT = (  # the program and, behind a NUL, its data arrive on stdin: presigned URLs are never seen in a process list
     "import sys\np,_,d=sys.stdin.read().partition(chr(0))\nsys.argv=['-',d]\n"
     "exec(compile(p,'gpu-runbooks-ckpt','exec'),{'__name__':'__main__'})"
@@ -21,7 +22,7 @@ SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: float = 60) -> dict[str, Any]:
     """Runs the changing program on the node. Raises Refused (nothing changed), TransportError."""
-    program = bundle("ckpt_act", "ckpt_node", "ckpt_copy", "ckpt_transfer")
+    program = bundle("ckpt_act", *ACTING)
     host = context.open_host(context.fleet.node(node))
     done = host.run(("python3", "-c", BOOT), stdin=program + "\0" + json.dumps(ask), timeout_s=timeout_s)
     try:
@@ -137,6 +138,20 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
     if not isinstance(look.candidates, Known):
         raise Refused(f"{tier.name} could not be read again")
     return {c.name: c.identity for c in look.candidates.value}
+
+
+def put_back_checkpoint(step: Step, context: Context) -> ActResult:
+    """Give a checkpoint its name back whose deletion was broken off before it began; nothing is replaced."""
+    tier = tier_of(context, step.args["tier"])
+    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "put-back", "root": tier.path}))
+
+
+def finish_deletion(step: Step, context: Context) -> ActResult:
+    """Delete what a broken-off deletion left of a checkpoint: it is not whole any more."""
+    tier = tier_of(context, step.args["tier"])
+    if tier.shared or config_of(context).others_write:
+        raise Refused("another reader or writer can't be ruled out")
+    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "finish", "root": tier.path}))
 
 
 def create_checkpoint_folder(step: Step, context: Context) -> ActResult:

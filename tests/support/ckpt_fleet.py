@@ -26,7 +26,8 @@ ACTS = {
     "prune-checkpoints": acts.prune_checkpoints,
     "quarantine-checkpoint": acts.quarantine_checkpoint, "create-checkpoint-folder": acts.create_checkpoint_folder,
     "restore-folder-mode": acts.restore_folder_mode, "abort-upload": acts.abort_upload,
-    "restore-archived": acts.restore_archived,
+    "restore-archived": acts.restore_archived, "put-back-checkpoint": acts.put_back_checkpoint,
+    "finish-deletion": acts.finish_deletion,
 }  # fmt: skip
 
 
