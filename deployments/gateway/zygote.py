@@ -57,12 +57,25 @@ def warm_up() -> None:
             load(entrypoint(slug))
         except Exception as e:  # its own runs will say so; the others are not to suffer from it
             print(f"{slug} cannot be made warm: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
+    _warm_channels()
     with store.quick():  # the settings that a run needs are built once, here
         pass
     with without_prefect_heartbeat(), store.quick():
         pass
     gc.collect()
     gc.freeze()  # what is shared stays shared
+
+
+def _warm_channels() -> None:
+    """Where people are to be told: what that needs."""
+    from flows.notify_file import load_notifications
+    from tasks.notify.send import warm
+
+    try:
+        if load_notifications():
+            warm()
+    except Exception as e:  # the runs will say so
+        print(f"notifications cannot be made warm: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
 
 
 def entrypoint(slug: str) -> str:

@@ -1,9 +1,11 @@
 """Each kind of channel on a real receiver: one incident stays together, time is bounded, secrets stay inside."""
 
 import os
+import ssl
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from runbooks.notify.config import Address, Channel
 from runbooks.notify.message import Severity
 from tasks.notify import keys, threads
 from tasks.notify.send import Outgoing, Sent, send
+from tests.support.etcd_secure import certificates
 from tests.support.receivers import MailServer, Webhook
 
 CHANNEL = Channel(url=Address(env="THE_URL"))
@@ -66,6 +69,42 @@ def test_slack_bot_answers_in_the_thread(hook: Webhook, monkeypatch: pytest.Monk
     assert "&lt;b&gt;&amp;" in first["text"]
     hook.reply = {"ok": False, "error": "channel_not_found"}
     assert through(monkeypatch, url).said == "Slack answered 200: channel_not_found"
+
+
+@pytest.fixture
+def teams(tmp_path: Path) -> Iterator[Webhook]:
+    """Where a Teams workflow's address points: HTTPS."""
+    certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    made = Webhook(context)
+    yield made
+    made.close()
+
+
+def test_teams_gets_a_card_that_it_shows(teams: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The form that "Post to a channel when a webhook request is received" takes: a message with one adaptive card."""
+    out = OUT.model_copy(update={"body": "l1\nl2 [free GPUs](http://evil)\n\n- a\nReport: http://ui/key/a_b-c"})
+    teams.answer = 202
+    assert through(monkeypatch, f"workflows://127.0.0.1:{teams.port}/{'ab12' * 8}/{'s' * 43}/?verify=no", out).ok
+    [got] = teams.got
+    assert got["path"].startswith(f"/workflows/{'ab12' * 8}/triggers/manual/paths/invoke?")
+    assert "sig=" + "s" * 43 in got["path"]
+    assert got["type"] == "message"
+    [card] = got["attachments"]
+    assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
+    content = card["content"]
+    assert (content["type"], content["$schema"]) == ("AdaptiveCard", "http://adaptivecards.io/schemas/adaptive-card.json")
+    assert float(content["version"]) <= 1.5  # the newest that Teams shows
+    texts = [b["text"] for b in content["body"] if b["type"] == "TextBlock"]
+    assert texts[0] == "t & <x>"
+    evil, report = "[http://evil](http://evil)", "[http://ui/key/a_b-c](http://ui/key/a_b-c)"
+    assert texts[1] == f"l1\n\nl2 [free GPUs]\u200b({evil})\n\n- a\n\nReport: {report}"
+    assert {b["type"] for b in content["body"]} <= {"TextBlock", "Image"}
+    teams.answer = 400
+    failed = through(monkeypatch, f"workflows://127.0.0.1:{teams.port}/{'ab12' * 8}/{'s' * 43}/?verify=no", out)
+    assert "400" in failed.said
+    assert "sss" not in failed.said
 
 
 def test_a_channel_that_hangs_is_left(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:

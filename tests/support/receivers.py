@@ -2,6 +2,7 @@
 
 import json
 import socketserver
+import ssl
 import threading
 import time
 from email import message_from_bytes
@@ -13,7 +14,7 @@ from typing import Any
 class Webhook:
     """POST anything; `answer` is the status it gives (0: never answers within `hang_s`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.got: list[dict[str, Any]] = []
         self.heads: list[dict[str, str]] = []
         self.answer = 200
@@ -36,6 +37,8 @@ class Webhook:
                 """Quiet."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         self.port = int(self.server.server_address[1])
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
