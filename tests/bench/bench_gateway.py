@@ -1,6 +1,6 @@
-"""From an alert's POST to the first diagnostic command on the node (a real sshd), beside plain Prefect: event, automation, serve.
+"""From an alert's POST to the first diagnostic command on the node (a real sshd), beside ansible-rulebook and plain Prefect.
 
-Run: python -m tests.bench.bench_gateway [--seconds 300] [--every 2] [--postgres] [--peer 5] [--json]
+Run: python -m tests.bench.bench_gateway [--seconds 300] [--every 2] [--postgres] [--peer 5] [--ansible FOLDER] [--json]
 The node itself writes down when each command begins (ForceCommand), so both ways are measured by the same clock.
 """
 
@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from deployments.lab.sshd import Sshd
+from tests.bench.peer_ansible import ansible_seconds
 from tests.bench.peer_automation import peer_seconds
 from tests.support.gateway import Gateway, firing, payload
 from tests.support.postgres import Postgres
@@ -103,6 +106,12 @@ def cli(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "deployments.cli", *words], check=True, stdout=subprocess.DEVNULL)
 
 
+def _peers(ns: argparse.Namespace) -> list[tuple[str, Callable[[Site, Path, int], list[float]]]]:
+    """What is measured beside ours, by name."""
+    ansible = [("ansible_rulebook", partial(ansible_seconds, bin_folder=ns.ansible))] if ns.ansible else []
+    return [*ansible, ("prefect_automation", peer_seconds)] if ns.peer else []
+
+
 def run(ns: argparse.Namespace) -> dict[str, Any]:
     """A server of its own, our gateway, then the peer on the same server."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -121,8 +130,10 @@ def run(ns: argparse.Namespace) -> dict[str, Any]:
         cli("up")
         found = {"database": "PostgreSQL" if ns.postgres else "SQLite", "every_s": ns.every}
         found |= measure(site, home, ns.seconds, ns.every)
-        if ns.peer:
-            found["peer_first_command_s"] = row(peer_seconds(site, home, ns.peer))
+        ours = found["first_command_s"]["p50"]
+        for name, peer in _peers(ns):
+            found[f"{name}_first_command_s"] = theirs = row(peer(site, home, ns.peer))
+            found[f"{name}_to_ours"] = f"{theirs['p50'] / ours:.1f} x"
         shutil.rmtree(home / "reports", ignore_errors=True)
     return found
 
@@ -134,6 +145,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--every", type=float, default=2)
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--peer", type=int, default=5, help="alerts through event, automation and serve (0: none)")
+    parser.add_argument("--ansible", type=Path, help="bin folder of an environment with ansible-rulebook, to run beside")
     parser.add_argument("--json", action="store_true")
     found = run(parser.parse_args(argv))
     print(json.dumps(found) if "--json" in argv else "\n".join(f"{k:22} {v}" for k, v in found.items()))
