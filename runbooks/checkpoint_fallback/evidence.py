@@ -65,6 +65,7 @@ class Space(Frozen):
     asking_uid: int = 0  # who the probe ran as
     fs_type: str = ""
     device: str = ""
+    disks: tuple[str, ...] = ()  # names by which the kernel's log calls it and what lies below it
     read_only: bool = False
     total: int = 0
     free: int = 0

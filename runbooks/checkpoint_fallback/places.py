@@ -1,5 +1,6 @@
 """Causes that lie in the places: folder, file system, device, memory limit, pointer, unfinished saves."""
 
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -120,13 +121,9 @@ def _stalled(evidence: Evidence, look: TierLook, limits: Limits) -> Iterator[Cau
 def _device(evidence: Evidence) -> Iterator[Cause]:
     if not isinstance(evidence.kernel, Known) or not evidence.kernel.value:
         return
-    devices = {
-        look.space.value.device.rpartition("/")[2]
-        for look in evidence.tiers
-        if isinstance(look.space, Known) and look.space.value.device.startswith("/dev/")
-    }
-    lines = evidence.kernel.value
-    ours = [x for x in lines if any(d and d.rstrip("0123456789p") in x for d in devices)]
+    spaces = [look.space.value for look in evidence.tiers if isinstance(look.space, Known)]
+    names = {d for s in spaces for d in (*s.disks, s.device.rpartition("/")[2]) if d and s.device.startswith("/dev/")}
+    ours = [x for x in evidence.kernel.value if any(re.search(rf"\b{re.escape(d)}\b", x) for d in names)]
     if ours:
         shown = tuple(x.strip()[:200] for x in ours[-3:])
         subject = f"storage of {evidence.node}"

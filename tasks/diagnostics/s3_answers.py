@@ -12,6 +12,7 @@ from runbooks.checkpoint_fallback.evidence import Store, Upload
 from runbooks.core.checkpoints import Tier
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from tasks.diagnostics.s3 import Object, S3Tier, code_of
+from tasks.diagnostics.s3_metadata import read_metadata
 
 
 def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception | None) -> Known[Store] | Unknown:
@@ -28,7 +29,7 @@ def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception
         list_status=status,
         get_code=_try_read(s3, sample),
         credentials=s3.credentials.method if s3.credentials else "",
-        looked_in=looked_in(s3.tier),
+        looked_in=looked_in(s3.tier, ask=code == "NoCredentials"),
         skew_s=_skew(headers.get("date", ""), at),
         region_says=str(headers.get("x-amz-bucket-region", "")),
         message=message,
@@ -63,8 +64,8 @@ def head_code(s3: S3Tier, key: str) -> str:
     return "ok"
 
 
-def looked_in(tier: Tier) -> tuple[str, ...]:
-    """Where the engine looks for credentials, and what is there, by name only."""
+def looked_in(tier: Tier, ask: bool = False) -> tuple[str, ...]:
+    """Where the engine looks for credentials, and what is there, by name only. `ask`: also how metadata answers."""
     names = (
         "AWS_ACCESS_KEY_ID",
         "AWS_PROFILE",
@@ -76,10 +77,9 @@ def looked_in(tier: Tier) -> tuple[str, ...]:
     found.append(f"file {path}: {'there' if path.is_file() else 'not there'}")
     if tier.profile:
         found.append(f"profile {tier.profile} of the fleet file")
-    if Path("/.dockerenv").exists() or os.environ.get("KUBERNETES_SERVICE_HOST"):
-        found.append("instance metadata: this is a container, where its hop limit must be 2 or more")
-    else:
-        found.append("instance metadata: asked last")
+    inside = Path("/.dockerenv").exists() or os.environ.get("KUBERNETES_SERVICE_HOST")
+    where = ", asked from a container: its hop limit must be 2 or more" if inside else ""
+    found.append(f"instance metadata{where}: {read_metadata() if ask else 'asked last'}")
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import Any
 
@@ -64,7 +65,27 @@ def mount(path: str) -> dict[str, Any]:
             point = point.encode().decode("unicode_escape")
             if (real == point or real.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[1]):
                 best = (device, point, kind)
-    return {"device": best[0], "fs_type": best[2], "network": best[2].startswith(NETWORK)}
+    return {"device": best[0], "fs_type": best[2], "network": best[2].startswith(NETWORK), "disks": disks(best[0])}
+
+
+def disks(device: str) -> list[str]:
+    """Names by which the kernel's log calls a block device: partition, disk, what lies below it, NVMe controller."""
+    if not device.startswith("/dev/"):
+        return []
+    todo, found = [os.path.basename(os.path.realpath(device))], []
+    while todo:
+        name = todo.pop()
+        if name in found or not os.path.exists("/sys/class/block/" + name):
+            continue
+        found.append(name)
+        place = os.path.realpath("/sys/class/block/" + name)
+        if os.path.exists(place + "/partition"):
+            todo.append(os.path.basename(os.path.dirname(place)))
+        if os.path.isdir(place + "/slaves"):
+            todo.extend(os.listdir(place + "/slaves"))
+        if name.startswith("nvme"):
+            found.append(re.match("nvme[0-9]+", name).group())  # type: ignore[union-attr]
+    return sorted(set(found))
 
 
 def _try_write(root: str) -> str:

@@ -1,5 +1,5 @@
-"""A big upload killed with its engine in the middle, on a real S3 server: never an object before it is whole, and the
-next try sends only what is missing, of the same source, to its own upload."""
+"""A big upload or download killed with its engine in the middle, on a real S3 server: never anything under the final
+name before it is whole; the next try moves only what is missing, of the same source."""
 
 import json
 import os
@@ -41,9 +41,9 @@ def write(path: Path, seed: int = 1) -> Path:
     return path
 
 
-def ready(monkeypatch: pytest.MonkeyPatch, tiers: tuple[Tier, ...]) -> Step:
+def ready(monkeypatch: pytest.MonkeyPatch, tiers: tuple[Tier, ...], to: str = "s3") -> Step:
     monkeypatch.setattr(checkpoint_upload, "PART", FIVE)
-    (step,) = plan(look(context(*tiers))[1], "copy step 7 to s3").steps
+    (step,) = plan(look(context(*tiers))[1], f"copy step 7 to {to}").steps
     return step
 
 
@@ -123,5 +123,36 @@ def test_two_sources_are_never_mixed(
         client.put_object(Bucket="ckpt", Key=key, Body=os.urandom(len(old)))
         with pytest.raises(Refused, match="somebody else"):
             do(step, context(*tiers))
+    finally:
+        proxy.stop()
+
+
+def test_a_killed_download_fetches_only_the_rest(
+    s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies there is taken for verified by its recorded sums only: a changed byte of it is fetched again."""
+    path, nvme, proxy = write(tmp_path / "checkpoint_step_7.pt"), tmp_path / "nvme", Proxy(s3.port)
+    nvme.mkdir()
+    s3.client().upload_file(str(path), "ckpt", f"kd/{path.name}")
+    tiers = (folder("nvme", nvme), tier(s3, "kd", endpoint=proxy.url))
+    try:
+        step = ready(monkeypatch, tiers, "nvme")
+        proxy.faults = {"GET": ["", "", "strike"]}
+        act_and_die(proxy, tiers, step)
+        half = next(p for p in nvme.iterdir() if not p.name.endswith(".sums.tmp"))
+        assert half.name.endswith(".tmp")
+        assert half.stat().st_size == 16 << 20
+        assert {p.name.rpartition(".")[2] for p in nvme.iterdir()} == {"tmp"}
+        proxy.faults = {"GET": ["strike"]}
+        with half.open("r+b") as f:
+            f.seek((8 << 20) + 100)
+            f.write(b"bitrot")
+        act_and_die(proxy, tiers, step)
+        assert half.stat().st_size == 8 << 20, "only what agrees with its sum is kept"
+        proxy.faults, before = {}, proxy.bytes_out
+        do(step, context(*tiers))
+        assert proxy.bytes_out - before < path.stat().st_size - (8 << 20) + 10_000, "no byte was fetched twice"
+        assert [p.name for p in nvme.iterdir()] == [path.name]
+        assert (nvme / path.name).read_bytes() == path.read_bytes()
     finally:
         proxy.stop()
