@@ -102,8 +102,8 @@ def read_daemon(context: Context, host: Host, it: ManagedContainer) -> Known[Dae
         return version
     images = ask(context, host, (*it.engine, "images", "-aq", "--no-trunc"), lambda t: tuple(sorted(set(t.split()))))
     number, podman = version.value
-    known = isinstance(images, Known)
-    value = Daemon(version=number, podman=podman, images=images.value if known else (), images_read=known)
+    ids = images.value if isinstance(images, Known) else ()
+    value = Daemon(version=number, podman=podman, images=ids, images_read=isinstance(images, Known))
     return Known[Daemon](value=value, source=version.source)
 
 

@@ -1,6 +1,5 @@
 """Every situation file of this folder: evidence = base.yaml with its changes; the judgment must be the expected one."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +49,6 @@ def test_situation(path: Path) -> None:
 def test_every_cause_has_a_situation() -> None:
     seen = {c.slug for path in FILES for c in judged(path)[1].causes}
     assert seen == set(load_runbook("ray-job").causes)
-
-
-def test_signatures_match_their_examples_only() -> None:
-    for slug, cause in load_runbook("ray-job").causes.items():
-        for s in cause.signatures:
-            assert re.search(s.pattern, s.example), slug
-            assert not s.counter_example or not re.search(s.pattern, s.counter_example), slug
 
 
 def test_a_diagnosis_survives_json() -> None:
