@@ -176,9 +176,9 @@ def _before(e: Evidence) -> list[Finding]:
 
 def _last_words(e: Evidence) -> tuple[Finding, ...]:
     """What the last words of a dead container say, by the whole knowledge base."""
-    c = known(e.container)
+    c, lines = known(e.container), known(e.log)
     dead = c is not None and c.status not in RUNS
-    return findings_of(known(e.log) or (), "its last words", "container-death") if dead else ()
+    return findings_of(lines, "its last words", "container-death") if dead and lines else ()
 
 
 def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:

@@ -200,39 +200,21 @@ def merge(first: Pod, second: Pod | None) -> Pod:
 
 
 class LogSaid(StrEnum):
-    """What a line of a pod's system log says."""
+    """How far a pod came, by a line of its system log. What went wrong is judged by the knowledge base."""
 
     PULLING = "pulling"
     PULL_FAILED = "pull-failed"
-    NOT_FOUND = "not-found"
-    AUTH = "auth"
-    DISK = "disk"
-    UID = "uid"
-    LAYER = "layer"
-    RATE = "rate"
     STARTED = "started"
-    START_FAILED = "start-failed"
-    DRIVER = "driver"
-    GPU_BROKEN = "gpu-broken"
 
 
 _LOG: tuple[tuple[LogSaid, str], ...] = (
-    (LogSaid.UID, r"cannot be mapped to a host ID"),
-    (LogSaid.DISK, r"no space left on device|disk quota exceeded"),
-    (LogSaid.RATE, r"toomanyrequests|pull rate limit"),
-    (LogSaid.AUTH, r"IMAGE_AUTH_ERROR|unauthorized|denied: requested access|authentication required|pull access denied"),
-    (LogSaid.NOT_FOUND, r"IMAGE_NOT_FOUND|manifest unknown|manifest for \S+ not found|repository does not exist"),
-    (LogSaid.LAYER, r"failed to register layer|unexpected EOF|filesystem layer verification failed"),
-    (LogSaid.DRIVER, r"CUDA_VERSION_MISMATCH|unsatisfied condition: cuda|driver on your system is too old|driver version is insufficient"),
-    (LogSaid.GPU_BROKEN, r"nvidia-container-cli: (?:initialization|device|detection) error|nvml error|could not select device driver"),
     (LogSaid.PULL_FAILED, r"(?i)IMAGE_PULL_ERROR|failed to pull|error pulling"),
-    (LogSaid.START_FAILED, r"OCI runtime create failed|exec format error|executable file not found|error starting container"),
     (LogSaid.PULLING, r"Downloading|Extracting|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
     (LogSaid.STARTED, r"start container"),
-)  # fmt: skip
+)
 _LOG_RE = tuple((said, re.compile(p)) for said, p in _LOG)
 
 
 def read_log_line(line: str) -> LogSaid | None:
-    """What the line says; None: nothing that matters."""
+    """How far the line says that it came; None: it is about something else."""
     return next((said for said, pattern in _LOG_RE if pattern.search(line)), None)

@@ -11,6 +11,7 @@ from runbooks.ray_job.plans import plans_for
 from runbooks.ray_job.progress import all_lines, judge_start
 from runbooks.ray_job.submission import judge_job
 from runbooks.ray_job.words import cause, knowledge, known
+from runbooks.triage.text import findings_of
 
 ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
 
@@ -74,8 +75,9 @@ def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
         must_not=(*dict.fromkeys(must_not), "run `ray stop` on a node: it ends every Ray process there, of every job"),
         plans=plans_for(e, causes) if state is State.SICK and not e.hands_off else (),
         do_now=tuple(dict.fromkeys(table[c.slug].remedy for c in wrong)),
-        findings=tuple(
-            Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure
+        findings=(
+            *(Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure),
+            *(findings_of(all_lines(e), "its logs", "ray-job") if wrong else ()),
         ),
         unknowns=_unknowns(e),
         by_hand=_by_hand(e),

@@ -11,6 +11,7 @@ from runbooks.stuck_spawning.plans import offer, storm
 from runbooks.stuck_spawning.pods import judge_pod
 from runbooks.stuck_spawning.view import LIKELY, SURE, View
 from runbooks.stuck_spawning.words import in_shell, in_sql, is_plain
+from runbooks.triage.text import findings_of
 
 __all__ = ["Limits", "diagnose", "is_coming"]
 
@@ -68,7 +69,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=plans,
         do_now=_do_now(v, withheld),
         waiting_costs=_costs(v),
-        findings=_findings(v),
+        findings=(*_findings(v), *_worker_log(v)),
         unknowns=v.unknowns,
         by_hand=_by_hand(v),
     )
@@ -155,6 +156,12 @@ def _findings(v: View) -> tuple[Finding, ...]:
                 issue=f"{c.slug}: {c.evidence[0]}", action=WARN.get(c.slug, c.decides[0] if c.decides else "see the runbook's remedy"))
         for c in v.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT
     )  # fmt: skip
+
+
+def _worker_log(v: View) -> tuple[Finding, ...]:
+    """What the log of a worker that ended says by the knowledge base."""
+    lines = (v.inside.log if v.inside else ()) or v.stored
+    return findings_of(lines, "the worker's log", "stuck-spawning") if any(not c.innocent for c in v.causes) else ()
 
 
 def _by_hand(v: View) -> tuple[str, ...]:

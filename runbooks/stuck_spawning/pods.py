@@ -4,12 +4,17 @@ from runbooks.core.reading import Unknown, Why
 from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
 from runbooks.stuck_spawning.capacity import judge_capacity
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.triage.text import meanings
 
-PULL = {
-    LogSaid.UID: "image-unpullable", LogSaid.LAYER: "image-unpullable", LogSaid.DISK: "disk-full-on-host",
-    LogSaid.AUTH: "image-auth", LogSaid.NOT_FOUND: "image-not-found", LogSaid.RATE: "image-registry-limit",
-    LogSaid.DRIVER: "driver-too-old", LogSaid.GPU_BROKEN: "gpu-broken-on-host", LogSaid.START_FAILED: "start-command-fails",
-}  # fmt: skip
+TOLD: dict[str, tuple[str, ...]] = {
+    slug: (f"stuck-spawning/{slug}",)
+    for slug in (
+        "disk-full-on-host", "image-auth", "image-not-found", "image-registry-limit", "driver-too-old",
+        "gpu-broken-on-host", "image-unpullable", "start-command-fails",
+    )
+}  # fmt: skip  # causes that a pod's system log names, and their names in the knowledge base
+TOLD["disk-full-on-host"] += ("container-death/disk-full", "checkpoint-fallback/quota")
+OF_A_START = ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
 STOPS = {
     Stop.USER: "pod-stopped-by-user", Stop.PROVIDER: "pod-stopped-by-provider", Stop.OUTBID: "outbid",
     Stop.CREDIT: "out-of-credit",
@@ -86,21 +91,20 @@ def _doubt(v: View, pod: str) -> str:
 
 def _log(v: View) -> None:
     """What the pod's system log says last: an error that the lines after it have not outlived."""
-    said = [(read_log_line(line), line) for line in v.log]
+    known = bool(meanings(v.log, TOLD))
     last: dict[str, str] = {}
-    for kind, line in said:
-        if kind is LogSaid.STARTED:
-            last = {
-                k: x for k, x in last.items() if k in ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
-            }
+    starts = 0
+    for line in v.log:
+        told, kind = next(iter(meanings(line, TOLD)), "") if known else "", read_log_line(line)
+        if told:
+            last.pop("image-unpullable", None)
+            last[told] = line
+        elif kind is LogSaid.STARTED:
+            starts += 1
+            last = {k: x for k, x in last.items() if k in OF_A_START}
         elif kind is LogSaid.PULL_FAILED and not last:
             last["image-unpullable"] = line
-        elif kind in PULL:
-            if kind is not LogSaid.PULL_FAILED:
-                last.pop("image-unpullable", None) if PULL[kind] != "image-unpullable" else None
-            last[PULL[kind]] = line
     up = v.running and v.ssh is not None and not v.ssh.cause
-    starts = sum(1 for kind, _ in said if kind is LogSaid.STARTED)
     for slug, line in last.items():
         if not up:
             v.say(slug, SURE, f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
