@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from httpx import HTTPStatusError, TransportError
 from prefect.exceptions import ObjectNotFound
 
-from deployments.gateway.auth import GRAFANA_SIGNATURE, SIGNATURE, Answered, Denied, proves_nothing, verify
+from deployments.gateway.auth import Answered, Denied, proves_nothing, signature_of, verify
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
 from deployments.gateway.service import Answer, Said, Service
 from runbooks.alerts.alert import Alert, BadPayload, Source
@@ -65,8 +65,7 @@ class Desk:
             raise Refusal(503, "closing", again=True)
         if self.bucket.take():
             raise Refusal(503, "more requests than this gateway takes; come again", again=True)
-        signed = request.headers.get(SIGNATURE) or request.headers.get(GRAFANA_SIGNATURE) or ""
-        return body, signed if how == "signature" else ""
+        return body, signature_of(request.headers) if how == "signature" else ""
 
     def _denied(self, request: Request, why: str) -> Refusal:
         wait = self.wrong.take(request.client.host if request.client else "-")

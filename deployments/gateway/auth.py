@@ -36,6 +36,11 @@ def same(a: str, b: str) -> bool:
     return hmac.compare_digest(a.encode("utf-8", "replace"), b.encode("utf-8", "replace"))
 
 
+def signature_of(headers: Mapping[str, str]) -> str:
+    """The signature as it is compared, "" if there is none: one spelling, so that a replay is known."""
+    return (headers.get(SIGNATURE) or headers.get(GRAFANA_SIGNATURE) or "").removeprefix("sha256=")
+
+
 def proves_nothing(settings: GatewaySettings, headers: Mapping[str, str], pagerduty: bool) -> bool:
     """True if no body can make this request believed: its body need not be read then."""
     if settings.open:
@@ -43,7 +48,7 @@ def proves_nothing(settings: GatewaySettings, headers: Mapping[str, str], pagerd
     known = settings.secrets
     if known.token and headers.get("authorization"):
         return not _right_token(known.token, headers["authorization"])
-    signed = headers.get(SIGNATURE) or headers.get(GRAFANA_SIGNATURE)
+    signed = signature_of(headers)
     by_pagerduty = known.pagerduty and pagerduty and headers.get(PAGERDUTY_SIGNATURE)
     return not (by_pagerduty or (known.hmac and signed))
 
@@ -56,6 +61,8 @@ def _right_token(token: str, header: str) -> bool:
 def verify(settings: GatewaySettings, headers: Mapping[str, str], body: bytes, now: float, pagerduty: bool = False) -> str:
     """How the sender proved itself: "token", "signature", "pagerduty" or "open". Raises Denied."""
     if settings.open:
+        if headers.get("origin"):
+            raise Denied("a browser's page may not send alerts to a gateway without authentication")
         return "open"
     known = settings.secrets
     given = headers.get("authorization", "")
@@ -79,14 +86,14 @@ def _pagerduty(secret: str, header: str, body: bytes) -> str:
 
 
 def _signature(settings: GatewaySettings, headers: Mapping[str, str], body: bytes, now: float) -> str:
-    given = headers.get(SIGNATURE) or headers.get(GRAFANA_SIGNATURE)
+    given = signature_of(headers)
     stamp = headers.get(TIMESTAMP) or headers.get(GRAFANA_TIMESTAMP)
     if not given:
         raise Denied("authentication required")
     if not stamp:
         raise Denied(f"a signature needs its time: header {TIMESTAMP} (Unix seconds), signed in front of the body")
     right = sign(settings.secrets.hmac, stamp, body)
-    if not same(given.removeprefix("sha256="), right):
+    if not same(given, right):
         raise Denied("the signature is wrong")
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise Denied("the signature's time must be Unix seconds")

@@ -19,9 +19,6 @@ from deployments.gateway.settings import (
 )
 from deployments.server import use_running_server
 
-MOST_CONNECTIONS = 256
-KEEP_ALIVE_S = 30
-
 
 def cmd_gateway(ns: argparse.Namespace) -> int:
     """Serves alerts. The Prefect server is the local one of `up`, or the one that PREFECT_API_URL names."""
@@ -70,26 +67,12 @@ def serve(settings: GatewaySettings) -> int:
     import uvicorn
 
     from deployments.gateway.app import create_app
+    from deployments.gateway.connections import server_config
 
-    app = create_app(settings)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        h11_max_incomplete_event_size=32 << 10,
-    )
     _say(settings)
     for s in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again when all has ended: that is a clean end
         signal.signal(s, lambda *_: None)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(create_app(settings), settings))
     server.run()
     return 0 if server.started else 1
 

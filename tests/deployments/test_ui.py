@@ -1,17 +1,22 @@
 """A person in Prefect's UI: form, tasks by name, report, approval form with the whole plan, outcome as state name."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from prefect.client.schemas.objects import FlowRun
 
+from deployments.processes import stop
 from deployments.register import register_all
 from deployments.state import auth_string
 from flows import artifacts, store
 from flows.board import board_key
 from flows.config import load_fleet
+from flows.reaper import sweep
 from runbooks.core.names import slug
-from tests.support.engine_rig import Rig
+from tasks.context import utc_now
+from tests.faults.test_worker import ended, start_worker, wait_until
+from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.toy import acts_done, write_world
 from tests.support.ui import Ui, open_ui
 
@@ -56,6 +61,54 @@ def artifact(key: str) -> str:
 
 def report_key(run: str) -> str:
     return slug("report", "zombie-gpu", str(store.read_run(run).labels["target"]))
+
+
+@pytest.mark.soak
+def test_a_question_outlives_restarts_of_worker_and_server(rig: Rig) -> None:
+    """Asked by one worker, decided in the browser after all of them were stopped and started, carried on by another."""
+    w = rig.world()
+    register_all(fleet=str(w.fleet), policy=str(rig.policy))
+    deployment = store.ask(lambda c: c.read_deployment_by_name("zombie-gpu/zombie-gpu"))
+    worker = start_worker(rig)
+    with open_ui(rig.state.ui, auth_string()) as ui:
+        ui.fill_form(str(deployment.id), w.name, "approve")
+        ui.submit()
+        wait_until(lambda: newest("zombie-gpu").parameters["target"] == w.name and waits(newest("zombie-gpu")))
+    run = str(newest("zombie-gpu").id)
+    kill_and_wait(worker.pid)
+    kill_and_wait(rig.server_pid())
+    rig.start_server()
+    worker = start_worker(rig)
+    with open_ui(rig.state.ui, auth_string()) as ui:
+        assert f"pid of {w.name}" in ui.open_decision(run)
+        kill_and_wait(worker.pid)  # and once more between question and answer
+        ui.decide("approve", "ana", "after the restart")
+        worker = start_worker(rig)
+        wait_until(lambda: ended(run))
+        ui.open_run(run)
+        ui.shows("Fixed")
+        ui.go(f"/artifacts/artifact/{artifact(report_key(run))}")
+        ui.shows("Allowed by person (ana, a name as typed")
+    stop(worker, limit_s=15)
+    assert len(acts_done(rig.worlds, w.name)) == 1
+
+
+def waits(run: FlowRun) -> bool:
+    return bool(run.state and run.state.is_paused())
+
+
+@pytest.mark.soak
+def test_a_question_that_nobody_answers_ends_with_a_report(rig: Rig, ui: Ui) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    assert w.name in ui.open_decision(run)
+    sweep(utc_now() + timedelta(seconds=3700))  # what the reaper does an hour later
+    w.work()
+    ui.open_run(run)
+    ui.shows("Not decided")
+    ui.go(f"/artifacts/artifact/{artifact(report_key(run))}")
+    ui.shows("nobody decided before")
+    assert acts_done(rig.worlds, w.name) == []
 
 
 @pytest.mark.soak  # the command line rejects in `make test`

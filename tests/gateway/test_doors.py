@@ -40,7 +40,8 @@ class World:
         self.settings = given_
         self.placed: list[Start] = []
         self.down = False
-        self.client = TestClient(create_app(given_), raise_server_exceptions=False)
+        self.app = create_app(given_)
+        self.client = TestClient(self.app, raise_server_exceptions=False)
 
     def place(self, start: Start) -> Placed:
         if self.down:

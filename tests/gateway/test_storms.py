@@ -105,15 +105,17 @@ def test_two_alerts_for_one_target_are_one_run(fleet: GatewayFleet, tries: int) 
         record("gateway_pairs", {"tries": tries, "apart_ms": "0-50", "two_acts": 0, "two_runs": len(fleet.runs()) - tries})
 
 
-def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet) -> None:
+@pytest.mark.parametrize("size", sizes(10, 50))
+def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet, size: int) -> None:
     """The breaker may trip before the last allowed act began: never more than allowed, and the others are refused."""
-    nodes = fleet.data["nodes"]
-    size, alerting = (10, 3) if len(nodes) < 100 else (50, 15)
+    nodes, alerting = fleet.data["nodes"], 3 * size // 10
     names = fleet.take(alerting)
     alone = [n for n in nodes if n["name"] in names]
     others = [n for n in nodes if n not in alone][: size - alerting]
     fleet.write(ALERTS, POLICY | {"budget": {"share": 0.1}}, {"name": f"b-{names[0]}", "nodes": alone + others})
+    began = time.monotonic()
     fleet.send([[firing(n)] for n in names])
+    seconds = time.monotonic() - began
     fleet.gateway.quiet(300)
     outcomes = [str(r.labels.get("outcome")) for r in fleet.runs()]
     assert len(outcomes) == alerting
@@ -121,6 +123,9 @@ def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet) -> None:
     assert sum(fleet.fixes(n) for n in names) <= size // 10
     assert outcomes.count("refused") >= alerting - size // 10
     assert store.get_variable(breaker_name(f"b-{names[0]}"))
+    if size > 10:
+        facts = {"nodes": size, "alerting": alerting, "allowed": size // 10, "fixed": outcomes.count("fixed")}
+        record("gateway_budget", facts | {"refused": outcomes.count("refused"), "sent_within_s": round(seconds, 1)})
 
 
 def test_many_targets_alike_only_diagnose(fleet: GatewayFleet) -> None:
