@@ -1,8 +1,5 @@
 """Deployments: one source for prefect.yaml and for `up`, the forms they make, labels as targets, and no duplicates."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,29 +126,3 @@ def test_a_label_starts_one_run_per_node_and_a_retry_no_more(rig: Rig, tmp_path:
     assert {p.parent.name for p in Path(out).rglob("2*.json")} == {w.name for w in worlds}
     refused = worlds[0].run("diagnose", target="label:gpu=none", fleet=str(fleet), out=out)
     assert "no node of fleet" in str(store.read_run(refused).state)
-
-
-@pytest.mark.soak
-def test_prefect_deploy_all_on_a_server_of_ones_own(rig: Rig) -> None:
-    env = os.environ | {
-        "PREFECT_API_URL": rig.state.api,
-        "GPU_RUNBOOKS_FLEET": FLEET,
-        "GPU_RUNBOOKS_POLICY": "/etc/gpu-runbooks/policy.yaml",
-    }
-    before = deployments()
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(PATH)],
-            env=env, cwd=REPO, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-    after = deployments()
-    assert {n: d.id for n, d in after.items()} == {n: d.id for n, d in before.items()}
-    for spec in programs():
-        d = after[spec.name]
-        assert d.entrypoint == spec.entrypoint
-        assert d.parameters.get("fleet") == FLEET
-        assert d.description == spec.description
-        assert d.work_pool_name == "gpu-runbooks"
-        assert len(d.schedules) == (1 if spec.cron or spec.every_s else 0)
-    assert "node-a" in str(after["zombie-gpu"].parameter_openapi_schema["properties"]["target"])
