@@ -84,9 +84,9 @@ class RayListener(Listener):
         """One wait at the head."""
         answer = wait_at_head(host, self.ray, self.ips, self.known, RAY_WAIT_S, RAY_EVERY_S)
         self.known = known_from(answer, "nodes")
-        self.say("ray", answer)
+        self.say("ray", (self, answer))
 
     def failed(self, why: str) -> None:
         """Nothing is known of the nodes then."""
         self.known = None
-        self.say("ray", {"nodes": {}, "problem": why})
+        self.say("ray", (self, {"nodes": {}, "problem": why}))

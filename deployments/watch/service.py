@@ -5,10 +5,11 @@ import logging
 import queue
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deployments.gateway.runner import Runner
+from deployments.watch.fleet_file import FleetFile
 from deployments.watch.listeners import EngineListener, Listener, RayListener
 from deployments.watch.runs import Found, adopt, answer_of, open_run
 from runbooks.container_death.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
@@ -56,10 +57,10 @@ class Watch:
     def __init__(self, fleet: Fleet, settings: Settings) -> None:
         if not fleet.containers:
             raise ConfigError("the fleet file names no `containers`: nothing to watch")
-        self.fleet, self.settings = fleet, settings
+        self.fleet, self.settings, self._file = fleet, settings, FleetFile(settings.fleet)
         self.watched = {(c.node, c.name): Watched(c) for c in fleet.containers}
         self._heard: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self._runner = Runner(min(len(self.watched), AT_ONCE), lambda run, clean: self._say("ended", (run, clean)))
+        self._runner = Runner(AT_ONCE, lambda run, clean: self._say("ended", (run, clean)))
         self._listeners = [*self._engines(), *self._head()]
         self._ending = False
 
@@ -85,14 +86,31 @@ class Watch:
     def run(self) -> None:
         """Watches until `stop()`. Raises RuntimeError when the warm process does not come up."""
         self._runner.start()
-        for listener in self._listeners:
-            listener.start()
-        log.info("watching %s", ", ".join(f"{name} on {node}" for node, name in self.watched))
+        self._listen()
         while not self._ending:
+            if other := self._file.changed(self.fleet):
+                self._change(other)
             with contextlib.suppress(queue.Empty):
                 self._hear(*self._heard.get(timeout=TICK_S))
             for w in self.watched.values():
                 self._tick(w)
+
+    def _listen(self) -> None:
+        for listener in self._listeners:
+            listener.start()
+        log.info("watching %s", ", ".join(f"{name} on {node}" for node, name in self.watched))
+
+    def _change(self, fleet: Fleet) -> None:
+        """Watches what another fleet file names. What was known of a container that it still names stays."""
+        for listener in self._listeners:
+            listener.ending.set()
+        old, self.fleet, self.watched = self.watched, fleet, {}
+        for c in fleet.containers:
+            before = old.get((c.node, c.name))
+            self.watched[c.node, c.name] = replace(before, it=c) if before else Watched(c)
+        log.info("the fleet file changed")
+        self._listeners = [*self._engines(), *self._head()]
+        self._listen()
 
     def drain(self, limit_s: float) -> None:
         """No new run; waits for the own ones to end."""
@@ -105,6 +123,8 @@ class Watch:
         self._runner.close()
 
     def _hear(self, what: str, data: Any) -> None:
+        if what in ("engine", "unreachable", "ray") and data[0] not in self._listeners:
+            return  # one of an older fleet file
         if what == "engine":
             listener, answer = data
             for c in listener.containers[:1] if answer["problem"] else listener.containers:  # one run for the engine
@@ -118,7 +138,7 @@ class Watch:
         elif what == "ray":
             for w in self.watched.values():
                 if w.it.ray_ip:
-                    w.seen = w.seen.model_copy(update={"ray_node": living_node(w.seen, data, w.it.ray_ip)})
+                    w.seen = w.seen.model_copy(update={"ray_node": living_node(w.seen, data[1], w.it.ray_ip)})
         elif what == "ended":
             self._ended(data[0])
 
@@ -183,4 +203,3 @@ class Watch:
         what = f"{outcome}" if outcome else "no answer"
         log.info("%s on %s: run %s: %s%s", w.it.name, w.it.node, run, what,
                  f"; {w.case.done}" if w.case and w.case.done else "")  # fmt: skip
-

@@ -29,7 +29,8 @@ class Patience(Frozen):
     engine_s: float = 10  # a daemon that is restarted is back by then
     node_s: float = 30  # a network that flickers
     join_s: float = 30  # an application and its Ray node need time to come up
-    soon_s: float = 2  # after a run that could not be begun
+    soon_s: float = 2  # after a run that could not be begun: no server, or another run holds the node
+    longest_soon_s: float = 10
     first_retry_s: float = 15
     longest_retry_s: float = 900
 
@@ -123,7 +124,8 @@ def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode
     if outcome is Outcome.SICK and FOR_A_PERSON & set(causes):
         done = f"{', '.join(sorted(FOR_A_PERSON & set(causes)))}: a person must look"
     tries = case.tries + 1
-    soon = outcome in (None, Outcome.REFUSED)  # no server, or another run holds the node
+    soon = outcome in (None, Outcome.REFUSED)
     first = patience.soon_s if soon else patience.first_retry_s
-    wait = min(patience.longest_retry_s, first * 2.0 ** min(tries - 1, 20))
+    longest = patience.longest_soon_s if soon else patience.longest_retry_s
+    wait = min(longest, first * 2.0 ** min(tries - 1, 20))
     return case.model_copy(update={"tries": tries, "done": done, "next_at": now + timedelta(seconds=wait)})
