@@ -165,15 +165,16 @@ def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
         assert evidence.pod.reason is why
         assert not d.plans, status
         assert d.unknowns
-    world.runpod.fail, world.runpod.slow_s = [], 1.5
+    world.runpod.fail, world.runpod.slow_s = [], 0.6
     fields = world.fleet().model_dump(mode="json")["orchestrator"]["runpod"]
-    world.fields["runpod"] = fields | {"timeout_s": 0.7}
+    world.fields["runpod"] = fields | {"timeout_s": 0.25}
     evidence, d = world.look()
     assert isinstance(evidence.pod, Unknown)
     assert evidence.pod.reason is Why.TIMED_OUT
 
 
-def test_a_worker_is_started_once_and_proven(world: World) -> None:
+def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.remediation.pods.WATCH_S", 0.3)
     never_started(world)
     _, d = world.look()
     step = step_of(d, "start-worker-unverified")
@@ -289,13 +290,13 @@ def test_it_waits_and_looks_again_within_bounds(world: World) -> None:
     pulling(world)
     pod = world.runpod.pods[POD]
     context = world.context()
-    context.options["wait"] = "2"
+    context.options["wait"] = "1"
     context.limits["wait_step_s"] = 0.2
     began = time.monotonic()
     evidence, d = world.look(context)
-    assert 2 <= time.monotonic() - began < 15
+    assert 1 <= time.monotonic() - began < 15
     assert first(d) == "image-pulling confirmed"
-    assert evidence.waited_s >= 2
+    assert evidence.waited_s >= 1
     pod.pull_s = time.time() - pod.started + 1.0
     context.options["wait"] = "60"
     began = time.monotonic()

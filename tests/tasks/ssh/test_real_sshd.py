@@ -251,7 +251,20 @@ def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+SOAK = (
+    "crlf",
+    "literal-newlines",
+    "quoted",
+    "folder-mode",
+    "home-mode",
+    "keys-owner",
+    "no-file",
+    "sha1-only",
+)  # further ways to one cause
+EACH = [pytest.param(c, id=c.name, marks=pytest.mark.soak if c.name in SOAK else ()) for c in CASES]
+
+
+@pytest.mark.parametrize("case", EACH)
 def test_each_way_to_break_a_log_in(case: Case, folder: Path) -> None:
     room = Room(folder, options=case.options, **case.room)
     case.before(room)
