@@ -42,6 +42,14 @@ GUESS = re.compile(
 )
 
 
+_GUESSING = (
+    "root cause", "this m", "this could", "might", "may be", "may have", "could", "typically", "it is possible",
+    "re-running", "alternatively", "do it only", "this file can", "(1) ", "if reserved", "some errors may", "caused by",
+    "cuda kernel", "for debugging", "some other rank", "to avoid", "causes", "hint", "tip", "suggestion", "note to self",
+    "(2) ", "(3) ", "(4) ", "(5) ", "please",
+)  # fmt: skip  # one of them stands in everything that GUESS takes away
+
+
 class Normal:
     """A line as it is matched, and who said it."""
 
@@ -76,7 +84,8 @@ def normal(raw: str) -> Normal:
 
 def without_guesses(text: str) -> str:
     """The line without a log's own guesses and advice, which are no evidence."""
-    return GUESS.sub("", text)
+    low = text.lower()
+    return GUESS.sub("", text) if any(word in low for word in _GUESSING) else text
 
 
 def _prefix(text: str) -> tuple[str, str]:

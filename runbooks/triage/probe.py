@@ -10,7 +10,7 @@ from runbooks.triage.normal import CODE, FRAME, Normal, normal, without_guesses
 from runbooks.triage.quick import PLAIN, quick
 
 KEEP = 8  # first and last matches kept of every pattern
-ENOUGH = 64  # matches of a pattern after which lines are only counted, and the last few looked at
+ENOUGH = 24  # matches of a pattern after which lines are only counted, and the last few looked at
 ALWAYS = 1_000_000  # tries of a pattern that names digits: never given up
 NEVER = (re.compile(b""), False)  # the quick test of a pattern that has none: never a no
 _WORD = re.compile(rb"[a-z]{3,}")
@@ -159,6 +159,11 @@ class Raw:
     def frame(self) -> bool:
         """Whether it is a stack frame or the source line of one: context, never evidence."""
         return bool(FRAME.match(self.text) or (_is_frame(self._before) and CODE.match(self.text)))
+
+    @property
+    def after_frame(self) -> bool:
+        """Whether the line above is a stack frame: what it says then depends on that."""
+        return _is_frame(self._before)
 
     @cached_property
     def cooked(self) -> Normal:

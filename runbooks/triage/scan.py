@@ -5,12 +5,12 @@ searched once for the texts that the patterns cannot do without; regular express
 Of every pattern the first and the last matches are kept.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 
 from runbooks.triage.literals import fold
+from runbooks.triage.plain import plain
 from runbooks.triage.probe import ALWAYS, ENOUGH, KEEP, Probe, Raw
 from runbooks.triage.sources import Block
 from runbooks.triage.vocabulary import Vocabulary, stand
@@ -43,9 +43,7 @@ class Scanner:
 
     def feed(self, block: Block) -> None:
         """Look through one block of whole lines."""
-        raw = block.data
-        if b"\x1b" in raw:
-            raw = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", raw)
+        raw = plain(block.data)
         folded = fold(raw).split(b"\n")
         fresh = {t for t in set(folded) if t not in self._boring and t not in self._interesting}
         if fresh:
@@ -116,7 +114,7 @@ class Scanner:
                 kind.seen += 1
                 kind.tail.append(i)
                 counted[folded[i]] = None
-            if kind.active:
+            if kind.active and raw[i] != kind.vain:
                 wanted = [p for p in kind.active if p.patience < ALWAYS or _in(p, whole, here)]
                 if wanted:
                     self._look(folded[i], self._raw(block, raw, i), wanted, kind)
@@ -129,16 +127,19 @@ class Scanner:
 
     def _look(self, folded: bytes, line: "Raw", wanted: list[Probe], kind: "Kind") -> None:
         """Try the probes of a folded line; those that keep failing on its kind are given up."""
-        lowered = line.data.lower()
+        lowered, vain = line.data.lower(), True
         for probe in wanted:
             if not probe.may_match(line.data, lowered) or not probe.look(line):
                 kind.active[probe] += 1
                 if kind.active[probe] >= probe.patience:
                     del kind.active[probe]
-            elif probe.count >= ENOUGH:
+                continue
+            vain = False
+            if probe.count >= ENOUGH:
                 del kind.active[probe]
                 if not probe.context:
                     kind.full.append(probe)
+        kind.vain = line.data if vain and not line.after_frame else kind.vain
         if not kind.active and not kind.full:
             del self._interesting[folded]
             self._forgo(folded)
@@ -147,13 +148,14 @@ class Scanner:
 class Kind:
     """Lines that differ in digits only: what is still tried on them, and what matched often enough to be counted."""
 
-    __slots__ = ("active", "full", "seen", "tail")
+    __slots__ = ("active", "full", "seen", "tail", "vain")
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self.active: dict[Probe, int] = dict.fromkeys(probes, 0)  # and how often each failed
         self.full: list[Probe] = []
         self.seen = 0
         self.tail: deque[int] = deque(maxlen=KEEP)
+        self.vain = b""  # a line of the kind on which every pattern failed: the same line again will not do better
 
     def count(self, last: list["Raw"]) -> None:
         """At the end of a block: the lines seen, and the last of them to look at later."""
