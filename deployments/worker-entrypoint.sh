@@ -13,3 +13,4 @@ drain() {
 }
 trap drain TERM INT
 while kill -0 "$worker" 2>/dev/null; do wait "$worker"; done
+python -m deployments.drain --resume # for the other workers of the pool

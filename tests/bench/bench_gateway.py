@@ -132,8 +132,11 @@ def run(ns: argparse.Namespace) -> dict[str, Any]:
         found |= measure(site, home, ns.seconds, ns.every)
         ours = found["first_command_s"]["p50"]
         for name, peer in _peers(ns):
-            found[f"{name}_first_command_s"] = theirs = row(peer(site, home, ns.peer))
-            found[f"{name}_to_ours"] = f"{theirs['p50'] / ours:.1f} x"
+            try:
+                found[f"{name}_first_command_s"] = theirs = row(peer(site, home, ns.peer))
+                found[f"{name}_to_ours"] = f"{theirs['p50'] / ours:.1f} x"
+            except RuntimeError as e:  # what was measured before is not lost
+                found[f"{name}_failed"] = str(e)
         shutil.rmtree(home / "reports", ignore_errors=True)
     return found
 

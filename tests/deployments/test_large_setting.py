@@ -28,7 +28,8 @@ def test_unit_runs_something_that_exists_as_a_plain_user(path: Path) -> None:
     for line in ("User=gpu-runbooks", "CapabilityBoundingSet=\n", "NoNewPrivileges=true", "ProtectSystem=strict"):
         assert line in text
     if "worker" in path.name:
-        assert "ExecStop=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain\n" in text
+        assert "ExecStop=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain %i\n" in text
+        assert "ExecStopPost=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain --resume %i\n" in text
         assert float(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > drain.LIMIT_S
 
 
@@ -54,7 +55,16 @@ def test_compose_publishes_only_tls_and_stops_workers_gently() -> None:
 
 
 def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
+    def paused() -> bool:
+        return store.ask(lambda c: c.read_work_pool(POOL)).is_paused
+
+    assert drain.main(["1"]) == 0
+    assert drain.main(["2"]) == 0
+    assert drain.main(["--resume", "1"]) == 0
+    assert paused()  # the second one is being stopped still
+    assert drain.main(["--resume", "2"]) == 0
+    assert not paused()
+    store.set_variable(f"{drain.MARK}lost", {"since": "2026-01-01T00:00:00+00:00"})  # a machine lost while it drained
     assert drain.main([]) == 0
-    assert store.ask(lambda c: c.read_work_pool(POOL)).is_paused
     assert drain.main(["--resume"]) == 0
-    assert not store.ask(lambda c: c.read_work_pool(POOL)).is_paused
+    assert not paused()
