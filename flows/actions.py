@@ -34,6 +34,7 @@ from tasks.remediation.rendezvous_restore import restore_run_keys
 from tasks.remediation.ssh_keys import (
     add_public_key,
     normalise_key,
+    normalise_secret,
     remove_known_host,
     repair_ssh_path,
     restrict_key_mode,
@@ -81,6 +82,7 @@ ACTIONS: dict[str, Action] = {
     "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
     "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),
     "normalise-key": Action(Risk.DISRUPTIVE, normalise_key),
+    "normalise-secret": Action(Risk.DISRUPTIVE, normalise_secret),
     "restrict-key-mode": Action(Risk.SAFE, restrict_key_mode),
     "remove-known-host": Action(Risk.DISRUPTIVE, remove_known_host),
     "repair-ssh-path": Action(Risk.DISRUPTIVE, repair_ssh_path),

@@ -50,3 +50,10 @@ def read_secret(block: str) -> str:
     from prefect.blocks.system import Secret
 
     return str(cast(Any, Secret).load(block, _sync=True).get())
+
+
+def write_secret(block: str, value: str) -> None:
+    """Store a text as a Prefect Secret block, over one of that name. Raises whatever the client raises."""
+    from prefect.blocks.system import Secret
+
+    cast(Any, Secret)(value=value).save(block, overwrite=True, _sync=True)

@@ -43,6 +43,7 @@ class GivenKey(Frozen):
 
     source: str  # "key file /x", "key in environment variable Y", "the agent's keys"
     place: str = ""  # path of the file, when it is one
+    secret: str = ""  # name of the Prefect Secret block, when it is one
     present: bool = True
     readable: bool = True
     why_not: str = ""

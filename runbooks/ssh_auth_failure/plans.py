@@ -4,7 +4,7 @@ import shlex
 
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Certainty
-from runbooks.ssh_auth_failure.evidence import HostKeyFact, KeysFile, PathEntry
+from runbooks.ssh_auth_failure.evidence import GivenKey, HostKeyFact, KeysFile, PathEntry
 from runbooks.ssh_auth_failure.far_side import wrong_entries
 from runbooks.ssh_auth_failure.view import View
 
@@ -27,6 +27,8 @@ def _key_text(v: View, sure: set[str]) -> Plan | str:
     wanted = sure & {"key-file-unparsable", "key-file-modes"}
     if key is None or not wanted:
         return ""
+    if key.secret and key.identity:
+        return _secret_text(key)
     if not key.place or not key.ours or not key.identity:
         return f"{key.source} is not a file of the user who runs this: put it right where it comes from"
     rewrite = "key-file-unparsable" in wanted
@@ -41,6 +43,19 @@ def _key_text(v: View, sure: set[str]) -> Plan | str:
         loses="nothing: the file as it was is kept beside it" if rewrite else "nothing",
     )  # fmt: skip
     return Plan(name="put the key file right", steps=(step,), for_causes=tuple(sorted(wanted)), settle_s=0.2)
+
+
+def _secret_text(key: GivenKey) -> Plan:
+    """The key in a Prefect Secret block, which this program's own `secrets --set` stores."""
+    step = Step(
+        kind="normalise-secret",
+        owner=OWNER,
+        args={"block": key.secret, "identity": key.identity},
+        commands=(f"gpu-runbooks secrets --set {shlex.quote(key.secret)} < KEY   # LF line ends, one final newline",),
+        effect=f"whoever reads Secret {key.secret} gets a key that ssh reads; the key itself is the same",
+        loses="nothing: the text as it was is kept in a block beside it",
+    )
+    return Plan(name="put the key's text right", steps=(step,), for_causes=("key-file-unparsable",), settle_s=0.2)
 
 
 def _stale(v: View, sure: set[str]) -> Plan | str:

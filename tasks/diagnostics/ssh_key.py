@@ -89,7 +89,8 @@ def _text_key(context: Context, source: KeySource, what: str) -> GivenKey:
         except Exception as e:  # the client's errors have no common base
             no = f"Prefect Secret {source.secret} cannot be read: {type(e).__name__}"
             return GivenKey(source=what, present=False, why_not=no)
-    return _described(GivenKey(source=what, identity=context.redactor.hash(text)), text, source)
+    given = GivenKey(source=what, identity=context.redactor.hash(text), secret=source.secret or "")
+    return _described(given, text, source)
 
 
 def _described(given: GivenKey, text: str, source: KeySource) -> GivenKey:

@@ -8,6 +8,7 @@ from typing import Any
 from runbooks.core.plan import Step
 from runbooks.parsers.ssh_key import describe_key_text, public_shape, tidy
 from tasks.context import ActResult, Context, Refused
+from tasks.credentials import read_secret, write_secret
 from tasks.diagnostics.ssh_far_side import other_way
 from tasks.diagnostics.ssh_host_key import known_hosts_path, line_hash
 from tasks.diagnostics.ssh_key import configured_public_text
@@ -22,16 +23,42 @@ def normalise_key(step: Step, context: Context) -> ActResult:
 
     Refused when the file is not the one that was judged, or the result would not be the same key."""
     path, text = _judged_key(step, context)
-    before, clean = describe_key_text(text), tidy(text)
-    after = describe_key_text(clean)
-    if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
-        raise Refused(f"{path}: putting it right would not give the same key")
+    clean, done = _same_key(text, str(path))
     aside = _aside(path)
     os.link(path, aside)
     _replace(path, clean, 0o600)
     memory_of(context).changed()
-    said = f"{path}: {', '.join(before.damage)} put right, mode 600, key {after.fingerprint or after.type} unchanged"
-    return ActResult(said=(said, f"the file as it was: {aside}"))
+    return ActResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
+
+
+def normalise_secret(step: Step, context: Context) -> ActResult:
+    """Rewrite a damaged private key in its Prefect Secret block; the original stays in a block beside it.
+
+    Refused when the block is not the node's, not as it was judged, or the result would not be the same key."""
+    block, key = str(step.args["block"]), context.node.key
+    if key is None or key.secret != block:
+        raise Refused(f"Secret {block} is not the key of {context.node.name} in the fleet file")
+    try:
+        text = read_secret(block)
+    except Exception as e:  # the client's errors have no common base
+        raise Refused(f"Secret {block} cannot be read again: {type(e).__name__}") from None
+    if context.redactor.hash(text) != step.args["identity"]:
+        raise Refused(f"Secret {block} has changed since it was read")
+    clean, done = _same_key(text, f"Secret {block}")
+    aside = f"{block}-before-{secrets.token_hex(4)}"
+    write_secret(aside, text)
+    write_secret(block, clean)
+    memory_of(context).changed()
+    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}"))
+
+
+def _same_key(text: str, where: str) -> tuple[str, str]:
+    """(the key's text put right, what that was in words). Raises Refused when it would be another key."""
+    before, clean = describe_key_text(text), tidy(text)
+    after = describe_key_text(clean)
+    if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
+        raise Refused(f"{where}: putting it right would not give the same key")
+    return clean, f"{', '.join(before.damage)} put right, key {after.fingerprint or after.type} unchanged"
 
 
 def restrict_key_mode(step: Step, context: Context) -> ActResult:
