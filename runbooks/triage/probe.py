@@ -54,7 +54,7 @@ class Probe:
         self.framed = 0  # matches in stack frames and source lines: context, never evidence
         self.first: list[Hit] = []
         self.last: deque[Hit] = deque(maxlen=KEEP)
-        self.pending: deque[Raw] = deque(maxlen=KEEP)
+        self.pending: deque[Raw] = deque(maxlen=ENOUGH)
 
     @property
     def regex(self) -> re.Pattern[str]:

@@ -17,6 +17,7 @@ from runbooks.triage.vocabulary import Vocabulary, stand
 
 REMEMBER = 48 << 20  # bytes of folded lines remembered as uninteresting
 SAMPLE = 1 << 16  # bytes in which texts are counted, to search for the rarest
+LATE = 500  # last lines of a block on which patterns are tried that have matched often enough before
 HOPELESS = 4000  # failed tries after which a pattern that is only context is given up
 
 Wanted = tuple[Probe, tuple[bytes, ...]]  # a probe, and what else has to stand in its line
@@ -106,6 +107,7 @@ class Scanner:
         counted: dict[bytes, None] = {}
         whole = block.data.lower()
         here: dict[Probe, bool] = {}  # probes whose digits stand in this block at all
+        late = picked[-min(len(picked), LATE)]
         for i in picked:
             kind = self._interesting.get(folded[i])
             if kind is None:
@@ -116,11 +118,20 @@ class Scanner:
                 counted[folded[i]] = None
             if kind.active and raw[i] != kind.vain:
                 wanted = [p for p in kind.active if p.patience < ALWAYS or _in(p, whole, here)]
+                if i < late:
+                    wanted = self._put_off(wanted, block, raw, i)
                 if wanted:
                     self._look(folded[i], self._raw(block, raw, i), wanted, kind)
         for text in counted:
             kind = self._interesting[text]
             kind.count([self._raw(block, raw, i) for i in kind.tail])
+
+    def _put_off(self, wanted: list[Probe], block: Block, raw: list[bytes], i: int) -> list[Probe]:
+        """Those that have not matched often enough; for the others the line is kept, to be tried if it is a last one."""
+        for probe in wanted:
+            if probe.count >= ENOUGH and not probe.context:
+                probe.pending.append(self._raw(block, raw, i))
+        return [p for p in wanted if p.count < ENOUGH]
 
     def _raw(self, block: Block, raw: list[bytes], i: int) -> "Raw":
         return Raw(block.file, block.first + i, self.lines + i, raw[i], raw[i - 1] if i else b"")
