@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ class Compose:
     """Everything but TLS; each service is started by `start`."""
 
     def __init__(self, folder: Path, fleet: dict[str, Any]) -> None:
+        assert find_spec("prefect_redis"), "missing: .venv/bin/python -m pip install 'prefect-redis>=0.2' (the image has it)"
         self.folder, self.config = folder, folder / "config"
         self.config.mkdir()
         (self.config / "fleet.yaml").write_text(yaml.safe_dump(fleet), encoding="utf-8")
