@@ -1,6 +1,7 @@
 """Reads what the provider has of what the orchestrator asks for: the type, everywhere and where the request is tied to."""
 
 import os
+import re
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
@@ -12,6 +13,8 @@ from tasks.context import Context
 from tasks.transport.base import TransportError
 
 MOST_OTHERS = 5
+MOST_PLACES = 5
+PLACE = re.compile(r"[A-Z]{2,4}(?:-[A-Z0-9]{1,4}){1,3}")
 
 
 def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent | Unknown:
@@ -58,32 +61,38 @@ def asked_for(context: Context, config: Orchestrator) -> dict[str, str]:
 
 
 def _stock(client: RunPodClient, config: Orchestrator, asked: dict[str, str], source: Source) -> Known[Stock] | Unknown:
-    place, tied = _place(client, config, asked)
-    types = client.stock(config.request.gpus, place)
+    places, tied = _places(client, config, asked)
+    types = _in(client, config.request.gpus, places)
     mine = next((t for t in types if asked["gpu_type"] in (t.id, t.name)), None)
     if mine is None:
         said = f"the provider knows no GPU type of the name that {config.request.gpu_type_variable} (or the fleet file) gives"
         return Unknown(reason=Why.UNPARSABLE, detail=said, source=source)
-    here = mine.here if place else ""
-    others = _others(types, mine, bool(place))
-    stock = Stock(gpu_type=mine.id, gpus=config.request.gpus, anywhere=mine.anywhere, data_center=place, tied_by=tied,
-                  here=here, others=others)  # fmt: skip
+    stock = Stock(gpu_type=mine.id, gpus=config.request.gpus, anywhere=mine.anywhere, data_center=", ".join(places), tied_by=tied,
+                  here=mine.here, others=_others(types, mine, bool(places)))  # fmt: skip
     return Known(value=stock, source=source)
 
 
-def _place(client: RunPodClient, config: Orchestrator, asked: dict[str, str]) -> tuple[str, str]:
-    """(data centre, what ties the request to it)."""
+def _in(client: RunPodClient, gpus: int, places: tuple[str, ...]) -> tuple[TypeStock, ...]:
+    """Every type; `here` is its stock in the first of the places that has any."""
+    types = client.stock(gpus, places[0] if places else "")
+    for place in places[1:]:
+        there = {t.id: t.here for t in client.stock(gpus, place)}
+        types = tuple(t.model_copy(update={"here": t.here or there.get(t.id, "")}) for t in types)
+    return types
+
+
+def _places(client: RunPodClient, config: Orchestrator, asked: dict[str, str]) -> tuple[tuple[str, ...], str]:
+    """(data centres, what ties the request to them). A variable that holds something else is not shown."""
     r = config.request
     if asked["storage"]:
         volumes: tuple[Volume, ...] = client.volumes()
         volume = next((v for v in volumes if asked["storage"] in (v.name, v.id)), None)
         if volume:
-            return (
-                volume.data_center,
-                f"network volume {volume.name or volume.id} ({r.storage_variable}) lies in {volume.data_center}",
-            )
-    place = asked["data_center"]
-    return (place, f"{r.data_center_variable} names {place}") if place else ("", "")
+            place = volume.data_center
+            return (place,), f"network volume {volume.name or volume.id} ({r.storage_variable}) lies in {place}"
+    named = [p.strip() for p in asked["data_center"].split(",")]
+    places = tuple(p for p in named if PLACE.fullmatch(p))[:MOST_PLACES]
+    return places, f"{r.data_center_variable} names {', '.join(places)}" if places else ""
 
 
 def _others(types: tuple[TypeStock, ...], mine: TypeStock, tied: bool) -> tuple[str, ...]:

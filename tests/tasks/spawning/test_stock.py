@@ -48,6 +48,8 @@ def test_what_cannot_be_read_leaves_both_open(world: World, tmp_path: Path) -> N
     world.fields["request"] = {"gpu_type": KIND, "data_center": "EU-SE-1"}
     world.runpod.stock = {(KIND, "US-TX-3"): "Low"}
     assert causes(world.look()[1])[:1] == ["request-too-narrow confirmed"], "the fleet file wins"
+    world.fields["request"] = {"gpu_type": KIND, "data_center": "EU-SE-1, US-TX-3"}
+    assert causes(world.look()[1])[:1] == ["no-capacity possible"], "one of the places has it"
 
 
 def test_a_worker_with_a_pod_asks_for_no_stock(world: World) -> None:
