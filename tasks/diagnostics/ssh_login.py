@@ -1,5 +1,6 @@
 """The one log-in of a run: methods offered, key, session, a command that answers. Each key is offered once."""
 
+import threading
 from contextlib import closing, suppress
 from typing import Any
 
@@ -97,13 +98,21 @@ def _session(wire: Wire, transport: paramiko.Transport, timeout_s: float) -> Wir
 
 def _answer(wire: Wire, channel: paramiko.Channel, timeout_s: float) -> Wire:
     channel.settimeout(timeout_s)
+    watch = threading.Timer(3 * timeout_s, channel.close)  # paramiko waits for ever for the server's word on a command
+    watch.daemon = True
+    watch.start()
     try:
         channel.exec_command(f"echo {MARK}")
         heard = channel.makefile("rb").read(4096).decode("utf-8", "replace")
         said = channel.makefile_stderr("rb").read(4096).decode("utf-8", "replace")
-        code = channel.recv_exit_status()
+        ended = channel.status_event.wait(timeout_s)  # a server may end the output and never say how the command ended
+        code = str(channel.recv_exit_status()) if ended else "not told"
+    except TimeoutError:
+        return wire.model_copy(update={"stage": Stage.COMMAND, "command_says": f"no answer within {timeout_s:g} s"})
     except (paramiko.SSHException, EOFError, OSError) as e:
         return wire.model_copy(update={"stage": Stage.COMMAND, "command_says": str(e) or type(e).__name__})
+    finally:
+        watch.cancel()
     if MARK in heard.split():
         return wire.model_copy(update={"stage": Stage.DONE})
     words = " ".join((heard + " " + said).split())[:200] or "no output"
