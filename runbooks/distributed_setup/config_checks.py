@@ -61,7 +61,9 @@ def _unknown(entries: list[Entry], launch: Launch, lines: list[str]) -> Iterator
             continue
         near = difflib.get_close_matches(path, sorted(known | parents), n=1, cutoff=0.6)
         words = f"unknown key {path!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-        fixed = lines[key.start_mark.line].replace(str(key.value), near[0].rsplit(".", 1)[-1], 1) if near else ""
+        name = near[0].rsplit(".", 1)[-1] if near else ""
+        elsewhere = name in ("", key.value)  # the right word in the wrong section: no other word mends the line
+        fixed = "" if elsewhere else lines[key.start_mark.line].replace(str(key.value), name, 1)
         yield _at("yaml-unknown-key", key, lines, words, fixed)
 
 
@@ -126,14 +128,25 @@ def _batch(named: dict[str, tuple[yaml.Node, yaml.Node]], launch: Launch, lines:
         fixed = f"{indent[0] if indent else ''}target_global_batch_size: N   # a line of its own beside strategy"
         words = "constant_batch needs target_global_batch_size"
         yield _at("config-value", strategy[1], lines, words, fixed)
-    size = _number(named["batch_size"][1]) if "batch_size" in named else None
-    total = _number(target[1]) if target is not None else None
+    yield from _divides(named, launch, lines)
+
+
+TOTALS = ("target_global_batch_size", "global_batch_size", "train_batch_size")
+PARTS = ("batch_size", "micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu")
+
+
+def _divides(named: dict[str, tuple[yaml.Node, yaml.Node]], launch: Launch, lines: list[str]) -> Iterator[Trap]:
+    """The global batch against what all processes take at once. Split models have fewer replicas than processes: not judged."""
+    total, size = (next((n for n in names if n in named), "") for names in (TOTALS, PARTS))
+    split = any("parallel" in n and (_number(v) or 0) > 1 for n, (_, v) in named.items())
+    whole, each = (_number(named[n][1]) if n else None for n in (total, size))
+    if not whole or split or (size and not each):
+        return
     for world in world_sizes(launch):
-        if size and total and total % (size * world):
-            near = max(1, round(total / (size * world))) * size * world
-            words = f"{total} is not a multiple of batch_size {size} x {world} processes"
-            assert target is not None  # noqa: S101 - total came from it
-            yield _replaced(target[1], lines, words, str(int(near)))
+        step = (each or 1) * world
+        if whole % step:
+            words = f"{whole} is not a multiple of {f'{size} {each} x ' if size else ''}{world} processes"
+            yield _replaced(named[total][1], lines, words, str(int(max(1, round(whole / step)) * step)))
             return
 
 
