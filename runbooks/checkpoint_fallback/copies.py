@@ -1,11 +1,18 @@
 """Every copy of every step, over all tiers."""
 
+import shlex
+
 from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import TierKind
 from runbooks.core.reading import Known
 
 SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
+
+
+def command(*argv: str) -> str:
+    """A command line that a person can paste, whatever the names on the disk are."""
+    return shlex.join(argv)
 
 
 class Copy(Frozen):

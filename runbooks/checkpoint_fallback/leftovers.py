@@ -1,5 +1,6 @@
 """What this program left when it was killed: copies that go on by themselves, deletions that a person must settle."""
 
+from runbooks.checkpoint_fallback.copies import command
 from runbooks.checkpoint_fallback.evidence import Evidence, Leftover, TierLook
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.plan import Plan, Step
@@ -63,7 +64,7 @@ def _back(look: TierLook, found: list[Leftover]) -> Plan | None:
     steps = tuple(
         Step(
             kind="put-back-checkpoint", owner=look.node, args=_args(look, x),
-            commands=(f"mv -nT {look.where}/{x.name} {look.where}/{x.was}",),
+            commands=(command("mv", "-nT", f"{look.where}/{x.name}", f"{look.where}/{x.was}"),),
             effect=f"{x.was} has its name again, as it was before its deletion began",
         )
         for x in found
@@ -75,7 +76,8 @@ def _back(look: TierLook, found: list[Leftover]) -> Plan | None:
 def _finish(look: TierLook, found: list[Leftover]) -> Plan | None:
     steps = tuple(
         Step(
-            kind="finish-deletion", owner=look.node, args=_args(look, x), commands=(f"rm -r {look.where}/{x.name}",),
+            kind="finish-deletion", owner=look.node, args=_args(look, x),
+            commands=(command("rm", "-r", f"{look.where}/{x.name}"),),
             effect=f"{x.size} bytes more are free on {look.where}",
             loses=f"what is left of {x.was}: {x.files} files, {x.size} bytes, not whole any more",
         )

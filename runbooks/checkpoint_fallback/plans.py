@@ -1,8 +1,10 @@
 """Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered
 come along."""
 
+from shlex import quote
+
 from runbooks.checkpoint_fallback.choose import Choice, trusted
-from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies
+from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies, command
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint_fallback.leftovers import plans_for_leftovers
 from runbooks.checkpoint_fallback.limits import Limits
@@ -61,7 +63,7 @@ def _folder(look: TierLook, sure: set[str]) -> Plan | None:
     if "permissions" in sure and s.exists and s.folder and s.mode & 0o700 != 0o700:
         mode = s.mode | 0o700
         step = Step(
-            kind="restore-folder-mode", owner=look.node, commands=(f"chmod {mode:04o} {s.path}",),
+            kind="restore-folder-mode", owner=look.node, commands=(command("chmod", f"{mode:04o}", s.path),),
             args={"path": s.path, "from": s.mode, "to": mode, "uid": s.uid, "node": look.node},
             effect=f"the owner of {s.path} ({s.owner}) can write to it again",
         )  # fmt: skip
@@ -71,7 +73,7 @@ def _folder(look: TierLook, sure: set[str]) -> Plan | None:
 
 def _create(look: TierLook, s: Space) -> Plan:
     step = Step(
-        kind="create-checkpoint-folder", owner=look.node, commands=(f"mkdir -m 0755 {s.path}",),
+        kind="create-checkpoint-folder", owner=look.node, commands=(command("mkdir", "-m", "0755", s.path),),
         args={"path": s.path, "parent": s.nearest, "device": s.device, "node": look.node},
         effect=f"{s.path} exists on {s.device}",
     )  # fmt: skip
@@ -133,9 +135,13 @@ def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
 
 def _copy_commands(source: Copy, look: TierLook) -> tuple[str, ...]:
     target = f"{look.where.rstrip('/')}/{source.candidate.name}"
-    if TierKind.S3 in (source.look.kind, look.kind):
-        return (f"aws s3 cp {source.where} {target}.incoming", "compare checksums", f"mv -n {target}.incoming {target}")
-    return (f"cp -a {source.where} {target}.incoming", "compare checksums", f"mv -nT {target}.incoming {target}")
+    if look.kind == TierKind.S3:
+        bucket, _, key = target.removeprefix("s3://").partition("/")
+        where = ("--bucket", bucket, "--key", key, "--body", source.where)
+        return (command("aws", "s3api", "put-object", *where, "--if-none-match", "*"),)
+    tool = ("aws", "s3", "cp") if source.look.kind == TierKind.S3 else ("cp", "-a")
+    fetch = command(*tool, source.where, f"{target}.incoming")
+    return (fetch, "compare checksums", command("mv", "-nT", f"{target}.incoming", target))
 
 
 def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str], withheld: list[str]) -> Plan | None:
@@ -152,7 +158,7 @@ def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str]
     text = str(here.candidate.step) if p.text.isdigit() else here.candidate.name
     step = Step(
         kind="repoint-latest", owner=lock_of(look, tier),
-        commands=(f"printf %s {text} > {look.where}/{tier.latest} (if still {p.text})",),
+        commands=(f"{command('printf', '%s', text)} > {quote(look.where + '/' + tier.latest)}  # if still {p.text!r}",),
         args={
             "tier": look.tier, "node": look.node, "pointer": tier.latest, "expect": p.identity, "text": text,
             "name": here.candidate.name, "identity": here.candidate.identity,
@@ -191,7 +197,7 @@ def _quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: list[st
         to = f"{c.name}.bad-{c.identity[:8]}"
         gone.add(copy.where)
         steps.append(Step(
-            kind="quarantine-checkpoint", owner=look.node, commands=(f"mv -nT {copy.where} {look.where}/{to}",),
+            kind="quarantine-checkpoint", owner=look.node, commands=(command("mv", "-nT", copy.where, f"{look.where}/{to}"),),
             args={"node": look.node, "tier": look.tier, "name": c.name, "to": to, "identity": c.identity},
             effect=f"no loader finds {c.name}; it lies beside as {to}",
         ))  # fmt: skip
@@ -209,7 +215,7 @@ def _uploads(look: TierLook, limits: Limits) -> Plan | None:
     steps = tuple(
         Step(
             kind="abort-upload", owner=f"store:{look.where}",
-            commands=(f"aws s3api abort-multipart-upload --key {u.key} --upload-id {u.upload_id}",),
+            commands=(command("aws", "s3api", "abort-multipart-upload", "--key", u.key, "--upload-id", u.upload_id),),
             args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts,
             "older_than_s": limits.upload_age_s},
             effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
@@ -233,7 +239,7 @@ def _restore(limits: Limits, choice: Choice) -> Plan | None:
     cost = c.size / 2**30 * limits.restore_price_per_gib
     step = Step(
         kind="restore-archived", owner=f"store:{wanted.look.where}",
-        commands=(f"aws s3api restore-object … {wanted.where}",),
+        commands=(command("aws", "s3api", "restore-object", "…", wanted.where),),
         args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days,
         "retrieval": "Standard"},
         effect=f"{wanted.where} can be read for {limits.restore_days} days, some hours from now",

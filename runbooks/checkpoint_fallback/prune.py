@@ -3,7 +3,7 @@ needed."""
 
 from collections.abc import Callable
 
-from runbooks.checkpoint_fallback.copies import Copy, all_copies
+from runbooks.checkpoint_fallback.copies import Copy, all_copies, command
 from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
@@ -158,7 +158,8 @@ def _plan(
 ) -> Plan:
     size = sum(c.size for c in chosen)
     step = Step(
-        kind="prune-checkpoints", owner=look.node, commands=tuple(f"rm -r {look.where}/{c.name}" for c in chosen),
+        kind="prune-checkpoints", owner=look.node,
+        commands=tuple(command("rm", "-r", f"{look.where}/{c.name}") for c in chosen),
         args={
             "node": look.node, "tier": look.tier,
             "delete": [

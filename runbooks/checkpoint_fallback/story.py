@@ -1,6 +1,7 @@
 """The words around a judgment: what to resume from, what is lost, what must not be done, what to change."""
 
 from functools import cache
+from shlex import quote
 
 from runbooks.checkpoint_fallback.choose import Choice, why_not
 from runbooks.checkpoint_fallback.copies import Copy
@@ -146,7 +147,7 @@ def by_hand(choice: Choice) -> tuple[str, ...]:
     """How to check without this program."""
     if choice.best is None:
         return ()
-    where = choice.best.where
+    where = quote(choice.best.where)
     out = [f"python3 -m zipfile -t {where}" if choice.best.candidate.format == "torch-zip" else f"ls -la {where}"]
     proof = "import torch,sys; torch.load(sys.argv[1], map_location='cpu', weights_only=True, mmap=True)"
     out.append(f'as the last proof, in a process of its own without network: unshare -n python3 -c "{proof}" {where}')

@@ -91,6 +91,8 @@ def _holders(context: Context, got: dict[str, Any], source: Source) -> Reading[t
 def _pointer(got: dict[str, Any] | None, source: Source) -> Reading[Pointer]:
     if got is None:
         return Absent(proof="there is none", source=source)
+    if "error" in got:
+        return Unknown(reason=Why.FAILED, detail=str(got["error"]), source=source)
     return Known[Pointer](value=Pointer(**got), source=source)
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
+from tasks.probes.ckpt_files import identity, open_set
 from tasks.probes.ckpt_fs import best_crc32, mount
 from tasks.probes.ckpt_guard import EXCHANGE, NOREPLACE, not_open, rename2, same
-from tasks.probes.ckpt_node import identity, open_set, spec_from
+from tasks.probes.ckpt_node import spec_from
 from tasks.probes.ckpt_prune import finish, prune, put_back
 
 

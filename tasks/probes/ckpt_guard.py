@@ -7,9 +7,9 @@ import errno
 import os
 
 from tasks.probes.ckpt_copy import Refusal
+from tasks.probes.ckpt_files import identity, members
 from tasks.probes.ckpt_fs import mount
 from tasks.probes.ckpt_holders import holders
-from tasks.probes.ckpt_node import identity, members
 
 NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
 

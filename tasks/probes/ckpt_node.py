@@ -6,91 +6,22 @@ runbooks/parsers/ckpt_*."""
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
-import re
-import stat
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
-from runbooks.parsers.ckpt_set import ASIDE, OURS, TEMPORARY, Spec, check_set
-from runbooks.parsers.ckpt_types import Blob, Check
+from runbooks.parsers.ckpt_set import Spec, check_set
+from runbooks.parsers.ckpt_types import Check
+from tasks.probes.ckpt_files import beside, identity, members, open_set
 from tasks.probes.ckpt_fs import best_crc32, credentials, space, torch_version
 from tasks.probes.ckpt_holders import holders
+from tasks.probes.ckpt_names import list_names, pointer
 
-MOST_FILES = 20_000
 SCALARS = 20
-
-
-def file_blob(path: str, name: str, size: int) -> Blob:
-    """A file in ranges; opened for each read so that thousands need no descriptors."""
-
-    def read(offset: int, length: int) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-        try:
-            return _full(fd, offset, length)
-        finally:
-            os.close(fd)
-
-    return Blob(name, size, read)
-
-
-def _full(fd: int, offset: int, length: int) -> bytes:
-    data = os.pread(fd, length, offset)
-    while len(data) < length:
-        more = os.pread(fd, length - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
-
-
-def members(path: str) -> dict[str, os.stat_result]:
-    """Regular files of a checkpoint, relative name -> stat; a file is its own only member."""
-    top = os.lstat(path)
-    if stat.S_ISLNK(top.st_mode):
-        raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
-    if not stat.S_ISDIR(top.st_mode) and not stat.S_ISREG(top.st_mode):
-        raise OSError(errno.EINVAL, "neither a file nor a folder", path)
-    if not stat.S_ISDIR(top.st_mode):
-        return {os.path.basename(path): top}
-    found: dict[str, os.stat_result] = {}
-    for folder, folders, names in os.walk(path):
-        for name in names + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
-            full = os.path.join(folder, name)
-            seen = os.lstat(full)
-            if stat.S_ISLNK(seen.st_mode):
-                raise OSError(errno.ELOOP, "a symbolic link, which is not followed", full)
-            if stat.S_ISREG(seen.st_mode):
-                found[os.path.relpath(full, path)] = seen
-        if len(found) > MOST_FILES:
-            raise OSError(errno.E2BIG, "more files than are looked at", path)
-    return found
-
-
-def identity(found: dict[str, os.stat_result]) -> str:
-    """Changes when any file is written, replaced, added or removed."""
-    text = "\n".join("%s %d %d %d" % (n, s.st_size, s.st_mtime_ns, s.st_ino) for n, s in sorted(found.items()))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def open_set(path: str) -> tuple[dict[str, os.stat_result], dict[str, Blob]]:
-    """Members and blobs of one checkpoint."""
-    found = members(path)
-    folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    return found, {n: file_blob(os.path.join(path, n) if folder else path, n, s.st_size) for n, s in found.items()}
-
-
-def beside(path: str, blobs: dict[str, Blob]) -> None:
-    """Adds `<file>.sha256` and the like that lie beside a single file."""
-    for ending in (".sha256", ".md5"):
-        if os.path.isfile(path + ending):
-            name = os.path.basename(path) + ending
-            blobs[name] = file_blob(path + ending, name, os.path.getsize(path + ending))
 
 
 def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> dict[str, Any]:
@@ -108,6 +39,8 @@ def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> di
                 beside(path, blobs)
             out.update(as_json(check_set(blobs, spec._replace(step=step))))
             _times(out, found)
+            if identity(members(path)) != out["identity"]:  # parts of two saves may have been read as one
+                out["faults"], out["suspects"] = [["unreadable", "it changed while it was read", name]], []
     except OSError as e:
         out["faults"] = [["unreadable", "%s: %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror), name]]
     return out
@@ -142,62 +75,6 @@ def as_json(check: Check) -> dict[str, Any]:
 
 def _has(name: str, prefix: str) -> bool:
     return name.startswith(prefix) or ("." + prefix) in name
-
-
-def list_names(root: str, pattern: str) -> tuple[list[tuple[int, str]], list[dict[str, Any]]]:
-    """(step, name) newest first, and temporary names. The pattern may reach below folders."""
-    depth, regex = pattern.count("/"), re.compile(pattern)
-    hits: list[tuple[int, str]] = []
-    left: list[dict[str, Any]] = []
-    todo = [("", 0)]
-    while todo:
-        below, level = todo.pop()
-        with os.scandir(os.path.join(root, below)) as entries:
-            for entry in entries:
-                name = below + entry.name
-                match = regex.fullmatch(name)
-                if TEMPORARY.search(name):
-                    seen = entry.stat(follow_symlinks=False)
-                    left.append({"name": name, "size": seen.st_size, "mtime_s": seen.st_mtime, **_ours(root, name)})
-                elif match and not ASIDE.search(name):
-                    hits.append((int(match["step"]), name))
-                elif level < depth and entry.is_dir(follow_symlinks=False):
-                    todo.append((name + "/", level + 1))
-    return sorted(hits, reverse=True), left[:50]
-
-
-def _ours(root: str, name: str) -> dict[str, Any]:
-    """What this program was doing with it when it was killed, and whether a deletion had begun to remove anything."""
-    match = OURS.fullmatch(name)
-    if not match:
-        return {}
-    if match["doing"] != "deleting":
-        return {"doing": "copy" if match["doing"] == "incoming" else "pointer", "was": match["was"]}
-    out: dict[str, Any] = {"doing": "deletion", "was": match["was"]}
-    try:
-        path = os.path.join(root, name)
-        found = members(path)
-        before = found if os.path.isdir(path) else {os.path.basename(match["was"]): os.lstat(path)}
-        out.update(identity=identity(found), untouched=identity(before)[:8] == match["id"], files=len(found))
-        out["size"] = sum(s.st_size for s in found.values())
-    except OSError:
-        return out  # it goes on, or can't be looked at: no identity, no plan
-    return out
-
-
-def pointer(root: str, name: str) -> dict[str, Any] | None:
-    """The `latest` file (or link): its text and identity."""
-    path = os.path.join(root, name)
-    try:
-        if os.path.islink(path):
-            seen, text = os.lstat(path), os.readlink(path)
-        else:
-            seen = os.stat(path)
-            with open(path, encoding="utf-8", errors="replace") as f:
-                text = f.read(1000).strip()
-    except FileNotFoundError:
-        return None
-    return {"text": text, "identity": identity({name: seen}), "mtime_s": seen.st_mtime}
 
 
 def spec_from(raw: dict[str, Any]) -> Spec:

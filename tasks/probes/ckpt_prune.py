@@ -7,6 +7,7 @@ from typing import Any
 
 from tasks.probes.ckpt_copy import Refusal, sync_folder
 from tasks.probes.ckpt_guard import NOREPLACE, not_open, rename2, same
+from tasks.probes.ckpt_names import pointer_text
 
 
 def prune(ask: dict[str, Any]) -> list[str]:
@@ -72,7 +73,10 @@ def _not_pointed(root: str, pointer: str, names: list[str]) -> None:
     path = os.path.join(root, pointer)
     if not pointer or not os.path.lexists(path):
         return
-    text = os.readlink(path) if os.path.islink(path) else open(path, encoding="utf-8", errors="replace").read(1000)  # noqa: SIM115
+    try:
+        text = os.readlink(path) if os.path.islink(path) else pointer_text(path)
+    except IsADirectoryError:
+        return
     named = text.strip().rstrip("/").rpartition("/")[2]
     if any(named == n.rpartition("/")[2] for n in names):
         raise Refusal("%s names %s" % (path, named))

@@ -14,8 +14,9 @@ from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
 from tasks.probes.ckpt_copy import Refusal, copy_set, journal_name
+from tasks.probes.ckpt_files import open_set
 from tasks.probes.ckpt_journal import Journal
-from tasks.probes.ckpt_node import open_set, spec_from
+from tasks.probes.ckpt_node import spec_from
 
 TRIES = 4
 PIECE = 1 << 20

@@ -35,9 +35,10 @@ def meminfo() -> "dict[str, int]":
 
 
 def booted_at() -> float:
-    """Unix time of the boot."""
+    """Unix time of the boot; of the last start of process 1 where the machine is itself a container (LXC, nspawn)."""
     found = re.search(r"^btime (\d+)", read("/proc/stat", 1 << 20) or "", re.M)
-    return float(found.group(1)) if found else monotonic_zero()
+    first = stat(1)
+    return max(float(found.group(1)) if found else monotonic_zero(), started(first["start_ticks"]) if first else 0.0)
 
 
 def daemon(pidfile: str) -> "dict[str, Any]":

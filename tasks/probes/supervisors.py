@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 import sys
 from typing import Any
 
@@ -56,9 +57,26 @@ def units(name: str) -> "list[dict[str, Any]]":
         lines = [x for x in (read(path) or "").splitlines() if x.startswith(("ExecStart=", "Restart="))]
         text = "\n".join(lines)
         if re.search(r"(?<![\w.-])%s(?![\w.-])" % re.escape(name), text) and VERB.search(text):
-            found.append({"kind": "systemd", "name": os.path.basename(path), "pid": None, "start_ticks": None,
-                          "command": text[:500]})  # fmt: skip
+            unit = os.path.basename(path)
+            now = at_work(unit)
+            if now is not False:
+                found.append({"kind": "systemd", "name": unit, "pid": None, "start_ticks": None,
+                              "command": ("%s; %s" % (now, text) if now else text)[:500]})  # fmt: skip
     return found
+
+
+def at_work(unit: str) -> "str | bool":
+    """What systemd says of the unit; False when it neither runs nor starts at a boot, "" when systemd can't be asked."""
+    argv = ["systemctl", "show", "-p", "ActiveState,SubState,UnitFileState,NRestarts", "--", unit]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if done.returncode or "ActiveState" not in said:
+        return ""
+    idle = said["ActiveState"] in ("inactive", "failed") and said.get("UnitFileState") in ("disabled", "static", "")
+    return False if idle else ", ".join("%s %s" % pair for pair in sorted(said.items()))
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":

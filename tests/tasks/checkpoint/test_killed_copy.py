@@ -12,7 +12,7 @@ import pytest
 
 from tasks.context import Context
 from tasks.probes.ckpt_bundle import bundle
-from tasks.probes.ckpt_node import identity, members
+from tasks.probes.ckpt_files import identity, members
 from tasks.remediation.checkpoints import ACTING
 from tests.support.ckpt_files import judge, read_tree, spec_for
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look
