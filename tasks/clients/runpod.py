@@ -14,6 +14,7 @@ from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
 from runbooks.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
+from tasks.transport.http import WHOLE, read_whole
 
 POD_QUERY = """query pod($id: String!) { pod(input: {podId: $id}) { id name desiredStatus lastStatusChange imageName
  costPerHr gpuCount machineId podType ports runtime { uptimeInSeconds ports { ip isIpPublic privatePort publicPort type }
@@ -23,6 +24,7 @@ STOCK_QUERY = """query stock($n: Int!) { gpuTypes { id displayName memoryInGb
 STOCK_THERE_QUERY = """query stock($n: Int!, $place: String!) { gpuTypes { id displayName memoryInGb
  anywhere: lowestPrice(input: {gpuCount: $n}) { stockStatus }
  here: lowestPrice(input: {gpuCount: $n, dataCenterId: $place}) { stockStatus } } }"""
+MOST_BYTES = 16 << 20
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -90,22 +92,25 @@ class RunPodClient:
 
     def log(self, pod_id: str, seconds: float = 5.0, lines: int = 200) -> tuple[str, ...]:
         """The newest lines of the pod's log (REST v2, server-sent events). Raises NotFound, TransportError."""
-        url, kept = f"{self._config.rest2_url}/pods/{_checked(pod_id)}/logs", []
+        url, kept = f"{self._config.rest2_url}/pods/{_checked(pod_id)}/logs", bytearray()
         until = time.monotonic() + seconds
         try:
             with self._http.stream("GET", url, timeout=httpx.Timeout(self._config.timeout_s, read=seconds)) as r:
                 self._check(r.status_code, "", "GET", url)
-                for line in r.iter_lines():
-                    text = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-                    if text:
-                        kept.append(self._redactor.text(_message(text))[:500])
-                    if time.monotonic() > until or len(kept) > 50_000:
+                for part in r.iter_bytes():
+                    kept += part
+                    if time.monotonic() > until or len(kept) > MOST_BYTES:
                         break
         except httpx.ReadTimeout:
             pass  # the stream goes on for ever; what came is the log
         except httpx.HTTPError as e:
             raise self._explain(e, "GET", url) from None
-        return tuple(kept[-lines:])
+        told = [
+            x.removeprefix("data:").strip()
+            for x in kept.decode("utf-8", "replace").splitlines()
+            if x.startswith("data:")
+        ]
+        return tuple(self._redactor.text(_message(x))[:500] for x in [x for x in told if x][-lines:])
 
     def terminate(self, pod_id: str) -> None:
         """End one pod for good. Raises NotFound, TransportError (whether it was done is then not known)."""
@@ -117,15 +122,16 @@ class RunPodClient:
 
     def _json(self, method: str, url: str, body: Any = None) -> Any:
         try:
-            r = self._http.request(method, url, json=body)
+            with self._http.stream(method, url, json=body) as r:
+                text = read_whole(r, MOST_BYTES, WHOLE * self._config.timeout_s)
         except httpx.HTTPError as e:
             raise self._explain(e, method, url) from None
-        self._check(r.status_code, r.text, method, url)
+        self._check(r.status_code, text, method, url)
         try:
-            return r.json() if r.text.strip() else None
-        except json.JSONDecodeError:
+            return json.loads(text) if text.strip() else None
+        except ValueError:
             raise TransportError(
-                Why.UNPARSABLE, f"not JSON: {self._redactor.text(r.text[:80])}", f"{method} {url}"
+                Why.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", f"{method} {url}"
             ) from None
 
     def _check(self, status: int, text: str, method: str, url: str) -> None:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,19 @@ from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 
 _REDIRECTS = 3
+WHOLE = 4  # times the time-out: within this an answer must have ended, though each part of it came in time
+
+
+def read_whole(response: httpx.Response, limit: int, seconds: float) -> str:
+    """The answer's text. Raises TransportError for one that is too large, or still comes, in drops, after `seconds`."""
+    kept, until = bytearray(), time.monotonic() + seconds
+    for part in response.iter_bytes():
+        kept += part
+        if len(kept) > limit:
+            raise TransportError(Why.FAILED, f"the answer is larger than {limit} bytes")
+        if time.monotonic() > until:
+            raise TransportError(Why.TIMED_OUT, f"the answer did not end within {seconds:g} s")
+    return kept.decode("utf-8", "replace")
 
 
 class Reply(Frozen):
@@ -79,17 +93,13 @@ class HttpReader:
                 if body is not None
                 else self._client.stream(method, url) as r
             ):
-                return r.status_code, self._read(r), r.headers.get("location", "") if r.is_redirect else ""
+                return (
+                    r.status_code,
+                    read_whole(r, self._limit, WHOLE * self._timeout_s),
+                    r.headers.get("location", "") if r.is_redirect else "",
+                )
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise self._explain(e, self._shown(method, url)) from None
-
-    def _read(self, response: httpx.Response) -> str:
-        kept = bytearray()
-        for part in response.iter_bytes():
-            kept += part
-            if len(kept) > self._limit:
-                raise TransportError(Why.FAILED, f"the answer is larger than {self._limit} bytes")
-        return kept.decode("utf-8", "replace")
 
     def _follow(self, method: str, url: str, moved: str) -> str:
         """The next URL of a redirect on the same host. Raises TransportError for another host and for a POST."""

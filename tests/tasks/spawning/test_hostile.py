@@ -2,6 +2,7 @@
 
 import http.server
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -60,6 +61,19 @@ def says(status: int, body: bytes, kind: str = "application/json", **headers: st
     return answer
 
 
+def drops(h: Any) -> None:
+    """An answer that comes a byte at a time, each within the time-out, and never ends."""
+    h.send_response(200)
+    h.end_headers()
+    try:
+        while True:
+            h.wfile.write(b" ")
+            h.wfile.flush()
+            time.sleep(0.05)
+    except OSError:
+        return
+
+
 ANSWERS = {
     "html": says(200, b"<html><body>Log in to continue</body></html>", "text/html"),
     "redirect": says(302, b"", Location="http://127.0.0.1:1/login"),
@@ -70,6 +84,7 @@ ANSWERS = {
     "a list": says(200, b"[1, 2]"),
     "null": says(200, b"null"),
     "half": says(200, b'{"id": "podaaaa1", "name'),
+    "drops": drops,
     "not text": says(200, bytes(range(128, 256))),
 }
 
@@ -80,7 +95,12 @@ def test_an_answer_that_is_none_is_cannot_tell(world: World, name: str) -> None:
     world.row()
     server = served(ANSWERS[name])
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    urls = {"rest_url": f"{url}/v1", "rest2_url": f"{url}/v2", "graphql_url": f"{url}/graphql", "timeout_s": 2}
+    urls = {
+        "rest_url": f"{url}/v1",
+        "rest2_url": f"{url}/v2",
+        "graphql_url": f"{url}/graphql",
+        "timeout_s": 0.2 if name == "drops" else 2,
+    }
     world.fields["runpod"] = urls
     try:
         evidence, d = world.look()
