@@ -6,7 +6,7 @@ import shlex
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from runbooks.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
-from tests.support.etcd import Etcd, real_etcd
-from tests.support.torchrun import Agents, alone_on_this_machine, pair
+from tests.support.etcd import Etcd, free_port, real_etcd
+from tests.support.torchrun import Agents, alone_on_this_machine, pair, until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
+from tests.tasks.rendezvous.test_old_agent import listens, orphaned_agent
 
 KEYS = 4  # of one dead run
 BEAT = 0.1
@@ -226,6 +227,40 @@ def test_a_dead_etcd_is_started_by_itself_with_its_data(rig: Rig, tmp_path: Path
             w.check(max_acts=1)
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_an_old_agent_that_holds_the_port_is_ended_once_a_person_said_so(rig: Rig, tmp_path: Path) -> None:
+    """A real one, two seconds past its time (the limit is set so): by pid, start and command; the port is free."""
+    port = free_port()
+    place = {"name": "t", "backends": ["c10d"], "endpoints": ["127.0.0.1:1"], "nodes": ["local"], "port": port}
+    fleet = {
+        "nodes": [{"name": "local", "local": True}],
+        "rendezvous": [place | {"contained": True}],
+        "limits": {"stale-rendezvous": {"old_agent_age_s": -598}},
+        "reports": {"folder": str(tmp_path / "out")},
+    }
+    w = RealWorld(rig, tmp_path, "stale-rendezvous", "t/job1", fleet, ("terminate-processes",))
+    with alone_on_this_machine():
+        pid = orphaned_agent(Agents(tmp_path), port, tmp_path)
+        try:
+            until(lambda: age_of(pid) > 3, 60, "an agent that waits too long")
+            run = w.run("approve", options={"symptom": "RuntimeError: Address already in use"})
+            assert outcome(run) == "waiting", w.report()
+            w.approve(run)
+            assert outcome(run) == "fixed", w.report()
+            assert w.report()["acts"][0]["kinds"] == ["terminate-processes"]
+            assert not listens(port)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def age_of(pid: int) -> float:
+    """Seconds since that process began."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    return float(Path("/proc/uptime").read_text().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.timeout(1200)

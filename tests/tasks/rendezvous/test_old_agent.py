@@ -31,11 +31,12 @@ def orphaned_agent(agents: Agents, port: int, tmp_path: Path) -> int:
     shell = f"setsid {quoted} >{tmp_path}/old.log 2>&1 </dev/null & echo $! >{pid_file}"
     subprocess.run(["sh", "-c", shell], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     pid = int(pid_file.read_text())
-    until(lambda: _listens(port), 60, "listening")
+    until(lambda: listens(port), 60, "listening")
     return pid
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether anybody has that port open for connections."""
     rows = [r.split() for f in ("tcp", "tcp6") for r in Path(f"/proc/net/{f}").read_text().splitlines()[1:]]
     return any(r[3] == "0A" and int(r[1].rsplit(":", 1)[1], 16) == port for r in rows)
 
@@ -55,7 +56,7 @@ def test_an_old_agent_is_ended_and_only_it(agents: Agents, tmp_path: Path) -> No
         assert [p["pid"] for p in step.args["processes"]] == [pid]
         node = context_of(where, tmp_path, "local")
         terminate_processes(step, node)
-        until(lambda: not _listens(port), 20, "a free port")
+        until(lambda: not listens(port), 20, "a free port")
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
