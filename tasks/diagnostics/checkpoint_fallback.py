@@ -15,6 +15,7 @@ from tasks.diagnostics.checkpoint_node import ask_node, read_node_tier, spec_of
 from tasks.diagnostics.checkpoint_proof import candidates_of, prove_tiers
 from tasks.diagnostics.checkpoint_s3 import read_s3_tier
 from tasks.diagnostics.probe import run_probe
+from tasks.probes.ckpt_bundle import program
 from tasks.transport.base import TransportError
 
 STORAGE = (
@@ -107,7 +108,7 @@ def _log(context: Context) -> tuple[Reading[str], int | None]:
 def _facts(context: Context) -> tuple[Reading[str], Reading[tuple[str, ...]]]:
     source = Source(command="python3 -m pip show torch; ls ~/.aws", host=context.node.name, taken_at=context.now())
     try:
-        got = ask_node(context.host, {"do": "credentials"}, 20)
+        got = ask_node(context.host, {"do": "facts"}, 20, program(("tasks.probes.ckpt_fs",), "ckpt_facts"))
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail, source=source)
         return no, no

@@ -26,10 +26,10 @@ def spec_of(config: Checkpoints) -> Spec:
     )  # fmt: skip
 
 
-def ask_node(host: Host, ask: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Runs the constant program there. Raises TransportError."""
+def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "") -> dict[str, Any]:
+    """Runs the constant program there, or another `script`. Raises TransportError."""
     argv = ("python3", "-", json.dumps({"gpu-runbooks-probe": "ckpt", **ask}, separators=(",", ":")))
-    done = host.run(argv, stdin=bundle("ckpt_node"), timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER)
+    done = host.run(argv, stdin=script or bundle("ckpt_node"), timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER)
     if done.exit:
         last = (done.err.strip().splitlines() or ["no words"])[-1][:300]
         raise TransportError(Why.FAILED, f"exit {done.exit}: {last}", done.command)

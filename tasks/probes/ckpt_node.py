@@ -1,6 +1,6 @@
 """Reads the checkpoints of one tier on the node: candidates and their structure, space, holders, pointer. Changes
 nothing.
-JSON argument: {do: scan|content|credentials, root, pattern, spec, ...}. Runs behind the checkers of
+JSON argument: {do: scan|content|members, root, pattern, spec, ...}. Runs behind the checkers of
 runbooks/parsers/ckpt_*."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
 from runbooks.parsers.ckpt_types import Check
 from tasks.probes.ckpt_files import beside, identity, members, open_set
-from tasks.probes.ckpt_fs import best_crc32, credentials, space, torch_version
+from tasks.probes.ckpt_fs import best_crc32, space
 from tasks.probes.ckpt_holders import holders
 from tasks.probes.ckpt_names import list_names, pointer
 
@@ -115,8 +115,6 @@ def content(ask: dict[str, Any]) -> dict[str, Any]:
 
 def main(ask: dict[str, Any]) -> dict[str, Any]:
     """Does what `do` says."""
-    if ask["do"] == "credentials":
-        return {**credentials(), **torch_version()}
     if ask["do"] == "members":
         path = os.path.join(ask["root"], ask["name"])
         return {"folder": os.path.isdir(path), "files": {n: s.st_size for n, s in members(path).items()}}

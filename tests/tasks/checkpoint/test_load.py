@@ -30,7 +30,7 @@ def test_whole_ones_load_without_network(shelf: Shelf, tmp_path: Path) -> None:
     assert any("option load=yes" in x for x in got.do_now), "offered, not done"
 
 
-@pytest.mark.parametrize("form", ["dcp", "sharded", "safetensors"])
+@pytest.mark.parametrize("form", ["dcp", *(pytest.param(f, marks=pytest.mark.soak) for f in ("sharded", "safetensors"))])
 def test_folders(shelf: Shelf, tmp_path: Path, form: str) -> None:
     from tests.support.ckpt_files import save
 
