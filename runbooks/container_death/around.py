@@ -83,7 +83,8 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
     for s in known(e.supervisors) or ():
         what = f"{s.kind} {s.name}" + (f" (pid {s.pid}): {s.command}" if s.pid else "")
         loop = s.kind == "retry-loop"
-        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", innocent=not loop))
+        says = f"it says: {s.command[:200]}" if s.kind == "systemd" and s.command else ""
+        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", says, innocent=not loop))
     return found
 
 

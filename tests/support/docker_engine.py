@@ -182,19 +182,19 @@ def _wait_gone(pid: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def import_image(engine: Engine) -> None:
-    """A root file system of busybox alone, imported as bb:1."""
-    root = engine.folder / "rootfs"
+def busybox_tar(folder: Path) -> Path:
+    """A root file system of busybox alone, to be imported."""
+    root = folder / "rootfs"
     for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "root", "var"):
         (root / name).mkdir(parents=True)
     shutil.copy(need_program("busybox", "busybox-static"), root / "bin/busybox")
     for applet in APPLETS:
         (root / "bin" / applet).symlink_to("busybox")
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    tar = engine.folder / "bb.tar"
+    tar = folder / "bb.tar"
     with tarfile.open(tar, "w") as archive:
         archive.add(root, ".")
-    engine.run("import", str(tar), "bb:1")
+    return tar
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engin
     engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns or inside, bridge=own_network)
     try:
         engine.up()
-        import_image(engine)
+        engine.run("import", str(busybox_tar(folder)), "bb:1")
         yield engine
     finally:
         engine.down()

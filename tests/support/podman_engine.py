@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.docker_engine import Engine, import_image
+from tests.support.docker_engine import Engine, busybox_tar
 from tests.support.need import need_program
 
 CONTAINERS = """[containers]
@@ -60,7 +60,7 @@ def podman_engine() -> Iterator[PodmanEngine]:
     engine.configure()
     try:
         engine.up()
-        import_image(engine)
+        engine.run("import", str(busybox_tar(engine.folder)), "bb:1")
         yield engine
     finally:
         engine.down()

@@ -3,16 +3,11 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runbooks.core.verdict import State
-from tasks.transport.base import Done
-from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine
 from tests.tasks.containers.world import World, confirmed
 
@@ -175,25 +170,3 @@ def test_an_old_retry_loop_is_found_and_stopped_by_identity(engine: Engine, tmp_
     finally:
         process.kill()
         process.wait()
-
-
-UNIT = "[Service]\nExecStart=/usr/bin/docker start -a united\nRestart=always\n"
-
-
-class WithUnit(LocalHost):
-    """This machine as it would be with a systemd unit of its own, which only these commands see."""
-
-    def run(self, argv: Sequence[str], **more: Any) -> Done:
-        script = 'mount -t tmpfs none /etc/systemd/system && printf "%s" "$0" >/etc/systemd/system/worker.service; exec "$@"'
-        return super().run(("unshare", "-m", "--propagation", "private", "sh", "-c", script, UNIT, *argv), **more)
-
-
-def test_a_systemd_unit_that_restarts_it_is_found_and_left_in_charge(engine: Engine) -> None:
-    engine.create("united", "sleep", "1")
-    engine.wait_status("united", "exited")
-    world = World(engine, "united", {"life_slack_s": 1})
-    world.context = replace(world.context, open_host=lambda n: WithUnit(n.name))
-    found = world.judge()
-    assert confirmed(found) == ["keep-alive-ended", "second-supervisor"]
-    assert any("worker.service" in line for c in found.causes for line in c.evidence)
-    assert found.plans == ()

@@ -1,8 +1,6 @@
 """A real Ray head and worker: jobs that fail for different reasons, a killed raylet, and a job stopped by its state."""
 
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,10 +19,11 @@ from tasks.diagnostics.ray_job import gather_ray_job
 from tasks.remediation.ray import stop_ray_job
 from tasks.transport.base import Done
 from tasks.transport.local import LocalHost
-from tests.faults.real import RealWorld, outcome
+from tests.faults.real import outcome
 from tests.support.engine_rig import Rig
 from tests.support.ray_cluster import DASHBOARD, RayCluster, ray_cluster
-from tests.support.ray_worker import living, start_argv, way_in
+from tests.support.ray_engine import engine_world, kill_raylet
+from tests.support.ray_worker import living, way_in
 
 BAD_IMPORT = """
 import ray
@@ -127,15 +126,7 @@ def test_a_job_is_stopped_only_in_the_state_it_was_judged_in(ray: RayCluster) ->
 def test_a_killed_raylet_is_named_and_started_again_by_the_engine(ray: RayCluster, rig: Rig, tmp_path: Path) -> None:
     submit(ray, "waits", "sleep", "300")
     wait_status(ray, "waits", "RUNNING")
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if words.split("\0")[0].endswith("/raylet") and str(ray.temp) in words and "=127.0.0.3\0" in words:
-                os.kill(int(entry.name), signal.SIGKILL)
-    time.sleep(8)
+    kill_raylet(ray)
     found = judged(ray, "waits")
     assert "raylet-dead" in confirmed(found), found
     with way_in(ray.netns, *DASHBOARD.removeprefix("http://").split(":")) as port:
@@ -148,17 +139,3 @@ def test_a_killed_raylet_is_named_and_started_again_by_the_engine(ray: RayCluste
         assert outcome(run) == "fixed"
         assert len(living(ray, "127.0.0.3")) == 1
         assert "is ALIVE at the head" in str(world.report()["acts"])
-
-
-def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> RealWorld:
-    """ray-job on this cluster, through the engine; a raylet is started again by `ray start` in the namespace."""
-    env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
-    start = [*ray.inside, "env", *env, *start_argv(ray, "127.0.0.3")]
-    fleet = {
-        "nodes": [{"name": "head", "local": True}, {"name": "w3", "local": True}],
-        "ray": {
-            "head": "head", "dashboard": dashboard, "temp_dir": str(ray.temp), "restart_raylet": {"w3": start},
-            "nodes": {"127.0.0.2": "head", "127.0.0.3": "w3"},
-        },
-    }  # fmt: skip
-    return RealWorld(rig, folder, "ray-job", "head", fleet, ("restart-raylet",))

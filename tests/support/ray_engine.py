@@ -1,0 +1,79 @@
+"""The ray-job runbook on a real cluster through the engine; a raylet that is killed, a supervisor that outlives its job."""
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.faults.real import RealWorld
+from tests.support.engine_rig import Rig
+from tests.support.ray_cluster import DASHBOARD, RayCluster
+from tests.support.ray_worker import start_argv
+
+WORKER = "127.0.0.3"
+LEFT = """
+import os, ray
+ray.init()
+class JobSupervisor:
+    def ping(self): return 1
+    def stop(self): os._exit(0)
+name = "_ray_internal_job_actor_NAME"
+kept = dict(name=name, namespace="SUPERVISOR_ACTOR_RAY_NAMESPACE", lifetime="detached", num_cpus=1)
+ray.get(ray.remote(JobSupervisor).options(**kept).remote().ping.remote())
+"""
+
+
+def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> RealWorld:
+    """ray-job on this cluster, through the engine; a raylet is started again by `ray start` in the namespace."""
+    env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
+    start = [*ray.inside, "env", *env, *start_argv(ray, WORKER)]
+    fleet: dict[str, Any] = {
+        "nodes": [{"name": "head", "local": True}, {"name": "w3", "local": True}],
+        "ray": {
+            "head": "head", "dashboard": dashboard, "temp_dir": str(ray.temp), "restart_raylet": {"w3": start},
+            "nodes": {"127.0.0.2": "head", WORKER: "w3"},
+        },
+    }  # fmt: skip
+    return RealWorld(rig, folder, "ray-job", "head", fleet, ("restart-raylet", "stop-ray-job"))
+
+
+def raylets(ray: RayCluster, ip: str = WORKER) -> list[int]:
+    """Pids of the cluster's raylets at an address."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().decode(errors="replace")
+                if words.split("\0")[0].endswith("/raylet") and str(ray.temp) in words and f"={ip}\0" in words:
+                    found.append(int(entry.name))
+    return found
+
+
+def kill_raylet(ray: RayCluster, ip: str = WORKER) -> None:
+    """SIGKILL, until the head calls the node dead."""
+    for pid in raylets(ray, ip):
+        os.kill(pid, signal.SIGKILL)
+    url = f"{DASHBOARD}/api/v0/nodes?detail=1&limit=1000"
+    end = time.monotonic() + 60
+    while True:
+        rows = json.loads(ray.run("curl", "-s", url).stdout)["data"]["result"]["result"]
+        if not any(r["node_ip"] == ip and r["state"] == "ALIVE" for r in rows):
+            return
+        assert time.monotonic() < end, "the head still lists it"
+        time.sleep(0.5)
+
+
+def leave_supervisor(ray: RayCluster, job: str) -> None:
+    """A living actor with the name of that job's supervisor: what older versions leave after a start that timed out."""
+    done = ray.run(str(ray.bin / "python"), "-c", LEFT.replace("NAME", job), timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def supervisors(ray: RayCluster, job: str) -> list[str]:
+    """Ids of the living supervisors of a job."""
+    url = f"{DASHBOARD}/api/v0/actors?detail=1&limit=1000"
+    rows = json.loads(ray.run("curl", "-s", url).stdout)["data"]["result"]["result"]
+    return [r["actor_id"] for r in rows if r["name"] == f"_ray_internal_job_actor_{job}" and r["state"] == "ALIVE"]

@@ -1,0 +1,107 @@
+"""container-death over SSH on a host with a real systemd: rebooted, its engine upgraded or stopped, a unit in charge."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runbooks.container_death.diagnose import Limits, diagnose
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.verdict import Diagnosis, State
+from tasks.context import Context
+from tasks.diagnostics.container_death import gather_container_death
+from tasks.transport.open import HostPool
+from tests.faults.real import RealWorld, outcome
+from tests.support.engine_rig import Rig
+from tests.support.systemd_host import SystemdHost, systemd_host
+from tests.support.watch_room import KINDS
+from tests.tasks.containers.world import confirmed
+
+QUICK = {"steady_s": 0.5, "young_life_s": 1}
+ENGINE = ("docker", "-H", "unix:///run/docker.sock")
+START = "docker run -d --pull=never --network=host --stop-timeout=1 --name %s bb:1 sleep infinity"
+UNIT = "[Service]\\nExecStart=/usr/bin/docker -H unix:///run/docker.sock start -a %s\\nRestart=always\\nRestartSec=1\\n"
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[SystemdHost]:
+    with systemd_host() as found:
+        yield found
+
+
+def box(name: str) -> ManagedContainer:
+    return ManagedContainer(name=name, node="far", engine=ENGINE, socket="/run/docker.sock", daemon_pidfile="/run/docker.pid",
+                            daemon_start=("systemctl", "start", "docker"))  # fmt: skip
+
+
+def judge(host: SystemdHost, name: str) -> Diagnosis:
+    values = load_runbook("container-death").limit_values(QUICK)
+    fleet, pool = Fleet(nodes=(host.sshd.node(user="root"),), containers=(box(name),)), HostPool()
+    try:
+        context = Context(fleet=fleet, target="far", open_host=pool, limits=values)
+        return diagnose(gather_container_death(context), Limits(**values))
+    finally:
+        pool.close_all()
+
+
+def world_of(host: SystemdHost, rig: Rig, folder: Path, name: str) -> RealWorld:
+    fleet = {
+        "nodes": [host.sshd.node(user="root").model_dump(mode="json", exclude_defaults=True)],
+        "containers": [box(name).model_dump(mode="json", exclude_defaults=True)],
+        "limits": {"container-death": QUICK},
+    }
+    return RealWorld(rig, folder, "container-death", "far", fleet, KINDS)
+
+
+@pytest.mark.soak
+def test_rebooted_and_brought_back_by_the_engine(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
+    host.run(START % "w1")
+    old, boot = host.run("docker inspect -f '{{.Id}}' w1"), host.run("cat /proc/sys/kernel/random/boot_id")
+    host.reboot()
+    assert host.run("cat /proc/sys/kernel/random/boot_id") != boot
+    found = judge(host, "w1")
+    assert confirmed(found) == ["host-rebooted"]
+    assert "oom" not in str([c.slug for c in found.causes])
+    world = world_of(host, rig, tmp_path, "w1")
+    assert outcome(world.run("auto")) == "fixed"
+    assert host.run("docker inspect -f '{{.State.Status}}' w1") == "running"
+    assert host.run("docker inspect -f '{{.Id}}' w1") != old
+    assert host.run("docker inspect -f '{{.HostConfig.RestartPolicy.Name}}' w1.dead-" + old[:12]) == "no"
+
+
+def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) -> None:
+    host.run(START % "u1")
+    host.run(f"printf '{UNIT % 'u1'}' >/etc/systemd/system/u1.service; systemctl daemon-reload")
+    host.run("docker kill u1")
+    rests = judge(host, "u1")
+    assert confirmed(rests) == ["killed-through-engine"], (
+        "a unit that neither runs nor starts at a boot restarts nothing"
+    )
+    assert [p.name for p in rests.plans] == ["recreate"]
+    host.run("systemctl start u1")
+    host.wait("docker ps | grep -qw u1")
+    host.run("docker kill u1; systemctl stop u1")
+    host.run("printf '[Install]\\nWantedBy=host.target\\n' >>/etc/systemd/system/u1.service; systemctl enable u1")
+    found = judge(host, "u1")
+    assert "second-supervisor" in confirmed(found)
+    assert any("NRestarts" in line and "UnitFileState enabled" in line for c in found.causes for line in c.evidence)
+    assert found.plans == ()
+    assert any("leave the restart to" in line for line in found.do_now)
+    host.run("systemctl disable u1; rm /etc/systemd/system/u1.service; systemctl daemon-reload")
+
+
+@pytest.mark.soak
+def test_a_stopped_engine_is_started_and_its_upgrade_named(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
+    host.run(START % "w2")
+    host.run("systemctl stop docker")
+    host.run('echo "$(date "+%F %T") upgrade docker.io:amd64 20.10.24+dfsg1-1 20.10.25+dfsg1-1" >>/var/log/dpkg.log')
+    found = judge(host, "w2")
+    assert confirmed(found) == ["daemon-upgraded"]
+    assert found.state is State.SICK
+    world = world_of(host, rig, tmp_path, "w2")
+    assert outcome(world.run("auto")) in ("fixed", "not-fixed")
+    assert host.run("systemctl is-active docker") == "active"
+    again = judge(host, "w2")
+    assert confirmed(again)[0] == "daemon-upgraded", "it names why the container ended with it"
