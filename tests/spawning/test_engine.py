@@ -11,7 +11,7 @@ from flows.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
-from tests.support.s3 import ADMIN, S3Server, running
+from tests.support.s3 import ADMIN, Proxy, S3Server, running
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
@@ -24,7 +24,7 @@ def real(rig: Rig, folder: Path, slug: str, target: str, fleet: Fleet, env: dict
     return RealWorld(rig, folder, slug, target, data, KINDS, env)
 
 
-def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, folder: Path) -> None:
+def test_a_path_is_repaired_in_every_mode_and_proven_by_a_fresh_log_in(rig: Rig, folder: Path) -> None:
     room = Room(folder)
     room.keys.chmod(0o666)
     with room:
@@ -33,12 +33,22 @@ def test_a_path_is_repaired_by_itself_and_proven_by_a_fresh_log_in(rig: Rig, fol
             {k: runs.report()[k] for k in ("headline", "guards", "timeline")}
         )
         assert room.keys.stat().st_mode & 0o777 == 0o666
+        asked = runs.run("approve")
+        assert outcome(asked) == "waiting"
+        assert room.keys.stat().st_mode & 0o777 == 0o666
+        runs.approve(asked)
+        assert outcome(asked) == "fixed", runs.report()
+        assert room.keys.stat().st_mode & 0o777 == 0o644
+        room.keys.chmod(0o666)
+        before = len(room.read_log())
         assert outcome(runs.run("auto")) == "fixed", runs.report()
         assert room.keys.stat().st_mode & 0o777 == 0o644
-        report = runs.report()
+        report, log = runs.report(), room.read_log()[before:]
         assert report["acts"][0]["outcome"] == "done"
         assert report["after"]["state"] == "healthy"
-        assert "Accepted publickey" in room.read_log()
+        assert (log.count("Failed publickey"), log.count("Accepted publickey")) == (1, 1), (
+            "once before, once as the proof"
+        )
         assert "-----BEGIN" not in json.dumps(report)
 
 
@@ -73,7 +83,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
 
 
-def died_with_a_stored_log(world: World, s3: S3Server) -> dict[str, str]:
+def died_with_a_stored_log(world: World, s3: S3Server, url: str) -> dict[str, str]:
     """A pod whose worker is gone with its log; its last words are on S3 alone. Returns the environment."""
     world.row()
     world.pod()
@@ -82,18 +92,20 @@ def died_with_a_stored_log(world: World, s3: S3Server) -> dict[str, str]:
         + b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
     )
     s3.client().put_object(Bucket="ckpt", Key=f"logs/{WORKER}.log", Body=body)
-    world.fields["logs"] = {"bucket": "ckpt", "endpoint": s3.url}
+    world.fields["logs"] = {"bucket": "ckpt", "endpoint": url}
     return world.environment() | {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
 
 
 def test_last_words_on_s3_in_every_mode(rig: Rig, folder: Path, world: World, s3: S3Server) -> None:
     """sshd, PostgreSQL, provider and S3 in one run; diagnosed, asked for, and done by a person's word."""
-    env = died_with_a_stored_log(world, s3)
+    proxy = Proxy(s3.port)
+    env = died_with_a_stored_log(world, s3, proxy.url)
     runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), env)
     assert outcome(runs.run("diagnose")) == "sick"
     first = runs.report()["diagnosis"]["causes"][0]
     assert (first["slug"], first["certainty"]) == ("worker-died", "confirmed")
     assert "its last words: ModuleNotFoundError: No module named 'flash_attn'" in first["evidence"]
+    assert proxy.bytes_out < 300_000, "the end of the log, not the whole"
     assert outcome(runs.run("auto")) == "waiting", "ending a pod is never automatic"
     asked = runs.run("approve")
     assert world.runpod.count("DELETE") == 0
@@ -101,6 +113,7 @@ def test_last_words_on_s3_in_every_mode(rig: Rig, folder: Path, world: World, s3
     assert world.runpod.count("DELETE") == 1
     assert POD not in world.runpod.pods
     assert runs.report()["acts"][0]["outcome"] == "done"
+    proxy.stop()
 
 
 def test_all_late_workers_are_put_right_one_by_one(rig: Rig, folder: Path, world: World) -> None:
