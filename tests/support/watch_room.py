@@ -34,6 +34,11 @@ def fleet_of(engine: Engine, name: str, limits: dict[str, Any] | None = None, ra
     } | ({"ray": ray} if ray else {})
 
 
+def plain_environment() -> dict[str, str]:
+    """This process's, with the system's own python3 first: a version manager's takes 0.1 s at each start."""
+    return {**os.environ, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}"}
+
+
 class WatchRoom:
     """The watch of one world."""
 
@@ -47,7 +52,7 @@ class WatchRoom:
         argv = [sys.executable, "-m", "deployments.cli", "watch", "--mode", mode, "--out", str(self.world.out)]
         argv += ["--fleet", str(self.world.folder / "fleet.yaml"), "--policy", str(self.world.folder / "policy.yaml")]
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(argv, cwd=REPO, env={**os.environ}, stdout=out, stderr=out)
+            self.process = subprocess.Popen(argv, cwd=REPO, env=plain_environment(), stdout=out, stderr=out)
         self.wait(lambda: self.log.read_text().count("watching") > seen, 60, "the watch to begin")
 
     def kill(self) -> None:
