@@ -1,6 +1,7 @@
 """`gpu-runbooks triage FILE… | -`: what a text says is wrong. No server, no network, no Prefect."""
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -22,6 +23,14 @@ facts that are not in the text: --fact exit_code=137 --fact oom_killed=false --f
 
 def main(args: list[str]) -> int:
     """The command. Returns the exit code."""
+    gc.disable()  # until the knowledge is loaded: nothing of it is ever garbage
+    try:
+        return _command(args)
+    finally:
+        gc.enable()
+
+
+def _command(args: list[str]) -> int:
     try:
         given = _parser().parse_args(args)
     except SystemExit as e:
@@ -79,8 +88,11 @@ def _facts(given: list[str]) -> tuple[dict[str, str], str]:
 
 def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
     from runbooks.triage.judge import judge
+    from runbooks.triage.load import library
     from runbooks.triage.render import render
 
+    library()
+    gc.enable()
     notes: list[str] = []
     read_any: list[str] = []
     shown = Progress(given.progress or sys.stderr.isatty(), _total(given.files))

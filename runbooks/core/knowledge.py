@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
-from runbooks.core.config import parse_yaml
 
 
 class Role(StrEnum):
@@ -109,6 +108,8 @@ def load_runbook(slug: str) -> Runbook:
     """The runbook's knowledge. Raises ConfigError naming file, line and field; KeyError if there is no such runbook."""
     if slug not in runbook_slugs():
         raise KeyError(f"no runbook {slug!r}; there are: {', '.join(runbook_slugs())}")
+    from runbooks.core.config import parse_yaml  # PyYAML takes longer to import than triage takes for a small text
+
     path = resources.files("runbooks") / slug.replace("-", "_") / "runbook.yaml"
     return parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
 
