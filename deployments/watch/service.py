@@ -63,6 +63,7 @@ class Watch:
         self._runner = Runner(AT_ONCE, lambda run, clean: self._say("ended", (run, clean)))
         self._listeners = [*self._engines(), *self._head()]
         self._ending = False
+        self._unkept = ""  # why the last samples could not be kept
 
     def _say(self, what: str, data: Any) -> None:
         self._heard.put((what, data))
@@ -130,7 +131,7 @@ class Watch:
             for c in listener.containers[:1] if answer["problem"] else listener.containers:  # one run for the engine
                 w = self.watched[c.node, c.name]
                 w.seen, w.heard = seen_at_engine(w.seen, answer, c.name), True
-                append(c.node, c.name, answer["samples"])
+                self._record(c, answer["samples"])
         elif what == "unreachable":
             c = data[0].containers[0]
             w = self.watched[c.node, c.name]
@@ -141,6 +142,16 @@ class Watch:
                     w.seen = w.seen.model_copy(update={"ray_node": living_node(w.seen, data[1], w.it.ray_ip)})
         elif what == "ended":
             self._ended(data[0])
+
+    def _record(self, it: ManagedContainer, samples: list[dict[str, Any]]) -> None:
+        """Keeps the samples; a full disk here costs them, not the watch."""
+        try:
+            append(it.node, it.name, samples)
+            self._unkept = ""
+        except OSError as e:
+            if self._unkept != str(e):
+                log.warning("what is seen of %s on %s cannot be kept: %s", it.name, it.node, e)
+            self._unkept = str(e)
 
     def _tick(self, w: Watched) -> None:
         """Looks at one container: a run that another process runs, a fault that is new or due again."""

@@ -1,5 +1,6 @@
 """The fleet file's `containers` section: which container runs on which node, and how it is brought back to work."""
 
+import re
 from enum import StrEnum
 
 from pydantic import Field, model_validator
@@ -50,4 +51,8 @@ class ManagedContainer(Frozen):
         for argv in self.setup:
             if not argv or not argv[0]:
                 raise ValueError("setup: each command is a non-empty list of words")
+        try:
+            re.compile(self.match)
+        except re.error as e:
+            raise ValueError(f"match: {self.match!r} is no regular expression: {e}") from e
         return self

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.faults.real import policy_of
 from tests.support.docker_engine import Engine, docker_engine
@@ -58,8 +59,9 @@ def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine
         lost_application(room, engine)
         stopped_by_a_person(room, engine)
         daemon_restarted(room, engine)
+        named_while_it_is_watched(room, engine)
         assert room.stop() == 0
-    assert set(engine.run("ps", "--format", "{{.Names}}").split()) == {"w3"}, "nothing else may run"
+    assert set(engine.run("ps", "--format", "{{.Names}}").split()) == {"w3", "w4"}, "nothing else may run"
 
 
 def kill(engine: Engine, name: str) -> str:
@@ -120,3 +122,16 @@ def daemon_restarted(room: WatchRoom, engine: Engine) -> None:
     back(room, engine, "w3", old)
     assert room.wait_outcomes(7)[-1] == "fixed"
     assert "daemon-restarted" in str(room.world.report()["diagnosis"])
+
+
+def named_while_it_is_watched(room: WatchRoom, engine: Engine) -> None:
+    create(engine, "w4")
+    path = room.world.folder / "fleet.yaml"
+    fleet = yaml.safe_load(path.read_text())
+    fleet["containers"].append(fleet["containers"][0] | {"name": "w4"})
+    path.write_text(yaml.safe_dump(fleet))
+    room.wait(
+        lambda: "watching" in room.log.read_text().rpartition("the fleet file changed")[2], 20, "it to be read again"
+    )
+    back(room, engine, "w4", kill(engine, "w4"))
+    assert room.wait_outcomes(8)[-1] == "fixed"

@@ -24,10 +24,14 @@ def place() -> Iterator[tuple[RayCluster, Engine, str]]:
         yield cluster, engine, dashboard
 
 
-def test_a_killed_worker_is_alive_again_at_the_head(rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path) -> None:
+def test_a_killed_worker_is_alive_again_at_the_head(
+    rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path
+) -> None:
     cluster, engine, dashboard = place
     base = by_hand(engine, cluster)
-    with watch_room(rig, tmp_path, engine, "rayworker", limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)) as room:
+    with watch_room(
+        rig, tmp_path, engine, "rayworker", limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)
+    ) as room:
         room.start()
         took = kill_and_wait(engine, cluster)
         assert room.wait_outcomes(1) == ["fixed"]
@@ -45,7 +49,14 @@ def test_twenty_kills_in_a_row(rig: Rig, place: tuple[RayCluster, Engine, str], 
     policy = policy_of(KINDS)
     policy["kinds"]["recreate-container"] = {"mode": "auto", "cooldown_s": 0, "attempts": 25}
     with watch_room(
-        rig, tmp_path, engine, "rayworker", policy=policy, limits=ALLOWS_25, ray=ray_section(dashboard), **fields(cluster)
+        rig,
+        tmp_path,
+        engine,
+        "rayworker",
+        policy=policy,
+        limits=ALLOWS_25,
+        ray=ray_section(dashboard),
+        **fields(cluster),
     ) as room:
         room.start()
         times, floors = kills(room, engine, cluster, 20)
