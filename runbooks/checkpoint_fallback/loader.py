@@ -8,15 +8,17 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import meanings
 
-WEIGHTS_ONLY = re.compile(r"Weights only load failed|Unsupported global|WeightsUnpickler error")
+SAYS = {
+    "loader-weights-only": ("checkpoint-fallback/loader-weights-only", "checkpoint/weights-only-unclear"),
+    "loader-prefix": ("checkpoint-fallback/loader-prefix",),
+    "loader-model-changed": ("checkpoint-fallback/loader-model-changed", "checkpoint/model-differs"),
+    "loader-torch-version": ("checkpoint-fallback/loader-torch-version",),
+}  # what a log says of a loader, by the names of the knowledge base; the file itself is known to be whole here
 NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
-KEYS = re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict")
 PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
 SAVED = re.compile(r"sav(?:ed|ing)\b.{0,60}checkpoint.{0,60}?(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)\b", re.IGNORECASE)
-TOO_NEW = re.compile(
-    r"Attempted to read a PyTorch file with version (\d+)|module 'torch' has no attribute '(float\w+|uint\d+|int\d+)'"
-)
 NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
 
 
@@ -38,6 +40,16 @@ def _log(evidence: Evidence) -> str:
     return evidence.log.value if isinstance(evidence.log, Known) else ""
 
 
+def _refuses_types(text: str) -> bool:
+    return "loader-weights-only" in meanings(text, SAYS)
+
+
+def _too_old(text: str) -> str:
+    """The line that says that the library is older than the file."""
+    found = meanings(text, SAYS).get("loader-torch-version")
+    return found.evidence[0].text if found else ""
+
+
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", text)[:2])
 
@@ -46,7 +58,7 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
     log = _log(evidence)
     torch = evidence.torch.value if isinstance(evidence.torch, Known) else ""
     refused = c.refused_globals
-    if WEIGHTS_ONLY.search(log):
+    if _refuses_types(log):
         named = NAMED.search(log)
         words = [f"the log says that the loader refuses {named[1] if named else 'a global'}", f"{where} is whole"]
         if refused:
@@ -54,7 +66,7 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
         if torch:
             words.append(f"torch {torch} is installed; the default changed in 2.6")
         yield _cause("loader-weights-only", Certainty.CONFIRMED if refused else Certainty.LIKELY, where, words)
-    elif refused and torch and _version(torch) >= NEW_DEFAULT and not WEIGHTS_ONLY.search(_error(evidence)):
+    elif refused and torch and _version(torch) >= NEW_DEFAULT and not _refuses_types(_error(evidence)):
         words = [f"torch {torch} loads with weights_only by default and will refuse {', '.join(refused[:5])}"]
         yield _cause(
             "loader-weights-only", Certainty.POSSIBLE, where, words, ("how the training code calls torch.load",)
@@ -66,7 +78,7 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
 
 def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
     log = _log(evidence)
-    if not KEYS.search(log):
+    if not meanings(log, SAYS).keys() & {"loader-prefix", "loader-model-changed"}:
         return
     in_log = PREFIX.search(log)
     if c.prefix or in_log:
@@ -92,10 +104,10 @@ def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:
 
 def _too_new(evidence: Evidence, where: str) -> Iterator[Cause]:
     """The log or the load says that the library is older than the file."""
-    found = TOO_NEW.search(_log(evidence)) or TOO_NEW.search(_error(evidence))
+    found = _too_old(_log(evidence)) or _too_old(_error(evidence))
     if found:
         torch = evidence.torch.value if isinstance(evidence.torch, Known) else "an unknown version"
-        words = [f"the loader says: {found[0]}", f"{where} is whole; torch {torch} is installed on the node"]
+        words = [f"the loader says: {found}", f"{where} is whole; torch {torch} is installed on the node"]
         yield _cause("loader-torch-version", Certainty.CONFIRMED, where, words)
 
 
@@ -106,10 +118,10 @@ def _error(evidence: Evidence) -> str:
 def _load(evidence: Evidence, where: str) -> Iterator[Cause]:
     """The last proof did not work; refusals by type or version are told by their own causes."""
     said = _error(evidence)
-    if said and WEIGHTS_ONLY.search(said) and not WEIGHTS_ONLY.search(_log(evidence)):
+    if said and _refuses_types(said) and not _refuses_types(_log(evidence)):
         words = [f"torch refuses it in the sandbox: {said[:200]}", f"{where} is whole"]
         yield _cause("loader-weights-only", Certainty.CONFIRMED, where, words)
-    elif said and not TOO_NEW.search(said):
+    elif said and not _too_old(said):
         decides = ("the same load by hand, with the job's own torch and more memory or time",)
         yield _cause("load-failed", Certainty.LIKELY, where, [f"the load in the sandbox: {said[:300]}"], decides)
 

@@ -7,6 +7,7 @@ from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data_check.evidence import DataFile, Evidence, Fault
+from runbooks.triage.text import says
 
 CAUSE = {
     "cut-last-line": "cut-off", "bad-line": "bad-record", "several-values": "several-values", "wrong-key": "wrong-key",
@@ -78,7 +79,7 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     if found.kind == "index" and found.older and not found.faults:
         words = f"{path}: the index is older than its data, and still fits it"
         out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
-    reader = isinstance(evidence.log, Known) and "Extra data: line 2 column 1" in evidence.log.value
+    reader = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/jsonl-named-json")
     if found.kind == "jsonl" and not found.faults and found.lines > 1 and (path.endswith(".json") or reader):
         out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
     return out
