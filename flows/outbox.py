@@ -20,7 +20,7 @@ from runbooks.notify.message import CLOSING, QUIET, Message, folded
 
 log = logging.getLogger("flows.telling")
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
-DUE, FAILED = "notify-due", "notify-failed"
+DUE, FAILED, MANY_OPEN = "notify-due", "notify-failed", "many-open"
 LOOK_BACK = 20  # runs of an incident
 
 
@@ -78,7 +78,7 @@ def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str,
 
 
 def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
-    message = message if message.outcome in QUIET else _fold(message, config, now)
+    message = message if message.outcome in QUIET or _ends_its_own(message) else _fold(message, config, now)
     last = _last_told(message)
     over = last is None or last[0].outcome in CLOSING
     if message.outcome in QUIET and over and not message.always:
@@ -87,11 +87,22 @@ def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[di
     fresh = last is not None and now - last[0].at < timedelta(seconds=config.repeat_s)
     if last and fresh and last[0].signature == message.signature:
         why = f"told already at {last[0].at:%H:%M:%S} UTC about run {last[0].run}"
-        return labels_of(message, Told(of=message.stamp, done=True, why=why)), tags
-    return labels_of(message, Told(of=message.stamp, channels=_refs(last))), (*tags, DUE)
+        return labels_of(message, Told(of=message.stamp, done=True, why=why)), (*tags, *_many(message))
+    return labels_of(message, Told(of=message.stamp, channels=refs(last))), (*tags, DUE, *_many(message))
 
 
-def _refs(last: tuple[Message, Told] | None) -> dict[str, Try]:
+def _ends_its_own(message: Message) -> bool:
+    """It closes an incident that people were told of: as one of many it would leave that open."""
+    last = _last_told(message) if message.outcome in CLOSING else None
+    return last is not None and last[0].outcome not in CLOSING
+
+
+def _many(message: Message) -> tuple[str, ...]:
+    """Until all of them are well again (folding.py)."""
+    return (MANY_OPEN,) if message.others and message.outcome not in CLOSING else ()
+
+
+def refs(last: tuple[Message, Told] | None) -> dict[str, Try]:
     """Names of the incident's first message per channel, for replies in its thread; an ended incident has none."""
     if last is None or last[0].outcome in CLOSING:
         return {}

@@ -8,6 +8,7 @@ from datetime import datetime
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
+from flows.folding import end_folded
 from flows.notify_file import load_notifications
 from flows.outbox import DUE, STATE, Told, message_on, told_on
 from flows.telling import claimed, send_all, settle, tell_run
@@ -34,7 +35,7 @@ def retell(now: datetime) -> list[str]:
 
 def _retell(config: Notifications, now: datetime) -> list[str]:
     stop = time.monotonic() + BUDGET_S
-    lines: list[str] = []
+    lines: list[str] = end_folded(now)
     held: Held = []
     for run in sorted(store.find_runs([DUE]), key=lambda r: _rank(r)):
         if time.monotonic() > stop:

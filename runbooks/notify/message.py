@@ -206,3 +206,18 @@ def folded(message: Message, others: tuple[str, ...]) -> Message:
             "do_now": do_now,
         }
     )
+
+
+def all_well(message: Message, members: tuple[str, ...], now: datetime) -> Message:
+    """The end of an incident of many targets, whose newest message this was."""
+    return message.model_copy(
+        update={
+            "severity": Severity.INFO,
+            "outcome": Outcome.HEALTHY,
+            "headline": f"all {len(members)} targets are well again",
+            "at": now,
+            "others": tuple(t for t in members if t != message.target)[:20],
+            "always": True,
+        }
+        | dict.fromkeys(("causes", "do_now", "waiting_costs", "must_not", "choices", "asked_because"), ())
+    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from runbooks.notify.message import WORDS, Message
+from runbooks.notify.message import CLOSING, WORDS, Message
 
 CALLS = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.I)
 DIGEST_LINES = 40
@@ -24,7 +24,8 @@ def body_of(m: Message, links: dict[str, str]) -> str:
     """The message. `links` are name → URL, in the order in which they are shown; made by us, not by the target."""
     lines = [m.headline]
     if m.others:
-        lines += ["", f"Fails alike on {len(m.others) + 1} targets, told once: {', '.join((m.target, *m.others))}"]
+        alike = "Ended alike on" if m.outcome in CLOSING else "Fails alike on"
+        lines += ["", f"{alike} {len(m.others) + 1} targets, told once: {', '.join((m.target, *m.others))}"]
     lines += _part("Do now:", m.do_now)
     lines += _part("Waiting costs:", m.waiting_costs)
     lines += _part("Do NOT:", m.must_not)

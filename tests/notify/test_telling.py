@@ -26,7 +26,13 @@ from tests.support.engine_rig import Rig
 def news(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
     """A run that has ended, and what it owes, as `publish` leaves it; nothing is sent yet."""
     run = store.create_run(
-        "zombie-gpu/zombie-gpu", {"target": target}, state=Completed(), key=None, name=None, tags=[store.RUNBOOK_TAG], labels={}
+        "zombie-gpu/zombie-gpu",
+        {"target": target},
+        state=Completed(),
+        key=None,
+        name=f"zombie-gpu {target}",
+        tags=[store.RUNBOOK_TAG, "runbook:zombie-gpu"],
+        labels={"outcome": outcome.value},
     )
     facts = {"target": target, "fleet": f"fleet of {target}", "flow_run": str(run.id), "ended_at": utc_now()}
     message = message_of(report(outcome, **(facts | more)))
@@ -194,6 +200,16 @@ def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
         told_of(node, fleet=fleet)
     assert len(told.hook.got) == 2
     assert f"Fails alike on 2 targets, told once: {nodes[1]}, {nodes[0]}" in told.hook.got[1]["message"]
+    told_of(nodes[0], Outcome.FIXED, fleet=fleet)  # it was told of alone as well
+    told_of(nodes[1], Outcome.HEALTHY, fleet=fleet)
+    assert [retell(utc_now()) for _ in range(2)] == [[], []]  # one is sick still
+    told_of(nodes[2], Outcome.HEALTHY, fleet=fleet)
+    for _ in range(2):
+        retell(utc_now())
+    heads = [t.split("]")[0] for t in titles(told)]
+    assert [t.rpartition(": ")[2] for t in titles(told)[2:]] == ["fixed, and seen fixed", "healthy"]
+    assert (heads[2], heads[3]) == (heads[0], heads[1])  # each ends the incident that it belongs to
+    assert "all 3 targets are well again" in told.hook.got[3]["message"]
 
 
 def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) -> None:

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from tests.support.ui import Ui, open_ui
 REPO = Path(__file__).resolve().parents[2]
 OUT = REPO / "deployments/screenshots"
 NODE = "gpu-node-07"
+HOME = Path("/srv/train")
 
 
 @contextmanager
@@ -54,7 +54,14 @@ def decided(ui: Ui, name: str, decision: str) -> None:
     ui.page.screenshot(path=OUT / "decision.png")
     ui.decide(decision, "ana", "checked with the owner")
     ended(run)
+    outcome(ui, run, name)
+
+
+def outcome(ui: Ui, run: str, name: str) -> None:
+    """The run's page, with the newest line of its log first."""
     ui.open_run(run)
+    ui.page.get_by_text("Oldest to newest").click()
+    ui.page.get_by_text("Newest to oldest").last.click()
     ui.page.wait_for_timeout(4000)
     ui.page.screenshot(path=OUT / f"{name}.png")
 
@@ -106,9 +113,7 @@ def changed(ui: Ui, folder: Path) -> None:
     ui.page.screenshot(path=OUT / "changed.png")
     ui.decide("approve", "ana")
     ended(run)
-    ui.open_run(run)
-    ui.page.wait_for_timeout(4000)
-    ui.page.screenshot(path=OUT / "fixed.png")
+    outcome(ui, run, "fixed")
     other.kill()
     other.wait()
 
@@ -126,29 +131,37 @@ def page(ui: Ui) -> None:
         ui.page.screenshot(path=OUT / f"{name}.png")
 
 
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder whose name may stand in a picture; it must not be there yet, and is not afterwards."""
+    HOME.mkdir(parents=True)
+    try:
+        yield HOME
+    finally:
+        shutil.rmtree(HOME)
+
+
 def main() -> None:
     """Makes all pictures anew."""
     OUT.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="gpu-runbooks-shots-") as name:
-        folder = Path(name)
-        with stopped_trainer(folder) as scene:
-            os.environ |= {
-                "GPU_RUNBOOKS_HOME": str(folder / "home"), "GPU_RUNBOOKS_FLEET": str(scene.fleet),
-                "GPU_RUNBOOKS_POLICY": str(scene.policy),
-            }  # fmt: skip
-            state = server.ensure_up()
-            assert state is not None
-            use_server(state)
-            try:
-                with open_ui(state.ui, auth_string()) as ui:
-                    decided(ui, "rejected", "reject")
-                    changed(ui, folder)
-                    page(ui)
-            except Exception:
-                shutil.copytree(folder / "home/logs", "/tmp/gpu-runbooks-shots-logs", dirs_exist_ok=True)
-                raise
-            finally:
-                updown.stop_all(drain=False)
+    with own_folder() as folder, stopped_trainer(folder) as scene:
+        os.environ |= {
+            "GPU_RUNBOOKS_HOME": str(folder / "home"), "GPU_RUNBOOKS_FLEET": str(scene.fleet),
+            "GPU_RUNBOOKS_POLICY": str(scene.policy),
+        }  # fmt: skip
+        state = server.ensure_up()
+        assert state is not None
+        use_server(state)
+        try:
+            with open_ui(state.ui, auth_string()) as ui:
+                decided(ui, "rejected", "reject")
+                changed(ui, folder)
+                page(ui)
+        except Exception:
+            print(*(p.read_text(errors="replace")[-3000:] for p in (folder / "home/logs").glob("*")), file=sys.stderr)
+            raise
+        finally:
+            updown.stop_all(drain=False)
 
 
 if __name__ == "__main__":
