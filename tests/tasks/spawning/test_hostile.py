@@ -89,7 +89,10 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+OFTEN = ("html", "rate limit", "another pod", "drops")
+
+
+@pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.soak) for n in ANSWERS])
 def test_an_answer_that_is_none_is_cannot_tell(world: World, name: str) -> None:
     """No cause is made of it, nothing is offered, and it is over at once."""
     world.row()

@@ -44,8 +44,8 @@ def nothing_listens(jump: Sshd) -> dict[str, Any]:
 CASES = [
     (well, {}, Stage.DONE, "", ""),
     (refused_there, {}, Stage.TCP, "jump-host-fails", "refused"),
-    (unknown_host, {}, Stage.TCP, "jump-host-fails", "unknown"),
-    (nothing_listens, {}, Stage.TCP, "jump-host-fails", "refused"),
+    pytest.param(unknown_host, {}, Stage.TCP, "jump-host-fails", "unknown", marks=pytest.mark.soak),
+    pytest.param(nothing_listens, {}, Stage.TCP, "jump-host-fails", "refused", marks=pytest.mark.soak),
     (well, {"AllowTcpForwarding": "no"}, Stage.TCP, "jump-host-fails", "cannot reach"),
 ]
 
