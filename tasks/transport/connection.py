@@ -40,9 +40,9 @@ class SshConnection:
             return self._open()
 
     def adopt(self, transport: paramiko.Transport) -> bool:
-        """Take over a verified and authenticated connection to this very node. False: closed already."""
+        """Take over a verified and authenticated connection to this very node. False: closed, or it has a live one."""
         with self._lock:
-            if self.closed:
+            if self.closed or self._live() is not None:
                 return False
             if self._connection is not None:
                 self._connection.close()

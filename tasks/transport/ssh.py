@@ -51,7 +51,7 @@ class SshHost:
         return (*jump, *self._connection.notes)
 
     def adopt(self, transport: paramiko.Transport) -> bool:
-        """Use a connection that is logged in already. False: this host is closed."""
+        """Use a connection that is logged in already. False: this host is closed, or has one that commands may run on."""
         return self._connection.adopt(transport)
 
     def named(self, name: str) -> "SshHost":
