@@ -79,7 +79,9 @@ def look(raw: dict[str, Any]) -> TierLook:
         data["space"] = Known[Space](value=Space(path=where, **SPACE | given))
         held = tuple(Holder(pid=p, start_ticks=1, command="x", path=f, writing=w) for p, f, w in raw.get("holders", []))
         data["holders"] = Known[tuple[Holder, ...]](value=held)
-    data["leftovers"] = tuple(Leftover(name=n) for n in raw.get("leftovers", []))
+    data["leftovers"] = tuple(
+        Leftover(**n) if isinstance(n, dict) else Leftover(name=n) for n in raw.get("leftovers", [])
+    )
     if "pointer" in raw:
         data["pointer"] = Known[Pointer](value=Pointer(text=raw["pointer"], identity="p"))
     return TierLook(**data)
