@@ -4,6 +4,8 @@ import codecs
 import gzip
 import io
 import json
+import os
+import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -44,6 +46,8 @@ def blocks(path: Path, name: str, read: Callable[[int], None] | None = None) -> 
     """The file's lines. `read` is told how many bytes of the file were consumed. Raises SourceError."""
     try:
         with path.open("rb") as raw:
+            if stat.S_ISCHR(os.fstat(raw.fileno()).st_mode) and not raw.isatty():
+                raise SourceError(f"{name}: a device, which has no end")
             yield from stream_blocks(raw, name, read)
     except OSError as e:
         raise SourceError(f"{name}: {e.strerror or e}") from e
@@ -157,7 +161,10 @@ def _decoder(data: bytes) -> tuple[bytes, Callable[[bytes], bytes] | None]:
         if data.startswith(mark) and data[2:4] != b"\0\0":
             return _utf16(data[2:], encoding)
     head = data[:4096]
-    if head.count(0) > len(head) // 4 and max(head[::2].count(0), head[1::2].count(0)) >= len(head) * 0.45:
+    if (
+        len(head) // 4 < head.count(0) < len(head) * 0.6
+        and max(head[::2].count(0), head[1::2].count(0)) >= len(head) * 0.45
+    ):
         return _utf16(data, "utf-16-be" if head[::2].count(0) > head[1::2].count(0) else "utf-16-le")
     if b"\0" in head and _is_text(head.replace(b"\0", b"")):
         return _without_nul(data), _without_nul

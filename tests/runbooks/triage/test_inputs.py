@@ -1,8 +1,10 @@
 """Real and hostile things that people hand in: driver bug reports, a real journal, archives that lie, noise."""
 
+import base64
 import gzip
 import io
 import json
+import random
 import tarfile
 import time
 from collections.abc import Iterator
@@ -138,6 +140,33 @@ def test_noise_and_bombs_end_soon_and_quietly() -> None:
     assert read(b'{"alerts": ' + b"[" * 100_000 + b', "labels"')[0].verdict in ("nothing", "not-enough")
     assert read(b'{"MESSAGE": "x"}\n' + b'{"MESSAGE":' * 10_000)[0].verdict == "nothing"
     assert time.process_time() - began < 8
+
+
+def test_what_is_no_text_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["/dev/zero"]) == 2
+    assert "a device" in capsys.readouterr().err
+    (tmp_path / "zeros").write_bytes(b"\0" * 100_000)
+    assert main([str(tmp_path / "zeros")]) == 2
+    assert "not text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        base64.b64encode(random.Random(1).randbytes(57)) + b"\n",
+        b"A" * 8000,
+        b"This might be caused by (1) SIGKILL\n",
+        b"\x1b[31mx",
+    ],
+    ids=["base64", "endless", "guesses", "colours"],
+)
+def test_what_says_nothing_costs_little_and_hides_nothing(line: bytes) -> None:
+    """4 MiB of it around one known line."""
+    half = line * ((2 << 20) // len(line))
+    began = time.process_time()
+    out, _ = read(half + b"\n" + LINE.encode() + b"\n" + half)
+    assert [c.slug for c in out.causes] == ["thread-limit"]
+    assert time.process_time() - began < 1.5
 
 
 def test_what_is_shown_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
