@@ -39,7 +39,8 @@ _DO = {
     "settings-differ": "start every node with the same --rdzv-id, --rdzv-endpoint and --nnodes",
     "min-above-existing": "lower the minimum in --nnodes or add nodes",
     "waiting-for-nodes": "start the missing nodes",
-    "late-nodes": "raise last_call_timeout so that slow nodes are waited for",
+    "late-nodes": "raise last_call_timeout so that slow nodes are waited for; where no agent of a later round has a worker, "
+    "end all agents of the run and start them together",
     "below-min-nodes": "bring lost nodes back or lower the minimum; check the newest whole checkpoint first",
     "etcd-access": "give the rendezvous section the files (`tls`) and the user (`auth`) that this etcd asks for",
     "etcdctl-v3": "use `etcdctl` with ETCDCTL_API=2 (`ls --recursive`), or the curl lines below; delete by this runbook",

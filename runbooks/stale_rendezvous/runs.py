@@ -2,6 +2,7 @@
 
 import re
 
+from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
 from runbooks.parsers.etcd_v2 import LegacyState, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
@@ -54,7 +55,7 @@ def judge_run(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     if run.unreadable:
         return [confirmed("unreadable-state", subject(run), f"not what torch writes: {run.unreadable}")]
     if life.alive:
-        return _living(run, life)
+        return _living(run, life, evidence)
     stale = _stale(run, wanted(run.run, evidence))
     if stale is None or stale.innocent or not life.unsure:
         return [stale] if stale else []
@@ -113,12 +114,12 @@ def _closed(run: RunKeys, want: bool, life_words: str) -> Cause:
     return innocent("leftover-keys", subject(run), *words, "harmless until this id is used again")
 
 
-def _living(run: RunKeys, life: Life) -> list[Cause]:
+def _living(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     causes = [*_orphans(run, life), *_half_dead(run, life)]
     if not causes and not is_complete(run) and not is_closed(run):
         causes = _waiting(run, life)
     if not causes:
-        causes = _late(run, life)
+        causes = _late(run, life) or _let_in(run, life, evidence)
     return causes or [innocent("live-run", subject(run), *life.alive[:6])]
 
 
@@ -191,3 +192,21 @@ def _late(run: RunKeys, life: Life) -> list[Cause]:
     names = ", ".join(f"pid {a.pid} on {a.node}" for a in late)
     words = f"the round has {len(seats)} of at most {most} nodes; {names} came after its last call"
     return [likely("late-nodes", subject(run), words, decides=("start times of the agents against the last call",))]
+
+
+def _let_in(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
+    """A late node got into a later round, and nobody starts a worker in it [seen with torch 2.13 on etcd-v2]."""
+    if not isinstance(run.state, DynamicState) or not run.state.complete or run.state.closed or run.state.round == 0:
+        return []
+    first = evidence.runs.value.first if isinstance(evidence.runs, Known) else ()
+    before = next((r.state for r in first if (r.run, r.backend) == (run.run, run.backend)), None)
+    lasts = isinstance(before, DynamicState) and before.complete and before.round == run.state.round
+    idle = life.agents and not life.workers and not any(a.workers for a in life.agents)
+    if not lasts or not idle or len(life.agents) < joined(run):
+        return []
+    words = (
+        f"round {run.state.round} has had all its {joined(run)} nodes for more than three beats and no agent has a worker",
+        "the first agent keeps its address of an earlier round and does not write it again; the newcomer waits for it",
+    )
+    decides = ("the stack of the newest agent (py-spy dump): it waits for MASTER_ADDR",)
+    return [likely("late-nodes", subject(run), *words, decides=decides)]
