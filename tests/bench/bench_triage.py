@@ -49,6 +49,27 @@ def encoded(rng: random.Random) -> str:
     return f"2025-01-01 10:00:00 INFO blob {base64.b64encode(rng.randbytes(120)).decode()}"
 
 
+def coded(rng: random.Random) -> str:
+    """Nothing but base 64, as mail and certificates have it."""
+    return base64.b64encode(rng.randbytes(57)).decode()
+
+
+def endless_line(rng: random.Random) -> str:
+    """Eight MB without a line break."""
+    return "error failed NCCL timeout step CUDA killed " * 195_000
+
+
+def known(rng: random.Random) -> str:
+    """Nothing but lines that signatures match, each with its own numbers."""
+    return f"{rng.choice(examples())} {rng.randrange(10**6)}"
+
+
+@lru_cache(maxsize=1)
+def examples() -> list[str]:
+    """A line for every signature."""
+    return [s.example.replace("\n", " ") for k in library().causes for s in k.cause.signatures]
+
+
 def mixed(rng: random.Random) -> str:
     """What a service writes: mostly steps, sometimes requests with ids and paths that never repeat."""
     if rng.random() < 0.8:
@@ -72,6 +93,9 @@ def made(kind: str, size: int) -> bytes:
         "mixed": mixed,
         "unlike": unlike,
         "failing": failing,
+        "coded": coded,
+        "endless": endless_line,
+        "known": known,
     }[kind]
     rows: list[str] = []
     length = 0
@@ -96,7 +120,7 @@ def main(args: list[str]) -> int:
     begun = time.process_time()
     library()
     print(f"knowledge loaded in {time.process_time() - begun:.3f} s")
-    for kind in ("alike", "mixed", "unlike", "failing", "encoded", "hostile"):
+    for kind in ("alike", "mixed", "unlike", "failing", "encoded", "coded", "endless", "hostile", "known"):
         data = made(kind, size)
         for name, raw in ((kind, data), (f"{kind} gz", gzip.compress(data, 1))):
             begun = time.process_time()
