@@ -56,7 +56,7 @@ def test_an_alert_is_diagnosed_by_a_worker_and_workers_stop_gently(compose: Comp
     for run in [ask(firing(node, "GpuZombie")) for node in ("n0", "n1")]:
         found = until(compose, partial(ended, run))
         assert found["labels"]["outcome"] in ("not-applicable", "healthy", "sick", "cannot-tell"), found["state"]
-    assert compose.stop("worker-1", 120) == 0  # drained, then stopped: the other one goes on
+    assert compose.stop("worker-1", 120) == 0, compose.log()  # drained, then stopped: the other one goes on
     assert not client.get(f"{api}/work_pools/gpu-runbooks").json()["is_paused"]
     until(compose, partial(ended, ask(firing("n0", "GpuStuck", fingerprint="again"))))
     assert compose.stop("gateway", 60) == 0
