@@ -4,6 +4,9 @@ import re
 from functools import lru_cache
 
 PLAIN = 4000  # longer lines keep only their ends before they are matched: no quick answer for them
+_IDLE = re.compile(
+    r"\\[swd]\*|\(\?:[^()|\\\[\]]*\)\?|\.\*"
+)  # at the beginning of what is searched for: matches nothing as well
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 
 
@@ -20,6 +23,8 @@ def quick(pattern: str) -> "tuple[re.Pattern[bytes], bool] | None":
     lower = pattern.startswith("(?i)")
     parts = [p for p in _PARTS.findall(pattern.removeprefix("(?i)")) if p != "^"]
     text = "".join(_lowered(p) for p in parts) if lower else "".join(parts)
+    while found := _IDLE.match(text):
+        text = text[found.end() :]
     try:
         return re.compile(text.replace("(?p<", "(?P<").encode()), lower
     except re.error:
