@@ -19,7 +19,7 @@ from tasks.remediation.checkpoints import (
 )
 from tasks.remediation.containers import restart_container
 from tasks.remediation.containers_recreate import recreate_container, remove_kept_container, restart_application
-from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor
+from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor, stop_unit
 from tasks.remediation.gpus import reset_gpu
 from tasks.remediation.jobs import restart_job
 from tasks.remediation.leader import reset_node_jobs
@@ -63,7 +63,8 @@ ACTIONS: dict[str, Action] = {
     "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse),
     "start-engine": Action(Risk.DISRUPTIVE, start_engine),
     "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space),
-    "stop-supervisor": Action(Risk.DISRUPTIVE, stop_supervisor),
+    "stop-supervisor": Action(Risk.DESTRUCTIVE, stop_supervisor),  # somebody else's: only a person says which one stays
+    "stop-unit": Action(Risk.DESTRUCTIVE, stop_unit),
     "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job),
     "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet),
     "copy-checkpoint": Action(Risk.SAFE, copy_checkpoint),

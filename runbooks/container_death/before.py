@@ -35,7 +35,9 @@ def story(samples: Sequence[Sample], end: datetime | None) -> tuple[str, ...]:
     lines.append(f"memory available on the host: {_mib(first.memory_available_bytes)}, lowest {_mib(low)}, "
                  f"at the end {_mib(last.memory_available_bytes)} of {_mib(last.memory_total_bytes)}")  # fmt: skip
     lines += _disks(first, last)
-    lines.append(f"load of the host: {first.load:.1f}, highest {max(s.load for s in part):.1f}, at the end {last.load:.1f}")
+    lines.append(
+        f"load of the host: {first.load:.1f}, highest {max(s.load for s in part):.1f}, at the end {last.load:.1f}"
+    )
     return tuple(x for x in lines if x)
 
 

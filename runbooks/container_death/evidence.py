@@ -167,6 +167,7 @@ class Supervisor(Frozen):
     pid: int | None = None
     start_ticks: int | None = None
     command: str = ""
+    life: str = ""  # systemd's InvocationID while the unit runs
 
 
 class Inside(Frozen):

@@ -62,10 +62,13 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
     if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
-    if c is None or BLOCKS & {x.slug for x in causes} or _supervised(causes):
+    units = stop_units(e)
+    if c is None or BLOCKS & {x.slug for x in causes} or len(units) < _in_charge(causes):
         return ()
-    steps = [*stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
-    plans = _restore(e, c, w, slugs, limits, steps)
+    steps = [*units, *stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
+    plans = [
+        p for p in _restore(e, c, w, slugs, limits, steps) if p.steps != tuple(units)
+    ]  # a unit alone is left alone
     return tuple(p.model_copy(update={"settle_s": _settle(e, limits)}) for p in plans)
 
 
@@ -97,8 +100,9 @@ def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits) -
                 also_gone=tuple(sorted(INSIDE)) if restores else ())  # fmt: skip
 
 
-def _supervised(causes: Sequence[Cause]) -> bool:
-    return any(c.slug == "second-supervisor" and c.innocent for c in causes)
+def _in_charge(causes: Sequence[Cause]) -> int:
+    """How many others than an old loop restart it: an orchestrator and a unit that rests until the boot can't be stopped."""
+    return sum(c.slug == "second-supervisor" and c.innocent for c in causes)
 
 
 def _binds_stale(e: Evidence, c: ContainerFacts) -> bool:
@@ -201,6 +205,20 @@ def free_space(e: Evidence, w: Wanted, slugs: set[str]) -> list[Step]:
             effect="space of images without a name and of the build cache is free",
             loses="images without a name and the build cache; no volume, no container, no named image",
         )
+    ]  # fmt: skip
+
+
+def stop_units(e: Evidence) -> list[Step]:
+    """systemd units that run and restart it, each in its present life."""
+    return [
+        Step(
+            kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life},
+            commands=(f"systemctl stop {shlex.quote(s.name)}",),
+            effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
+            loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
+        )
+        for s in known(e.supervisors) or ()
+        if s.kind == "systemd" and s.life
     ]  # fmt: skip
 
 

@@ -59,24 +59,26 @@ def units(name: str) -> "list[dict[str, Any]]":
         if re.search(r"(?<![\w.-])%s(?![\w.-])" % re.escape(name), text) and VERB.search(text):
             unit = os.path.basename(path)
             now = at_work(unit)
-            if now is not False:
-                found.append({"kind": "systemd", "name": unit, "pid": None, "start_ticks": None,
-                              "command": ("%s; %s" % (now, text) if now else text)[:500]})  # fmt: skip
+            if now is not None:
+                life = now.pop("InvocationID", "") if now.get("ActiveState") not in ("inactive", "failed") else ""
+                said = ", ".join("%s %s" % pair for pair in sorted(now.items()) if pair[0] != "InvocationID")
+                found.append({"kind": "systemd", "name": unit, "pid": None, "start_ticks": None, "life": life,
+                              "command": ("%s; %s" % (said, text) if said else text)[:500]})  # fmt: skip
     return found
 
 
-def at_work(unit: str) -> "str | bool":
-    """What systemd says of the unit; False when it neither runs nor starts at a boot, "" when systemd can't be asked."""
-    argv = ["systemctl", "show", "-p", "ActiveState,SubState,UnitFileState,NRestarts", "--", unit]
+def at_work(unit: str) -> "dict[str, str] | None":
+    """What systemd says of the unit; None when it neither runs nor starts at a boot, {} when systemd can't be asked."""
+    argv = ["systemctl", "show", "-p", "ActiveState,SubState,UnitFileState,NRestarts,InvocationID", "--", unit]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
+        return {}
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     if done.returncode or "ActiveState" not in said:
-        return ""
+        return {}
     idle = said["ActiveState"] in ("inactive", "failed") and said.get("UnitFileState") in ("disabled", "static", "")
-    return False if idle else ", ".join("%s %s" % pair for pair in sorted(said.items()))
+    return None if idle else said
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":

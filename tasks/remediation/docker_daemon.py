@@ -39,6 +39,12 @@ def free_engine_space(step: Step, context: Context) -> ActResult:
     return ActResult(said=tuple(said))
 
 
+def stop_unit(step: Step, context: Context) -> ActResult:
+    """Stop a systemd unit that restarts a container, in the life it was judged in. Raises Refused after another start."""
+    ask = {name: step.args[name] for name in ("unit", "life")}
+    return ActResult(said=tuple(change(context.host, "stop_unit", ask, 230)["said"]))
+
+
 def stop_supervisor(step: Step, context: Context) -> ActResult:
     """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises Refused if it is another process."""
     ask = {name: step.args[name] for name in ("pid", "start_ticks", "boot_id")}

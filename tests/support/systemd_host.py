@@ -42,6 +42,7 @@ exec unshare -m -p -u -i -f --kill-child sh -ec '
  mount --bind "$root" "$root"
  mount -t proc proc "$root/proc"
  mount -t tmpfs -o mode=755 tmpfs "$root/run"; mkdir "$root/run/lock"
+ mount -t tmpfs tmpfs "$root/tmp"
  mkdir -p "$root$folder"; mount --bind "$folder" "$root$folder"
  mount --rbind /sys "$root/sys"; mount --rbind /dev "$root/dev"
  cat /proc/sys/kernel/random/uuid >"$root/run/boot_id"
@@ -71,7 +72,7 @@ class SystemdHost:
         system = self.root / "etc/systemd/system"
         shutil.rmtree(system)
         system.mkdir()
-        for name in ("docker.socket", "containerd.service"):
+        for name in ("docker.socket", "containerd.service", "systemd-tmpfiles-setup.service"):
             (system / name).symlink_to("/dev/null")
         for name, text in UNITS.items():
             (system / name).write_text(text.replace("FOLDER", str(self.folder)))

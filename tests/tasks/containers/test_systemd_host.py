@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from flows.actions import risks
 from runbooks.container_death.diagnose import Limits, diagnose
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
+from runbooks.core.plan import Risk
 from runbooks.core.verdict import Diagnosis, State
-from tasks.context import Context
+from tasks.context import Context, Refused
 from tasks.diagnostics.container_death import gather_container_death
+from tasks.remediation.docker_daemon import stop_unit
 from tasks.transport.open import HostPool
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
@@ -22,7 +25,9 @@ from tests.tasks.containers.world import confirmed
 QUICK = {"steady_s": 0.5, "young_life_s": 1}
 ENGINE = ("docker", "-H", "unix:///run/docker.sock")
 START = "docker run -d --pull=never --network=host --stop-timeout=1 --name %s bb:1 sleep infinity"
-UNIT = "[Service]\\nExecStart=/usr/bin/docker -H unix:///run/docker.sock start -a %s\\nRestart=always\\nRestartSec=1\\n"
+UNIT = (
+    "[Service]\\nExecStart=/usr/bin/docker -H unix:///run/docker.sock start -a %s\\nRestart=always\\nRestartSec=30\\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +81,13 @@ def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) 
     host.run(f"printf '{UNIT % 'u1'}' >/etc/systemd/system/u1.service; systemctl daemon-reload")
     host.run("docker kill u1")
     rests = judge(host, "u1")
-    assert confirmed(rests) == ["killed-through-engine"], (
+    assert confirmed(rests) == ["killed-through-engine"], rests.unknowns or (
         "a unit that neither runs nor starts at a boot restarts nothing"
     )
     assert [p.name for p in rests.plans] == ["recreate"]
     host.run("systemctl start u1")
     host.wait("docker ps | grep -qw u1")
-    host.run("docker kill u1; systemctl stop u1")
+    stopped_by_a_person(host)
     host.run("printf '[Install]\\nWantedBy=host.target\\n' >>/etc/systemd/system/u1.service; systemctl enable u1")
     found = judge(host, "u1")
     assert "second-supervisor" in confirmed(found)
@@ -90,6 +95,22 @@ def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) 
     assert found.plans == ()
     assert any("leave the restart to" in line for line in found.do_now)
     host.run("systemctl disable u1; rm /etc/systemd/system/u1.service; systemctl daemon-reload")
+
+
+def stopped_by_a_person(host: SystemdHost) -> None:
+    host.run("docker kill u1")  # the unit waits half a minute before it starts it again
+    found = judge(host, "u1")
+    assert [s.kind for s in found.plans[0].steps] == ["stop-unit", "recreate-container"]
+    assert risks()["stop-unit"] is Risk.DESTRUCTIVE, "never automatic"
+    step, pool = found.plans[0].steps[0], HostPool()
+    context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
+    other = step.model_copy(update={"args": {**step.args, "life": "0" * 32}})
+    with pytest.raises(Refused, match="started again"):
+        stop_unit(other, context)
+    life = host.run("systemctl show -p InvocationID --value u1")
+    said = stop_unit(step.model_copy(update={"args": {**step.args, "life": life}}), context).said
+    pool.close_all()
+    assert "u1.service is inactive" in said[0] or "u1.service is failed" in said[0]
 
 
 @pytest.mark.soak

@@ -13,7 +13,7 @@ from runbooks.core.verdict import Certainty, Diagnosis
 from tasks.context import ActResult, Context
 from tasks.diagnostics.container_death import gather_container_death
 from tasks.remediation.containers_recreate import recreate_container, remove_kept_container, restart_application
-from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor
+from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor, stop_unit
 from tasks.remediation.mounts import remount_fuse
 from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine
@@ -25,6 +25,7 @@ ACTS: dict[str, Callable[[Step, Context], ActResult]] = {
     "start-engine": start_engine,
     "free-engine-space": free_engine_space,
     "stop-supervisor": stop_supervisor,
+    "stop-unit": stop_unit,
     "remount-fuse": remount_fuse,
 }
 
