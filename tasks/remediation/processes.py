@@ -1,6 +1,7 @@
 """Ends the listed processes of a node and proves that the GPU memory which they held came back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runbooks.core.plan import Step
@@ -19,11 +20,13 @@ LOOK_EVERY_S = 1.0
 def terminate_processes(step: Step, context: Context) -> ActResult:
     """TERM, then KILL, to exactly the listed (pid, start) pairs; says which ended how and how much memory came back.
 
+    On the node that owns the step: the target of a run may be a rendezvous, which has many.
     Refused when the boot id, a start time, user, program, session or cgroup changed, or when a process outside the list
     belongs to it. A stopped process keeps TERM pending and is ended by KILL; it is never continued (SIGCONT would let
     it run on with what it holds).
     """
     args = step.args
+    context = replace(context, target=step.owner)
     before = _gpus(context) if args["gpu_uuids"] else None
     ask = {k: args[k] for k in ("boot_id", "processes", "cgroup", "sid", "grace_s")} | _clients(
         before, args["gpu_uuids"]

@@ -54,8 +54,7 @@ def test_an_old_agent_is_ended_and_only_it(agents: Agents, tmp_path: Path) -> No
         assert slugs(d)[0] == "port-old-agent", d
         (step,) = d.plans[0].steps
         assert [p["pid"] for p in step.args["processes"]] == [pid]
-        node = context_of(where, tmp_path, "local")
-        terminate_processes(step, node)
+        terminate_processes(step, context)
         until(lambda: not listens(port), 20, "a free port")
     finally:
         with suppress(ProcessLookupError):
