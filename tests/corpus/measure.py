@@ -36,6 +36,13 @@ signature had seen:
 | public issues, mostly prose (told_3.yaml) | 38 | 50% | | 0 |
 | public issues and healthy machines' output (told_4.yaml) | 48 | 58% | 79% | 1 |
 | public issues, after told_4 had been worked in (told_5.yaml) | 32 | 69% | 94% | 0 |
+| components' words from memory and an engineer's prose, 2026-11-28 (blind_1.yaml) | 87 | 76% | 85% | 1 |
+| the same, after blind_1 had been worked in by kind (blind_2.yaml) | 47 | 72% | 87% | 0 |
+
+The last two are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
+Among the first two stood the right cause in 77 % and 77 %; "not enough to tell" was right for 14 of 20 and 4 of 6. The
+harmful answer of blind_1 (a refused Docker socket read as a dead daemon) is put right. A quarter of both, by the hash of
+the id, is never written on.
 
 What was missed then has been worked in since, and labels that the text does not support were put right (4 of told_4:
 both causes fit the words). Expect between 60 % and 85 % on your own logs, and the lower end on a description in words.
