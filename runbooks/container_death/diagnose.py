@@ -154,6 +154,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
     found += _before(e)
+    found += _policy(known(e.container))
     found += _last_words(e)
     found += kept_findings(e, limits)
     number = len(deaths(e, limits))
@@ -162,6 +163,17 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
             Finding(priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why")
         )
     return tuple(found)
+
+
+def _policy(c: ContainerFacts | None) -> list[Finding]:
+    """The engine's own restart policy is a supervisor too."""
+    if c is None or c.restart_policy in ("", "no"):
+        return []
+    issue = (
+        f"restart policy {c.restart_policy}: the engine starts it again too, though not after a stop or kill through it"
+    )
+    action = "remember it when something else restarts it as well; a recreated one keeps it, the one set aside loses it"
+    return [Finding(priority="LOW", category="container", issue=issue, action=action)]
 
 
 def _before(e: Evidence) -> list[Finding]:

@@ -79,8 +79,14 @@ def test_rebooted_and_brought_back_by_the_engine(host: SystemdHost, rig: Rig, tm
 def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) -> None:
     host.run(START % "u1")
     host.run(f"printf '{UNIT % 'u1'}' >/etc/systemd/system/u1.service; systemctl daemon-reload")
-    host.run("docker kill u1")
+    host.run(
+        "systemd-run --wait --unit=chronyd echo System clock was stepped by 3.2 seconds"
+    )  # only the journal has it
+    host.run("docker update --restart=unless-stopped u1; docker kill u1")
     rests = judge(host, "u1")
+    said = " ".join(f.issue for f in rests.findings)
+    assert "stepped by 3.2 seconds" in said
+    assert "restart policy unless-stopped" in said
     assert confirmed(rests) == ["killed-through-engine"], rests.unknowns or (
         "a unit that neither runs nor starts at a boot restarts nothing"
     )
