@@ -32,10 +32,15 @@ class Answer(Frozen):
     causes: tuple[str, ...] = ()
 
 
-def adopt(fleet: str, it: ManagedContainer) -> Found | None:
-    """A run about the same container that is under way or waits for a person, whoever started it."""
+def adopt(fleet: str, it: ManagedContainer, case: Case) -> Found | None:
+    """A run about the same container that is under way, whoever started it; one that waits for a person only about
+    the same life. A new death is not held back by a question about an older one, nor by the removal of a kept one.
+    """
+    died = case.trouble.key.startswith("died-")
     for run in store.find_runs([store.RUNBOOK_TAG, f"runbook:{SLUG}"], store.OPEN):
         options = run.parameters.get("options") or {}
+        if options.get("remove_kept") or (died and run.state is not None and run.state.is_paused()):
+            continue
         same = run.parameters.get("target") == it.node and options.get("container", it.name) == it.name
         if same and run.labels.get("fleet", fleet) == fleet:
             return Found(run=str(run.id), ours=False)

@@ -175,7 +175,7 @@ class Watch:
     def _start(self, w: Watched, case: Case) -> None:
         """A run about `case`: one that is under way already, else a new one in a forked process."""
         try:
-            found = adopt(self.fleet.name, w.it) or open_run(self.fleet.name, w.it, case, self.settings)
+            found = adopt(self.fleet.name, w.it, case) or open_run(self.fleet.name, w.it, case, self.settings)
         except Exception as e:
             log.warning("%s on %s: no run: %s: %s", w.it.name, w.it.node, type(e).__name__, e)
             w.case = after_run(case, None, (), self.settings.mode, self.settings.patience, utc_now())

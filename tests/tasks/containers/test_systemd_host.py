@@ -22,6 +22,7 @@ from tests.support.systemd_host import SystemdHost, systemd_host
 from tests.support.watch_room import KINDS
 from tests.tasks.containers.world import confirmed
 
+pytestmark = pytest.mark.soak
 QUICK = {"steady_s": 0.5, "young_life_s": 1}
 ENGINE = ("docker", "-H", "unix:///run/docker.sock")
 START = "docker run -d --pull=never --network=host --stop-timeout=1 --name %s bb:1 sleep infinity"
@@ -60,7 +61,6 @@ def world_of(host: SystemdHost, rig: Rig, folder: Path, name: str) -> RealWorld:
     return RealWorld(rig, folder, "container-death", "far", fleet, KINDS)
 
 
-@pytest.mark.soak
 def test_rebooted_and_brought_back_by_the_engine(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
     host.run(START % "w1")
     old, boot = host.run("docker inspect -f '{{.Id}}' w1"), host.run("cat /proc/sys/kernel/random/boot_id")
@@ -119,7 +119,6 @@ def stopped_by_a_person(host: SystemdHost) -> None:
     assert "u1.service is inactive" in said[0] or "u1.service is failed" in said[0]
 
 
-@pytest.mark.soak
 def test_a_stopped_engine_is_started_and_its_upgrade_named(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
     host.run(START % "w2")
     host.run("systemctl stop docker")
