@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tasks.probes.ckpt_files import identity, members
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.support.ckpt_files import judge, need, spec_for
 from tests.support.ckpt_fleet import Shelf
@@ -173,6 +174,27 @@ def test_killed_in_the_middle_of_the_bytes(rig: Rig, s3: S3Server, tmp_path: Pat
     if not (nvme / src.name).exists():
         w.run("auto")
     assert (nvme / src.name).read_bytes() == src.read_bytes()
+
+
+@pytest.mark.soak
+def test_a_deletion_that_died_is_settled(rig: Rig, shelf: Shelf, tmp_path: Path) -> None:
+    """Untouched: its name comes back by itself where the policy says so. Half gone: only a person lets the rest go."""
+    nvme = tmp_path / "nvme"
+    old, _ = shelf.put(nvme, 100, 300)
+    left = f"{old.name}.deleting-{identity(members(str(old)))[:8]}.tmp"
+    old.rename(nvme / left)
+    w = world(rig, tmp_path, tier("nvme", nvme), kinds=("put-back-checkpoint", "finish-deletion"))
+    assert outcome(w.run("auto")) == "fixed", w.report()["timeline"]
+    assert whole(old, 100)
+    old.write_bytes(old.read_bytes()[:1000])
+    old.rename(nvme / left)
+    run = w.run("auto")
+    assert outcome(run) == "waiting"
+    assert (nvme / left).exists()
+    w.approve(run)
+    assert outcome(run) == "fixed", w.report()["timeline"]
+    assert [p.name for p in nvme.iterdir()] == ["checkpoint_step_300.pt"]
+    w.check(2)
 
 
 def test_memory_and_data_are_diagnosed(rig: Rig, tmp_path: Path) -> None:
