@@ -1,5 +1,8 @@
 """Out-of-memory messages of CUDA (torch, old and new wording), of the kernel and of a snapshot limit, as numbers.
-Bytes."""
+Bytes.
+
+A parser, beside the knowledge base that names the cause: the runbook does sums with the numbers of several messages and
+with what the GPUs say now."""
 
 import re
 

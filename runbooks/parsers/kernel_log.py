@@ -1,4 +1,8 @@
-"""Kernel log lines about a GPU: Xids, "fallen off the bus", what Xid 154 asks for. Seconds since boot."""
+"""Kernel log lines about a GPU: Xids, "fallen off the bus", what Xid 154 asks for. Seconds since boot.
+
+A parser, because these lines have a form of their own (bus id, number, pid); what a number means stands in
+runbooks/knowledge/xids.yaml, which triage reads as well.
+"""
 
 import re
 

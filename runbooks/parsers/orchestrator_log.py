@@ -1,9 +1,14 @@
-"""Lines of the orchestrator's and a worker's log into what they say. Pure."""
+"""Lines of the orchestrator's and a worker's log into what they say. Pure.
+
+Cycles, promotions and lines about one worker are facts of that program's own log, read here; why no pod came is judged by
+the knowledge base.
+"""
 
 import re
 from datetime import UTC, datetime
 
 from runbooks.core.base import Frozen
+from runbooks.triage.text import judge_text
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
 
@@ -39,6 +44,11 @@ def line_time(line: str) -> datetime | None:
         return None
 
 
+def _told(lines: list[str], *names: str) -> tuple[str, ...]:
+    """The first and last lines that say one of these causes, by the knowledge base."""
+    return tuple(line.text for cause in judge_text(lines, only=names) for line in cause.evidence)
+
+
 def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
     """The log as a whole; `worker` picks the lines about it."""
     lines = [line.strip()[:400] for line in text.splitlines() if line.strip()]
@@ -58,7 +68,7 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
         ssh_failed=pick(r"ssh (?:connection |authentication )?failed|authentication failed", mine),
         started=pick(r"startup completed|start_worker_process.*ok", mine),
         database_failed=pick(DATABASE, lines),
-        no_capacity=pick(r"no (?:longer any )?instances? available|no capacity|not enough .*gpus|SUPPLY_CONSTRAINT", lines),
+        no_capacity=_told(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
     )  # fmt: skip
 
 

@@ -1,4 +1,8 @@
-"""Text of SSH's own tools: `sshd -T`, `ssh -G`, and sshd's log. Pure."""
+"""Text of SSH's own tools: `sshd -T`, `ssh -G`, and sshd's log. Pure.
+
+A parser of its own, beside the knowledge base that judges the same lines: the runbook compares the user or path in the line
+with the one at hand. A test holds that both say the same.
+"""
 
 import re
 from enum import StrEnum
