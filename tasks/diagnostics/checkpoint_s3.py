@@ -11,7 +11,7 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Leftover, Pointer, 
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.parsers.ckpt_content import check_content
-from runbooks.parsers.ckpt_set import OURS, TEMPORARY, Spec, check_set
+from runbooks.parsers.ckpt_set import ASIDE, OURS, TEMPORARY, Spec, check_set
 from runbooks.parsers.ckpt_types import Blob
 from tasks.context import Context
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, restore_state, set_identity
@@ -71,7 +71,7 @@ def group(objects: Iterable[Object], prefix: str, naming: str) -> tuple[Sets, li
         for n in range(1, len(words) + 1):
             name = "/".join(words[:n])
             match = pattern.fullmatch(name)
-            if match:
+            if match and not TEMPORARY.search(name) and not ASIDE.search(name):
                 inside = "/".join(words[n:]) or words[-1]
                 sets.setdefault((int(match["step"]), name), {})[inside] = o
                 break

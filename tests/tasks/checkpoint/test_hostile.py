@@ -159,7 +159,10 @@ def test_keys_with_odd_characters(s3: S3Server, admin: None, shelf: Shelf, tmp_p
     s3.client().put_object(Bucket="ckpt", Key=f"{odd}/{name}", Body=path.read_bytes())
     nvme.mkdir()
     ctx = context(folder("nvme", nvme), tier(s3, odd), naming="step_{step}*")
-    _, got = look(ctx)
+    for other in ("step_400.pt.tmp", "step_500.pt.bad-0a1b2c3d"):  # on its way, and set aside: no candidates
+        s3.client().put_object(Bucket="ckpt", Key=f"{odd}/{other}", Body=path.read_bytes())
+    seen, got = look(ctx)
+    assert [c.name for c in candidates(seen.tiers[1])] == [name]
     assert got.headline.startswith("Resume from step 300 on s3 (structure and every byte"), got.headline
     (step,) = plan(got, "copy step 300 to nvme").steps
     do(step, ctx)
