@@ -89,7 +89,7 @@ def test_newest_wins_on_any_tier(shelf: Shelf, tmp_path: Path) -> None:
     assert got.headline.startswith("Resume from step 300 on memory")
 
 
-@pytest.mark.parametrize("form", ["torch-zip", "dcp", "sharded"])
+@pytest.mark.parametrize("form", ["torch-zip", "dcp", pytest.param("sharded", marks=pytest.mark.soak)])
 def test_copy_step(shelf: Shelf, tmp_path: Path, form: str) -> None:
     from runbooks.core.plan import Step
 

@@ -57,7 +57,7 @@ def candidates(t: TierLook) -> tuple[Candidate, ...]:
     return t.candidates.value
 
 
-@pytest.mark.parametrize("form", ["torch-zip", "dcp", "sharded"])
+@pytest.mark.parametrize("form", ["torch-zip", "dcp", pytest.param("sharded", marks=pytest.mark.soak)])
 def test_structure_and_content(s3: S3Server, admin: None, shelf: Shelf, tmp_path: Path, form: str) -> None:
     put(s3, f"st-{form}", *shelf.put(tmp_path, 100, 200, form=form))
     naming = "checkpoint_step_{step}.pt" if form == "torch-zip" else "step_{step}"
