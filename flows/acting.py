@@ -2,6 +2,7 @@
 
 from flows import store
 from flows.act import do_claim
+from flows.actions import ACTIONS
 from flows.claim import Claim, claim_all, release
 from flows.guards import take_slot
 from flows.run import Run, unchanged
@@ -49,10 +50,10 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
     run.context.sleep(plan.settle_s)
     after = run.look("verified")
     run.draft.after(run.evidence, after)
-    fixed = _fixed(plan, after)
+    fixed = _fixed(plan, after) and not _disproved(run, plan)
     for claim in claims:
         store.label(claim.act_run, {"verified": "fixed" if fixed else "not-fixed"})
-    run.draft.headline = _closing(plan, after, fixed)
+    run.draft.headline = _disproved(run, plan) or _closing(plan, after, fixed)
     if run.draft.acts[0].outcome == "refused" and len(run.draft.acts) == 1:
         return Outcome.FIXED if fixed else Outcome.REFUSED
     return Outcome.FIXED if fixed else Outcome.NOT_FIXED
@@ -62,6 +63,12 @@ def _fixed(plan: Plan, after: Diagnosis) -> bool:
     """Not seen fixed is not fixed: the causes are gone, and what had to be read was read."""
     left = {c.slug for c in after.wrong}
     return after.state in (Verdict.HEALTHY, Verdict.SICK) and not left & {*plan.for_causes, *plan.also_gone}
+
+
+def _disproved(run: Run, plan: Plan) -> str:
+    """A step that is itself the proof did not succeed: what is read afterwards cannot say more than it."""
+    failed = [a for a in run.draft.acts if a.outcome == "failed" and any(k in ACTIONS and ACTIONS[k].proves for k in a.kinds)]
+    return f"“{plan.name}” was tried and is not proven: escalate. {'; '.join(failed[0].said[-1:])}" if failed else ""
 
 
 def _closing(plan: Plan, after: Diagnosis, fixed: bool) -> str:

@@ -48,6 +48,7 @@ class Action:
 
     risk: Risk
     act: Callable[[Step, Context], ActResult]
+    proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
 
 
 ACTIONS: dict[str, Action] = {
@@ -79,7 +80,7 @@ ACTIONS: dict[str, Action] = {
     "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion),
     "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys),
     "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys),  # only a person says that a deletion was a mistake
-    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous),
+    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous, proves=True),
     "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
     "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),
     "normalise-key": Action(Risk.DISRUPTIVE, normalise_key),

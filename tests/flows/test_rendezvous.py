@@ -230,6 +230,21 @@ def test_a_dead_etcd_is_started_by_itself_with_its_data(rig: Rig, tmp_path: Path
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(("says", "ends"), [("world 2 rank 0", "fixed"), ("hangs", "not-fixed")])
+def test_a_probe_run_proves_what_was_cleared(rig: Rig, tmp_path: Path, etcd: Etcd, says: str, ends: str) -> None:
+    """The command runs in the same act after the deletion; where it forms no world, the run is not called fixed."""
+    probe = {"command": ["echo", says], "nodes": ["local"], "expect": r"world 2 rank \d"}
+    w = world(rig, tmp_path, etcd, probe=probe)
+    run = w.run("approve")
+    assert outcome(run) == "waiting", w.report()
+    w.approve(run)
+    assert outcome(run) == ends, shown(w)
+    assert w.report()["acts"][0]["kinds"] == ["delete-run-keys", "probe-rendezvous"]
+    assert of_job(etcd) == []
+    assert len(etcd.leaves()) == KEYS
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_an_old_agent_that_holds_the_port_is_ended_once_a_person_said_so(rig: Rig, tmp_path: Path) -> None:
     """A real one, two seconds past its time (the limit is set so): by pid, start and command; the port is free."""
