@@ -6,28 +6,44 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from runbooks.parsers.data_index import check_ids, check_index
 from runbooks.parsers.data_jsonl import LONGEST_LINE, check_lines
 
 
-def _lines(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as f:
-        while True:
-            line = f.readline(LONGEST_LINE + 1)
-            if not line:
-                return
-            yield line
+def _open(path: str) -> BinaryIO:
+    """A regular file; a pipe or device is never waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "no file", path)
+    return os.fdopen(fd, "rb")
+
+
+def _lines(f: BinaryIO, left: int) -> Iterator[bytes]:
+    """Lines up to the size that the file had: one that grows is not followed for ever."""
+    while left > 0:
+        line = f.readline(min(LONGEST_LINE + 1, left))
+        if not line:
+            return
+        left -= len(line)
+        yield line
 
 
 def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
     """One JSONL file."""
-    with open(ask["path"], "rb") as f:
+    with _open(ask["path"]) as f:
+        before = os.fstat(f.fileno())
         head = f.read(512)
-    found = check_lines(_lines(ask["path"]), head, ask.get("text_key", ""))
+        f.seek(0)
+        found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
+        after = os.stat(ask["path"])
+    if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
+        return {"error": "it changed while it was read: somebody writes it"}
     return {**found._asdict(), "faults": [list(x) for x in found.faults]}
 
 
@@ -41,7 +57,7 @@ def index(ask: dict[str, Any]) -> dict[str, Any]:
             faults.append(["index-missing" if path == idx else "data-missing", "%s is not there" % path, 0, 0])
     if faults:
         return {"faults": faults}
-    with open(idx, "rb") as i, open(data, "rb") as b:
+    with _open(idx) as i, _open(data) as b:
         size, data_size = os.path.getsize(idx), os.path.getsize(data)
         head, found = check_index(lambda at, n: os.pread(i.fileno(), n, at), size, data_size)
         faults = [list(x) for x in found]

@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import os
 import re
 import struct
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +132,32 @@ def test_triage_of_public_cases() -> None:
 
 def first(text: str) -> str:
     return next(c.slug for c in judge_text(text) if c.slug in BOOK.causes)
+
+
+def test_what_is_no_file_or_changes_is_not_judged(tmp_path: Path) -> None:
+    """A pipe and an endless device are not waited for; the last line of a file that grows is not called cut off."""
+    pipe, endless, growing = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "c.jsonl"
+    os.mkfifo(pipe)
+    os.mknod(endless, 0o20666, os.makedev(1, 5))  # /dev/zero
+    for path in (pipe, endless):
+        got = judge(path)
+        assert got.state is State.CANNOT_TELL, got
+        assert got.causes == ()
+    growing.write_bytes(GOOD * 200)
+    over = threading.Event()
+
+    def write() -> None:
+        with growing.open("ab", buffering=0) as f:
+            while not over.is_set():
+                f.write(GOOD[:-20])
+                time.sleep(0.001)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        got = judge(growing)
+    finally:
+        over.set()
+        writer.join()
+    assert got.causes == ()
+    assert "changed while it was read" in " ".join(got.unknowns), got
