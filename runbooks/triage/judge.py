@@ -129,12 +129,8 @@ def _codes(lib: Library, probes: dict[str, Probe]) -> tuple[Code, ...]:
 
 
 def probes_of(lib: Library) -> dict[str, Probe]:
-    shown = {s.pattern for k in lib.causes for s in k.cause.signatures}
-    shown |= {t.pattern for t in lib.codes.values()}
-    return {
-        pattern: Probe(pattern, (t.encode("utf-8", "surrogateescape") for t in texts), pattern not in shown)
-        for pattern, texts in lib.literals.items()
-    }
+    """A probe for every pattern of the library, with nothing found yet."""
+    return {pattern: Probe(pattern, (), context, plan) for pattern, (context, plan) in lib.plans.items()}
 
 
 def _collect(lib: Library, reading: Reading) -> list[Seen]:

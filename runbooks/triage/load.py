@@ -1,9 +1,8 @@
 """Everything that triage knows: the causes of all runbooks and family files, facts and failure words, as probes."""
 
 import hashlib
-import json
 import os
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
+from runbooks.triage.probe import Plan, plan_of
 
 FORMAT = 15  # of the cache file
 
@@ -73,6 +73,13 @@ class Library(Frozen):
     codes: dict[str, CodeTable]
     failure: tuple[str, ...]  # patterns of lines that report a failure, known or not
     literals: dict[str, tuple[str, ...]]
+
+    @cached_property
+    def plans(self) -> dict[str, tuple[bool, Plan]]:
+        """For every pattern whether it is only context, and how it is looked for: worked out once, not for each text."""
+        shown = {s.pattern for k in self.causes for s in k.cause.signatures} | {t.pattern for t in self.codes.values()}
+        bytes_of = {p: tuple(t.encode("utf-8", "surrogateescape") for t in ts) for p, ts in self.literals.items()}
+        return {p: (p not in shown, plan_of(p, texts)) for p, texts in bytes_of.items()}
 
 
 def _sources() -> list[tuple[str, str]]:
@@ -236,8 +243,3 @@ def _keep(path: Path, library: Library) -> None:
                 old.unlink(missing_ok=True)
     except OSError:
         return
-
-
-def as_json(library: Library) -> str:
-    """For `--knowledge`: all causes as JSON."""
-    return json.dumps(library.model_dump(mode="json"), indent=1)

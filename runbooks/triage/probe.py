@@ -16,6 +16,7 @@ NEVER = (re.compile(b""), False)  # the quick test of a pattern that has none: n
 _WORD = re.compile(rb"[a-z]{3,}")
 
 Options = tuple[tuple[bytes, ...], ...]
+Plan = tuple[Options, Options, bool, int]
 
 
 class Probe:
@@ -39,10 +40,12 @@ class Probe:
         "words",
     )
 
-    def __init__(self, pattern: str, literals: Iterable[bytes], context: bool = False) -> None:
+    def __init__(
+        self, pattern: str, literals: Iterable[bytes], context: bool = False, plan: "Plan | None" = None
+    ) -> None:
         self.pattern = pattern
         self.context = context  # only ever asked whether it stands in the text: enough is enough
-        self.options, self.words, self.anchored, self.patience = _plan(pattern, tuple(literals))
+        self.options, self.words, self.anchored, self.patience = plan or plan_of(pattern, tuple(literals))
         self._regex: re.Pattern[str] | None = None
         self._exact: tuple[tuple[bytes, ...], ...] | None = None
         self._quick: tuple[re.Pattern[bytes], bool] | None = None
@@ -124,7 +127,7 @@ class Probe:
 
 
 @lru_cache(maxsize=8192)
-def _plan(pattern: str, literals: tuple[bytes, ...]) -> tuple[Options, Options, bool, int]:
+def plan_of(pattern: str, literals: tuple[bytes, ...]) -> Plan:
     """Options of which all texts of one stand in the line; their longest words; whether prefixes matter; patience."""
     options = tuple(tuple(t.split(AND)) for t in literals)
     words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in options)
