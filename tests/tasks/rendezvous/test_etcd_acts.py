@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Why
 from runbooks.core.verdict import Diagnosis
 from runbooks.stale_rendezvous.evidence import Evidence
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished, defragment_etcd, delete_run_keys, start_etcd
+from tasks.transport.base import TransportError
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.etcd import VERSIONS, Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
@@ -152,6 +154,23 @@ def test_a_newcomer_during_the_deletion_keeps_its_key(
     with pytest.raises(Unfinished, match="somebody joined"):
         act(d.plans[0], context)
     assert len(etcd.leaves()) == 4
+
+
+def test_a_node_that_is_lost_while_it_deletes_leaves_the_way_back(
+    etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody heard how far it came: the report names the saved file."""
+    dead_run(etcd, "job")
+    context = asked(etcd, tmp_path, "t/job")
+    _, d = look(context)
+    from tasks.remediation import rendezvous
+
+    def lost(*_: Any) -> Any:
+        raise TransportError(Why.UNREACHABLE, "connection reset")
+
+    monkeypatch.setattr(rendezvous, "_clear", lost)
+    with pytest.raises(Unfinished, match=r"connection reset.*gpu-runbooks restore .*\.json"):
+        act(d.plans[0], context)
 
 
 @pytest.mark.parametrize("stop_after", [2, 3, *(pytest.param(n, marks=pytest.mark.soak) for n in (0, 1, 4))])
