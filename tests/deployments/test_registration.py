@@ -87,12 +87,13 @@ def deployments() -> dict[str, Any]:
     return {d.name: d for d in found}
 
 
-def test_registering_ten_times_leaves_no_duplicate_and_keeps_what_people_set(rig: Rig) -> None:
+@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.soak)])
+def test_registering_again_leaves_no_duplicate_and_keeps_what_people_set(rig: Rig, times: int) -> None:
     register_all(fleet=FLEET)
     before = deployments()
     nightly = before["nightly"]
     store.ask(lambda c: c.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=True))
-    for _ in range(10):
+    for _ in range(times):
         register_all()
     after = deployments()
     assert {n: d.id for n, d in after.items()} == {n: d.id for n, d in before.items()}

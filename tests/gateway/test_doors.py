@@ -192,7 +192,7 @@ bodies = (
 header_values = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), max_size=60)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies, source=st.sampled_from(["alertmanager", "grafana", "pagerduty", "generic"]))
 def test_no_body_breaks_it_or_writes_into_the_log(
     world: World, caplog: pytest.LogCaptureFixture, body: bytes, source: str
@@ -207,7 +207,7 @@ def test_no_body_breaks_it_or_writes_into_the_log(
     assert all(str(p.parameters["trigger"]).isprintable() and p.alert.isprintable() for p in world.placed)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     headers=st.dictionaries(
         st.sampled_from(["authorization", "x-signature", "x-signature-timestamp", "x-pagerduty-signature", "content-length"]),
