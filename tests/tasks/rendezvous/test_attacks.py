@@ -275,6 +275,7 @@ def test_a_new_agent_of_the_old_backend_that_begins_meanwhile_finds_its_counter(
     assert etcd.leaves().keys() == {f"{top}/active_version", f"{top}/version_counter"}
 
 
+@pytest.mark.soak
 def test_etcd_on_an_ipv6_address(tmp_path: Path) -> None:
     """Names, loopback and ports in brackets: judged and cleared alike."""
     with real_etcd(tmp_path) as server:
