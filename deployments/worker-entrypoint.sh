@@ -5,7 +5,8 @@ case "$*" in
 *) exec "$@" ;;
 esac
 python -m deployments.drain --resume
-"$@" &
+# A shell starts background commands with SIGINT ignored, and a Prefect worker ends itself by SIGINT.
+env --default-signal=INT "$@" &
 worker=$!
 drain() {
 	python -m deployments.drain

@@ -1,8 +1,11 @@
 """The large setting's files say what exists: commands, modules, drains; and the drain waits for this machine's runs."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,31 @@ def test_compose_publishes_only_tls_and_stops_workers_gently() -> None:
     wanted = set(re.findall(r"\$\{(\w+):\?", (HERE / "compose.yaml").read_text()))
     assert wanted <= set(re.findall(r"^(\w+)=", (HERE / "compose.env.example").read_text(), re.M))
     assert subprocess.run(["sh", "-n", str(HERE / "worker-entrypoint.sh")], check=False).returncode == 0
+
+
+def test_the_entrypoint_drains_and_its_worker_can_end_itself(tmp_path: Path) -> None:
+    """A Prefect worker answers SIGTERM with SIGINT to itself: a shell's background command would ignore that."""
+    log = tmp_path / "log"
+    ends = 'signal.signal(15, lambda *_: (log("TERM"), os.kill(os.getpid(), 2)))'
+    fakes = {
+        "python": f'#!/bin/sh\necho "$*" >>{log}\n',
+        "prefect": f"#!{sys.executable}\nimport os, signal, time\nlog = lambda w: print(w, file=open({str(log)!r}, 'a'))\n"
+        f"{ends}\nlog('up')\ntry:\n  time.sleep(60)\nexcept KeyboardInterrupt: log('ended')\n",
+    }
+    for name, text in fakes.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    argv = ["sh", str(HERE / "worker-entrypoint.sh"), "prefect", "worker", "start"]
+    process = subprocess.Popen(argv, env=os.environ | {"PATH": path})
+    deadline = time.monotonic() + 30
+    while "up" not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    process.wait(30)
+    drain_, again = "-m deployments.drain", "-m deployments.drain --resume"
+    assert log.read_text().splitlines() == [again, "up", drain_, "TERM", "ended", again]
 
 
 def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
