@@ -38,7 +38,7 @@ check: setup-dev
 	$(BIN)/mypy runbooks tasks flows deployments tests
 
 soak: setup-test
-	@sh .ci/apt.sh
+	@sh .ci/apt.sh .ci/apt-soak.txt
 	$(BIN)/python -m pytest -q -m soak --timeout 7200 $(ARGS)
 
 bench: setup-test

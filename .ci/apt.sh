@@ -1,11 +1,15 @@
 #!/bin/sh
-# Installs the Debian packages that the tests drive for real (.ci/apt-packages.txt), as root; else says what is missing.
+# Installs the Debian packages that the tests drive for real (.ci/apt-packages.txt and the lists given), as root; else says what is missing.
 # Services of those packages are not started: the tests start their own on free loopback ports.
 set -eu
 cd "$(dirname "$0")/.."
+lists=".ci/apt-packages.txt $*"
+
+# shellcheck disable=SC2086 - a list of files
+words() { cat $lists | sed 's/#.*//'; }
 
 missing() {
-    sed 's/#.*//' .ci/apt-packages.txt | tr -s ' \t' '\n' | while read -r package; do
+    words | tr -s ' \t' '\n' | while read -r package; do
         [ -n "$package" ] || continue
         state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
         [ "$state" = installed ] || printf '%s ' "$package"
@@ -13,7 +17,7 @@ missing() {
 }
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
-    echo "apt: not Debian or Ubuntu. The tests need what these packages hold: $(sed 's/#.*//' .ci/apt-packages.txt | tr '\n' ' ')" >&2
+    echo "apt: not Debian or Ubuntu. The tests need what these packages hold: $(words | tr '\n' ' ')" >&2
     exit 0
 fi
 want=$(missing)
