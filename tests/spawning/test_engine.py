@@ -24,6 +24,7 @@ def real(rig: Rig, folder: Path, slug: str, target: str, fleet: Fleet, env: dict
     return RealWorld(rig, folder, slug, target, data, KINDS, env)
 
 
+@pytest.mark.soak
 def test_a_path_is_repaired_in_every_mode_and_proven_by_a_fresh_log_in(rig: Rig, folder: Path) -> None:
     room = Room(folder)
     room.keys.chmod(0o666)
@@ -96,6 +97,7 @@ def died_with_a_stored_log(world: World, s3: S3Server, url: str) -> dict[str, st
     return world.environment() | {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
 
 
+@pytest.mark.soak
 def test_last_words_on_s3_in_every_mode(rig: Rig, folder: Path, world: World, s3: S3Server) -> None:
     """sshd, PostgreSQL, provider and S3 in one run; diagnosed, asked for, and done by a person's word."""
     proxy = Proxy(s3.port)

@@ -96,6 +96,7 @@ def begin(s3: S3Server, proxy: Proxy, tiers: tuple[Tier, ...], step: Step, prefi
     return {"key": note["Key"], **json.loads(s3.client().get_object(Bucket="ckpt", Key=note["Key"])["Body"].read())}
 
 
+@pytest.mark.soak
 def test_two_sources_are_never_mixed(
     s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
