@@ -50,10 +50,11 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
     run.context.sleep(plan.settle_s)
     after = run.look("verified")
     run.draft.after(run.evidence, after)
-    fixed = _fixed(plan, after) and not _disproved(run, plan)
+    disproved = _disproved(run, plan)
+    fixed = _fixed(plan, after) and not disproved
     for claim in claims:
         store.label(claim.act_run, {"verified": "fixed" if fixed else "not-fixed"})
-    run.draft.headline = _disproved(run, plan) or _closing(plan, after, fixed)
+    run.draft.headline = disproved or _closing(plan, after, fixed)
     if run.draft.acts[0].outcome == "refused" and len(run.draft.acts) == 1:
         return Outcome.FIXED if fixed else Outcome.REFUSED
     return Outcome.FIXED if fixed else Outcome.NOT_FIXED

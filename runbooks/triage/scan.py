@@ -23,7 +23,7 @@ HOPELESS = 4000  # failed tries after which a pattern that is only context is gi
 Wanted = tuple[Probe, tuple[bytes, ...]]  # a probe, and what else has to stand in its line
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)  # as many as narrow.py keeps
 def _vocabulary(words: frozenset[bytes]) -> Vocabulary:
     """One for each set of patterns, not for each text."""
     return Vocabulary(words)

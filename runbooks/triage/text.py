@@ -26,14 +26,24 @@ def judge_lines(text: Text, facts: Mapping[str, str] | None = None, only: tuple[
     from runbooks.triage.narrow import narrowed
     from runbooks.triage.sources import stream_blocks
 
-    whole = text if isinstance(text, str) else "\n".join(text)
-    data = io.BytesIO(whole[-MOST_CHARACTERS:].encode("utf-8", "replace"))
+    data = io.BytesIO(_whole(text).encode("utf-8", "replace"))
     return judge(stream_blocks(data, "text"), facts, lib=narrowed(only))
 
 
-@lru_cache(maxsize=256)
-def _causes(text: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
-    return judge_text(text, only=only)
+def _whole(text: Text) -> str:
+    joined = text if isinstance(text, str) else "\n".join(text)
+    return joined[-MOST_CHARACTERS:]
+
+
+def _causes(text: Text, only: tuple[str, ...]) -> tuple[Candidate, ...]:
+    """As `judge_text`, remembered: the looks of one run ask about the same words again."""
+    whole = _whole(text)
+    return _judged(whole, only) if whole.strip() else ()
+
+
+@lru_cache(maxsize=32)
+def _judged(whole: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
+    return judge_text(whole, only=only)
 
 
 def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[Candidate, ...]:
@@ -44,8 +54,7 @@ def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[s
 
 def first_cause(text: Text, only: tuple[str, ...] = ()) -> Candidate | None:
     """The most credible cause that `text` points to; None where it names none or only starting points."""
-    whole = text if isinstance(text, str) else "\n".join(text)
-    return next((c for c in _causes(whole, only) if _is_cause(c)), None) if whole.strip() else None
+    return next((c for c in _causes(text, only) if _is_cause(c)), None)
 
 
 def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, Candidate]:
@@ -54,17 +63,15 @@ def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, Cand
     Starting points count as well where `means` names them.
     """
     names = {name: own for own, listed in means.items() for name in listed}
-    whole = text if isinstance(text, str) else "\n".join(text)
     found: dict[str, Candidate] = {}
-    for cause in _causes(whole, tuple(names)) if whole.strip() else ():
+    for cause in _causes(text, tuple(names)):
         found.setdefault(names[f"{cause.family}/{cause.slug}"], cause)
     return {own: found[own] for own in means if own in found}
 
 
 def says(text: Text, *names: str) -> bool:
     """Whether `text` points to one of the causes named as "family/slug", by a line that says where it began."""
-    whole = text if isinstance(text, str) else "\n".join(text)
-    return bool(whole.strip() and any(c.certainty is Certainty.LIKELY for c in _causes(whole, names)))
+    return any(c.certainty is Certainty.LIKELY for c in _causes(text, names))
 
 
 def _is_cause(candidate: Candidate) -> bool:
@@ -73,8 +80,7 @@ def _is_cause(candidate: Candidate) -> bool:
 
 def findings_of(text: Text, place: str, runbook: str) -> tuple[Finding, ...]:
     """What the words of `place` say by the whole knowledge, for the report of `runbook`: the cause, its line, what next."""
-    whole = text if isinstance(text, str) else "\n".join(text)
-    causes = [c for c in _causes(whole, ()) if _is_cause(c)][:2] if whole.strip() else []
+    causes = [c for c in _causes(text, ()) if _is_cause(c)][:2]
     return tuple(_finding(c, place, runbook) for c in causes)
 
 

@@ -62,6 +62,16 @@ class Site:
                 return float(words[0]) - began
         return None
 
+    def wait_first(self, began: float, limit_s: float, what: str) -> float:
+        """As `first_after` of the first node, waited for, and three seconds more for its run to end. RuntimeError: `what`."""
+        while time.time() < began + limit_s:
+            found = self.first_after(0, began)
+            if found is not None:
+                time.sleep(3)
+                return found
+            time.sleep(0.1)
+        raise RuntimeError(what)
+
 
 def send(gateway: Gateway, seconds: float, every: float) -> list[tuple[int, float, float]]:
     """One alert every so often: (node, when it was sent, seconds to the answer)."""

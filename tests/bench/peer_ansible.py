@@ -69,10 +69,4 @@ def _until_it_listens(port: int, process: "subprocess.Popen[bytes]", limit_s: fl
 def _one(site: "Site", port: int, limit_s: float = 60) -> float:
     began = time.time()
     httpx.post(f"http://127.0.0.1:{port}/endpoint", json={"status": "firing"}).raise_for_status()
-    while time.time() < began + limit_s:
-        found = site.first_after(0, began)
-        if found is not None:
-            time.sleep(3)  # the playbook ends
-            return found
-        time.sleep(0.1)
-    raise RuntimeError("no playbook ran")
+    return site.wait_first(began, limit_s, "no playbook ran")

@@ -76,10 +76,4 @@ def _one(site: "Site", limit_s: float = 90) -> float:
 
     began = time.time()
     emit_event(event="bench.alert", resource={"prefect.resource.id": "bench.node"})
-    while time.time() < began + limit_s:
-        found = site.first_after(0, began)
-        if found is not None:
-            time.sleep(3)  # the flow ends
-            return found
-        time.sleep(0.1)
-    raise RuntimeError("the automation did not start anything")
+    return site.wait_first(began, limit_s, "the automation did not start anything")

@@ -1,6 +1,5 @@
 """The large setting run: PostgreSQL, Redis, API and services apart, two workers, reaper and gateway, by compose.yaml's commands."""
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from tests.support.compose import HERE, SECRETS, Compose
 from tests.support.gateway import firing, payload
+from tests.support.waiting import until_answered
 
 LIMIT_S = 240.0
 
@@ -63,12 +63,4 @@ def test_an_alert_is_diagnosed_by_a_worker_and_workers_stop_gently(compose: Comp
 
 
 def until(compose: Compose, what: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            if found := what():
-                return found
-        except httpx.TransportError:
-            pass
-        assert time.monotonic() < deadline, compose.log()
-        time.sleep(0.3)
+    return until_answered(what, LIMIT_S, compose.log)

@@ -5,8 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from deployments.catalog import programs, records
 from deployments.lab.sshd import free_port
 from deployments.prefect_yaml import PATH
 from tests.support.engine_rig import REPO
+from tests.support.waiting import until_answered
 
 LIMIT_S = 180.0
 
@@ -62,16 +62,8 @@ class OwnServer:
             process.wait(60)
 
 
-def until(what: Any) -> Any:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            if found := what():
-                return found
-        except httpx.TransportError:
-            pass
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+def until(what: Callable[[], Any]) -> Any:
+    return until_answered(what, LIMIT_S)
 
 
 @pytest.fixture
