@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from runbooks.core.redact import Redactor
-from runbooks.triage.sources import Block, SourceError, blocks, files_below, stream_blocks
+from runbooks.triage.block import Block, is_code, unread_code, without_comments
+from runbooks.triage.sources import SourceError, blocks, files_below, stream_blocks
 
 EPILOG = """exit codes:
   0  nothing found wrong (or only what is innocent)
@@ -114,9 +115,15 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
 
 def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Progress") -> Iterator[Block]:
     """Blocks of everything named; what cannot be read becomes a note."""
+    empty: list[str] = []
     for name in names:
+        code = 0
         for one in [None] if name == "-" else _paths(Path(name)):
             label = "stdin" if one is None else _label(one, Path(name))
+            inside = one is not None and one != Path(name)
+            if inside and is_code(label):
+                code += 1
+                continue
             try:
                 source = (
                     stream_blocks(sys.stdin.buffer, label, shown.add) if one is None else blocks(one, label, shown.add)
@@ -124,12 +131,17 @@ def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Pro
                 for block in source:
                     if label not in read_any:
                         read_any.append(label)
-                    yield block
+                    yield without_comments(block) if inside else block
                 if label not in read_any and (one is None or one.stat().st_size == 0):
                     read_any.append(label)
-                    notes.append(f"{label} is empty")
+                    empty.append(label)
             except SourceError as e:
                 notes.append(str(e))
+        if code:
+            notes.append(f"{name}: {unread_code(code)}")
+    if empty:
+        more = f" and {len(empty) - 3} more" if len(empty) > 3 else ""
+        notes.append(f"{', '.join(empty[:3])}{more}: empty")
 
 
 def _paths(path: Path) -> list[Path]:

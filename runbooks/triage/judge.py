@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from runbooks.core.knowledge import Role, Signature
 from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
+from runbooks.triage.block import Block
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
 from runbooks.triage.load import FamilyCause, Known, Library, library
@@ -12,7 +13,6 @@ from runbooks.triage.model import Code, Line, Outcome
 from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
-from runbooks.triage.sources import Block
 
 
 class Seen:

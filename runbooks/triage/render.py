@@ -15,7 +15,9 @@ def render(outcome: Outcome) -> str:
     real = [c for c in outcome.causes if not c.innocent]
     count = f"{len(real)} cause{'s' if len(real) != 1 else ''}"
     parts = [_HEAD[outcome.verdict].format(lines=outcome.lines_read, count=count)]
-    parts += [f"Note: {n}" for n in outcome.notes]
+    notes = [f"Note: {n}" for n in outcome.notes]
+    if not real:
+        parts += notes  # what was not read may be where it stands
     parts += [_cause(n, c) for n, c in enumerate(outcome.causes, 1)]
     if outcome.undecided:
         parts.append("Left open by this text:" if outcome.causes else "What it shows is a starting point, not a cause:")
@@ -25,6 +27,8 @@ def render(outcome: Outcome) -> str:
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
     if outcome.codes and outcome.verdict in ("causes", "not-enough"):
         parts.append("Codes in it (starting points, no verdicts):\n" + "\n".join(map(_code, outcome.codes)))
+    if real:
+        parts += notes
     return "\n\n".join(parts) + "\n"
 
 

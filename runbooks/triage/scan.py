@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 
+from runbooks.triage.block import Block
 from runbooks.triage.literals import fold
 from runbooks.triage.plain import plain
 from runbooks.triage.probe import ALWAYS, ENOUGH, KEEP, Probe, Raw
-from runbooks.triage.sources import Block
 from runbooks.triage.vocabulary import Vocabulary, stand
 
 REMEMBER = 48 << 20  # bytes of folded lines remembered as uninteresting

@@ -12,22 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from runbooks.core.base import Frozen
 from runbooks.triage.archive import LARGEST, Bounded, Chained, is_tar, members
+from runbooks.triage.block import Block, is_code, unread_code, without_comments
 
 BLOCK = 1 << 20
 MOST_FILES = 2000
 _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst"}
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13, 27))
 _FIELDS = ("MESSAGE", "message", "msg", "log", "event", "text")
-
-
-class Block(Frozen):
-    """Whole lines of one file, UTF-8, `\\n` between them."""
-
-    file: str
-    first: int  # number of its first line
-    data: bytes
 
 
 class SourceError(Exception):
@@ -74,17 +66,23 @@ def stream_blocks(raw: IO[bytes], name: str, read: Callable[[int], None] | None 
 def _archive(plain: IO[bytes], name: str) -> Iterator[Block]:
     """Files of an archive one after the other. What cannot be read is told at the end, as one SourceError."""
     problems: list[str] = []
+    code = 0
     try:
         for member, content in members(plain):
             label = f"{name}/{member}"
+            if is_code(member):
+                code += 1
+                continue
             try:
                 inner = _unpacked(_Counted(content, None), label)
                 source = cast("IO[bytes]", Bounded(inner, LARGEST))
-                yield from _lines(source.read(BLOCK), source, label)
+                yield from map(without_comments, _lines(source.read(BLOCK), source, label))
             except (SourceError, EOFError, zlib.error, gzip.BadGzipFile) as e:
                 problems.append(str(e) if isinstance(e, SourceError) else f"{label}: {e}")
     except tarfile.TarError as e:
         problems.append(f"{name}: the archive ends or breaks here: {e}")
+    if code:
+        problems.append(f"{name}: {unread_code(code)}")
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise SourceError("; ".join(problems[:5]) + more)

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 
+from runbooks.triage.block import Block
 from runbooks.triage.judge import judge
 from runbooks.triage.load import library
-from runbooks.triage.sources import Block, stream_blocks
+from runbooks.triage.sources import stream_blocks
 
 WORDS = (
     "train step loss worker rank batch loader error retry warning",

@@ -1,0 +1,85 @@
+"""What a file of a folder or archive can say: output says what happened, source code does not, and of settings not the comments."""
+
+import re
+from pathlib import PurePosixPath
+
+from runbooks.core.base import Frozen
+
+_CODE = frozenset(
+    f".{s}"
+    for s in [
+        "py",
+        "pyi",
+        "pyx",
+        "c",
+        "cc",
+        "cpp",
+        "cxx",
+        "cu",
+        "cuh",
+        "h",
+        "hh",
+        "hpp",
+        "go",
+        "rs",
+        "java",
+        "kt",
+        "scala",
+        "js",
+        "mjs",
+        "ts",
+        "tsx",
+        "css",
+        "html",
+        "htm",
+        "rb",
+        "pl",
+        "pm",
+        "lua",
+        "php",
+        "cs",
+        "swift",
+        "proto",
+        "cmake",
+        "ipynb",
+        "xsl",
+        "xsd",
+        "dtd",
+        "po",
+        "pot",
+        "el",
+        "vim",
+        "m4",
+        "awk",
+    ]
+)
+_OUTPUT = frozenset(
+    (".log", ".txt", ".out", ".err", ".md", ".rst", ".csv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
+)
+_COMMENT = re.compile(rb"(?m)^[ \t]*(?:#|;|//).*$")
+
+
+class Block(Frozen):
+    """Whole lines of one file, UTF-8, `\n` between them."""
+
+    file: str
+    first: int  # number of its first line
+    data: bytes
+
+
+def is_code(name: str) -> bool:
+    """Whether the name is that of source code or of a page: it holds the words of faults that have not happened."""
+    return PurePosixPath(name).suffix.lower() in _CODE
+
+
+def without_comments(block: Block) -> Block:
+    """The block of a settings file or script without its comment lines (numbers of lines stay); of output as it is."""
+    kind = PurePosixPath(block.file).suffix.lower()
+    if kind in _OUTPUT or re.fullmatch(r"\.\d+", kind):
+        return block
+    return block.model_copy(update={"data": _COMMENT.sub(b"", block.data)})
+
+
+def unread_code(count: int) -> str:
+    """What is told about files that were passed over."""
+    return f"{count} file{'s' if count > 1 else ''} of source code not read: no evidence of what happened (name one to have it read)"
