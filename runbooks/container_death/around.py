@@ -1,9 +1,9 @@
 """Faults around a container that keep it from running or from being restored: engine, disk, image, mounts, devices."""
 
-from runbooks.container_death.evidence import ContainerFacts, Disk, Evidence, HostFacts
+from runbooks.container_death.evidence import ContainerFacts, Disk, Evidence, HostFacts, Supervisor
 from runbooks.container_death.words import Limits, cause, clock, known, near, span
 from runbooks.core.reading import Unknown, Why
-from runbooks.core.verdict import Cause, Certainty
+from runbooks.core.verdict import Cause, Certainty, Finding
 
 
 def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
@@ -14,8 +14,11 @@ def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
     host, subject = known(e.host), f"the engine on {e.node}"
     said = f"the client says: {answer.detail}"
     if host is None or host.daemon_alive is None:
+        silent = answer.reason is Why.TIMED_OUT  # somebody accepted the connection
+        slug, at = ("daemon-stuck", "accepts and does not answer") if silent else ("daemon-down", "cannot be reached")
         check = ("whether the daemon's process runs on the node",)
-        return [cause("daemon-down", Certainty.LIKELY, subject, said, decides=check)]
+        seen = "no process of it was found" if host else "the node's processes were not read"
+        return [cause(slug, Certainty.LIKELY, subject, said, f"its socket {at}; {seen}", decides=check)]
     if host.daemon_alive:
         alive = f"its process {host.daemon_pid} runs since {clock(host.daemon_started_at)}"
         return [cause("daemon-stuck", Certainty.CONFIRMED, subject, said, alive)]
@@ -81,11 +84,34 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
     """Anything else that restarts this container: two that do not know each other fight."""
     found = []
     for s in known(e.supervisors) or ():
+        if s.rests:
+            continue
         what = f"{s.kind} {s.name}" + (f" (pid {s.pid}): {s.command}" if s.pid else "")
         loop = s.kind == "retry-loop"
         says = f"it says: {s.command[:200]}" if s.kind == "systemd" and s.command else ""
         found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", says, innocent=not loop))
     return found
+
+
+def stopped_unit(e: Evidence, c: ContainerFacts, limits: Limits) -> Supervisor | None:
+    """The unit that was in charge and was stopped while it still ran: one that ends by itself leaves after its container."""
+    for s in known(e.supervisors) or ():
+        gap = (c.finished_at - s.left_at).total_seconds() if s.rests and s.left_at and c.finished_at else -1.0
+        if 0 <= gap <= limits.stop_window_s:
+            return s
+    return None
+
+
+def resting_findings(e: Evidence) -> list[Finding]:
+    """Units that rest: no fight now. A boot starts the container by its name, which the recreated one then has."""
+    return [
+        Finding(
+            priority="MEDIUM", category="container", action=f"systemctl disable {s.name}, or leave {e.name} to it",
+            issue=f"{s.name} rests, and a boot starts it: {s.command[:200]}; two that restart {e.name} must know each other",
+        )
+        for s in known(e.supervisors) or ()
+        if s.rests and s.boots
+    ]  # fmt: skip
 
 
 PODMAN = (

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from runbooks.container_death.around import stopped_unit
 from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence, KernelOom
 from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.start_errors import start_error
@@ -14,6 +15,7 @@ from runbooks.container_death.words import (
     life_s,
     near,
     own_events,
+    said_dead,
     span,
 )
 from runbooks.core.verdict import Cause, Certainty
@@ -153,6 +155,9 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
                 innocent=True,
             )
         ]  # fmt: skip
+    if signals and (unit := stopped_unit(e, c, limits)):
+        words = f"{unit.name} was stopped at {clock(unit.left_at)}, before it ended, and passed signal {signals[0]} on"
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, innocent=True)]
     if signals:
         return [
             cause(
@@ -228,7 +233,7 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 def _killed(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:
     signal = "SIGKILL" if c.exit_code == 137 else "SIGTERM"
     missing = []
-    died = [x for x in own_events(e, c) if x.action == "die" and near(x.at, c.finished_at, limits.together_s)]
+    died = said_dead(e, c, limits)
     if not died:
         missing.append("the engine's events around the death (they are lost when its daemon restarts)")
     if known(e.ooms) is None and signal == "SIGKILL":

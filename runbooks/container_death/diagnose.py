@@ -9,6 +9,7 @@ from runbooks.container_death.around import (
     judge_fuse,
     judge_host,
     judge_supervisors,
+    resting_findings,
 )
 from runbooks.container_death.before import story
 from runbooks.container_death.death import judge_death
@@ -155,6 +156,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
     ]
     found += _before(e)
     found += _policy(known(e.container))
+    found += resting_findings(e)
     found += _last_words(e)
     found += kept_findings(e, limits)
     number = len(deaths(e, limits))

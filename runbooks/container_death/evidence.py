@@ -162,12 +162,15 @@ class FuseMount(Frozen):
 class Supervisor(Frozen):
     """Something else that restarts this container or its application."""
 
-    kind: str  # retry-loop | systemd | restart-policy | kubernetes
+    kind: str  # retry-loop | systemd | cron | kubernetes
     name: str  # script or unit
     pid: int | None = None
     start_ticks: int | None = None
     command: str = ""
     life: str = ""  # systemd's InvocationID while the unit runs
+    rests: bool = False  # a unit that does nothing now and names no id: a start of it finds the recreated container
+    boots: bool = False  # a boot starts it
+    left_at: datetime | None = None  # when it last ended or was stopped, in this boot
 
 
 class Inside(Frozen):
@@ -209,7 +212,6 @@ class RayView(Frozen):
 
 class Wanted(Frozen):
     """What the fleet file says of this container: commands only, no secrets."""
-
     engine: tuple[str, ...]
     socket: str
     setup: tuple[tuple[str, ...], ...] = ()

@@ -10,6 +10,7 @@ from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.kept import removals
 from runbooks.container_death.words import Limits, deaths, known
 from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 
 DEAD = frozenset(
@@ -48,7 +49,13 @@ BLOCKS = frozenset(
 )  # with one of these nothing is restored: that fault first
 
 
+NEEDED = ("daemon", "siblings", "supervisors")  # an engine that hangs leaves it half done; one not seen would fight
 SETTLE_MORE_S = 0.5
+
+
+def first_read(e: Evidence) -> tuple[str, ...]:
+    """What must be read before anything is planned."""
+    return tuple(name for name in NEEDED if not isinstance(getattr(e, name), Known))
 
 
 def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Plan, ...]:
@@ -63,6 +70,8 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
     units = stop_units(e)
+    if first_read(e):
+        return ()
     if c is None or BLOCKS & {x.slug for x in causes} or len(units) < _in_charge(causes):
         return ()
     steps = [*units, *stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]

@@ -3,6 +3,7 @@
 from functools import cache
 
 from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.plans import first_read
 from runbooks.container_death.words import known
 from runbooks.core.knowledge import CauseKnowledge, load_runbook
 from runbooks.core.verdict import Cause, Certainty
@@ -58,6 +59,9 @@ def do_now(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...]) -> 
         lines.append(
             f"{e.name} has --rm: once it ends it cannot be recreated from its record; write its options down now"
         )
+    unread = [name for name in first_read(e) if c is not None]
+    if unread:
+        lines.append(f"read {', '.join(unread)} first: nothing is offered before")
     for x in causes:
         if x.slug == "second-supervisor" and x.innocent:
             lines.append(f"leave the restart to {x.subject}, or take it away from there first")

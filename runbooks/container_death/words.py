@@ -85,13 +85,28 @@ def own_events(e: Evidence, c: ContainerFacts) -> tuple[EngineEvent, ...]:
 
 
 def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
-    """Deaths of containers of this name within the window: its own, kept predecessors', and in the event stream."""
-    at = [x.at for x in known(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
-    at += [s.finished_at for s in known(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at]
+    """Deaths of containers of this name within the window: its own, kept predecessors', and in the event stream.
+
+    An engine that hung says `die` when it goes on, minutes after the end that it then records: that is one death.
+    """
     c = known(e.container)
+    ends = {s.id: s.finished_at for s in known(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at}
     if c is not None and c.status != "running" and c.finished_at is not None:
-        at.append(c.finished_at)
-    return recent(at, e.taken_at, limits.deaths_window_s)
+        ends[c.id] = c.finished_at
+    said = [x for x in known(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
+    at = [x.at for x in said if x.id not in ends or x.at < ends[x.id]]
+    return recent([*at, *ends.values()], e.taken_at, limits.deaths_window_s)
+
+
+def said_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
+    """The engine's word on this very death; late if it hung meanwhile. None: it was not told, or is forgotten."""
+    host = known(e.host)
+    up = host.daemon_started_at if host else None
+    for x in own_events(e, c):
+        late = c.finished_at is not None and up is not None and up <= c.finished_at <= x.at
+        if x.action == "die" and (late or near(x.at, c.finished_at, limits.together_s)):
+            return x
+    return None
 
 
 def last_words(e: Evidence, count: int = 3) -> str:

@@ -38,6 +38,7 @@ def read_host(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
     ask = {
         "id": c.id if c else "", "disks": list(it.disks), "devices": list(c.devices) if c else [],
         "sources": [s for s in binds if s not in SYSTEM_SOURCES], "pidfile": it.daemon_pidfile,
+        "socket": it.socket,
     }  # fmt: skip
     try:
         got = run_probe(host, "container_host", ask, timeout_s=25)

@@ -1,6 +1,7 @@
 """Reads a container's host: memory, disks, devices, daemon, packages, kernel kills, processes. JSON in, JSON out.
 
-Argument: id ("" unknown), disks, devices, sources (paths the container asks for), pidfile. Changes nothing.
+Argument: id ("" unknown), disks, devices, sources (paths the container asks for), pidfile,
+socket (of the engine). Changes nothing.
 """
 
 import glob
@@ -8,6 +9,7 @@ import gzip
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -42,8 +44,8 @@ def booted_at() -> float:
     return max(float(found.group(1)) if found else monotonic_zero(), started(first["start_ticks"]) if first else 0.0)
 
 
-def daemon(pidfile: str) -> "dict[str, Any]":
-    """The engine's daemon by its pid file, else by its name. `alive` None: it could not be told."""
+def daemon(pidfile: str, path: str) -> "dict[str, Any]":
+    """The engine's daemon by its pid file, else by its name. `alive` None: no process was found, yet `path` accepts."""
     text = (read(pidfile) or "").strip()
     pid = int(text) if text.isdigit() else 0
     now = stat(pid) if pid else None
@@ -52,8 +54,21 @@ def daemon(pidfile: str) -> "dict[str, Any]":
         now = found[0] if len(found) == 1 else None
     alive = bool(now and now["state"] not in "ZX" and "docker" in now["comm"] + command(now["pid"], "", ""))
     if not alive or now is None:
-        return {"alive": False, "pid": None, "started_at": None}
+        return {"alive": None if accepts(path) else False, "pid": None, "started_at": None}
     return {"alive": True, "pid": now["pid"], "started_at": started(now["start_ticks"])}
+
+
+def accepts(path: str) -> bool:
+    """True unless nobody listens at the socket: then it is not there, or refuses."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+        s.settimeout(1)
+        try:
+            s.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        except OSError:  # denied, or its queue is full: somebody may be there
+            return True
+    return True
 
 
 def started(ticks: int) -> float:
@@ -146,7 +161,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
         "nvidia": sorted("/dev/" + n for n in names("/dev") or [] if n.startswith("nvidia")), "accel": accel,
         "missing_devices": [p for p in ask["devices"] if not exists(p)],
         "missing_sources": [p for p in ask["sources"] if not exists(p)],
-        "daemon": daemon(ask["pidfile"]), "packages": packages(), "time_jumps": time_jumps(), "kernel": kernel(),
+        "daemon": daemon(ask["pidfile"], ask["socket"]), "packages": packages(), "time_jumps": time_jumps(), "kernel": kernel(),
         "inside": inside(ask["id"]) if ask["id"] else None,
     }  # fmt: skip
 

@@ -3,6 +3,9 @@
 import http.client
 import json
 import socket
+import threading
+import time
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -26,22 +29,33 @@ class Api:
         self.path = path
 
     def call(self, method: str, url: str, body: Any = None, timeout: float = 60) -> Any:
-        """JSON answer (None for an empty one). Raises EngineError, OSError."""
+        """JSON answer (None for an empty one), within `timeout` in all. Raises EngineError, OSError, ValueError."""
+        status, text = self._exchange(method, url, None if body is None else json.dumps(body), timeout)
+        if status >= 400:
+            raise EngineError(status, message(text))
+        return json.loads(text) if text.strip() else None
+
+    def _exchange(self, method: str, url: str, data: "str | None", timeout: float) -> "tuple[int, str]":
+        """Status and text. An engine that accepts and says nothing, drips or breaks off ends in an OSError, in time."""
         link = http.client.HTTPConnection("engine", timeout=timeout)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(timeout)
-        sock.connect(self.path)
-        link.sock = sock
+        sock.settimeout(timeout)  # of a single read; the timer is of all of them
+        late = threading.Timer(timeout, hang_up, [sock])
+        late.daemon, began = True, time.monotonic()
+        late.start()
         try:
-            data = None if body is None else json.dumps(body)
+            sock.connect(self.path)
+            link.sock = sock
             link.request(method, url, data, {"Content-Type": "application/json"} if data else {})
             answer = link.getresponse()
-            text = answer.read().decode("utf-8", "replace")
+            return answer.status, answer.read().decode("utf-8", "replace")
+        except http.client.HTTPException as e:
+            if time.monotonic() - began >= timeout:
+                raise TimeoutError("the engine did not answer in %g s" % timeout) from e
+            raise ConnectionError("the engine broke off in its answer: %s" % type(e).__name__) from e
         finally:
-            link.close()
-        if answer.status >= 400:
-            raise EngineError(answer.status, message(text))
-        return json.loads(text) if text.strip() else None
+            late.cancel()
+            sock.close()
 
     def inspect(self, ident: str, timeout: float = 60) -> "dict[str, Any] | None":
         """The container, or None when there is none of that id or name."""
@@ -52,6 +66,12 @@ class Api:
                 return None
             raise
         return found if isinstance(found, dict) else None
+
+
+def hang_up(sock: socket.socket) -> None:
+    """Ends whatever waits at it."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def message(text: str) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from tasks.probes.engine_api import Api, EngineError
 
 WANTED = ("create", "start", "die", "oom", "destroy", "rename", "pause", "unpause", "health_status")
+LIMIT_S, SAMPLE_LIMIT_S = 20.0, 5.0  # for all containers of one look, of one sample: an engine that crawls
 LOOK_S = 2.0  # engines whose event stream is silent (Podman's, some proxies) are asked this often
 DOWN_S = 0.5
 
@@ -44,32 +45,39 @@ def events(path: str, since: float, out: "queue.Queue[Any]") -> None:
     out.put(None)
 
 
-def state_of(api: Api, name: str, pattern: str) -> "dict[str, Any]":
+def left(end: float, most: float) -> float:
+    """Seconds that a call may take. Raises TimeoutError when none are left."""
+    if end - time.monotonic() < 0.1:
+        raise TimeoutError("the engine is too slow for a look at every container")
+    return min(most, end - time.monotonic())
+
+
+def state_of(api: Api, name: str, pattern: str, end: float) -> "dict[str, Any]":
     """What is compared from one look to the next."""
-    found = api.inspect(name, timeout=8)
+    found = api.inspect(name, timeout=left(end, 8))
     if found is None:
         return {"id": "", "status": "missing", "started": "", "finished": "", "exit": 0, "oom": False, "health": "", "app": None}
     s = found["State"]
     return {
         "id": found["Id"], "status": s["Status"], "started": s["StartedAt"], "finished": s["FinishedAt"],
         "exit": s["ExitCode"], "oom": s.get("OOMKilled", False), "health": (s.get("Health") or {}).get("Status", ""),
-        "app": application(api, found["Id"], pattern) if pattern and s["Status"] == "running" else None,
+        "app": application(api, found["Id"], pattern, end) if pattern and s["Status"] == "running" else None,
     }  # fmt: skip
 
 
-def application(api: Api, ident: str, pattern: str) -> "bool | None":
+def application(api: Api, ident: str, pattern: str, end: float) -> "bool | None":
     """Whether a process inside matches; None when the engine cannot say."""
     try:
-        rows = api.call("GET", "/containers/%s/top?ps_args=-eo%%20pid,args" % ident, timeout=5)["Processes"] or []
+        rows = api.call("GET", "/containers/%s/top?ps_args=-eo%%20pid,args" % ident, timeout=left(end, 5))["Processes"] or []
     except (EngineError, OSError, KeyError, TypeError, ValueError):
         return None
     return any(re.search(pattern, row[-1]) for row in rows)
 
 
-def usage(api: Api, ident: str) -> "dict[str, Any] | None":
+def usage(api: Api, ident: str, end: float) -> "dict[str, Any] | None":
     """Memory in use without cache, its limit, CPU seconds so far."""
     try:
-        s = api.call("GET", "/containers/%s/stats?stream=false&one-shot=true" % ident, timeout=3)
+        s = api.call("GET", "/containers/%s/stats?stream=false&one-shot=true" % ident, timeout=left(end, 3))
         memory = s.get("memory_stats") or {}
         more = memory.get("stats") or {}
         cache = more.get("total_inactive_file", more.get("inactive_file", 0))
@@ -82,6 +90,7 @@ def usage(api: Api, ident: str) -> "dict[str, Any] | None":
 
 def sample(api: Api, states: "dict[str, Any]", disks: "list[str]") -> "dict[str, Any]":
     """One reading of the machine and of the watched containers."""
+    end = time.monotonic() + SAMPLE_LIMIT_S
     with open("/proc/meminfo") as f:
         memory = dict(line.split(":", 1) for line in f)
     free = {}
@@ -95,15 +104,16 @@ def sample(api: Api, states: "dict[str, Any]", disks: "list[str]") -> "dict[str,
         "at": time.time(), "mem_total": int(memory["MemTotal"].split()[0]) * 1024,
         "mem_available": int(memory.get("MemAvailable", "0").split()[0]) * 1024,
         "load": os.getloadavg()[0], "disk_free": free,
-        "containers": {n: usage(api, s["id"]) for n, s in states.items() if s["status"] == "running"},
+        "containers": {n: usage(api, s["id"], end) for n, s in states.items() if s["status"] == "running"},
     }  # fmt: skip
 
 
 def look(api: Api, ask: "dict[str, Any]") -> "tuple[dict[str, Any], str]":
     """Every watched container now, or why the engine does not answer."""
+    end = time.monotonic() + LIMIT_S
     try:
-        return {n: state_of(api, n, p) for n, p in ask["containers"].items()}, ""
-    except (EngineError, OSError, ValueError, KeyError, http.client.HTTPException) as e:
+        return {n: state_of(api, n, p, end) for n, p in ask["containers"].items()}, ""
+    except (EngineError, OSError, ValueError, KeyError, TypeError) as e:
         return {}, "%s: %s" % (type(e).__name__, e)
 
 

@@ -7,20 +7,21 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from tests.faults.real import RealWorld
 from tests.support.engine_rig import Rig
-from tests.support.ray_cluster import DASHBOARD, RayCluster
+from tests.support.ray_cluster import DASHBOARD, GCS, HEAD, RayCluster
 from tests.support.ray_worker import start_argv
 
 WORKER = "127.0.0.3"
 LEFT = """
 import os, ray
-ray.init()
+ray.init(address="GCS", _node_ip_address="HEAD")
 class JobSupervisor:
     def ping(self): return 1
     def stop(self): os._exit(0)
-name = "_ray_internal_job_actor_NAME"
+name = "_ray_internal_job_actor_THIS"
 kept = dict(name=name, namespace="SUPERVISOR_ACTOR_RAY_NAMESPACE", lifetime="detached", num_cpus=1)
 ray.get(ray.remote(JobSupervisor).options(**kept).remote().ping.remote())
 """
@@ -30,14 +31,16 @@ def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> Rea
     """ray-job on this cluster, through the engine; a raylet is started again by `ray start` in the namespace."""
     env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
     start = [*ray.inside, "env", *env, *start_argv(ray, WORKER)]
+    tag = uuid4().hex[:4]  # other owners for each world: a raylet whose start was not seen to work is not started unasked
+    head, worker = f"head-{tag}", f"w3-{tag}"
     fleet: dict[str, Any] = {
-        "nodes": [{"name": "head", "local": True}, {"name": "w3", "local": True}],
+        "nodes": [{"name": head, "local": True}, {"name": worker, "local": True}],
         "ray": {
-            "head": "head", "dashboard": dashboard, "temp_dir": str(ray.temp), "restart_raylet": {"w3": start},
-            "nodes": {"127.0.0.2": "head", WORKER: "w3"},
+            "head": head, "dashboard": dashboard, "temp_dir": str(ray.temp), "restart_raylet": {worker: start},
+            "nodes": {"127.0.0.2": head, WORKER: worker},
         },
     }  # fmt: skip
-    return RealWorld(rig, folder, "ray-job", "head", fleet, ("restart-raylet", "stop-ray-job"))
+    return RealWorld(rig, folder, "ray-job", head, fleet, ("restart-raylet", "stop-ray-job"))
 
 
 def raylets(ray: RayCluster, ip: str = WORKER) -> list[int]:
@@ -68,8 +71,10 @@ def kill_raylet(ray: RayCluster, ip: str = WORKER) -> None:
 
 def leave_supervisor(ray: RayCluster, job: str) -> None:
     """A living actor with the name of that job's supervisor: what older versions leave after a start that timed out."""
-    done = ray.run(str(ray.bin / "python"), "-c", LEFT.replace("NAME", job), timeout=120)
+    program = LEFT.replace("THIS", job).replace("GCS", GCS).replace("HEAD", HEAD)
+    done = ray.run(str(ray.bin / "python"), "-c", program, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert supervisors(ray, job), done.stderr[-2000:]
 
 
 def supervisors(ray: RayCluster, job: str) -> list[str]:

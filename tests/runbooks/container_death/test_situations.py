@@ -42,6 +42,7 @@ def test_situation(path: Path) -> None:
         assert [s.kind for s in found.plans[0].steps] == expect["steps"]
     for words in expect.get("must_not", ()):
         assert any(words in line for line in found.must_not), found.must_not
+    assert any(expect.get("finding", "") in f.issue for f in found.findings) or "finding" not in expect
     assert found.must_not or found.state in ("not-applicable",)
     assert all(c.evidence for c in found.causes)
 

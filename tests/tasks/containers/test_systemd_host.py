@@ -76,7 +76,7 @@ def test_rebooted_and_brought_back_by_the_engine(host: SystemdHost, rig: Rig, tm
     assert host.run("docker inspect -f '{{.HostConfig.RestartPolicy.Name}}' w1.dead-" + old[:12]) == "no"
 
 
-def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) -> None:
+def test_a_unit_in_charge_is_named_and_one_that_rests_is_told(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
     host.run(START % "u1")
     host.run(f"printf '{UNIT % 'u1'}' >/etc/systemd/system/u1.service; systemctl daemon-reload")
     host.run(
@@ -95,12 +95,48 @@ def test_a_unit_in_charge_is_named_and_one_that_rests_is_not(host: SystemdHost) 
     host.wait("docker ps | grep -qw u1")
     stopped_by_a_person(host)
     host.run("printf '[Install]\\nWantedBy=host.target\\n' >>/etc/systemd/system/u1.service; systemctl enable u1")
+    rests_until_the_boot(host, world_of(host, rig, tmp_path, "u1"))
+    stopped_with_its_unit(host)
+    started_by_a_timer(host)
+    host.run("systemctl disable u1; rm /etc/systemd/system/u1.*; systemctl daemon-reload")
+
+
+def rests_until_the_boot(host: SystemdHost, world: RealWorld) -> None:
+    """It finds the container by its name at the boot: the recreated one, and never the one that was set aside."""
+    found, old = judge(host, "u1"), host.run("docker inspect -f '{{.Id}}' u1")
+    assert confirmed(found) == ["killed-through-engine"]
+    assert any("UnitFileState enabled" in f.issue and "a boot starts it" in f.issue for f in found.findings)
+    assert outcome(world.run("auto")) == "fixed"
+    new = host.run("docker inspect -f '{{.Id}}' u1")
+    host.reboot()
+    host.wait("systemctl is-active u1 && docker ps | grep -qw u1")
+    assert host.run("docker ps --no-trunc --format '{{.ID}}' --filter name=u1").split() == [new]
+    assert new != old
+    running = judge(host, "u1")
+    assert [c.subject.split()[1] for c in running.causes if c.slug == "second-supervisor"] == ["u1.service"]
+
+
+def stopped_with_its_unit(host: SystemdHost) -> None:
+    """`docker start -a` passes the signal on: no stop request is seen, yet a person stopped it."""
+    host.run("docker rm -f u1; docker run -d --pull=never --network=host --name u1 bb:1 sh -c "
+             "'trap \"exit 0\" TERM; while :; do sleep 0.2; done'; systemctl restart u1; sleep 1; systemctl stop u1")  # fmt: skip
     found = judge(host, "u1")
-    assert "second-supervisor" in confirmed(found)
-    assert any("NRestarts" in line and "UnitFileState enabled" in line for c in found.causes for line in c.evidence)
+    assert confirmed(found) == ["stopped-on-purpose"], found.causes
+    assert found.state is State.HEALTHY
     assert found.plans == ()
-    assert any("leave the restart to" in line for line in found.do_now)
-    host.run("systemctl disable u1; rm /etc/systemd/system/u1.service; systemctl daemon-reload")
+
+
+def started_by_a_timer(host: SystemdHost) -> None:
+    """The service rests, its timer does not: the timer is what is stopped, by a person's word."""
+    host.run("systemctl disable u1; printf '[Timer]\\nOnActiveSec=1h\\n' >/etc/systemd/system/u1.timer; "
+             "systemctl daemon-reload; docker start u1; docker kill u1; systemctl start u1.timer")  # fmt: skip
+    found = judge(host, "u1")
+    assert [s.kind for s in found.plans[0].steps] == ["stop-unit", "recreate-container"], found
+    assert found.plans[0].steps[0].args["unit"] == "u1.timer"
+    pool = HostPool()
+    context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
+    assert "u1.timer is inactive" in stop_unit(found.plans[0].steps[0], context).said[0]
+    pool.close_all()
 
 
 def stopped_by_a_person(host: SystemdHost) -> None:

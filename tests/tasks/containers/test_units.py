@@ -1,0 +1,100 @@
+"""Which units, timers and cron lines count as a second supervisor, on recorded words of systemd (252)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.probes import supervisors, units
+
+IDENT = "4be1c0ffee12" + "0" * 52
+REST = {"ActiveState": "inactive", "SubState": "dead", "UnitFileState": "enabled", "NRestarts": "0", "Result": "success",
+        "Restart": "always", "InvocationID": "", "TriggeredBy": "", "WantedBy": "multi-user.target",
+        "ActiveExitTimestampMonotonic": "0"}  # fmt: skip
+RUNS = REST | {"ActiveState": "active", "SubState": "running", "InvocationID": "3f2a5c0e9d1b4a6c8e7f0123456789ab"}
+START = "ExecStart=/usr/bin/docker start -a ray_docker"
+
+
+def found(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, says: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
+    """What is found of one unit file and systemd's words on each unit."""
+    (folder / "w.service").write_text(text)
+
+    def systemctl(*words: str) -> str | None:
+        if words[-1] == "*.service":
+            return ""
+        return "\n".join(f"{k}={v}" for k, v in says[words[-1]].items()) if words[-1] in says else None
+
+    monkeypatch.setattr(units, "FILES", (str(folder / "*.service"),))
+    monkeypatch.setattr(units, "systemctl", systemctl)
+    return units.units("ray_docker", IDENT)
+
+
+CASES: dict[str, tuple[str, dict[str, dict[str, str]], list[tuple[str, bool, bool]]]] = {
+    # what systemd says -> (unit, has a life that can be stopped, rests)
+    "runs": (START, {"w.service": RUNS}, [("w.service", True, False)]),
+    "waits to start again": (START, {"w.service": RUNS | {"ActiveState": "activating", "SubState": "auto-restart"}},
+                             [("w.service", True, False)]),
+    "rests until the boot": (START, {"w.service": REST}, [("w.service", False, True)]),
+    "gave up": (START, {"w.service": REST | {"ActiveState": "failed", "Result": "start-limit-hit"}},
+                [("w.service", False, True)]),
+    "its start is queued": (START, {"w.service": REST | {"Job": "77"}}, [("w.service", False, False)]),
+    "disabled": (START, {"w.service": REST | {"UnitFileState": "disabled"}}, []),
+    "disabled, stopped a while ago": (
+        START, {"w.service": REST | {"UnitFileState": "disabled", "ActiveExitTimestampMonotonic": "5000000"}},
+        [("w.service", False, True)]),
+    "nobody pulls it": (START, {"w.service": REST | {"UnitFileState": "static", "WantedBy": ""}}, []),
+    "a timer starts it": (
+        START, {"w.service": REST | {"UnitFileState": "static", "WantedBy": "", "TriggeredBy": "w.timer"},
+                "w.timer": RUNS | {"SubState": "waiting"}}, [("w.timer", True, False)]),
+    "a timer that rests": (
+        START, {"w.service": REST | {"UnitFileState": "static", "WantedBy": "", "TriggeredBy": "w.timer"},
+                "w.timer": REST}, []),
+    "ran once and stays active": (START, {"w.service": RUNS | {"SubState": "exited"}}, [("w.service", False, True)]),
+    "a boot starts the old one by its id": ("ExecStart=/usr/bin/docker start -a 4be1c0ffee12", {"w.service": REST},
+                                            [("w.service", False, False)]),
+    "systemd cannot be asked": (START, {}, [("w.service", False, False)]),
+    "of another container": ("ExecStart=/usr/bin/docker start -a ray_docker2", {"w.service": RUNS}, []),
+    "only looks at it": ("ExecStart=/usr/bin/docker logs -f ray_docker", {"w.service": RUNS}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unit(case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text, says, expected = CASES[case]
+    got = found(monkeypatch, tmp_path, text, says)
+    assert [(x["name"], bool(x["life"]), bool(x.get("rests"))) for x in got] == expected
+
+
+def test_the_commands_of_a_script_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "keep.sh"
+    script.write_text("#!/bin/sh\ndocker restart ray_docker\n")
+    assert found(monkeypatch, tmp_path, f"ExecStart={script}", {"w.service": RUNS})
+    script.write_text("#!/bin/sh\ndocker restart another\n")
+    assert found(monkeypatch, tmp_path, f"ExecStart={script}", {"w.service": RUNS}) == []
+
+
+def test_templates_and_drop_ins_are_read_as_systemd_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "Id=keep@ray_docker.service\nExecStart={ path=/usr/bin/docker ; argv[]=/usr/bin/docker start -a ray_docker ; "
+        "ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }\n\nId=other.service\n"
+    )
+    monkeypatch.setattr(units, "FILES", ())
+    monkeypatch.setattr(units, "systemctl", lambda *w: said if w[-1] == "*.service" else None)
+    assert [x["name"] for x in units.units("ray_docker", IDENT)] == ["keep@ray_docker.service"]
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("*/5 * * * * root docker start ray_docker", True),
+        ("#*/5 * * * * root docker start ray_docker", False),
+        ("*/5 * * * * root docker exec ray_docker nvidia-smi", False),
+        ("*/5 * * * * root docker start ray_docker-2", False),
+    ],
+)
+def test_cron(line: str, counts: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(line + "\n")
+    monkeypatch.setattr(supervisors, "TABLES", (str(tmp_path / "*"),))
+    monkeypatch.setattr(supervisors, "pids", lambda: [1])
+    monkeypatch.setattr(supervisors, "stat", lambda _pid: {"comm": "cron"})
+    assert bool(supervisors.cron("ray_docker", IDENT)) is counts
