@@ -55,7 +55,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes += judge_fuse(e)
     if c is not None:
         causes += judge_alive(e, c, limits) if c.status in RUNS else judge_death(e, c, limits)
-        causes += judge_loop(e, c, limits)
+        if all(x.slug != "stopped-on-purpose" for x in causes):  # by a person: neither a loop nor one death too many
+            causes += judge_loop(e, c, limits)
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
     return _answer(e, c, _sorted(_once(causes + judge_supervisors(e))), limits)

@@ -29,7 +29,7 @@ class Patience(Frozen):
     engine_s: float = 10  # a daemon that is restarted is back by then
     node_s: float = 30  # a network that flickers
     join_s: float = 30  # an application and its Ray node need time to come up
-    soon_s: float = 2  # after a run that could not be begun: no server, or another run holds the node
+    soon_s: float = 2  # after a run that could not be begun (no server, another run holds the node) or could not tell
     longest_soon_s: float = 10
     first_retry_s: float = 15
     longest_retry_s: float = 900
@@ -125,7 +125,8 @@ def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode
         done = f"{', '.join(sorted(FOR_A_PERSON & set(causes)))}: a person must look"
     tries = case.tries + 1
     soon = outcome in (None, Outcome.REFUSED)
-    first = patience.soon_s if soon else patience.first_retry_s
+    unsure = outcome is Outcome.CANNOT_TELL  # right after a death the engine may not have told all of it yet
+    first = patience.soon_s if soon or unsure else patience.first_retry_s
     longest = patience.longest_soon_s if soon else patience.longest_retry_s
     wait = min(longest, first * 2.0 ** min(tries - 1, 20))
     return case.model_copy(update={"tries": tries, "done": done, "next_at": now + timedelta(seconds=wait)})

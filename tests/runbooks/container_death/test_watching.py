@@ -95,12 +95,19 @@ def test_after_a_run(outcome: Outcome | None, causes: tuple[str, ...], mode: Mod
     assert is_due(case, later(3600)) != done
 
 
-def test_tries_are_spread_exponentially_up_to_a_quarter_of_an_hour() -> None:
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (Outcome.NOT_FIXED, [15, 30, 60, 120, 240, 480, 900, 900, 900, 900]),
+        (Outcome.CANNOT_TELL, [2, 4, 8, 16, 32, 64, 128, 256, 512, 900]),  # what was missing may be told in a moment
+    ],
+)
+def test_tries_are_spread_exponentially_up_to_a_quarter_of_an_hour(outcome: Outcome, expected: list[float]) -> None:
     case, waits = begun({"status": "exited"}), []
     for _ in range(10):
-        case = after_run(case, Outcome.CANNOT_TELL, (), Mode.AUTO, PATIENCE, NOW)
+        case = after_run(case, outcome, (), Mode.AUTO, PATIENCE, NOW)
         waits.append((case.next_at - NOW).total_seconds())
-    assert waits == [15, 30, 60, 120, 240, 480, 900, 900, 900, 900]
+    assert waits == expected
     case = after_run(begun({"status": "exited"}), None, (), Mode.AUTO, PATIENCE, NOW)
     assert case.next_at == later(2)
 
