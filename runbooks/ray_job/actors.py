@@ -1,14 +1,17 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
-import re
-
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray_job.errors import first_error, worker_log
+from runbooks.parsers.ray_log import worker_log
+from runbooks.ray_job.errors import first_error
 from runbooks.ray_job.evidence import Actor, Evidence, Job, LogFile, NodeLogs
 from runbooks.ray_job.words import cause, known
-from runbooks.triage.text import meanings
+from runbooks.triage.text import meanings, says
 
-PURPOSE = ("ray.kill", "went out of scope", "exit_actor", "OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")
+PURPOSE = ("OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")  # Ray's own codes of an end that the program wanted
+DIED = {
+    "actor-out-of-memory": ("ray-job/actor-out-of-memory",),
+    "actor-node-lost": ("ray-job/actor-node-lost",),
+}  # what the words of a death record say by themselves
 INTERFACE = {
     "nccl-interface": (
         "ray-job/nccl-interface",
@@ -48,8 +51,12 @@ def log_of(e: Evidence, actor: Actor) -> LogFile | None:
 def judge_actors(e: Evidence, job: Job) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
     dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
-    real = [a for a in dead if not any(p in a.death_reason + a.death_message for p in PURPOSE)]
+    real = [a for a in dead if not _on_purpose(a)]
     return [_death(e, a) for a in real][:8]
+
+
+def _on_purpose(a: Actor) -> bool:
+    return any(p in a.death_reason for p in PURPOSE) or says(a.death_message, "ray-job/stopped-on-purpose")
 
 
 def _death(e: Evidence, a: Actor) -> Cause:
@@ -76,10 +83,12 @@ def _death(e: Evidence, a: Actor) -> Cause:
 
 def _kind(a: Actor, text: str, error: str, killed: bool) -> tuple[str, Certainty]:
     sure = Certainty.CONFIRMED
-    if killed or "OOM" in a.death_reason or "due to memory pressure" in text or "OutOfMemoryError" in text:
+    if killed or "OOM" in a.death_reason:
         return "actor-out-of-memory", sure
-    if "NODE_DIED" in a.death_reason or re.search(r"node (was terminated|has been removed|is dead|died|failure)", text):
+    if "NODE_DIED" in a.death_reason:
         return "actor-node-lost", sure
+    for slug in meanings(text, DIED):
+        return slug, sure
     for slug in meanings((error, text), MEANS):
         return slug, Certainty.LIKELY if slug == "nccl-timeout" else sure
     return ("actor-failed", sure) if error else ("actor-failed", Certainty.POSSIBLE)

@@ -5,13 +5,12 @@ from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
 from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
-from runbooks.ray_job.errors import is_harmless
 from runbooks.ray_job.evidence import Evidence
 from runbooks.ray_job.plans import plans_for
 from runbooks.ray_job.progress import all_lines, judge_start
 from runbooks.ray_job.submission import judge_job
 from runbooks.ray_job.words import cause, knowledge, known
-from runbooks.triage.text import findings_of
+from runbooks.triage.text import findings_of, meanings
 
 ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
 
@@ -40,9 +39,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         causes += judge_job(e, job, limits) + judge_actors(e, job) + judge_leftovers(e, job)
         if job.status not in ENDED:
             causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
-    noise = [line for line in all_lines(e) if is_harmless(line)]
-    if noise:
-        words = f"{len(noise)} lines such as: {noise[0][:160]}"
+    for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
+        words = f"lines such as: {noise.evidence[0].text[:160]}"
         causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
     return _answer(e, _ordered(causes))
 

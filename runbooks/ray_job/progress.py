@@ -1,6 +1,5 @@
 """Whether a start that says nothing is slow, silent by nature, or late: phase, age of the newest line, work."""
 
-import re
 from typing import TYPE_CHECKING
 
 from runbooks.core.verdict import Cause, Certainty
@@ -13,7 +12,7 @@ from runbooks.triage.text import meanings
 if TYPE_CHECKING:
     from runbooks.ray_job.diagnose import Limits
 
-NAN = re.compile(r"\bloss\b[\"']?\s*[:=]?\s*(?:tensor\()?[\"']?(nan|-?inf)\b", re.I)
+NAN = {"loss-nan": ("ray-job/loss-nan",)}
 
 
 def all_lines(e: Evidence) -> tuple[str, ...]:
@@ -25,9 +24,8 @@ def all_lines(e: Evidence) -> tuple[str, ...]:
 def judge_start(e: Evidence, limits: "Limits", quiet: bool) -> list[Cause]:
     """The phase and its pace. `quiet`: something else is wrong already, so slowness is its consequence."""
     lines = all_lines(e)
-    nan = [line for line in lines if NAN.search(line)]
-    if nan:
-        return [cause("loss-nan", Certainty.CONFIRMED, f"job {e.submission_id}", nan[-1][:200])]
+    for nan in meanings(lines, NAN).values():
+        return [cause("loss-nan", Certainty.CONFIRMED, f"job {e.submission_id}", nan.evidence[-1].text[:200])]
     for network in meanings(lines, INTERFACE).values():
         said = network.evidence[0].text if network.evidence else ""
         names = {n.node: n.interfaces for n in node_logs(e)}

@@ -7,9 +7,13 @@ from runbooks.ray_job.cluster import holders
 from runbooks.ray_job.errors import first_error
 from runbooks.ray_job.evidence import Evidence, Job
 from runbooks.ray_job.words import cause, known
+from runbooks.triage.text import meanings
 
 if TYPE_CHECKING:
     from runbooks.ray_job.diagnose import Limits
+
+TYPES = {"RUNTIME_ENV_SETUP_FAILURE": "runtime-env-failed", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": "start-timed-out"}
+SAYS = {slug: (f"ray-job/{slug}",) for slug in TYPES.values()}  # the same where an older Ray gives words and no type
 
 
 def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
@@ -34,13 +38,10 @@ def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
 
 def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
     error, text = job.error_type, job.message
-    if (
-        error == "RUNTIME_ENV_SETUP_FAILURE"
-        or "runtime_env setup failed" in text
-        or "Failed to set up runtime env" in text
-    ):
+    told = TYPES.get(error) or next(iter(meanings(text, SAYS)), "")
+    if told == "runtime-env-failed":
         return [cause("runtime-env-failed", Certainty.CONFIRMED, subject, text[:300] or error)]
-    if error == "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" or "supervisor actor failed to start within" in text:
+    if told == "start-timed-out":
         short = _not_free(e, job.resources)
         words = f"now: {short}" if short else "what it asked for is free now, or is held by its own leftover"
         return [
