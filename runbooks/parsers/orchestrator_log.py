@@ -1,21 +1,16 @@
 """Lines of the orchestrator's and a worker's log into what they say. Pure.
 
-Cycles, promotions and lines about one worker are facts of that program's own log, read here; why no pod came is judged by
-the knowledge base.
+Cycles, promotions, starts and lines about one worker are marks of that program's own log, read here; what went wrong is
+judged by the knowledge base.
 """
 
 import re
 from datetime import UTC, datetime
 
 from runbooks.core.base import Frozen
-from runbooks.triage.text import judge_text
+from runbooks.triage.text import judge_text, telling
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
-
-DATABASE = (
-    r"(?:database|supabase|postgres\w*|db).{0,60}(?:fail|error|refused|timed? ?out|denied)"
-    r"|failed to (?:update|reset|write)"
-)
 
 
 class OrchestratorLog(Frozen):
@@ -27,6 +22,7 @@ class OrchestratorLog(Frozen):
     promoted: tuple[str, ...] = ()  # lines
     worker: tuple[str, ...] = ()  # lines that name the worker
     ssh_failed: tuple[str, ...] = ()
+    key_refused: tuple[str, ...] = ()  # those of them that speak of the key
     started: tuple[str, ...] = ()  # "startup completed" of the worker
     database_failed: tuple[str, ...] = ()
     no_capacity: tuple[str, ...] = ()
@@ -65,19 +61,14 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
         cycles=len(cycles),
         promoted=pick(r"promoted", mine),
         worker=tuple(mine[-20:]),
-        ssh_failed=pick(r"ssh (?:connection |authentication )?failed|authentication failed", mine),
+        ssh_failed=_told(mine, "ssh", "ssh-auth-failure", "stuck-spawning/ssh-key-wrong"),
+        key_refused=_told(mine, "ssh-auth-failure/publickey-denied", "stuck-spawning/ssh-key-wrong"),
         started=pick(r"startup completed|start_worker_process.*ok", mine),
-        database_failed=pick(DATABASE, lines),
+        database_failed=_told(lines, "stuck-spawning/database-writes-fail", "stuck-spawning/database-unreadable"),
         no_capacity=_told(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
     )  # fmt: skip
 
 
-_DEATH = re.compile(
-    r"Traceback|Error:|Exception|CUDA (?:error|out of memory)|Killed|No space left|ModuleNotFound|SystemExit|exit(?:ed)? (?:code|with)"
-)
-
-
 def last_words(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines with which a worker's log says why it ended."""
-    said = [line for line in lines if _DEATH.search(line)]
-    return tuple(said[-3:])
+    """The lines with which a worker's log says why it ended, by the knowledge base."""
+    return telling(lines)[-3:]

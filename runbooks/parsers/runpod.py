@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
+from runbooks.triage.text import meanings
 
 
 class Phase(StrEnum):
@@ -144,19 +145,18 @@ def _runtime(d: dict[str, Any]) -> tuple[Runtime, str, int | None, float | None]
     return Runtime.THERE, "", None, up
 
 
+_STOPS: dict[str, tuple[str, ...]] = {
+    Stop.OUTBID: ("stuck-spawning/outbid",),
+    Stop.CREDIT: ("stuck-spawning/out-of-credit",),
+    Stop.USER: ("stuck-spawning/pod-stopped-by-user",),
+    Stop.PROVIDER: ("stuck-spawning/pod-stopped-by-provider",),
+}  # in this order: a pod that the provider stops for want of credit is out of credit
+
+
 def _stop(change: str, status: str) -> tuple[Stop, bool]:
     """Who stopped it and whether it is terminated, from the free text of the last change."""
-    low = change.lower()
-    gone = status == "TERMINATED" or low.startswith("terminated")
-    if low.startswith("outbid"):
-        return Stop.OUTBID, gone
-    if re.search(r"credit|balance|funds|spend", low):
-        return Stop.CREDIT, gone
-    if re.match(r"(exited|stopped|terminated|paused) by user", low):
-        return Stop.USER, gone
-    if re.match(r"(exited|stopped|terminated|paused) by (runpod|system|provider)", low):
-        return Stop.PROVIDER, gone
-    return Stop.NONE, gone
+    gone = status == "TERMINATED" or change.lower().startswith("terminated")
+    return Stop(next(iter(meanings(change, _STOPS)), "")), gone
 
 
 def _wants(ports: Any) -> bool | None:
@@ -203,12 +203,10 @@ class LogSaid(StrEnum):
     """How far a pod came, by a line of its system log. What went wrong is judged by the knowledge base."""
 
     PULLING = "pulling"
-    PULL_FAILED = "pull-failed"
     STARTED = "started"
 
 
 _LOG: tuple[tuple[LogSaid, str], ...] = (
-    (LogSaid.PULL_FAILED, r"(?i)IMAGE_PULL_ERROR|failed to pull|error pulling"),
     (LogSaid.PULLING, r"Downloading|Extracting|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
     (LogSaid.STARTED, r"start container"),
 )

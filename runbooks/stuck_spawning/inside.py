@@ -142,6 +142,6 @@ def judge_without_inside(v: View) -> None:
             *(f"its stored log: {w}" for w in words),
             decides=("is the process there? look inside",),
         )
-    if v.inside is None and not v.causes and v.orch and v.orch.ssh_failed:
-        v.say("ssh-key-wrong", LIKELY, *(f"the orchestrator says: {x}" for x in v.orch.ssh_failed[-2:]),
+    if v.inside is None and not v.causes and v.orch and v.orch.key_refused:
+        v.say("ssh-key-wrong", LIKELY, *(f"the orchestrator says: {x}" for x in v.orch.key_refused[-2:]),
               decides=("the stages of ssh-auth-failure on this pod",))  # fmt: skip

@@ -1,10 +1,11 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
 from runbooks.core.reading import Unknown, Why
+from runbooks.core.verdict import Certainty
 from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
 from runbooks.stuck_spawning.capacity import judge_capacity
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
-from runbooks.triage.text import meanings
+from runbooks.triage.text import meanings, says
 
 TOLD: dict[str, tuple[str, ...]] = {
     slug: (f"stuck-spawning/{slug}",)
@@ -93,21 +94,23 @@ def _log(v: View) -> None:
     """What the pod's system log says last: an error that the lines after it have not outlived."""
     known = bool(meanings(v.log, TOLD))
     last: dict[str, str] = {}
+    sure: dict[str, Certainty] = {}
     starts = 0
     for line in v.log:
-        told, kind = next(iter(meanings(line, TOLD)), "") if known else "", read_log_line(line)
+        found = meanings(line, TOLD) if known else {}
+        told = next((s for s, c in found.items() if c.certainty is LIKELY), "")
         if told:
             last.pop("image-unpullable", None)
-            last[told] = line
-        elif kind is LogSaid.STARTED:
+            last[told], sure[told] = line, SURE
+        elif read_log_line(line) is LogSaid.STARTED:
             starts += 1
             last = {k: x for k, x in last.items() if k in OF_A_START}
-        elif kind is LogSaid.PULL_FAILED and not last:
-            last["image-unpullable"] = line
+        elif found and not last:  # the general word for a pull that failed
+            last["image-unpullable"], sure["image-unpullable"] = line, LIKELY
     up = v.running and v.ssh is not None and not v.ssh.cause
     for slug, line in last.items():
         if not up:
-            v.say(slug, SURE, f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
+            v.say(slug, sure[slug], f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
     if starts >= 4 and not up and not last:
         v.say(
             "start-command-fails",
@@ -119,7 +122,7 @@ def _log(v: View) -> None:
 
 def _stopped(v: View, pod: Pod) -> None:
     word = f"{pod.status or pod.phase}" + (f": {pod.last_change}" if pod.last_change else "")
-    if "not enough free GPUs" in " ".join(v.log):
+    if says(v.log, "stuck-spawning/host-gpus-taken"):
         v.say("host-gpus-taken", SURE, f"pod {pod.id}: its machine's GPUs are taken", about=f"pod {pod.id}")
     slug = STOPS.get(pod.stop)
     if slug:

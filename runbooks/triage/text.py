@@ -74,6 +74,14 @@ def says(text: Text, *names: str) -> bool:
     return any(c.certainty is Certainty.LIKELY for c in _causes(text, names))
 
 
+def telling(text: Text) -> tuple[str, ...]:
+    """Lines that say what went wrong, in order: those of what the knowledge base names, else those that report a failure."""
+    outcome = judge_lines(text)
+    named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
+    lines = {line.number: line.text for line in (*named, *outcome.unexplained)}
+    return tuple(lines[n] for n in sorted(lines))
+
+
 def _is_cause(candidate: Candidate) -> bool:
     return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 
