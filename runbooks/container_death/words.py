@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from runbooks.container_death.backoff import is_kept, recent
 from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence
-from runbooks.core.base import Frozen
+from runbooks.core.base import Amount, Count, Frozen, Size
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 
@@ -15,29 +15,29 @@ T = TypeVar("T")
 class Limits(Frozen):
     """Numbers of runbook.yaml."""
 
-    life_slack_s: float  # how far a life may be from its sleep's length
-    oom_window_s: float  # kernel line to death
-    stop_window_s: float  # stop or kill request to death
-    together_s: float  # deaths this close are one event
-    restart_window_s: float  # death to the daemon's start
-    shutdown_window_s: float  # death to the host's boot
-    upgrade_window_s: float  # package upgrade to the daemon's start
-    disk_free_min_bytes: int
-    inodes_free_min_percent: float
-    memory_free_min_percent: float
-    shm_small_bytes: int
-    deaths_to_escalate: int
-    deaths_window_s: float
-    backoff_base_s: float
-    backoff_cap_s: float
-    young_life_s: float  # a life shorter than this is part of a loop
-    steady_s: float  # running at least this long before it is called well after a death
-    join_s: float  # time a Ray node may take to show at the head
-    clock_off_s: float
-    clocks_apart_s: float
-    listed_dead_s: float  # how long the head may list a node whose processes are gone
-    health_streak: int
-    keep_old_s: float  # a replaced container is kept at least this long
+    life_slack_s: Amount  # how far a life may be from its sleep's length
+    oom_window_s: Amount  # kernel line to death
+    stop_window_s: Amount  # stop or kill request to death
+    together_s: Amount  # deaths this close are one event
+    restart_window_s: Amount  # death to the daemon's start
+    shutdown_window_s: Amount  # death to the host's boot
+    upgrade_window_s: Amount  # package upgrade to the daemon's start
+    disk_free_min_bytes: Size
+    inodes_free_min_percent: Amount
+    memory_free_min_percent: Amount
+    shm_small_bytes: Size
+    deaths_to_escalate: Count
+    deaths_window_s: Amount
+    backoff_base_s: Amount
+    backoff_cap_s: Amount
+    young_life_s: Amount  # a life shorter than this is part of a loop
+    steady_s: Amount  # running at least this long before it is called well after a death
+    join_s: Amount  # time a Ray node may take to show at the head
+    clock_off_s: Amount
+    clocks_apart_s: Amount
+    listed_dead_s: Amount  # how long the head may list a node whose processes are gone
+    health_streak: Count
+    keep_old_s: Amount  # a replaced container is kept at least this long
 
 
 def known(reading: Known[T] | Absent | Unknown) -> T | None:

@@ -7,6 +7,14 @@ from pydantic import AfterValidator
 from runbooks.core.redact import Redactor
 
 
+def _usable(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if argv and not argv[0].strip():
+        raise ValueError("its first word, the program, is empty")
+    if any("\0" in word for word in argv):
+        raise ValueError("a word holds a NUL byte: no program can be given that")
+    return argv
+
+
 def _no_secrets(argv: tuple[str, ...]) -> tuple[str, ...]:
     if tuple(Redactor(bytes(32)).argv(list(argv))) != argv:
         raise ValueError(
@@ -15,4 +23,4 @@ def _no_secrets(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv
 
 
-Argv = Annotated[tuple[str, ...], AfterValidator(_no_secrets)]
+Argv = Annotated[tuple[str, ...], AfterValidator(_usable), AfterValidator(_no_secrets)]

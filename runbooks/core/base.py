@@ -1,6 +1,12 @@
-"""The frozen pydantic base of everything that passes between rooms."""
+"""The frozen pydantic base of everything that passes between rooms, and the numbers that a file may give."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Size = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
 
 
 class Frozen(BaseModel):

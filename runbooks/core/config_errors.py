@@ -82,6 +82,7 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "string_type" and isinstance(error.get("input"), PLAIN_TYPES):
         return "must be text: put it in quotes"
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    said = said.replace("must be a valid tuple", "must be a list").replace("String should match", "must match")
     return said.replace("Tuple should have at least 1 item after validation, not 0", "must have at least one entry")
 
 

@@ -1,14 +1,18 @@
 """The fleet file's `containers` section: which container runs on which node, and how it is brought back to work."""
 
+import ipaddress
 import re
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
+from runbooks.core.ray_config import RayCluster
 
 CONTAINER = r"^[A-Za-z0-9][A-Za-z0-9_.-]{1,127}$"  # the engine's own rule for names
-Argv = tuple[str, ...]
+KEPT = (".dead-", ".new-")  # in names that a recreation gives
 
 
 class Where(StrEnum):
@@ -33,8 +37,8 @@ class ManagedContainer(Frozen):
     node: str
     engine: Argv = Field(default=("docker",), min_length=1)  # client and its options: [docker, -H, unix:///run/x.sock]
     socket: str = Field(default="/var/run/docker.sock", pattern=r"^/")  # the engine's API socket on the node
-    daemon_pidfile: str = "/var/run/docker.pid"
-    daemon_start: Argv = ("systemctl", "start", "docker")  # run only when the daemon is proven down
+    daemon_pidfile: str = Field(default="/var/run/docker.pid", pattern=r"^/")
+    daemon_start: Argv = Field(default=("systemctl", "start", "docker"), min_length=1)  # run only when the daemon is proven down
     setup: tuple[Argv, ...] = ()  # run inside, in order, after each start
     setup_timeout_s: float = Field(default=300, gt=0, le=3600)
     mounts: tuple[ContainerMount, ...] = ()
@@ -46,13 +50,55 @@ class ManagedContainer(Frozen):
     ray_ip: str = ""  # address with which its Ray node appears at the head; empty: not a Ray node
     disks: tuple[str, ...] = ("/", "/var/lib/docker", "/tmp")  # noqa: S108 - paths whose free space is read
 
+    @field_validator("name")
+    @classmethod
+    def _not_kept(cls, name: str) -> str:
+        if any(mark in name for mark in KEPT):
+            raise ValueError(f"names with {' or '.join(KEPT)} are given to containers that a recreation sets aside")
+        return name
+
+    @field_validator("match")
+    @classmethod
+    def _regex(cls, text: str) -> str:
+        try:
+            re.compile(text)
+        except re.error as e:
+            raise ValueError(f"not a regular expression: {e}") from e
+        return text
+
+    @field_validator("ray_ip")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        return str(ipaddress.ip_address(text)) if text else text
+
+    @field_validator("disks")
+    @classmethod
+    def _absolute(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        for path in paths:
+            if not path.startswith("/"):
+                raise ValueError(f"{path!r} is no absolute path")
+        return paths
+
     @model_validator(mode="after")
     def _commands(self) -> "ManagedContainer":
-        for argv in self.setup:
-            if not argv or not argv[0]:
-                raise ValueError("setup: each command is a non-empty list of words")
-        try:
-            re.compile(self.match)
-        except re.error as e:
-            raise ValueError(f"match: {self.match!r} is no regular expression: {e}") from e
+        if not all(self.setup):
+            raise ValueError("setup: each command is a non-empty list of words")
         return self
+
+
+def check_containers(containers: Sequence[ManagedContainer], nodes: Collection[str], ray: RayCluster | None) -> None:
+    """Raises ValueError when a container or the cluster names a node that is not there, or one container stands twice."""
+    seen = set()
+    for c in containers:
+        if (c.node, c.name) in seen:
+            raise ValueError(f"container {c.name} on {c.node} given twice")
+        if c.ray_ip and ray is None:
+            raise ValueError(f"container {c.name}: ray_ip needs the `ray` section: the head is asked for its node")
+        seen.add((c.node, c.name))
+    wanted = {f"container {c.name}": c.node for c in containers}
+    if ray:
+        wanted |= {"ray.head": ray.head} | {f"ray.nodes {ip}": n for ip, n in ray.nodes.items()}
+        wanted |= {f"ray.restart_raylet {n}": n for n in ray.restart_raylet}
+    for what, node in wanted.items():
+        if node not in nodes:
+            raise ValueError(f"{what}: no node {node}; there are: {', '.join(sorted(nodes))}")

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
-from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.containers_config import ManagedContainer, check_containers
 from runbooks.core.launch_config import Launch
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.ray_config import RayCluster
@@ -223,11 +223,7 @@ class Fleet(Frozen):
             missing = [n for n in tier.nodes if n not in known]
             if missing:
                 raise ValueError(f"checkpoint tier {tier.name}: no node {', '.join(missing)}")
-        head = {"ray.head": self.ray.head} if self.ray else {}
-        wanted = {f"container {c.name}": c.node for c in self.containers} | head
-        for what, wanted_node in wanted.items():
-            if wanted_node not in known:
-                raise ValueError(f"{what}: no node {wanted_node}; there are: {', '.join(sorted(known))}")
+        check_containers(self.containers, known, self.ray)
         return self
 
     def node(self, name: str) -> Node:

@@ -1,6 +1,6 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Amount, Frozen, Size
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
@@ -18,14 +18,14 @@ ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
 class Limits(Frozen):
     """Numbers of runbook.yaml."""
 
-    job_start_timeout_s: float
-    raylet_silent_s: float  # raylet.out not written for longer than this: not alive
-    head_slow_s: float  # the head's lists took longer than this
-    disk_free_min_bytes: int
-    cpu_moving_s: float  # CPU seconds in the window that count as work
-    read_moving_bytes: int  # bytes read in the window that count as work
-    gpu_busy_percent: float
-    memory_kill_window_s: float
+    job_start_timeout_s: Amount
+    raylet_silent_s: Amount  # raylet.out not written for longer than this: not alive
+    head_slow_s: Amount  # the head's lists took longer than this
+    disk_free_min_bytes: Size
+    cpu_moving_s: Amount  # CPU seconds in the window that count as work
+    read_moving_bytes: Size  # bytes read in the window that count as work
+    gpu_busy_percent: Amount
+    memory_kill_window_s: Amount
 
 
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:

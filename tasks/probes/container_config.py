@@ -1,6 +1,7 @@
 """From a container's `inspect` to the request that creates one of the same configuration, and the comparison of two."""
 
 import copy
+import posixpath
 from typing import Any
 
 OWN_NETWORKS = ("host", "none", "bridge", "default", "")
@@ -54,8 +55,8 @@ def link_of(text: str) -> str:
 
 def keep_volumes(old: "dict[str, Any]", host: "dict[str, Any]", notes: "list[str]") -> None:
     """Anonymous volumes go along by their names; otherwise the new container would get empty ones."""
-    bound = {b.split(":")[1] for b in host.get("Binds") or () if b.count(":") >= 1}
-    listed = {m.get("Target"): m for m in host.get("Mounts") or ()}
+    bound = {posixpath.normpath(b.split(":")[1]) for b in host.get("Binds") or () if b.count(":") >= 1}
+    listed = {posixpath.normpath(m.get("Target") or "/"): m for m in host.get("Mounts") or ()}
     for mount in old.get("Mounts") or ():
         target, name = mount.get("Destination"), mount.get("Name")
         if mount.get("Type") != "volume" or not name or target in bound:

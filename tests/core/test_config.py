@@ -17,7 +17,7 @@ BAD_FLEETS = {
     "text": ("hello\n", ["line 1: expected a mapping, found text"]),
     "no nodes": ("name: x\n", ["line 1: nodes: required, and not there"]),
     "nodes empty": ("nodes: []\n", ["line 1: nodes: must have at least one entry"]),
-    "nodes nothing": ("nodes:\n", ["line 1: nodes: must be a valid tuple; found nothing"]),
+    "nodes nothing": ("nodes:\n", ["line 1: nodes: must be a list; found nothing"]),
     "unknown field": ("nodes:\n- name: a\n  hots: x\n", ["line 3: nodes.0.hots: unknown field; allowed here:", "host"]),
     "unknown top field": (GOOD_NODE + "polcy: 1\n", ["line 2: polcy: unknown field; allowed here: ", "nodes"]),
     "node without a way": ("nodes:\n- name: a\n", ["line 2: nodes.0: give `host`, or `local: true`"]),

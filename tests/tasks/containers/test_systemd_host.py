@@ -128,14 +128,15 @@ def stopped_with_its_unit(host: SystemdHost) -> None:
 
 def started_by_a_timer(host: SystemdHost) -> None:
     """The service rests, its timer does not: the timer is what is stopped, by a person's word."""
-    host.run("systemctl disable u1; printf '[Timer]\\nOnActiveSec=1h\\n' >/etc/systemd/system/u1.timer; "
-             "systemctl daemon-reload; docker start u1; docker kill u1; systemctl start u1.timer")  # fmt: skip
-    found = judge(host, "u1")
+    host.run(START % "t1")
+    host.run(f"printf '{UNIT % 't1'}' >/etc/systemd/system/t1.service; printf '[Timer]\\nOnActiveSec=1h\\n' "
+             ">/etc/systemd/system/t1.timer; systemctl daemon-reload; systemctl start t1.timer; docker kill t1")  # fmt: skip
+    found = judge(host, "t1")
     assert [s.kind for s in found.plans[0].steps] == ["stop-unit", "recreate-container"], found
-    assert found.plans[0].steps[0].args["unit"] == "u1.timer"
+    assert found.plans[0].steps[0].args["unit"] == "t1.timer"
     pool = HostPool()
     context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
-    assert "u1.timer is inactive" in stop_unit(found.plans[0].steps[0], context).said[0]
+    assert "t1.timer is inactive" in stop_unit(found.plans[0].steps[0], context).said[0]
     pool.close_all()
 
 
