@@ -1,6 +1,5 @@
 """Causes in which the checkpoint is fine and the loader is not: read from the job's log and the chosen checkpoint."""
 
-import re
 from collections.abc import Iterator
 
 from runbooks.checkpoint_fallback.choose import Choice
@@ -8,6 +7,7 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.loader_log import key_prefix, refused_global, save_seconds
 from runbooks.triage.text import meanings
 
 SAYS = {
@@ -16,9 +16,6 @@ SAYS = {
     "loader-model-changed": ("checkpoint-fallback/loader-model-changed", "checkpoint/model-differs"),
     "loader-torch-version": ("checkpoint-fallback/loader-torch-version",),
 }  # what a log says of a loader, by the names of the knowledge base; the file itself is known to be whole here
-NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
-PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
-SAVED = re.compile(r"sav(?:ed|ing)\b.{0,60}checkpoint.{0,60}?(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)\b", re.IGNORECASE)
 NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
 
 
@@ -51,7 +48,7 @@ def _too_old(text: str) -> str:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", text)[:2])
+    return tuple(int(n) for n in text.partition("+")[0].split(".")[:2] if n.isdigit())
 
 
 def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
@@ -59,8 +56,7 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
     torch = evidence.torch.value if isinstance(evidence.torch, Known) else ""
     refused = c.refused_globals
     if _refuses_types(log):
-        named = NAMED.search(log)
-        words = [f"the log says that the loader refuses {named[1] if named else 'a global'}", f"{where} is whole"]
+        words = [f"the log says that the loader refuses {refused_global(log) or 'a global'}", f"{where} is whole"]
         if refused:
             words.append(f"it names {', '.join(refused[:5])}, which weights_only does not take by itself")
         if torch:
@@ -80,9 +76,8 @@ def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
     log = _log(evidence)
     if not meanings(log, SAYS).keys() & {"loader-prefix", "loader-model-changed"}:
         return
-    in_log = PREFIX.search(log)
-    if c.prefix or in_log:
-        prefix = c.prefix or (in_log[1] if in_log else "")
+    prefix = c.prefix or key_prefix(log)
+    if prefix:
         words = [
             "the log says that state_dict keys are missing or unexpected",
             f"the names differ by the prefix `{prefix}`",
@@ -127,7 +122,7 @@ def _load(evidence: Evidence, where: str) -> Iterator[Cause]:
 
 
 def _slow(evidence: Evidence, config: Checkpoints) -> Iterator[Cause]:
-    took = [float(m[1]) for m in SAVED.finditer(_log(evidence))]
+    took = save_seconds(_log(evidence))
     if took and config.interval_steps and config.step_seconds:
         every = config.interval_steps * config.step_seconds
         if max(took[-5:]) > every:

@@ -7,6 +7,7 @@ from runbooks.checkpoint_fallback.evidence import Evidence, Store, TierLook
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import says
 
 CODES = {
     "NoCredentials": "s3-no-credentials", "PartialCredentials": "s3-no-credentials", "TokenRetrieval": "s3-expired",
@@ -64,8 +65,8 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
 def _node(evidence: Evidence, cause: "Maker") -> Iterator[Cause]:
     """The engine can read; the node, which saves, may not have credentials at all."""
     bare = isinstance(evidence.node_credentials, Known) and not evidence.node_credentials.value
-    if bare and isinstance(evidence.log, Known) and "NoCredentialsError" in evidence.log.value:
-        words = "the node has no credential variable or file and its log says NoCredentialsError; the engine reads well"
+    if bare and isinstance(evidence.log, Known) and says(evidence.log.value, "checkpoint-fallback/s3-no-credentials"):
+        words = "the node has no credential variable or file and its log says that it found none; the engine reads well"
         yield cause("s3-no-credentials", Certainty.CONFIRMED, words)
 
 

@@ -19,6 +19,7 @@ from runbooks.container_death.words import (
     span,
 )
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import says
 
 SIGNALS = {134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV", 132: "SIGILL", 133: "SIGTRAP"}
 ENDED_BY_ENGINE = (0, 137, 143, 255)  # what a daemon's own stop leaves behind
@@ -209,20 +210,12 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if code == 135:
         small = c.shm_bytes <= limits.shm_small_bytes
         size = f"its /dev/shm has {c.shm_bytes >> 20} MiB" if c.shm_bytes else ""
-        said = any("shared memory" in line.lower() or "shm" in line.lower() for line in known(e.log) or ())
+        log = known(e.log)
+        said = says(log or (), "container-death/bus-error")
         sure = Certainty.CONFIRMED if said else Certainty.LIKELY if small else Certainty.POSSIBLE
         other = ("use of /dev/shm right before the end", "a mapped file that was cut short, a full disk")
-        return [
-            cause(
-                "bus-error",
-                sure,
-                subject,
-                "exit code 135: SIGBUS",
-                size,
-                last_words(e),
-                decides=() if said else other,
-            )
-        ]
+        words = ("exit code 135: SIGBUS", size, last_words(e))
+        return [cause("bus-error", sure, subject, *words, decides=() if said else other)]
     if code in SIGNALS:
         return [cause("crashed", Certainty.CONFIRMED, subject, f"exit code {code}: {SIGNALS[code]}", last_words(e))]
     if code in (137, 143):

@@ -12,6 +12,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.memory_pressure import advice
 from runbooks.memory_pressure.evidence import Evidence
 from runbooks.parsers.cuda_oom import CudaOom, HostOom
+from runbooks.triage.text import findings_of
 
 
 class Limits(Frozen):
@@ -58,11 +59,18 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}",
             action=book().causes[c.slug].remedy)
             for c in causes
-        ),
+        ) + _told(evidence, causes),
         unknowns=unknowns,
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip
+
+
+def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+    """What else the job's log says, by the whole knowledge: memory may not be what ended it."""
+    words = evidence.log.value.words if isinstance(evidence.log, Known) else ()
+    judged = {f"memory-pressure/{c.slug}" for c in causes}
+    return tuple(f for f in findings_of(words, "its log", "memory-pressure") if f.category not in judged)
 
 
 def _headline(causes: tuple[Cause, ...]) -> str:

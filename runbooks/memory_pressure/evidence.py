@@ -16,6 +16,7 @@ class LogFacts(Frozen):
     resumed: bool = False  # a checkpoint was loaded shortly before
     killed: bool = False  # it says Killed, SIGKILL or exit 137
     bare: bool = False  # an out-of-memory line without numbers
+    words: tuple[str, ...] = ()  # its last lines, for what else they say
 
 
 class HostMemory(Frozen):

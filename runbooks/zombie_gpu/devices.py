@@ -3,6 +3,7 @@
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.kernel_log import bus_key
+from runbooks.triage.text import says
 from runbooks.zombie_gpu.activity import table_says_none
 from runbooks.zombie_gpu.evidence import Gpu, GpuError
 from runbooks.zombie_gpu.innocents import explained_here, shared_gpu
@@ -10,8 +11,14 @@ from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import MIB, View, size, span
 from runbooks.zombie_gpu.xid import events_of_this_boot
 
-LOST = ("gpu is lost", "fallen off the bus")
-CUT_OFF = "unknown error"
+
+def _lost(words: str) -> bool:
+    return says(words, "zombie-gpu/gpu-off-the-bus")
+
+
+def _is_cut_off(words: str) -> bool:
+    """NVML's Unknown Error, with or without the words around it."""
+    return says(f"NVML: {words}", "zombie-gpu/container-lost-devices")
 
 
 def judge_devices(view: View) -> list[Verdict]:
@@ -29,10 +36,10 @@ def judge_devices(view: View) -> list[Verdict]:
 def _error(view: View, e: GpuError) -> Verdict:
     where = f"GPU {e.index}" if e.index is not None else f"GPU at {bus_key(e.bus_id) or e.bus_id}"
     words = (f'the driver says "{e.error}" for {where}',)
-    if any(w in e.error.lower() for w in LOST):
+    if _lost(e.error):
         asks = ("the kernel log for Xid 79",)
         return Verdict("gpu-off-the-bus", Certainty.CONFIRMED, where, words, asks, bus=bus_key(e.bus_id))
-    if CUT_OFF in e.error.lower() and view.in_container:
+    if view.in_container and _is_cut_off(e.error):
         return Verdict("container-lost-devices", Certainty.LIKELY, where, words, _CUT_ASKS, bus=bus_key(e.bus_id))
     asks = ("`nvidia-smi -q -i <index>` and the kernel log",)
     return Verdict("gpu-unreadable", Certainty.LIKELY, where, words, asks, bus=bus_key(e.bus_id))
@@ -60,7 +67,7 @@ _CUT_ASKS = (
 def _cut_off(view: View) -> list[Verdict]:
     """NVML fails as a whole with Unknown Error in a container, and no Xid 79 explains it."""
     reading = view.evidence.gpus
-    if not isinstance(reading, Unknown) or CUT_OFF not in reading.detail.lower():
+    if not isinstance(reading, Unknown) or not _is_cut_off(reading.detail):
         return []
     if view.facts is None or not view.facts.in_container or any(e.xid == 79 for e in events_of_this_boot(view)):
         return []
@@ -77,7 +84,7 @@ def _containers(view: View) -> list[Verdict]:
     fine = view.gpu_set is not None and bool(view.gpus) and not view.gpu_set.errors and not view.in_container
     found = []
     for box in known.value if isinstance(known, Known) else ():
-        if CUT_OFF in box.nvml.lower():
+        if _is_cut_off(box.nvml):
             words = [f'NVML says "{box.nvml}" in container {box.name or box.container[:12]}']
             words += [f"all {len(view.gpus)} GPUs answer on the host"] if fine else []
             sure = Certainty.CONFIRMED if fine else Certainty.LIKELY

@@ -1,11 +1,12 @@
 """Reads a job's log, the GPUs, host memory and kernel kills of one node. Changes nothing."""
 
-import re
 from typing import Any
 
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, Setup
 from runbooks.parsers.cuda_oom import HostOom, parse_cuda_ooms, parse_host_ooms, parse_snapshot
+from runbooks.parsers.loader_log import speaks_of_loading
+from runbooks.triage.text import meanings
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.diagnostics.gpus import read_gpus, read_presence
@@ -13,11 +14,11 @@ from tasks.diagnostics.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
 LOG_BYTES = 256 << 10
-BARE = re.compile(r"CUDA (?:error: )?out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
-KILLED = re.compile(
-    r"(?m)^Killed$|SIGKILL|signal:? ?9\b|exit ?code:? ?(?:137|-9)\b|exited with code 137", re.IGNORECASE
-)
-RESUMED = re.compile(r"(?:resum\w+ from|load(?:ed|ing) checkpoint|torch\.load|load_state_dict)", re.IGNORECASE)
+SAYS = {
+    "bare": ("memory-pressure/out-of-memory-bare",),
+    "killed": ("container/killed-by-signal-9",),
+}  # starting points that only matter beside the machine's readings
+WORDS = 200  # last lines of the log that stay in the report
 
 
 def gather_memory_pressure(context: Context) -> Evidence:
@@ -66,10 +67,11 @@ def read_log(text: str) -> LogFacts:
     """Memory facts of a log's text."""
     cuda = parse_cuda_ooms(text)
     where = text.find(cuda[-1].text[:60]) if cuda else len(text)
-    resumed = bool(RESUMED.search(text[max(0, where - 5000) : where]))
+    resumed = speaks_of_loading(text[max(0, where - 5000) : where])
+    said = meanings(text, SAYS)
     return LogFacts(
-        cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, killed=bool(KILLED.search(text)),
-        bare=not cuda and bool(BARE.search(text)),
+        cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, killed="killed" in said,
+        bare=not cuda and "bare" in said, words=tuple(x[:400] for x in text.splitlines()[-WORDS:]),
     )  # fmt: skip
 
 

@@ -148,3 +148,14 @@ def test_gather_on_this_machine(tmp_path: Path) -> None:
 def test_signatures(slug: str) -> None:
     for s in BOOK.causes[slug].signatures:
         assert re.search(s.pattern, s.example), s.pattern
+
+
+def test_what_else_the_log_says_stands_in_the_report() -> None:
+    """Memory was not what ended it: the whole knowledge base reads the same words, and says no cause twice."""
+    got = judge("step 41\nOSError: [Errno 28] No space left on device: '/data/ckpt/step-41.pt'\n")
+    assert [f.category for f in got.findings] == ["container-death/disk-full"] or "disk-full" in got.findings[
+        0
+    ].category
+    assert "line 2" in got.findings[0].issue
+    assert not [f for f in judge(H100).findings if f.category == "memory-pressure/model-too-large"]
+    assert judge("step 41 loss 2.1").findings == ()

@@ -1,0 +1,30 @@
+"""Names and numbers in a job's log about loading and saving checkpoints. What the words mean is judged elsewhere. Pure."""
+
+import re
+
+_NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
+_PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
+_SAVED = re.compile(r"sav(?:ed|ing)\b.{0,60}checkpoint.{0,60}?(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)\b", re.IGNORECASE)
+_LOADED = re.compile(r"(?:resum\w+ from|load(?:ed|ing) checkpoint|torch\.load|load_state_dict)", re.IGNORECASE)
+
+
+def refused_global(log: str) -> str:
+    """The class or function that a loader says it refuses, "" where it names none."""
+    found = _NAMED.search(log)
+    return found[1] if found else ""
+
+
+def key_prefix(log: str) -> str:
+    """The wrapper's prefix in names of weights: `module.`, `_orig_mod.`, or ""."""
+    found = _PREFIX.search(log)
+    return found[1] if found else ""
+
+
+def save_seconds(log: str) -> tuple[float, ...]:
+    """How long each save took, in seconds, where the log says it."""
+    return tuple(float(m[1]) for m in _SAVED.finditer(log))
+
+
+def speaks_of_loading(log: str) -> bool:
+    """Whether a checkpoint is loaded in it."""
+    return bool(_LOADED.search(log))
