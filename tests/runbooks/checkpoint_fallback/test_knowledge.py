@@ -23,7 +23,7 @@ LOGS = {  # what the log of a public incident says, shortened and rephrased -> t
     "UnpicklingError: Weights only load failed. This file can still be loaded\nWeightsUnpickler error: Unsupported "
     "global: "
     "GLOBAL numpy.core.multiarray._reconstruct was not an allowed global by default.": "loader-weights-only",
-    "An error occurred (403) when calling the HeadObject operation: Forbidden": "s3-403-missing-key",
+    "An error occurred (403) when calling the HeadObject operation: Forbidden; other keys read well": "s3-403-missing-key",
     "SlowDown: UnknownError\nError: connect ECONNREFUSED 10.0.0.9:443": "s3-throttled",
     "AmazonS3Exception: not valid for the storage class (Status Code: 403; Error Code: InvalidObjectState)": "archived",
     "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory": "truncated",
