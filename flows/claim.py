@@ -60,6 +60,8 @@ def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
                     causes=tuple(run.parameters.get("causes", ())),
                     started_at=run.start_time or run.created or utc_now(),
                     verified=str(run.labels.get("verified", "")),
+                    going_on="" if run.state and run.state.is_final() else run.name,
+                    ended_at=run.end_time,
                 )
             )
     return tuple(past)

@@ -12,7 +12,7 @@ from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import Given, ask, given
 from flows.claim import Locked, history_of
-from flows.gate import Gate, May, decide, risk_of
+from flows.gate import Gate, May, decide, overtaken, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
@@ -74,6 +74,10 @@ def _conduct(run: Run) -> Outcome:
             run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:
             return unchanged(run, diagnosis)
+        if gate.may is May.AGAIN:
+            diagnosis = run.look("gathered-again")
+            run.draft.first(run.evidence, diagnosis)
+            continue
         if gate.may is May.REFUSE:
             return Outcome.REFUSED
         try:
@@ -104,6 +108,7 @@ def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
         if n.hands_off and n.name in touched
     )
     gate = decide(diagnosis, run.mode, run.policy, risks(), history, run.context.now(), hands_off, run.choice)
+    gate = overtaken(gate, history, run.read_at if run.looks == 1 else None)  # once: clocks may be apart
     if gate.may in (May.ASK, May.ACT):
         try:
             check_freeze()

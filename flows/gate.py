@@ -16,6 +16,7 @@ class May(StrEnum):
     ASK = "ask"
     ACT = "act"
     REFUSE = "refuse"
+    AGAIN = "again"  # another run has changed the target since it was read: read it again
 
 
 class PastAct(Frozen):
@@ -26,6 +27,8 @@ class PastAct(Frozen):
     causes: tuple[str, ...]
     started_at: datetime
     verified: str = ""  # "fixed", "not-fixed", "" when nobody saw
+    going_on: str = ""  # name of its run while it has not ended
+    ended_at: datetime | None = None
 
 
 class Gate(Frozen):
@@ -92,6 +95,17 @@ def _allowed(diagnosis: Diagnosis, policy: Policy, risks: dict[str, Risk]) -> tu
         else:
             plans.append(plan)
     return tuple(plans), tuple(why)
+
+
+def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None) -> Gate:
+    """`gate`, unless another run is at work on the same owner now, or was after the target was read at `read_at`."""
+    if gate.may not in (May.ASK, May.ACT):
+        return gate
+    busy = [f"{a.owner} is being worked on by act run {a.going_on}" for a in history if a.going_on]
+    if busy:
+        return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
+    stale = read_at is not None and any((a.ended_at or a.started_at) >= read_at for a in history)
+    return gate.model_copy(update={"may": May.AGAIN}) if stale else gate
 
 
 def _must_ask(

@@ -1,6 +1,7 @@
 """One run of a runbook on its way through the engine: what it is about, and how it looks at its target."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from prefect import task
@@ -30,6 +31,7 @@ class Run:
     run_id: str
     draft: Draft
     looks: int = 0
+    read_at: datetime | None = None  # when the last look began
     evidence: Any = None
     diagnosis: Diagnosis | None = None
     notes: list[str] = field(default_factory=list)
@@ -37,6 +39,7 @@ class Run:
     def look(self, point: str = "gathered") -> Diagnosis:
         """Reads the target and judges it, as two tasks."""
         self.looks += 1
+        self.read_at = self.context.now()
         name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
         self.evidence = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
         self.draft.timeline.reached(point, f"read {self.context.target}")

@@ -1,8 +1,10 @@
 """The gate judges the plan that would be done."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from flows.gate import May, decide
+import pytest
+
+from flows.gate import May, PastAct, decide, overtaken
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -39,3 +41,23 @@ def test_choosing_a_destructive_plan_asks_although_another_is_automatic() -> Non
 
 def test_a_choice_that_is_not_on_offer_asks() -> None:
     assert gate("claen") is May.ASK
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "going_on", "expected"),
+    [
+        (-5, "", May.ASK),  # before this target was read: what was read is what it left
+        (1, "", May.AGAIN),  # meanwhile: nobody is asked about what is no more
+        (None, "act-n-7", May.REFUSE),  # still at work
+    ],
+)
+def test_another_run_was_or_is_at_work(ended_s: float | None, going_on: str, expected: May) -> None:
+    now = datetime.now(UTC)
+    ended = None if ended_s is None else now + timedelta(seconds=ended_s)
+    act = PastAct(owner="n", kinds=("end",), causes=("c",), started_at=now - timedelta(seconds=9), going_on=going_on, ended_at=ended)
+    asks = decide(SICK, Mode.AUTO, POLICY, RISKS, (act,), now)
+    assert asks.may is May.ASK, "the last one was not seen to work"
+    found = overtaken(asks, (act,), now)
+    assert found.may is expected
+    assert ("act-n-7" in str(found.why)) == bool(going_on)
+    assert overtaken(asks, (act.model_copy(update={"going_on": ""}),), None).may is May.ASK
