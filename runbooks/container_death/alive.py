@@ -68,8 +68,10 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
     subject, ip = f"Ray worker in {c.name}", e.wanted.ray_ip if e.wanted else ""
     mine = [n for n in view.nodes if n.ip == ip]
     up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
-    if any(n.alive and not _leftover(n, c, up, raylet, limits) for n in mine):
-        return _versions(view, subject)
+    joined = any(n.alive and not _leftover(n, c, up, raylet, limits) for n in mine)
+    other = _versions(view, subject, "" if joined else f"the head lists no living node at {ip}: it did not join")
+    if joined or other:
+        return other
     last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
     words = f"the head lists no living node at {ip}"
     said = f"the last one there, {last.node_id[:12]}: {last.message}" if last and last.message else ""
@@ -107,11 +109,11 @@ def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool |
     return early > (limits.clocks_apart_s if raylet else limits.clock_off_s)
 
 
-def _versions(view: RayView, subject: str) -> list[Cause]:
-    if not view.worker_version or view.worker_version == view.version:
+def _versions(view: RayView, subject: str, more: str) -> list[Cause]:
+    if not view.worker_version or not view.version or view.worker_version == view.version:
         return []
     words = f"head {view.version}, worker {view.worker_version}"
-    return [cause("version-mismatch", Certainty.CONFIRMED, subject, words)]
+    return [cause("version-mismatch", Certainty.CONFIRMED, subject, words, more)]
 
 
 def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -4,6 +4,8 @@ import subprocess
 import time
 from typing import Any
 
+LAST = 8  # lines of a failure that are told: what a program says of it may be a paragraph
+
 
 def seconds(text: str) -> str:
     """The engine's time to the microsecond, as the judgment had it; "" for never."""
@@ -33,7 +35,7 @@ def hide(text: str, env: "list[str]") -> str:
 def run_inside(
     ask: "dict[str, Any]", new: str, argv: "list[str]", env: "list[str]", more: "list[str]"
 ) -> "dict[str, Any]":
-    """One command inside, its words passed on as they are: exit code, seconds, last line."""
+    """One command inside, its words passed on as they are: exit code, seconds, last line (of a failure: lines)."""
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -47,5 +49,5 @@ def run_inside(
     except subprocess.TimeoutExpired:
         code, out = 124, "no end after %g s; left running inside" % ask["setup_timeout_s"]
     lines = [x for x in out.splitlines() if x.strip()]
-    last = hide(lines[-1], env)[:300] if lines else ""
+    last = hide(" | ".join(x.strip() for x in lines[-LAST if code else -1 :]), env)[-900:]
     return {"argv": argv, "exit": code, "seconds": round(time.monotonic() - began, 2), "last": last}
