@@ -62,6 +62,7 @@ def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
                     verified=str(run.labels.get("verified", "")),
                     going_on="" if run.state and run.state.is_final() else run.name,
                     ended_at=run.end_time,
+                    of=tuple(str(s.get("of", "")) for s in run.parameters.get("steps", ())),
                 )
             )
     return tuple(past)

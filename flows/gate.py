@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
-from runbooks.core.policy import Mode, Policy
+from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Certainty, Diagnosis
 
 
@@ -29,6 +29,7 @@ class PastAct(Frozen):
     verified: str = ""  # "fixed", "not-fixed", "" when nobody saw
     going_on: str = ""  # name of its run while it has not ended
     ended_at: datetime | None = None
+    of: tuple[str, ...] = ()  # what its steps were about, besides the owner
 
 
 class Gate(Frozen):
@@ -129,29 +130,49 @@ def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetim
     """Cooldown, attempts, and a last change that was not seen to work."""
     reasons = []
     for kind in sorted({s.kind for s in plan.steps}):
-        limits = policy.kind(kind)
-        owners = {s.owner for s in plan.steps if s.kind == kind}
-        past = [
-            a
-            for a in history
-            if a.owner in owners
-            and kind in a.kinds
-            and set(a.causes) & set(plan.for_causes)
-            and now - a.started_at < timedelta(seconds=max(limits.window_s, limits.cooldown_s))
-        ]
-        if not past:
-            continue
-        last = max(past, key=lambda a: a.started_at)
-        age = (now - last.started_at).total_seconds()
-        recent = [a for a in past if (now - a.started_at).total_seconds() < limits.window_s]
-        if age < limits.cooldown_s:
-            reasons.append(
-                f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
-            )
-        if len(recent) >= limits.attempts:
-            reasons.append(
-                f"{kind} was done {len(recent)} times in {limits.window_s:.0f} s for the same cause: escalate"
-            )
-        if last.verified != "fixed":
-            reasons.append(f"the last {kind} here was not seen to work; nothing is retried by itself")
+        limits, past = policy.kind(kind), _past(plan, kind, policy, history, now)
+        alike = past if limits.of_each is None else [a for a in past if _shares(a, plan, kind)]
+        reasons += _too_often(kind, limits, past, alike, now)
+        if alike:
+            reasons += _too_soon(kind, limits, max(alike, key=lambda a: a.started_at), now)
     return tuple(reasons)
+
+
+def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> list[PastAct]:
+    """Acts of that kind on the same owners for one of the same causes that still count."""
+    limits, owners = policy.kind(kind), {s.owner for s in plan.steps if s.kind == kind}
+    return [
+        a
+        for a in history
+        if a.owner in owners
+        and kind in a.kinds
+        and set(a.causes) & set(plan.for_causes)
+        and now - a.started_at < timedelta(seconds=max(limits.window_s, limits.cooldown_s))
+    ]
+
+
+def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[PastAct], now: datetime) -> list[str]:
+    """`attempts` bounds everything on the owner; `of_each`, where it is set, one of its things besides."""
+    reasons, window = [], timedelta(seconds=limits.window_s)
+    done = sum(now - a.started_at < window for a in past)
+    if done >= limits.attempts:
+        reasons.append(f"{kind} was done {done} times in {limits.window_s:.0f} s for the same cause: escalate")
+    own = sum(now - a.started_at < window for a in alike)
+    if limits.of_each is not None and own >= limits.of_each:
+        reasons.append(f"{kind} was done {own} times in {limits.window_s:.0f} s on the same one: escalate")
+    return reasons
+
+
+def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> list[str]:
+    reasons, age = [], (now - last.started_at).total_seconds()
+    if age < limits.cooldown_s:
+        reasons.append(f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)")
+    if last.verified != "fixed":
+        reasons.append(f"the last {kind} here was not seen to work; nothing is retried by itself")
+    return reasons
+
+
+def _shares(act: PastAct, plan: Plan, kind: str) -> bool:
+    """True if the act was about the same finer thing as a step of the plan, or does not say about which."""
+    things = {s.of for s in plan.steps if s.kind == kind}
+    return not any(act.of) or bool(things & set(act.of))

@@ -152,6 +152,7 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
         ),
         effect=f"{c.name} runs again as a new container with the same configuration; the old one is kept as {old}",
         loses="what runs inside now" if c.status == "running" else "nothing: the old container and its volumes stay",
+        of=c.name,
     )  # fmt: skip
 
 
@@ -167,6 +168,7 @@ def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
         },
         commands=(f"{engine} exec {'-d ' if w.start_detached else ''}{c.id[:12]} {shlex.join(w.start)}",),
         effect="the application runs again inside the same container", loses="what is left of the application inside",
+        of=c.name,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ class Step(Frozen):
     commands: tuple[str, ...]  # what a person would type to do the same, in order
     effect: str  # what should be true afterwards
     loses: str = "nothing"  # what is lost by doing it
+    of: str = ""  # the finer thing that it is about (a container of its node), for counting; the owner is what is locked
 
 
 class Plan(Frozen):

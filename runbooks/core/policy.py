@@ -27,6 +27,7 @@ class KindPolicy(Frozen):
     mode: Mode = Mode.APPROVE  # the most a run may do with it
     cooldown_s: float = Field(default=600, ge=0)  # after an act on the same owner for the same cause
     attempts: int = Field(default=3, ge=1)  # per owner, cause and window
+    of_each: int | None = Field(default=None, ge=1)  # attempts of one container of it; the cooldown is then each one's too
     window_s: float = Field(default=3600, gt=0)
     approval_ttl_s: float = Field(default=4 * 3600, gt=0)  # an approval older than this is void
 

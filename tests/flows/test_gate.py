@@ -61,3 +61,27 @@ def test_another_run_was_or_is_at_work(ended_s: float | None, going_on: str, exp
     assert found.may is expected
     assert ("act-n-7" in str(found.why)) == bool(going_on)
     assert overtaken(asks, (act.model_copy(update={"going_on": ""}),), None).may is May.ASK
+
+
+def fixed(of: str, ago_s: float) -> PastAct:
+    at = datetime.now(UTC) - timedelta(seconds=ago_s)
+    return PastAct(owner="n", kinds=("end",), causes=("c",), started_at=at, verified="fixed", of=(of,) if of else ())
+
+
+@pytest.mark.parametrize(
+    ("of_each", "past", "expected"),
+    [
+        (None, [fixed("other", 5)], May.ASK),  # the owner's cooldown, as long as nothing else is said
+        (2, [fixed("other", 5)], May.ACT),  # another container's death does not hold this one back
+        (2, [fixed("mine", 5)], May.ASK),
+        (2, [fixed("", 5)], May.ASK),  # of an older version, which did not say about which: counts for all
+        (2, [fixed("mine", 700), fixed("mine", 1400)], May.ASK),
+        (2, [fixed("other", 700), fixed("other", 1400), fixed("mine", 2100)], May.ACT),
+        (9, [fixed(f"c{i}", 700 + i) for i in range(4)], May.ASK),  # all of them together: `attempts` holds
+    ],
+)
+def test_counted_for_each_thing_of_an_owner(of_each: int | None, past: list[PastAct], expected: May) -> None:
+    step = Step(kind="end", owner="n", args={}, commands=(), effect="", of="mine")
+    sick = SICK.model_copy(update={"plans": (Plan(name="clean", steps=(step,), for_causes=("c",)),)})
+    policy = Policy(mode=Mode.AUTO, kinds={"end": KindPolicy(mode=Mode.AUTO, attempts=4, of_each=of_each)})
+    assert decide(sick, Mode.AUTO, policy, RISKS, tuple(past), datetime.now(UTC)).may is expected
