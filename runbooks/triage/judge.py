@@ -1,5 +1,6 @@
 """Weighs what was found: which cause comes first, what only follows from it, when the text does not say enough."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from runbooks.core.knowledge import Role, Signature
@@ -13,6 +14,10 @@ from runbooks.triage.model import Code, Line, Outcome
 from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
+
+_CHATTER = re.compile(
+    r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ "
+)  # ssh -v, and the level Info of Google's log: they tell steps
 
 
 class Seen:
@@ -205,5 +210,6 @@ def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
 
 
 def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower) -> tuple[Line, ...]:
-    raws = sorted((h.line for p in lib.failure for h in probes[p].hits), key=lambda r: r.order)
+    hits = (h.line for p in lib.failure for h in probes[p].hits)
+    raws = sorted((r for r in hits if not _CHATTER.match(r.text)), key=lambda r: r.order)
     return show.lines(raws)
