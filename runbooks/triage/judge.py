@@ -15,7 +15,8 @@ from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
 
-_CHATTER = re.compile(
+# the level Info of Google's log and ssh -v tell steps; a counter that ends in 0 counts nothing
+_CHATTER = re.compile(r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ |.*[a-z)]\s?[:=]\s?0\s*$")
     r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ "
 )  # ssh -v, and the level Info of Google's log: they tell steps
 

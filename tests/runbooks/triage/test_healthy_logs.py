@@ -1,0 +1,20 @@
+"""Logs recorded from real components that did their work: nothing in them is a fault."""
+
+from pathlib import Path
+
+import pytest
+
+from runbooks.triage.judge import judge
+from runbooks.triage.sources import blocks
+
+HEALTHY = Path(__file__).parents[2] / "data" / "healthy"
+LOGS = sorted(str(p.relative_to(HEALTHY)) for p in HEALTHY.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_component_at_work_is_no_fault(name: str) -> None:
+    """etcd 3.4, PostgreSQL 15, torchrun with two ranks at the level Info, a Ray 2 cluster with one job, OpenSSH 9."""
+    outcome = judge(blocks(HEALTHY / name, name))
+    assert [(c.slug, [line.text for line in c.evidence]) for c in (*outcome.causes, *outcome.undecided)] == []
+    assert outcome.lines_read > 4
+    assert outcome.verdict == "nothing" or name.startswith("ray/")  # its start-up warns that it sees no other network
