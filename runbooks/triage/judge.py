@@ -17,8 +17,6 @@ from runbooks.triage.show import Shower
 
 # the level Info of Google's log and ssh -v tell steps; a counter that ends in 0 counts nothing
 _CHATTER = re.compile(r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ |.*[a-z)]\s?[:=]\s?0\s*$")
-    r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ "
-)  # ssh -v, and the level Info of Google's log: they tell steps
 
 
 class Seen:
