@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from runbooks.container_death.alive import steady_for
-from runbooks.container_death.backoff import kept_name
+from runbooks.container_death.backoff import KEPT, kept_name
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
 from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.kept import removals
@@ -63,7 +63,7 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
     slugs = {c.slug for c in sure if not c.innocent}
     w, c = e.wanted, known(e.container)
-    if w is None or e.hands_off:
+    if w is None or e.hands_off or KEPT in e.name:  # one that was set aside never runs again beside its successor
         return ()
     if slugs == {"kept-container"}:
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)

@@ -50,13 +50,6 @@ class ManagedContainer(Frozen):
     ray_ip: str = ""  # address with which its Ray node appears at the head; empty: not a Ray node
     disks: tuple[str, ...] = ("/", "/var/lib/docker", "/tmp")  # noqa: S108 - paths whose free space is read
 
-    @field_validator("name")
-    @classmethod
-    def _not_kept(cls, name: str) -> str:
-        if any(mark in name for mark in KEPT):
-            raise ValueError(f"names with {' or '.join(KEPT)} are given to containers that a recreation sets aside")
-        return name
-
     @field_validator("match")
     @classmethod
     def _regex(cls, text: str) -> str:
@@ -92,6 +85,8 @@ def check_containers(containers: Sequence[ManagedContainer], nodes: Collection[s
     for c in containers:
         if (c.node, c.name) in seen:
             raise ValueError(f"container {c.name} on {c.node} given twice")
+        if any(mark in c.name for mark in KEPT):
+            raise ValueError(f"container {c.name}: names with {' or '.join(KEPT)} are given to those that are set aside")
         if c.ray_ip and ray is None:
             raise ValueError(f"container {c.name}: ray_ip needs the `ray` section: the head is asked for its node")
         seen.add((c.node, c.name))

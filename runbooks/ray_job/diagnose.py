@@ -56,11 +56,12 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
 def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
     wrong = [c for c in causes if not c.innocent]
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
-    blind = not isinstance(e.job, Known)
+    blind = not isinstance(e.job, Known) or bool(e.job.value.status not in ENDED and _unread(e))
     state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
-    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: nothing wrong was seen"
+    nothing = "cannot tell: " + ", ".join(_unread(e)) + " not read" if blind else "nothing wrong was seen"
+    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
     table = knowledge()
     must_not = [line for c in causes for line in table[c.slug].must_not]
     if e.hands_off:
@@ -80,6 +81,12 @@ def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
         unknowns=_unknowns(e),
         by_hand=_by_hand(e),
     )
+
+
+def _unread(e: Evidence) -> tuple[str, ...]:
+    """What a job that runs needs to be called well: the head's lists, and the logs of every node that is named."""
+    lists = [n for n in ("job", "nodes", "actors", "groups") if isinstance(getattr(e, n), Unknown)]
+    return (*lists, *(("a node's logs",) if any(isinstance(r, Unknown) for r in e.node_logs) else ()))
 
 
 def _symptom(e: Evidence) -> str:

@@ -32,7 +32,7 @@ def _leftovers(e: Evidence) -> list[Step]:
             kind="stop-ray-job", owner=e.cluster,
             args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED",
                   "actor_id": a.actor_id},
-            commands=(f"curl '{e.dashboard}/api/jobs/{e.submission_id}'  # must still be FAILED",
+            commands=(f"curl {shlex.quote(f'{e.dashboard}/api/jobs/{e.submission_id}')}  # must still be FAILED",
                       f"ray.kill of the actor {a.name} ({a.actor_id})"),
             effect="the failed job's own supervisor is gone and what it held is free",
         )

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import quote
 
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -28,7 +29,7 @@ def supervisor(args: "dict[str, Any]") -> str:
 
 def main(args: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
-    url = "%s/api/jobs/%s" % (args["dashboard"], args["submission_id"])
+    url = "%s/api/jobs/%s" % (args["dashboard"], quote(args["submission_id"], safe=""))
     try:
         now = ask("GET", url)["status"]
         if now != args["state"]:
