@@ -16,7 +16,9 @@ class KeepAlive(Frozen):
     """A container that lives as long as a sleep."""
 
     seconds: float | None  # None: for ever
-    endless: tuple[str, ...]  # the whole command line with the sleep made endless
+    endless: tuple[str, ...]  # the whole command line with the sleep made endless, to be shown
+    at: int = 0  # in which word the length stands
+    length: str = ""  # as it stands there: the last place in that word
 
 
 def keep_alive(argv: Sequence[str]) -> KeepAlive | None:
@@ -54,7 +56,7 @@ def _sleep(words: list[str], at: int) -> KeepAlive | None:
     known = [n for n in lengths if n is not None]
     if not known or len(known) != len(lengths):
         return None
-    return KeepAlive(seconds=sum(known), endless=(*words[:at], "infinity"))
+    return KeepAlive(seconds=sum(known), endless=(*words[:at], "infinity"), at=at, length=words[at])
 
 
 def _script(words: list[str], at: int) -> KeepAlive | None:
@@ -65,4 +67,5 @@ def _script(words: list[str], at: int) -> KeepAlive | None:
     if found is None:
         return None
     endless = text[: found.start()] + found[1] + "infinity" + found[3]
-    return KeepAlive(seconds=seconds_of(found[2]), endless=(*words[:at], endless, *words[at + 1 :]))
+    whole = (*words[:at], endless, *words[at + 1 :])
+    return KeepAlive(seconds=seconds_of(found[2]), endless=whole, at=at, length=found[2])

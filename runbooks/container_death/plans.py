@@ -138,7 +138,7 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
         args={
             "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "kept": old,
             "started_at": c.started_at.isoformat() if c.started_at else "",
-            "running": c.status in ("running", "restarting"), "endless": list(endless),
+            "running": c.status in ("running", "restarting"), "sleep": [alive.at, alive.length] if alive and alive.seconds else [],
             "setup": [list(a) for a in w.setup], "setup_timeout_s": w.setup_timeout_s,
             "mounts": [[m[0], list(m[2])] for m in inside], "start": list(w.start), "detached": w.start_detached,
         },

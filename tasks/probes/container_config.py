@@ -4,6 +4,8 @@ import copy
 import posixpath
 from typing import Any
 
+from tasks.probes.engine_api import Refuse
+
 OWN_NETWORKS = ("host", "none", "bridge", "default", "")
 
 
@@ -28,6 +30,24 @@ def create_body(old: "dict[str, Any]", image: str, endless: "list[str]") -> "tup
     if mode not in OWN_NETWORKS and mode in nets:
         body["NetworkingConfig"] = {"EndpointsConfig": {mode: endpoint(old, nets[mode])}}
     return body, notes
+
+
+def made_endless(old: "dict[str, Any]", sleep: "list[Any]") -> "list[str]":
+    """The container's own words (secrets and all: the judgment's were cleaned) with the sleep's length made endless.
+
+    `sleep`: in which word the length stands, and how; it must still stand there. Raises Refuse.
+    """
+    if not sleep:
+        return []
+    at, length = sleep
+    parts = [old["Config"].get("Entrypoint") or [], old["Config"].get("Cmd") or []]
+    words = [w for part in parts for w in (part.split() if isinstance(part, str) else part)]
+    place = words[at].rfind(length) if at < len(words) else -1
+    if place < 0:
+        raise Refuse("its command is no longer a sleep of %s" % length)
+    if words[at] == length:  # the rest of a plain sleep's words are lengths too
+        return [*words[:at], "infinity"]
+    return [*words[:at], words[at][:place] + "infinity" + words[at][place + len(length) :], *words[at + 1 :]]
 
 
 def more_networks(old: "dict[str, Any]") -> "list[tuple[str, dict[str, Any]]]":

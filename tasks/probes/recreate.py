@@ -1,6 +1,6 @@
 """Changes one container: a new one of the same configuration takes its name, the old one is kept. JSON in, JSON out.
 
-Argument: engine, socket, name, id, started_at, running, kept, endless, setup, setup_timeout_s, mounts, start, detached.
+Argument: engine, socket, name, id, started_at, running, kept, sleep, setup, setup_timeout_s, mounts, start, detached.
 The environment is read from the engine here and given back to the engine; it never leaves this program.
 """
 
@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from tasks.probes.container_config import create_body, differences, more_networks
+from tasks.probes.container_config import create_body, differences, made_endless, more_networks
 from tasks.probes.engine_api import Api, EngineError, Refuse
 from tasks.probes.run_inside import run_inside, seconds, wanted_time
 
@@ -53,7 +53,7 @@ def create(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]", said: "list[s
     if left is not None and left["State"]["Status"] == "created":
         api.call("DELETE", "/containers/%s" % left["Id"])  # of an attempt that was cut off; it never ran
     image, note = image_of(api, old)
-    body, notes = create_body(old, image, ask["endless"])
+    body, notes = create_body(old, image, made_endless(old, ask["sleep"]))
     said += [n for n in [note, *notes] if n]
     new = str(api.call("POST", "/containers/create?name=" + passing, body)["Id"])
     try:
@@ -135,7 +135,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     now = api.inspect(new)
     if now is None:
         return {"failed": "the new container %s is gone right after its start" % new[:12]}
-    return {"id": new, "said": said, "differences": differences(old, now, bool(ask["endless"])),
+    return {"id": new, "said": said, "differences": differences(old, now, bool(ask["sleep"])),
             "ran": inside(ask, new, old["Config"].get("Env") or [])}  # fmt: skip
 
 

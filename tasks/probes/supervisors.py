@@ -1,4 +1,4 @@
-"""Finds what else restarts a container: shell loops, systemd units, cron. JSON argument: {name, id}."""
+"""Finds what else restarts a container: scripts that loop, systemd units, cron. JSON argument: {name, id}."""
 
 import glob
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tasks.probes.proc import MARK, ancestors, cgroup, command, link, pids, read, stat
 from tasks.probes.units import VERB, scripts, speaks_of, units
 
-SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+INTERPRETERS = re.compile(r"(sh|bash|dash|ash|zsh|ksh|python[\d.]*|perl)\Z")
 STARTS = re.compile(r"\b(docker|podman|nerdctl)\b[^\n]*\b(start|restart|run)\b")
 TABLES = ("/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*", "/var/spool/cron/crontabs/*")
 CRONS = ("cron", "crond", "fcron", "anacron")
@@ -22,13 +22,14 @@ def acts_on(text: str, name: str, ident: str) -> bool:
 
 
 def script(pid: int) -> "tuple[str, str]":
-    """Name and text of the shell script that the process runs ("" when it runs none that can be read)."""
+    """Name and text of the script that the process runs ("" when it runs none that can be read)."""
     raw = (read("/proc/%d/cmdline" % pid) or "").split("\0")
-    if os.path.basename(raw[0]).lstrip("-") not in SHELLS:
+    tool = os.path.basename(raw[0]).lstrip("-")
+    if not INTERPRETERS.match(tool):
         return "", ""
     if "-c" in raw:
         after = raw[raw.index("-c") + 1 :]
-        return "sh -c", after[0] if after else ""
+        return tool + " -c", after[0] if after else ""
     paths = [a for a in raw[1:] if a and not a.startswith("-")]
     if not paths:
         return "", ""
@@ -37,7 +38,7 @@ def script(pid: int) -> "tuple[str, str]":
 
 
 def loops(name: str, ident: str) -> "list[dict[str, Any]]":
-    """Shell loops on the host that act on the container."""
+    """Scripts on the host that act on the container in a loop."""
     found, mine = [], ancestors()
     for pid in pids():
         now = stat(pid)

@@ -159,12 +159,16 @@ def test_the_old_one_does_not_come_back_with_the_daemon(engine: Engine) -> None:
 
 
 def test_setup_words_arrive_as_they_are_and_each_exit_code_is_told(engine: Engine) -> None:
-    engine.create("setup", "sleep", "1000")
+    secret = "export HF_TOKEN=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; "
+    engine.create("setup", "sh", "-c", f"{secret}sleep 1000", options=("-v", "slash:/slash/"))
     kill(engine, "setup")
     setup = (("sh", "-c", 'printf %s "$1" > /tmp/word', "sh", NESTED), ("true",))
     start = ("sh", "-c", "sleep 500; true")
     world = World(engine, "setup", setup=setup, start=start, match="sleep 500")
-    said = world.act(world.judge().plans[0])
+    plan = world.judge().plans[0]
+    assert "hf_QwEr" not in plan.model_dump_json()
+    said = world.act(plan)
+    assert engine.inspect("setup")["Config"]["Cmd"] == ["sh", "-c", f"{secret}sleep infinity"], "its own words, not cleaned"
     assert engine.run("exec", "setup", "cat", "/tmp/word") == NESTED
     assert sum("-> exit 0" in line for line in said) == 3
     world.context.sleep(3.2)

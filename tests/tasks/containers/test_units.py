@@ -1,5 +1,7 @@
 """Which units, timers and cron lines count as a second supervisor, on recorded words of systemd (252)."""
 
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +100,25 @@ def test_cron(line: str, counts: bool, monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(supervisors, "pids", lambda: [1])
     monkeypatch.setattr(supervisors, "stat", lambda _pid: {"comm": "cron"})
     assert bool(supervisors.cron("ray_docker", IDENT)) is counts
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "counts"),
+    [
+        ("sh", "while true; do docker exec ray_docker ray start; sleep 10; done", True),
+        ("python3", "import subprocess, time\nwhile 1:\n time.sleep(60)\n subprocess.run(['docker', 'start', 'ray_docker'])", True),
+        ("python3", "import time\nwhile 1:\n time.sleep(60)\n print('docker logs of ray_docker')", False),
+    ],
+)
+def test_a_loop_in_any_script(tool: str, text: str, counts: bool, tmp_path: Path) -> None:
+    path = tmp_path / "keep"
+    path.write_text(f"true || echo\n{text}\n" if tool == "sh" else text)
+    argv = [tool, str(path)]
+    process = subprocess.Popen(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(0.3)
+        mine = [x for x in supervisors.loops("ray_docker", "") if x["pid"] == process.pid]
+        assert [x["name"] for x in mine] == [str(path)] * counts
+    finally:
+        process.kill()
+        process.wait()
