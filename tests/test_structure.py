@@ -19,7 +19,13 @@ MAY_IMPORT = {  # room -> our own packages that it may import
     "flows": {"flows", "tasks", "runbooks"},
     "deployments": set(ROOMS),
 }
-PURE = {"pydantic", "pydantic_core", "yaml", "jinja2", "ahocorasick"}  # what runbooks/ may use besides the standard library
+PURE = {
+    "pydantic",
+    "pydantic_core",
+    "yaml",
+    "jinja2",
+    "ahocorasick",
+}  # what runbooks/ may use besides the standard library
 IMPURE = {
     "subprocess",
     "socket",
@@ -196,3 +202,63 @@ def test_specs_name_every_runbook() -> None:
     from flows.specs import SLUGS
 
     assert sorted(SLUGS) == sorted(runbook_slugs())
+
+
+FORMS = {  # modules of runbooks that look into text themselves, and why that judges no meaning
+    "checkpoint_fallback/places.py": "a device's name in a kernel line",
+    "container_death/alive.py": "command lines of processes, by the fleet file's own pattern",
+    "container_death/keepalive.py": "the form of a `sleep` in a container's command",
+    "memory_pressure/diagnose.py": "command lines of processes, by the fleet file's own pattern",
+    "ray_job/phases.py": "marks of progress, by patterns of the fleet file and of knowledge/ray_phases.yaml",
+    "stale_rendezvous/life.py": "the form of an id",
+    "stale_rendezvous/runs.py": "a run's id in the symptom",
+    "stuck_spawning/capacity.py": "names of variables",
+    "stuck_spawning/words.py": "the form of an id",
+    "zombie_gpu/activity.py": "names of open files",
+    "zombie_gpu/dead.py": "names of kernel functions and programs",
+    "zombie_gpu/innocents.py": "names of kernel functions, programs and units",
+    "zombie_gpu/spin.py": "names of launchers in command lines",
+}
+
+
+def _looks_into_text(path: Path) -> list[str]:
+    """Regular expressions, and phrases that are looked for in a text."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [f"{line}: imports re" for module, _, line in imports(path) if module == "re"]
+    phrases = {t.id for n in tree.body if isinstance(n, ast.Assign) and _has_phrase(n.value)
+               for t in n.targets if isinstance(t, ast.Name)}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            lowered = any(isinstance(n, ast.Attribute) and n.attr in ("lower", "casefold") for n in ast.walk(node))
+            if _has_phrase(node.left) or (lowered and isinstance(node.left, ast.Constant)):
+                found.append(f"{node.lineno}: looks for a phrase")
+        if isinstance(node, ast.GeneratorExp | ast.ListComp) and _goes_through(node, phrases):
+            found.append(f"{node.lineno}: goes through a list of phrases")
+    return found
+
+
+def _goes_through(node: ast.GeneratorExp | ast.ListComp, phrases: set[str]) -> bool:
+    """Whether each of a list of phrases is looked for: `any(p in text for p in PHRASES)`."""
+    names = {g.target.id for g in node.generators if isinstance(g.iter, ast.Name) and g.iter.id in phrases
+             and isinstance(g.target, ast.Name)}  # fmt: skip
+    compared = [n.left for n in ast.walk(node) if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.In)]
+    return any(isinstance(left, ast.Name) and left.id in names for left in compared)
+
+
+def _has_phrase(node: ast.AST) -> bool:
+    """Whether it is, or is a tuple, list or set of, texts of several words."""
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return any(isinstance(p, ast.Constant) and isinstance(p.value, str) and " " in p.value.strip() for p in parts)
+
+
+def test_what_a_text_means_is_judged_by_the_causes_signatures_alone() -> None:
+    """No runbook has words of its own for a cause: it asks runbooks/triage/text.py; forms are read in runbooks/parsers/."""
+    folders = [ROOT / "runbooks" / slug.replace("-", "_") for slug in runbook_slugs()]
+    looking = {
+        str(path.relative_to(ROOT / "runbooks")): found
+        for folder in folders
+        for path in sorted(folder.glob("*.py"))
+        if (found := _looks_into_text(path))
+    }
+    assert {name: found for name, found in looking.items() if name not in FORMS} == {}
+    assert sorted(FORMS) == sorted(looking), "an exception that is needed no more"

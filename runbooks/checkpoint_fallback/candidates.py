@@ -6,6 +6,7 @@ from runbooks.checkpoint_fallback.copies import Copy, all_copies
 from runbooks.checkpoint_fallback.evidence import Evidence, FaultSeen
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import meanings
 
 CUT = ("truncated", "tiny", "empty", "all-zero")
 IMPOSTORS = ("lfs-pointer", "html", "xml-error", "json-error", "not-a-checkpoint")
@@ -18,7 +19,7 @@ BY_KIND = {
     **dict.fromkeys(HALF, "killed-mid-save"), **dict.fromkeys(IMPOSTORS, "not-a-checkpoint"),
     **dict.fromkeys(CUT, "truncated"), "metadata-damaged": "truncated",
 }  # fmt: skip
-FULL_WORDS = ("No space left on device", "ENOSPC", "Disk quota exceeded", "file write failed")
+FULL = {"full": tuple(f"checkpoint-fallback/{slug}" for slug in ("truncated-by-full-disk", "disk-full", "quota"))}
 
 
 def candidate_causes(evidence: Evidence) -> tuple[Cause, ...]:
@@ -74,9 +75,8 @@ def _disk_was_full(evidence: Evidence, copy: Copy) -> list[str]:
         elif s.total and s.available < min(copy.candidate.size, 1 << 20):
             found.append(f"{s.available} bytes are available on {s.path}")
     if isinstance(evidence.log, Known):
-        hit = next((x for x in evidence.log.value.splitlines() if any(w in x for w in FULL_WORDS)), None)
-        if hit:
-            found.append(f"the job's log says: {hit.strip()[:200]}")
+        for said in meanings(evidence.log.value, FULL).values():
+            found.append(f"the job's log says: {said.evidence[0].text[:200]}")
     return found
 
 

@@ -10,7 +10,9 @@ from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import meanings
 
+DYING = {"dying-device": ("checkpoint-fallback/dying-device",)}
 NONE_LEFT = 64 << 10  # a few blocks that no file gets
 STALE = {"ENOTCONN": "its FUSE daemon is gone", "ESTALE": "its file server lost the handle", "EIO": "its device fails"}
 
@@ -124,8 +126,8 @@ def _device(evidence: Evidence) -> Iterator[Cause]:
     spaces = [look.space.value for look in evidence.tiers if isinstance(look.space, Known)]
     names = {d for s in spaces for d in (*s.disks, s.device.rpartition("/")[2]) if d and s.device.startswith("/dev/")}
     ours = [x for x in evidence.kernel.value if any(re.search(rf"\b{re.escape(d)}\b", x) for d in names)]
-    if ours:
-        shown = tuple(x.strip()[:200] for x in ours[-3:])
+    for said in meanings(ours, DYING).values():
+        shown = tuple(x.text[:200] for x in said.evidence[-3:])
         subject = f"storage of {evidence.node}"
         yield Cause(
             slug="dying-device",

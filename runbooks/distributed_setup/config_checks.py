@@ -1,7 +1,6 @@
 """Checks the training configuration: traps of YAML, unknown keys, values that cannot work together."""
 
 import difflib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,8 +123,10 @@ def _batch(named: dict[str, tuple[yaml.Node, yaml.Node]], launch: Launch, lines:
     strategy = named.get("strategy")
     target = named.get("target_global_batch_size")
     if strategy is not None and getattr(strategy[1], "value", "") == "constant_batch" and target is None:
-        indent = re.match(r"\s*", lines[strategy[0].start_mark.line])
-        fixed = f"{indent[0] if indent else ''}target_global_batch_size: N   # a line of its own beside strategy"
+        line = lines[strategy[0].start_mark.line]
+        fixed = (
+            f"{line[: len(line) - len(line.lstrip())]}target_global_batch_size: N   # a line of its own beside strategy"
+        )
         words = "constant_batch needs target_global_batch_size"
         yield _at("config-value", strategy[1], lines, words, fixed)
     yield from _divides(named, launch, lines)

@@ -1,6 +1,5 @@
 """For each failed check the command (or the line) that fixes it. Nothing here is ever run."""
 
-import re
 import shlex
 
 from runbooks.core.launch_config import Launch
@@ -42,7 +41,8 @@ def fix_for(cause: Cause, launch: Launch) -> str:
         subject=cause.subject,
         port=launch.port,
         shm=f"{launch.shm_gb:g}",
-        peers=", ".join(dict.fromkeys(re.findall(r"-> (\S+)", " ".join(cause.evidence)))) or "the other node",
+        peers=", ".join(dict.fromkeys(w.partition("-> ")[2].split(" ")[0] for w in cause.evidence if "-> " in w))
+        or "the other node",
         install=_install(cause),
         right=right_command(launch, launch.port),
         moved=right_command(launch, launch.port + 1),
@@ -90,4 +90,5 @@ def _too_many(per_node: str, launch: Launch) -> bool:
 
 def address_parts(endpoint: str) -> str:
     """The host of an endpoint."""
-    return re.sub(r":\d+$", "", re.sub(r"^https?://", "", endpoint)).rstrip("/")
+    host, _, port = endpoint.removeprefix("http://").removeprefix("https://").rstrip("/").rpartition(":")
+    return host if host and port.isdigit() else f"{host}:{port}".lstrip(":")

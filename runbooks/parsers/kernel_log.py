@@ -94,6 +94,11 @@ def _xid_line(m: "re.Match[str]", at_s: float | None, text: str) -> KernelLine:
     )
 
 
+def says_nonfatal(text: str) -> bool:
+    """Whether an NVLink line calls itself Nonfatal (or Non-fatal)."""
+    return "nonfatal" in text.lower().replace("-", "")
+
+
 def _nvlink(rest: str) -> NvLink | None:
     body = re.sub(r"^(?:pid='?[^,]*'?, )?(?:name=[^,]*, )?", "", rest)
     m = _NVLINK5.search(body)

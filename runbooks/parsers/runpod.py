@@ -213,6 +213,18 @@ _LOG: tuple[tuple[LogSaid, str], ...] = (
 _LOG_RE = tuple((said, re.compile(p)) for said, p in _LOG)
 
 
+_SIZE = re.compile(r"/\s*([\d.]+)\s*([kMG])B")
+_UNIT = {"k": 1e-6, "M": 1e-3, "G": 1.0}
+
+
+def layer_gb(line: str) -> tuple[str, float] | None:
+    """(name of the layer, its size in GB) where a pull's progress shows it: `c7de18f1cb15 Downloading 4.8MB/9.2GB`."""
+    found = _SIZE.search(line)
+    if not found:
+        return None
+    return (re.findall(r"\b[0-9a-f]{12}\b", line) or [line[:30]])[0], float(found[1]) * _UNIT[found[2]]
+
+
 def read_log_line(line: str) -> LogSaid | None:
     """How far the line says that it came; None: it is about something else."""
     return next((said for said, pattern in _LOG_RE if pattern.search(line)), None)

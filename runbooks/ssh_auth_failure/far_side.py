@@ -3,6 +3,7 @@
 from runbooks.parsers.ssh_text import LogLine, Said
 from runbooks.ssh_auth_failure.evidence import Auth, AuthorizedKey, FarSide, PathEntry, Stage, Tcp, Wire
 from runbooks.ssh_auth_failure.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.triage.text import says
 
 NO_LOGIN = ("nologin", "false")
 
@@ -105,7 +106,8 @@ def _settings(v: View, far: FarSide) -> None:
         v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *_quote(line), about=about)
     line = _said(far, Said.CERTIFICATE)
     if line and not any(c.slug.startswith("certificate-") for c in v.causes):
-        slug = "certificate-wrong-principal" if "principal" in line.about else "certificate-refused"
+        other = says(line.line, "ssh-auth-failure/certificate-wrong-principal")
+        slug = "certificate-wrong-principal" if other else "certificate-refused"
         v.say(slug, SURE, *_quote(line), about=about)
     if v.key and v.key.certificate and not any(c.slug.startswith("certificate-") for c in v.causes):
         cas = s.get("trustedusercakeys", "?")

@@ -1,7 +1,5 @@
 """Judges etcd itself: down, without v2, unreachable from some node, full, slow."""
 
-import re
-
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of
@@ -60,7 +58,7 @@ def _unreachable(reading: Unknown, evidence: Evidence) -> list[Cause]:
         return [confirmed("etcd-unreachable-from-node", where, said, words)]
     if views and len(known_nodes(evidence)) == len(evidence.nodes):
         errors = {f"{n.node}: {r.error}" for n, r in views}
-        if all("refused" in r.error for _, r in views):
+        if all(r.error == "connection refused" for _, r in views):
             return [confirmed("etcd-down", where, said, *sorted(errors), "its port is closed for every node")]
         return [likely("etcd-down", where, said, *sorted(errors), decides=("a firewall would look alike",))]
     return [possible("etcd-down", where, said, decides=("whether the other nodes reach it",))]
@@ -83,7 +81,7 @@ def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:
 
 
 def _no_v2(facts: EtcdFacts) -> Cause:
-    parts = [int(p) for p in re.findall(r"\d+", facts.version)[:2]]
+    parts = [int(p) for p in facts.version.split(".")[:2] if p.isdigit()]
     said = f"version {facts.version or 'not known'}, /v2/keys answers {facts.v2_said[:120]!r}"
     if parts >= [3, 6]:
         return confirmed(

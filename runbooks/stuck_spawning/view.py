@@ -1,18 +1,15 @@
 """The evidence with its readings opened, ages, and the short way to write a cause."""
 
-import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.parsers.runpod import Phase, Pod, Runtime
+from runbooks.parsers.runpod import Phase, Pod, Runtime, layer_gb
 from runbooks.stuck_spawning.evidence import Evidence, PodRead
 from runbooks.stuck_spawning.limits import Limits
 
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
-_SIZE = re.compile(r"/\s*([\d.]+)\s*([kMG])B")
-_UNIT = {"k": 1e-6, "M": 1e-3, "G": 1.0}
 
 
 @dataclass
@@ -86,10 +83,8 @@ class View:
         """Size of the image's layers as the pull log shows them."""
         sizes: dict[str, float] = {}
         for line in self.log:
-            found = _SIZE.search(line)
-            if found:
-                layer = (re.findall(r"\b[0-9a-f]{12}\b", line) or [line[:30]])[0]
-                sizes[layer] = max(sizes.get(layer, 0.0), float(found[1]) * _UNIT[found[2]])
+            if found := layer_gb(line):
+                sizes[found[0]] = max(sizes.get(found[0], 0.0), found[1])
         return sum(sizes.values()) if sizes else None
 
     @property

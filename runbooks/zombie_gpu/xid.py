@@ -7,7 +7,7 @@ from typing import Any
 from runbooks.core.knowledge import load_table
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
-from runbooks.parsers.kernel_log import bus_key, recovery_action
+from runbooks.parsers.kernel_log import bus_key, recovery_action, says_nonfatal
 from runbooks.zombie_gpu.activity import activity
 from runbooks.zombie_gpu.evidence import Gpu, KernelEvent
 from runbooks.zombie_gpu.verdicts import Verdict
@@ -86,7 +86,7 @@ def entry(event: KernelEvent) -> dict[str, Any]:
 def _action(event: KernelEvent) -> str:
     action = str(entry(event)["action"])
     if action == "decode" and event.xid != 74:  # NVLink5: the line itself says fatal or not
-        return "none" if "nonfatal" in event.text.lower().replace("-", "") else "reset"
+        return "none" if says_nonfatal(event.text) else "reset"
     return "none" if action == "obey" else action
 
 
