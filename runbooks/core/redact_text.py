@@ -33,7 +33,7 @@ _USERINFO_SLASH = re.compile(  # a password with a slash in it, which strict URL
     r"(?<=://)([^\s/?#\"'`:@\[]*+):(?!\d{1,5}(?:[/?#\s]|$))([^\s\"'`@<]{1,300})@"
 )
 _USER_ONLY = re.compile(r"(?<=://)([A-Za-z0-9_\-]{16,200}+)@")
-_QUERY = re.compile(r"(?<=[?&])([A-Za-z][\w.\-]{0,60}+)=([^\s&#\"'`<>]++)", re.ASCII)
+_QUERY = re.compile(r"(?<=[?&])([A-Za-z][\w.\-]{0,60}+)=(?!=[\"'])([^\s&#\"'`<>]++)", re.ASCII)  # not a filter's ?key=="x"
 _QUERY_NAMES = frozenset({"key", "sig", "signature", "xamzsignature", "xamzcredential", "code", "pass", "st"})
 
 _KNOWN = re.compile(

@@ -54,6 +54,7 @@ PREFIXED = [
     "glpat-" + "a1" * 10,
 ]
 ORDINARY = [
+    """gcloud --format='value(items[?key=="ssh-keys"].value)'""",
     "GPU-5a1c2b3d-0000-1111-2222-333344445555 00000000:00:06.0 Off",
     "sha256:" + "ab12" * 16 + " 2f1a6c9e8d7b4a3f2f1a6c9e8d7b4a3f2f1a6c9e",
     "ED25519 key fingerprint is SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8.",
