@@ -54,7 +54,8 @@ digest a an in of on"""
 PROSE = frozenset(_PROSE_WORDS.split())
 _SWITCH_WORDS = "true false none null nil yes no on off ~ | > |- >- |+ >+"
 _SWITCH = frozenset(["", *_SWITCH_WORDS.split()])
-_REFERENCE = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\{\{[^}]{0,100}\}\}|\*{3,}|x{6,}")
+_READ = r"\$\((?:cat|head|vault|pass|op|jq|aws|gcloud|kubectl|secret-tool)(?![\w.\-])[^()\"'`]{0,200}\)?"  # read when it runs
+_REFERENCE = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\{\{[^}]{0,100}\}\}|" + _READ + r"|\*{3,}|x{6,}")
 _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)+|[\w.\-]+\.(?:pem|key|pub|json)")
 _OPEN_VALUE = re.compile(r"(?:ssh-|ecdsa-|sk-ssh-|SHA256:|MD5:)")
 
@@ -117,7 +118,7 @@ def headers(text: str, mark: Mark) -> str:
     """Authorization and cookie headers, and Bearer or Basic followed by what is no ordinary word."""
 
     def header(m: re.Match[str]) -> str:
-        if not m[2] and m[3].lower() in PROSE:
+        if (not m[2] and m[3].lower() in PROSE) or _REFERENCE.fullmatch(m[3]):
             return m[0]
         return m[1] + (m[2] or "") + mark("authorization", m[3])
 
