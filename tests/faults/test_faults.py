@@ -1,12 +1,10 @@
 """A run killed at any point, then carried on: no act twice, every run ends, a true report, a usable target."""
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +20,9 @@ from tasks.context import utc_now
 from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
+from tests.support.soak import record, recorded
 from tests.support.toy import acts_done, read_world, write_world
 
-SOAK = Path(__file__).parents[1] / "soak.json"
 BEFORE_THE_ACT = (
     "started",
     "gathered",
@@ -224,10 +222,7 @@ def test_two_runs_for_one_target_at_the_same_moment(rig: Rig) -> None:
 @pytest.mark.soak
 def test_two_runs_for_one_target_200_times(rig: Rig) -> None:
     race(rig, 200)
-    known = json.loads(SOAK.read_text()) if SOAK.exists() else {}
-    SOAK.write_text(
-        json.dumps(known | {"claim_races": {"tries": 200, "won_twice": 0, "apart_ms": "0-50"}}, indent=1) + "\n"
-    )
+    record("claim_races", {"tries": 200, "won_twice": 0, "apart_ms": "0-50"})
 
 
 def test_reaper_leaves_the_living_alone(rig: Rig) -> None:
@@ -277,4 +272,4 @@ def test_fencing_a_run_that_may_not_go_on_does_not_act(rig: Rig, meanwhile: Call
 
 def test_soak_result_is_committed() -> None:
     """The last soak's numbers are in the repository."""
-    assert json.loads(SOAK.read_text())["claim_races"] == {"tries": 200, "won_twice": 0, "apart_ms": "0-50"}
+    assert recorded()["claim_races"] == {"tries": 200, "won_twice": 0, "apart_ms": "0-50"}

@@ -18,8 +18,8 @@ from deployments.register import register_all
 from flows import store
 from flows.alert_notes import resolved
 from flows.alerts import Done, Start, place, resolve
-from tests.gateway.test_storms import record
 from tests.support.compose import SECRETS, Compose
+from tests.support.soak import record
 
 ROUNDS = 200
 

@@ -1,10 +1,7 @@
 """Storms: something is killed meanwhile, a fleet fails as one, two alerts meet. No alert lost, none acted on twice."""
 
-import json
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +11,12 @@ from tests.faults.test_worker import start_worker
 from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.gateway import ALERTS, ago, firing
 from tests.support.gateway_fleet import POLICY, GatewayFleet
-
-SOAK = Path(__file__).parents[1] / "soak.json"
+from tests.support.soak import record
 
 
 def sizes(short: int, long: int) -> list[object]:
     """A short count in every test run, the long one in the soak."""
     return [short, pytest.param(long, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
-
-
-def record(name: str, facts: Mapping[str, object]) -> None:
-    """Into tests/soak.json, which is committed."""
-    found = json.loads(SOAK.read_text(encoding="utf-8"))
-    SOAK.write_text(json.dumps(found | {name: dict(facts)}, indent=1) + "\n", encoding="utf-8")
 
 
 def ended_once(fleet: GatewayFleet) -> None:

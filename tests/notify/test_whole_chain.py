@@ -14,12 +14,12 @@ from deployments.processes import stop
 from deployments.state import read_state
 from flows import store
 from flows.telling import tell
-from tests.gateway.test_storms import record
 from tests.notify.conftest import Told
 from tests.support.engine_rig import REPO, Rig
 from tests.support.gateway import TOKEN, Gateway
 from tests.support.prometheus import Alerting, Exporter
 from tests.support.receivers import Webhook
+from tests.support.soak import record
 
 LIMIT_S = 240.0
 

@@ -1,6 +1,5 @@
 """`gpu-runbooks watch` over a real Ray worker in a real container: from kill to ALIVE, near what nobody can save."""
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +13,8 @@ from tests.support.engine_rig import Rig
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.ray_worker import worker_room
 from tests.support.recovery import by_hand, fields, in_words, kill_and_wait, kills, ray_section
+from tests.support.soak import record
 from tests.support.watch_room import ALLOWS_25, KINDS, WatchRoom, watch_room
-
-SOAK = Path(__file__).parents[1] / "soak.json"
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +77,9 @@ def until_the_act(room: WatchRoom) -> list[float]:
 
 def note(floors: list[float], times: list[float], own: list[float]) -> None:
     """Writes the numbers down."""
-    found = json.loads(SOAK.read_text(encoding="utf-8"))
-    found["watch_kills"] = {
+    record("watch_kills", {
         "kills_in_a_row": len(times), "without_a_person": True, "floor_median_s": round(median(floors), 1),
         "watch_median_s": round(median(times), 1), "watch_worst_s": round(max(times), 1),
         "floor_worst_s": round(max(floors), 1), "death_to_act_median_s": round(median(own), 1),
         "death_to_act_worst_s": round(max(own), 1),
-    }  # fmt: skip
-    SOAK.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    })  # fmt: skip

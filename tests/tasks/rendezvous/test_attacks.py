@@ -17,9 +17,9 @@ import pytest
 
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished
-from tests.gateway.test_storms import record
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
+from tests.support.soak import record
 from tests.tasks.rendezvous.test_etcd_acts import asked, dead_run, legacy_run
 
 SLEEP = "import sys, time; sys.stdout.write('up\\n'); sys.stdout.flush(); time.sleep(300)"
