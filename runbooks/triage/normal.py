@@ -2,6 +2,8 @@
 
 import re
 
+from runbooks.triage.quoted import without_quotes
+
 LONGEST = 4000  # characters of a line that are looked at: its beginning and its end
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[@-_]")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
@@ -85,7 +87,7 @@ def normal(raw: str) -> Normal:
 def without_guesses(text: str) -> str:
     """The line without a log's own guesses and advice, which are no evidence."""
     low = text.lower()
-    return GUESS.sub("", text) if any(word in low for word in _GUESSING) else text
+    return without_quotes(GUESS.sub("", text) if any(word in low for word in _GUESSING) else text)
 
 
 def _prefix(text: str) -> tuple[str, str]:

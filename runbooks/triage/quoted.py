@@ -1,0 +1,28 @@
+"""Takes out of a line what it only quotes: searched for, written in a program or rule, tested, over, or advised for a case."""
+
+import re
+
+_PLACE = r"(?:[\w./-]+\.(?:py|pyx|go|rs|cc|cpp|cu|h|sh|js|ts|java):\d+(?::\d+)?[:-]\s*|\d+\s*[:|]\s+|[+-]\s{2,})?"
+_CODE = (
+    r"raise [\w.]+\(|(?:if|elif|while|assert) [^\"']*[\"'].*:\s*$|except\b[^\"']*:\s*$|case [\"'].*[:)]\s*$"
+    r"|(?:self\.)?_?log(?:ger|ging)?\.(?:debug|info|warn|warning|error|exception|critical|fatal)[fw]?\("
+    r"|(?:print|fprintf|printf|panic|throw new \w+)\((?:stderr, ?)?f?[\"']|return (?:f|fmt\.Errorf\(|errors\.New\()?[\"']"
+    r"|from [\w.]+ import \w|import [\w.]+\s*(?:as \w+\s*)?$"
+)
+_QUOTED = re.compile(
+    r"\b[efz]?grep\b(?:\s+-[\w=-]+)*\s+(?:'[^']*'|\"[^\"]*\")|\b(?:rg|ack|journalctl)(?:\s+-[\w=-]+)+\s+(?:'[^']*'|\"[^\"]*\")"
+    r"|\bawk\s+'[^']*'|\bsed\s+(?:-\w+\s+)*'[^']*'"  # typed commands
+    r"|\b[Ii]f (?:you|we) (?:ever )?(?:see|get|hit|encounter|run into|face|receive)\b.*"
+    r"|\b[Nn]o (?:more|further) (?:\"[^\"]*\"|'[^']*'|`[^`]*`)"
+    r"|\b[Ii]n case (?:you (?:see|get)|of) [\"'`].*"
+    rf"|^\s*{_PLACE}(?:{_CODE}).*"
+    r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|alert|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters
+    r"|^(?:PASSED|SKIPPED|XFAIL)\b.*|^\S+::\S+ (?:PASSED|SKIPPED|XFAIL)\b.*"
+    r"|^\s*(?:INFO:?\s+)?\[?(?:RESOLVED|resolved|Resolved)(?::\d+)?\]?:?\s.*"
+    r"|^\s*[-*]\s+(?:\w+: )?[Ff]ix(?:ed|es)?\b.*\(#\d+\)\s*$"
+)
+
+
+def without_quotes(text: str) -> str:
+    """What the line itself says."""
+    return _QUOTED.sub("", text)

@@ -1,0 +1,54 @@
+"""A line that only quotes the words of a fault is no evidence of it: the same words said are."""
+
+import pytest
+
+from runbooks.triage.load import library
+from runbooks.triage.quoted import without_quotes
+from runbooks.triage.text import judge_lines
+
+QUOTES = (
+    "$ grep -c '{}' train.log",
+    'root@node-1:~# dmesg | grep -i "{}"',
+    'If you see "{}", restart the job.',
+    'tip: in case of "{}" look at the head first',
+    "since the restart there are no more '{}'",
+    '        raise RuntimeError("{}")',
+    '    if "{}" in line:',
+    'train.py:120:    logger.error("{}")',
+    '120:    print("{}")',
+    "    - regex: '{}'",
+    "expr: '{}'",
+    "PASSED tests/test_errors.py::test_text[{}]",
+    "INFO resolved: {}",
+    "[RESOLVED] {}",
+    "- Fixed: {} (#1234)",
+)
+SAID = (
+    "RuntimeError: {}",
+    "2026-11-02 10:00:00,123 ERROR trainer: {}",
+    "(Trainer pid=42, ip=10.0.0.2) {}",
+    "the job failed with {}",
+    "- fixed the batch size, still: {}",
+    "if it runs alone it works, else: {}",
+    "E       RuntimeError: {}",
+    "error: {}",
+)
+FAULT = "NCCL WARN Bootstrap : no socket interface found"
+
+
+@pytest.mark.parametrize("form", QUOTES)
+def test_a_quoted_fault_is_none(form: str) -> None:
+    found = judge_lines(form.format(FAULT))
+    assert (found.causes, found.undecided) == ((), ())
+
+
+@pytest.mark.parametrize("form", SAID)
+def test_a_said_fault_stays_one(form: str) -> None:
+    assert [c.slug for c in judge_lines(form.format(FAULT)).causes]
+
+
+def test_no_example_is_taken_for_a_quotation() -> None:
+    """Every signature's own words are something that is said."""
+    lines = [x for k in library().causes for s in k.cause.signatures for x in s.example.split("\n")]
+    cut = [x for x in lines if without_quotes(x) != x]
+    assert len(cut) <= 8, cut  # typed commands: what they search for is cut, not what they are
