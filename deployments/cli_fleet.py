@@ -22,7 +22,7 @@ def check(ns: Namespace) -> int:
 
     fleet = load_fleet(ns.file)
     policy = load_policy(ns.policy) if ns.policy else None
-    faults = _limit_faults(fleet)
+    faults = limit_faults(fleet)
     if faults:
         raise CommandError("\n".join(f"{ns.file}: {fault}" for fault in faults))
     if ns.json:
@@ -44,7 +44,7 @@ def _describe(node: "Node") -> str:
     return f"{where}{jump}" + (f", hands off: {node.reason or 'no reason given'}" if node.hands_off else "")
 
 
-def _limit_faults(fleet: "Fleet") -> list[str]:
+def limit_faults(fleet: "Fleet") -> list[str]:
     """Overrides under `limits` that no runbook knows, or whose value does not fit."""
     from importlib import import_module
 

@@ -12,6 +12,17 @@ log = logging.getLogger("watch")
 EVERY_S = 2.0
 
 
+def usable_fleet(path: str | None) -> Fleet:
+    """The fleet of that file, its limits looked at as well: they would end every run. Raises ConfigError."""
+    from deployments.cli_fleet import limit_faults
+    from flows.config import load_fleet
+
+    fleet = load_fleet(path)
+    if faults := limit_faults(fleet):
+        raise ConfigError("\n".join(f"{path}: {fault}" for fault in faults))
+    return fleet
+
+
 class FleetFile:
     """The fleet file at `path` (None: the one of GPU_RUNBOOKS_FLEET, if any)."""
 
@@ -39,10 +50,8 @@ class FleetFile:
         return self._read(now)
 
     def _read(self, now: Fleet) -> Fleet | None:
-        from flows.config import load_fleet
-
         try:
-            fleet = load_fleet(self._path)
+            fleet = usable_fleet(self._path)
         except ConfigError as e:
             log.warning("the fleet file changed and cannot be used, so the old one goes on: %s", e)
             return None

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from deployments.watch import fleet_file, listeners
-from deployments.watch.fleet_file import FleetFile
+from deployments.watch.fleet_file import FleetFile, usable_fleet
 from deployments.watch.service import Settings, Watch
 from flows.config import load_fleet
 from runbooks.core.config import ConfigError
@@ -70,5 +70,11 @@ def test_a_full_disk_costs_the_record_and_not_the_watch(
 
 def test_a_pattern_that_is_none_is_refused(path: Path) -> None:
     path.write_text(path.read_text().replace("match: sleep", "match: '('"))
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a regular expression"):
         load_fleet(str(path))
+
+
+def test_a_limit_that_would_end_every_run_is_refused(path: Path) -> None:
+    path.write_text(path.read_text() + "limits: {container-death: {deaths_to_escalate: 0}}\n")
+    with pytest.raises(ConfigError, match=r"limits\.container-death\.deaths_to_escalate: .*greater than or equal to 1"):
+        usable_fleet(str(path))
