@@ -16,7 +16,8 @@ _QUOTED = re.compile(
     r"|\b[Nn]o (?:more|further) (?:\"[^\"]*\"|'[^']*'|`[^`]*`)"
     r"|\b[Ii]n case (?:you (?:see|get)|of) [\"'`].*"
     rf"|^\s*{_PLACE}(?:{_CODE}).*"
-    r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|alert|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters
+    r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters
+    r"|^\s*-\s+alert:\s+\w+\s*$"
     r"|^(?:PASSED|SKIPPED|XFAIL)\b.*|^\S+::\S+ (?:PASSED|SKIPPED|XFAIL)\b.*"
     r"|^\s*(?:INFO:?\s+)?\[?(?:RESOLVED|resolved|Resolved)(?::\d+)?\]?:?\s.*"
     r"|^\s*[-*]\s+(?:\w+: )?[Ff]ix(?:ed|es)?\b.*\(#\d+\)\s*$"
