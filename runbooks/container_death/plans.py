@@ -110,7 +110,7 @@ def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits) -
 
 
 def _in_charge(causes: Sequence[Cause]) -> int:
-    """How many others than an old loop restart it: an orchestrator and a unit that rests until the boot can't be stopped."""
+    """How many others than an old loop restart it; an orchestrator, cron, a queued start and a unit of an old id can't be stopped."""
     return sum(c.slug == "second-supervisor" and c.innocent for c in causes)
 
 
