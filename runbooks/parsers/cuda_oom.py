@@ -23,7 +23,7 @@ TRIED = re.compile(rf"[Oo]ut of memory\. Tried to allocate {SIZE}")
 OLD = re.compile(
     rf"GPU (\d+); {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; {SIZE} (?:reserved in total|cached)"
 )
-NEW = re.compile(rf"GPU (\d+) has a total capac?ity of {SIZE} of which {SIZE} is free")
+NEW = re.compile(rf"GPU (\d+) has a total capaci?ty of {SIZE} of which {SIZE} is free")
 MINE = re.compile(rf"this process has {SIZE} memory in use")
 OTHER = re.compile(rf"Process (\d+) has {SIZE} memory in use")
 ALLOCATED = re.compile(rf"Of the allocated memory {SIZE} is allocated by PyTorch")

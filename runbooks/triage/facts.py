@@ -1,5 +1,6 @@
 """Numbers and words read out of the text, or given by the person: what conditions of signatures compare."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
@@ -14,7 +15,7 @@ def convert(kind: str, text: str) -> Value | None:
     try:
         if kind == "flag":
             return text.strip().lower() not in ("no", "false", "0")
-        if kind == "word":
+        if kind in ("word", "repeats"):
             return text.strip().lower()
         if kind == "percent":
             text = text.replace("%", "")
@@ -39,8 +40,13 @@ def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -
                 values.append(value)
                 lines.setdefault(name, []).append(hit.line)
         if values:
-            facts[name] = tuple(dict.fromkeys(values))
+            facts[name] = (_most_often(values),) if fact.kind == "repeats" else tuple(dict.fromkeys(values))
     return facts, lines
+
+
+def _most_often(values: list[Value]) -> float:
+    """How often the most frequent of them stands in the text."""
+    return float(max(Counter(values).values()))
 
 
 def given(known: Mapping[str, FactKnowledge], stated: Mapping[str, str]) -> Facts:
@@ -49,7 +55,7 @@ def given(known: Mapping[str, FactKnowledge], stated: Mapping[str, str]) -> Fact
     for key, text in stated.items():
         name = key.strip().lower().replace("-", "_").replace(" ", "_")
         fact = known.get(name)
-        value = convert(fact.kind, str(text)) if fact else number(str(text))
+        value = convert("number" if fact.kind == "repeats" else fact.kind, str(text)) if fact else number(str(text))
         if value is None:
             kind = fact.kind if fact else "number"
             raise ValueError(f"fact {key}: {text!r} is no {kind}")
