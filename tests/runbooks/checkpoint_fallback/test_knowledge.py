@@ -1,5 +1,4 @@
-"""The knowledge of checkpoint-fallback: every cause that is judged is described, every signature matches its
-example."""
+"""The knowledge of checkpoint-fallback: every cause that is judged is described, known logs are judged as they were."""
 
 import re
 from pathlib import Path
@@ -39,13 +38,6 @@ def test_every_judged_cause_is_described() -> None:
     assert named - set(BOOK.causes) == set()
     for cause in BOOK.causes.values():
         assert cause.must_not
-
-
-@pytest.mark.parametrize("slug", BOOK.causes)
-def test_signatures_match_their_examples(slug: str) -> None:
-    for s in BOOK.causes[slug].signatures:
-        assert re.search(s.pattern, s.example), s.pattern
-        assert not s.counter_example or not re.search(s.pattern, s.counter_example), s.pattern
 
 
 @pytest.mark.parametrize("log", LOGS)
