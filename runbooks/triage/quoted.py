@@ -13,7 +13,8 @@ _QUOTED = re.compile(
     r"\b[efz]?grep\b(?:\s+-[\w=-]+)*\s+(?:'[^']*'|\"[^\"]*\")|\b(?:rg|ack|journalctl)(?:\s+-[\w=-]+)+\s+(?:'[^']*'|\"[^\"]*\")"
     r"|\bawk\s+'[^']*'|\bsed\s+(?:-\w+\s+)*'[^']*'"  # typed commands
     r"|\b[Ii]f (?:you|we) (?:ever )?(?:see|get|hit|encounter|run into|face|receive)\b.*"
-    r"|\b[Nn]o (?:more|further) (?:\"[^\"]*\"|'[^']*'|`[^`]*`)"
+    r"|\b(?:[Nn]o(?: more| further| such)?|[Nn](?:either|or)|[Ww]ithout(?: any)?|[Nn]ever (?:saw|see|says?)"
+    r"|(?:did|do|does)(?: not|n't) (?:see|find|say|show)) (?:\"[^\"]*\"|'[^']*'|`[^`]*`)"
     r"|\b[Ii]n case (?:you (?:see|get)|of) [\"'`].*"
     rf"|^\s*{_PLACE}(?:{_CODE}).*"
     r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters

@@ -12,6 +12,8 @@ QUOTES = (
     'If you see "{}", restart the job.',
     'tip: in case of "{}" look at the head first',
     "since the restart there are no more '{}'",
+    "the log has no '{}' and ends in the middle of a step",
+    'we did not see "{}" on the other node',
     '        raise RuntimeError("{}")',
     '    if "{}" in line:',
     'train.py:120:    logger.error("{}")',
