@@ -1,16 +1,14 @@
 """Everything that triage knows: the causes of all runbooks and family files, facts and failure words, as probes."""
 
-import hashlib
-import os
 from functools import cached_property, lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import CauseKnowledge, Signature
+from runbooks.triage.cache import cached, digest_of, keep
 from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
@@ -45,7 +43,7 @@ class Family(Frozen):
 class FactKnowledge(Frozen):
     """A number or word that is read out of the text."""
 
-    kind: str  # number | size | seconds | percent | word | flag | version
+    kind: str  # number | size | seconds | percent | word | flag | version | repeats (of the most frequent text)
     about: str
     patterns: tuple[str, ...]  # group `v` is the value; a flag needs none
     examples: tuple[str, ...] = ()
@@ -96,13 +94,12 @@ def _sources() -> list[tuple[str, str]]:
 def library() -> Library:
     """The knowledge, from the cache where the files have not changed. Raises pydantic.ValidationError on bad files."""
     sources = _sources()
-    digest = hashlib.sha256(f"{FORMAT}{sources}".encode()).hexdigest()[:16]
-    cached = _cache_file(digest)
+    digest = digest_of((FORMAT, sources))
     try:
-        return Library.model_validate_json(cached.read_bytes())
+        return Library.model_validate_json(cached("triage", digest).read_bytes())
     except (OSError, ValueError):
         built = build(sources)
-        _keep(cached, built)
+        keep("triage", digest, built.model_dump_json().encode())
         return built
 
 
@@ -224,22 +221,3 @@ def patterns_of(causes: tuple[Known, ...], facts: dict[str, FactKnowledge]) -> l
 def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
     patterns = [*patterns_of(causes, facts), *failure]
     return {p: tuple(t.decode("utf-8", "surrogateescape") for t in required(p)) for p in dict.fromkeys(patterns)}
-
-
-def _cache_file(digest: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(base) / "gpu-runbooks" / f"triage-{digest}.json"
-
-
-def _keep(path: Path, library: Library) -> None:
-    """Write the cache; a read-only home only costs time."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}")
-        scratch.write_text(library.model_dump_json(), encoding="utf-8")
-        scratch.replace(path)
-        for old in path.parent.glob("triage-*.json"):
-            if old != path:
-                old.unlink(missing_ok=True)
-    except OSError:
-        return

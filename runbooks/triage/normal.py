@@ -7,11 +7,17 @@ from runbooks.triage.quoted import without_quotes
 LONGEST = 4000  # characters of a line that are looked at: its beginning and its end
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[@-_]")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
-_RANK = re.compile(r"^\[?(?:rank\s?|Rank )(\d+)\]?:\s?|^\[(\d+)\]:\s")
-_ACTOR = re.compile(r"^\((?:(?P<name>[\w.:+-]+(?:\[[^\]]*\])?) )?(?:pid=(?P<pid>\d+))(?:, ip=(?P<ip>[\d.a-f:]+))?\)\s?")
+_SPACE = r"\t\r\f\v "  # never a line's end: the same patterns are used on whole blocks
+_RANK = re.compile(rf"\[?(?:rank[{_SPACE}]?|Rank )(\d+)\]?:[{_SPACE}]?|\[(\d+)\]:[{_SPACE}]")
+_ACTOR = re.compile(
+    r"\((?:(?P<name>[\w.:+-]+(?:\[[^\]\n]*\])?) )?(?:pid=(?P<pid>\d+))(?:, ip=(?P<ip>[\d.a-f:]+))?\)" + f"[{_SPACE}]?"
+)
 _TIME = re.compile(
-    r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _,]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
-    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [\w.-]+)?)[\s:|-]*"
+    r"(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _,]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [\w.-]+)?)(?!\w)" + f"[{_SPACE}:|-]*"
+)
+PREFIXES = re.compile(  # all that stands before a message, at the beginning of every line of a block
+    b"(?m)^(?:%b){1,4}" % "|".join(p.pattern for p in (_ACTOR, _RANK, _TIME)).encode()
 )
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _,](\d\d):(\d\d):(\d\d)")
 FRAME = re.compile(
@@ -36,6 +42,9 @@ GUESS = re.compile(
     r"|For debugging consider passing CUDA_LAUNCH_BLOCKING.*"
     r"|Some other rank may have.*"
     r"|To avoid this, .*"
+    r"|This can (?:potentially )?cause .*"
+    r"|Possible reasons include: .*"
+    r"|This can happen when a \(1\) .*"
     r"|(?:Common|Possible|Likely|Potential) (?:root )?causes?(?: are| include|:).*"
     r"|^\s*#?\s*(?:hint|tip|suggestion|note to self)s?:.*"
     r"|^\s*\(\d\) (?:Check|Make sure|Ensure|If you) .*"
@@ -45,7 +54,7 @@ GUESS = re.compile(
 
 
 _GUESSING = (
-    "root cause", "this m", "this could", "might", "may be", "may have", "could", "typically", "it is possible",
+    "root cause", "this m", "this c", "reasons include", "might", "may be", "may have", "could", "typically", "it is possible",
     "re-running", "alternatively", "do it only", "this file can", "(1) ", "if reserved", "some errors may", "caused by",
     "cuda kernel", "for debugging", "some other rank", "to avoid", "causes", "hint", "tip", "suggestion", "note to self",
     "(2) ", "(3) ", "(4) ", "(5) ", "please",
@@ -87,7 +96,7 @@ def normal(raw: str) -> Normal:
 def without_guesses(text: str) -> str:
     """The line without a log's own guesses and advice, which are no evidence."""
     low = text.lower()
-    return without_quotes(GUESS.sub("", text) if any(word in low for word in _GUESSING) else text)
+    return without_quotes(GUESS.sub("", text) if any(map(low.__contains__, _GUESSING)) else text)
 
 
 def _prefix(text: str) -> tuple[str, str]:

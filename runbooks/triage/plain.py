@@ -2,7 +2,7 @@
 
 import re
 
-from runbooks.triage.quick import PLAIN
+from runbooks.triage.probe import PLAIN
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _WHOLE = re.compile(rb"^([A-Za-z0-9+/]{24})[A-Za-z0-9+/]{36,}={0,2}$", re.MULTILINE)

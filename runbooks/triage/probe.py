@@ -7,16 +7,13 @@ from functools import cached_property, lru_cache
 
 from runbooks.triage.literals import AND, exact
 from runbooks.triage.normal import CODE, FRAME, Normal, normal, without_guesses
-from runbooks.triage.quick import PLAIN, quick
 
 KEEP = 8  # first and last matches kept of every pattern
-ENOUGH = 24  # matches of a pattern after which lines are only counted, and the last few looked at
-ALWAYS = 1_000_000  # tries of a pattern that names digits: never given up
-NEVER = (re.compile(b""), False)  # the quick test of a pattern that has none: never a no
+PLAIN = 4000  # longer lines keep only their ends before they are matched
 _WORD = re.compile(rb"[a-z]{3,}")
 
 Options = tuple[tuple[bytes, ...], ...]
-Plan = tuple[Options, Options, bool, int]
+Plan = tuple[Options, Options, bool]
 
 
 class Probe:
@@ -24,19 +21,15 @@ class Probe:
 
     __slots__ = (
         "_exact",
-        "_quick",
         "_regex",
         "anchored",
         "context",
         "count",
-        "failed",
         "first",
         "framed",
         "last",
         "options",
-        "patience",
         "pattern",
-        "pending",
         "words",
     )
 
@@ -45,19 +38,17 @@ class Probe:
     ) -> None:
         self.pattern = pattern
         self.context = context  # only ever asked whether it stands in the text: enough is enough
-        self.options, self.words, self.anchored, self.patience = plan or plan_of(pattern, tuple(literals))
+        self.options, self.words, self.anchored = plan or plan_of(pattern, tuple(literals))
         self._regex: re.Pattern[str] | None = None
         self._exact: tuple[tuple[bytes, ...], ...] | None = None
-        self._quick: tuple[re.Pattern[bytes], bool] | None = None
         self.reset()
 
     def reset(self) -> None:
         """Forget what was found."""
-        self.count = self.failed = 0
+        self.count = 0
         self.framed = 0  # matches in stack frames and source lines: context, never evidence
         self.first: list[Hit] = []
         self.last: deque[Hit] = deque(maxlen=KEEP)
-        self.pending: deque[Raw] = deque(maxlen=ENOUGH)
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -82,62 +73,25 @@ class Probe:
             self._exact = exact(self.pattern)
         return not self._exact or any(all(part in lowered for part in option) for option in self._exact)
 
-    def may_match(self, line: bytes, lowered: bytes) -> bool:
-        """False: it is certain that the pattern does not match this line. Cheaper than `look`."""
-        if len(line) > PLAIN:
-            return True
-        if self._quick is None:
-            self._quick = quick(self.pattern) or NEVER
-        regex, lower = self._quick
-        if regex.search(lowered if lower else line):
-            return True
-        self.failed += 1
-        return False
-
-    def look(self, raw: "Raw") -> bool:
-        """Try one line that holds the pattern's literal. False: it did not match."""
-        if self.count >= ENOUGH:
-            self.count += 1
-            self.pending.append(raw)
-            return True
-        return self._try(raw)
-
-    def finish(self) -> None:
-        """Look at the last lines that were only counted."""
-        for raw in self.pending:
-            self._try(raw, counted=True)
-        self.pending.clear()
-
-    def _try(self, raw: "Raw", counted: bool = False) -> bool:
+    def hit(self, raw: "Raw") -> "Hit | None":
+        """Its match on a line that is evidence. A match in a stack frame is only remembered as one."""
         found = self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text)
         if found:
             found = self.regex.search(raw.certain)
-        if not found or raw.frame:
-            self.framed += bool(found)
-            self.failed += not found
-            self.count -= counted
-            return bool(found)
-        hit = Hit(raw, found.groupdict())
-        self.count += 0 if counted else raw.times
-        if len(self.first) < KEEP:
-            self.first.append(hit)
-        else:
-            self.last.append(hit)
-        return True
+        if not found:
+            return None
+        if raw.frame:
+            self.framed += 1
+            return None
+        return Hit(raw, found.groupdict())
 
 
 @lru_cache(maxsize=8192)
 def plan_of(pattern: str, literals: tuple[bytes, ...]) -> Plan:
-    """Options of which all texts of one stand in the line; their longest words; whether prefixes matter; patience."""
+    """Options of which all texts of one stand in the line; their longest words; whether prefixes matter."""
     options = tuple(tuple(t.split(AND)) for t in literals)
     words = tuple(tuple(max(_WORD.findall(t), key=len, default=b"") for t in o) for o in options)
-    return options, words, "^" in pattern, _patience(pattern)  # `^`: what stands before a message is taken off first
-
-
-def _patience(pattern: str) -> int:
-    """How many lines that differ only in digits are tried before the pattern is given up on them."""
-    plain = re.sub(r"\{\d+(?:,\d*)?\}|\[[^\]]*\]", "", pattern)
-    return ALWAYS if re.search(r"\d", plain) else 8 if "\\d" in pattern else 2
+    return options, words, "^" in pattern  # `^`: what stands before a message is taken off first
 
 
 @lru_cache(maxsize=8192)
@@ -187,6 +141,11 @@ class Raw:
     def times(self) -> int:
         """How often, where the line says so."""
         return self.cooked.times
+
+    @property
+    def guessed(self) -> bool:
+        """Whether some of the message is no more than a guess."""
+        return self.certain != self.message
 
     @cached_property
     def certain(self) -> str:

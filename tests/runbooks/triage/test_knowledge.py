@@ -12,9 +12,9 @@ from runbooks.triage.facts import from_text
 from runbooks.triage.judge import Reading
 from runbooks.triage.literals import AND, fold, required
 from runbooks.triage.load import Known, library, signature_patterns
+from runbooks.triage.loose import loose, searched
 from runbooks.triage.normal import normal
 from runbooks.triage.probe import Probe
-from runbooks.triage.quick import quick
 from runbooks.triage.scan import Scanner
 
 LIBRARY = library()
@@ -87,8 +87,9 @@ def test_the_literal_stands_in_what_the_pattern_matches(family: str) -> None:
 
 
 def _quick(pattern: str, line: str) -> bool:
-    test = quick(pattern)
-    return test is None or bool(test[0].search(line.lower().encode() if test[1] else line.encode()))
+    test, lower = loose(pattern)
+    seen = searched(normal(line).text.encode())
+    return bool(test.search(seen.lower() if lower else seen))
 
 
 def test_every_signature_has_a_counter_example() -> None:
