@@ -24,6 +24,8 @@ QUOTES = (
     "INFO resolved: {}",
     "[RESOLVED] {}",
     "- Fixed: {} (#1234)",
+    "    Fix {} in the evaluation",
+    "5c1d0be7 Handle {} in the loader",
 )
 SAID = (
     "RuntimeError: {}",
