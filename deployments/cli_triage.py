@@ -5,12 +5,14 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from runbooks.core.redact import Redactor
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
-from runbooks.triage.sources import SourceError, blocks, files_below, stream_blocks
+from runbooks.triage.folder import files_below
+from runbooks.triage.sources import blocks, stream_blocks
+from runbooks.triage.unpack import SourceError
 
 EPILOG = """exit codes:
   0  nothing found wrong (or only what is innocent)
@@ -95,7 +97,7 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
     library()
     gc.enable()
     notes: list[str] = []
-    read_any: list[str] = []
+    read_any: set[str] = set()
     shown = Progress(given.progress or sys.stderr.isatty(), _total(given.files))
     found = _blocks(given.files, notes, read_any, shown)
     try:
@@ -113,12 +115,14 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
     return outcome.exit_code
 
 
-def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Progress") -> Iterator[Block]:
+def _blocks(names: list[str], notes: list[str], read_any: set[str], shown: "Progress") -> Iterator[Block]:
     """Blocks of everything named; what cannot be read becomes a note."""
     empty: list[str] = []
     for name in names:
         code = 0
-        for one in [None] if name == "-" else _paths(Path(name)):
+        paths, left_out = _paths(name)
+        notes.extend(left_out)
+        for one in paths:
             label = "stdin" if one is None else _label(one, Path(name))
             inside = one is not None and one != Path(name)
             if inside and is_code(label):
@@ -129,11 +133,10 @@ def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Pro
                     stream_blocks(sys.stdin.buffer, label, shown.add) if one is None else blocks(one, label, shown.add)
                 )
                 for block in source:
-                    if label not in read_any:
-                        read_any.append(label)
+                    read_any.add(label)
                     yield without_comments(block) if inside else block
                 if label not in read_any and (one is None or one.stat().st_size == 0):
-                    read_any.append(label)
+                    read_any.add(label)
                     empty.append(label)
             except SourceError as e:
                 notes.append(str(e))
@@ -144,10 +147,9 @@ def _blocks(names: list[str], notes: list[str], read_any: list[str], shown: "Pro
         notes.append(f"{', '.join(empty[:3])}{more}: empty")
 
 
-def _paths(path: Path) -> list[Path]:
-    return (
-        sorted(files_below(path), key=lambda p: (p.suffix in (".json", ".yaml"), str(p))) if path.is_dir() else [path]
-    )
+def _paths(name: str) -> tuple[Sequence[Path | None], list[str]]:
+    """What is read for one argument (None: standard input), and what of a folder is not."""
+    return files_below(Path(name)) if Path(name).is_dir() else ([None if name == "-" else Path(name)], [])
 
 
 def _label(path: Path, named: Path) -> str:
@@ -156,11 +158,8 @@ def _label(path: Path, named: Path) -> str:
 
 
 def _total(names: list[str]) -> int:
-    total = 0
-    for name in names:
-        if name != "-" and Path(name).exists():
-            total += sum(p.stat().st_size for p in _paths(Path(name)) if p.is_file())
-    return total
+    paths = [p for name in names for p in _paths(name)[0] if p is not None]
+    return sum(p.stat().st_size for p in paths if p.is_file())
 
 
 class Progress:

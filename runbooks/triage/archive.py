@@ -3,9 +3,9 @@
 import io
 import tarfile
 from collections.abc import Iterator
-from typing import IO, cast
+from typing import IO
 
-MOST_MEMBERS = 5000
+MOST_MEMBERS = 20_000
 LARGEST = 1 << 30  # bytes of one member that are read
 
 
@@ -24,11 +24,11 @@ def members(plain: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     with tarfile.open(fileobj=plain, mode="r|") as tar:
         for count, member in enumerate(tar):
             if count >= MOST_MEMBERS:
-                return
+                raise tarfile.TarError(f"more than {MOST_MEMBERS} members are not read")
             if member.isreg() and not is_written_by_us(member.name):
                 content = tar.extractfile(member)
                 if content is not None:
-                    yield _shown(member.name), cast("IO[bytes]", Bounded(content, LARGEST))
+                    yield _shown(member.name), content
 
 
 def _shown(name: str) -> str:
@@ -46,9 +46,14 @@ class Bounded(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether more lies behind."""
+        return not self.left and bool(self._raw.read(1))
+
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes."""
-        data = self._raw.read(self.left if size < 0 else min(size, self.left))
+        data = self._raw.read(self.left if size < 0 else min(size, self.left)) or b""
         self.left -= len(data)
         return data
 

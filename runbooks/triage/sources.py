@@ -1,37 +1,22 @@
 """Turns what is handed in (files, gz, zst, folders, JSON logs, alert payloads) into blocks of plain lines."""
 
 import codecs
-import gzip
-import io
 import json
 import os
 import stat
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
+from runbooks.triage.alerts import is_payload, lines_of
 from runbooks.triage.archive import LARGEST, Bounded, Chained, is_tar, members
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
+from runbooks.triage.unpack import Counted, SourceError, unpacked
 
 BLOCK = 1 << 20
-MOST_FILES = 2000
-_MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst"}
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13, 27))
 _FIELDS = ("MESSAGE", "message", "msg", "log", "event", "text")
-
-
-class SourceError(Exception):
-    """Something that cannot be read, said in one line."""
-
-
-def files_below(path: Path) -> Iterator[Path]:
-    """Regular files of a folder, sorted, links not followed out of it."""
-    for count, found in enumerate(p for p in sorted(path.rglob("*")) if p.is_file() and not p.is_symlink()):
-        if count >= MOST_FILES:
-            return
-        yield found
 
 
 def blocks(path: Path, name: str, read: Callable[[int], None] | None = None) -> Iterator[Block]:
@@ -47,20 +32,12 @@ def blocks(path: Path, name: str, read: Callable[[int], None] | None = None) -> 
 
 def stream_blocks(raw: IO[bytes], name: str, read: Callable[[int], None] | None = None) -> Iterator[Block]:
     """The same of an open stream, compressed or not; of a tar archive the lines of all its files."""
-    counted = _Counted(raw, read)
-    plain = _unpacked(counted, name)
-    try:
-        head = plain.read(BLOCK)
-        if is_tar(head):
-            yield from _archive(cast("IO[bytes]", Chained(head, plain)), name)
-        else:
-            yield from _lines(head, plain, name)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-        raise SourceError(f"{name}: the compressed file ends or breaks here: {e}") from e
-    except Exception as e:
-        if type(e).__name__ != "ZstdError":
-            raise
-        raise SourceError(f"{name}: the compressed file ends or breaks here: {e}") from e
+    plain = unpacked(Counted(raw, read), name)
+    head = plain.read(BLOCK)
+    if is_tar(head):
+        yield from _archive(cast("IO[bytes]", Chained(head, plain)), name)
+    else:
+        yield from _lines(head, plain, name)
 
 
 def _archive(plain: IO[bytes], name: str) -> Iterator[Block]:
@@ -74,56 +51,19 @@ def _archive(plain: IO[bytes], name: str) -> Iterator[Block]:
                 code += 1
                 continue
             try:
-                inner = _unpacked(_Counted(content, None), label)
-                source = cast("IO[bytes]", Bounded(inner, LARGEST))
-                yield from map(without_comments, _lines(source.read(BLOCK), source, label))
-            except (SourceError, EOFError, zlib.error, gzip.BadGzipFile) as e:
-                problems.append(str(e) if isinstance(e, SourceError) else f"{label}: {e}")
-    except tarfile.TarError as e:
+                source = Bounded(unpacked(Counted(content, None), label), LARGEST)
+                yield from map(without_comments, _lines(source.read(BLOCK), cast("IO[bytes]", source), label))
+                if source.is_cut:
+                    problems.append(f"{label}: only its first {LARGEST >> 30} GiB were read")
+            except SourceError as e:
+                problems.append(str(e))
+    except (tarfile.TarError, SourceError) as e:
         problems.append(f"{name}: the archive ends or breaks here: {e}")
     if code:
         problems.append(f"{name}: {unread_code(code)}")
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise SourceError("; ".join(problems[:5]) + more)
-
-
-class _Counted(io.RawIOBase):
-    """A stream that tells how far it was read and can be looked into once."""
-
-    def __init__(self, raw: IO[bytes], read: Callable[[int], None] | None) -> None:
-        super().__init__()
-        self._raw, self._read, self._ahead = raw, read, b""
-
-    def peek(self) -> bytes:
-        self._ahead = self._raw.read(8) or b""
-        return self._ahead
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._ahead[: len(buffer)] if self._ahead else self._raw.read(len(buffer)) or b""
-        if self._ahead:
-            self._ahead = self._ahead[len(data) :]
-        buffer[: len(data)] = data
-        if self._read:
-            self._read(len(data))
-        return len(data)
-
-
-def _unpacked(raw: _Counted, name: str) -> IO[bytes]:
-    head = raw.peek()
-    kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
-    if kind == "gz":
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=cast("IO[bytes]", raw)))
-    if kind == "zst":
-        try:
-            import zstandard
-        except ImportError as e:
-            raise SourceError(f"{name}: a zstd file needs the Python package zstandard") from e
-        return zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", raw), read_across_frames=True)
-    return io.BufferedReader(raw, BLOCK)
 
 
 def _lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
@@ -133,9 +73,11 @@ def _lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
     data, decode = _decoder(data)
     if b"\0" in data[:4096] and decode is None:
         raise SourceError(f"{name}: not text")
-    if _is_document(data):
-        yield from _document(data + plain.read(64 * BLOCK), name)
-        return
+    if is_payload(data):
+        data += plain.read(64 * BLOCK)
+        if (alerts := lines_of(data)) is not None:
+            yield Block(file=name, first=1, data="\n".join(alerts).encode())
+            return
     convert = _json_lines(data)
     number, rest = 1, b""
     while data:
@@ -216,30 +158,3 @@ def _message(entry: dict[str, Any]) -> str | None:
         if isinstance(value, list) and value and all(isinstance(b, int) and 0 <= b < 256 for b in value):
             return bytes(value).decode("utf-8", "replace")
     return None
-
-
-def _is_document(data: bytes) -> bool:
-    head = data[:4096].lstrip()
-    return head.startswith((b"{", b"[")) and b'"alerts"' in data[:65536] and b'"labels"' in data
-
-
-def _document(data: bytes, name: str) -> Iterator[Block]:
-    """An Alertmanager payload as one line for each firing alert; anything else as it stands."""
-    try:
-        payload = json.loads(data)
-    except (ValueError, RecursionError):
-        yield Block(file=name, first=1, data=data)
-        return
-    alerts = payload.get("alerts") if isinstance(payload, dict) else payload
-    lines = [_alert(a) for a in alerts or [] if isinstance(a, dict)]
-    yield Block(file=name, first=1, data="\n".join(lines).encode())
-
-
-def _alert(alert: dict[str, Any]) -> str:
-    """One line; a resolved alert says nothing that could be matched."""
-    labels, notes = alert.get("labels") or {}, alert.get("annotations") or {}
-    if alert.get("status") == "resolved":
-        return f"resolved alert {labels.get('alertname', '')}"
-    words = " ".join(f"{k}={v}" for k, v in labels.items() if k != "alertname")
-    said = " ".join(str(v).replace("\n", " ") for v in notes.values())
-    return f"alert {labels.get('alertname', '')} firing {words}: {said}"

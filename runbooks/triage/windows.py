@@ -5,7 +5,8 @@ import io
 from runbooks.triage.judge import probes_of
 from runbooks.triage.load import library
 from runbooks.triage.scan import Scanner
-from runbooks.triage.sources import SourceError, stream_blocks
+from runbooks.triage.sources import stream_blocks
+from runbooks.triage.unpack import SourceError
 
 AROUND = 30  # lines kept on either side of a line that a signature or a failure word matches
 ENDS = 150  # lines kept at the beginning and at the end

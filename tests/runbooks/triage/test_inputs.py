@@ -15,7 +15,8 @@ import pytest
 from deployments.cli_triage import main
 from runbooks.triage.judge import judge
 from runbooks.triage.model import Outcome
-from runbooks.triage.sources import BLOCK, SourceError, stream_blocks
+from runbooks.triage.sources import BLOCK, stream_blocks
+from runbooks.triage.unpack import SourceError
 
 DATA = Path(__file__).parents[2] / "data"
 LINE = "RuntimeError: can't start new thread"

@@ -11,7 +11,8 @@ import zstandard
 
 from deployments.cli_triage import main
 from runbooks.triage.judge import judge
-from runbooks.triage.sources import SourceError, blocks, stream_blocks
+from runbooks.triage.sources import blocks, stream_blocks
+from runbooks.triage.unpack import SourceError
 
 LINE = "RuntimeError: can't start new thread"
 
