@@ -24,11 +24,15 @@ QUOTES = (
     "INFO resolved: {}",
     "[RESOLVED] {}",
     "- Fixed: {} (#1234)",
+    'log_lines_total{{text="{}"}} 0',
+    "# HELP log_lines_total {}",
+    'summary: "{} on {{{{ $labels.instance }}}}"',
     "    Fix {} in the evaluation",
     "5c1d0be7 Handle {} in the loader",
 )
 SAID = (
     "RuntimeError: {}",
+    'log_lines_total{{text="{}"}} 3',
     "2026-11-02 10:00:00,123 ERROR trainer: {}",
     "(Trainer pid=42, ip=10.0.0.2) {}",
     "the job failed with {}",
