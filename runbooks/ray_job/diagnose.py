@@ -31,7 +31,7 @@ class Limits(Frozen):
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The judgment. Pure."""
     e = evidence
-    if isinstance(e.job, Absent):
+    if isinstance(e.job, Absent) and (e.submission_id or not e.dashboard):  # without a job the cluster itself is judged
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no job to judge at {e.cluster}: {e.job.proof}")
     job = known(e.job)
     causes = judge_cluster(e, limits)
@@ -56,7 +56,8 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
 def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
     wrong = [c for c in causes if not c.innocent]
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
-    blind = not isinstance(e.job, Known) or bool(e.job.value.status not in ENDED and _unread(e))
+    over = isinstance(e.job, Known) and e.job.value.status in ENDED
+    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e)))
     state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
@@ -91,6 +92,8 @@ def _unread(e: Evidence) -> tuple[str, ...]:
 
 def _symptom(e: Evidence) -> str:
     job = known(e.job)
+    if isinstance(e.job, Absent):
+        return f"{e.job.proof}; the cluster itself was judged"
     if job is None:
         return f"the job could not be read from {e.cluster}"
     return f"{job.submission_id} is {job.status}" + (f": {job.message[:200]}" if job.message else "")
