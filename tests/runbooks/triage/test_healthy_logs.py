@@ -20,8 +20,8 @@ def test_a_component_at_work_is_no_fault(name: str) -> None:
     assert outcome.verdict == "nothing" or name.startswith("ray/")  # its start-up warns that it sees no other network
 
 
-@pytest.mark.parametrize("name", ["training_node.log", "cluster.log", "readings.txt"])
+@pytest.mark.parametrize("name", sorted(p.name for p in (HEALTHY.parent / "at_work").iterdir()))
 def test_a_node_at_work_has_no_guilty_cause(name: str) -> None:
-    """Documented lines and readings of machines that work, with their usual warnings, beside each other."""
+    """Documented lines, readings, settings and sources of machines that work, with their usual warnings, side by side."""
     outcome = judge(blocks(HEALTHY.parent / "at_work" / name, name))
     assert [(c.slug, [line.text for line in c.evidence]) for c in outcome.causes if not c.innocent] == []
