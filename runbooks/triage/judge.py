@@ -15,8 +15,10 @@ from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
 
-# the level Info of Google's log and ssh -v tell steps; a counter that ends in 0 counts nothing
-_CHATTER = re.compile(r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ |.*[a-z)]\s?[:=]\s?0\s*$")
+# the level Info of Google's log and ssh -v tell steps; a counter that ends in 0 counts nothing; every unsigned module taints
+_CHATTER = re.compile(
+    r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ |.*[a-z)]\s?[:=]\s?0\s*$|.*module verification failed: signature"
+)
 
 
 class Seen:

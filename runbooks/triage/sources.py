@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 from runbooks.triage.alerts import is_payload, lines_of
 from runbooks.triage.archive import LARGEST, Bounded, Chained, is_tar, members
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
+from runbooks.triage.bugreport import is_report, sections
 from runbooks.triage.unpack import Counted, SourceError, unpacked
 
 BLOCK = 1 << 20
@@ -68,6 +69,11 @@ def _archive(plain: IO[bytes], name: str) -> Iterator[Block]:
 
 def _lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
     """`data` is what was already read of it."""
+    read = _plain_lines(data, plain, name)
+    return sections(read) if is_report(data) else read
+
+
+def _plain_lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
     if not data:
         return
     data, decode = _decoder(data)

@@ -53,7 +53,22 @@ def bug_report(kernel: str) -> bytes:
         "problem, when reporting a graphics\ndriver bug via the NVIDIA Linux forum\n\nnvidia-bug-report.sh Version: 1\n\n"
         "Date: Fri Nov 27 10:00:00 UTC 2026\nuname: Linux n1 6.8.0 x86_64 GNU/Linux\ncommand line flags: ",
         "*** /etc/os-release\n*** ls: -rw-r--r-- 1 root root 386 2026-01-01 /etc/os-release\nNAME=Ubuntu",
-        "*** /var/log/nvidia-installer.log does not exist",
+        "*** /var/log/nvidia-installer.log\n-> Unable to find a path for the vendor library.\n"
+        "ERROR: Unable to load the 'nvidia-drm' kernel module.",
+        "/usr/bin/systemctl status nvidia-suspend.service nvidia-fabricmanager.service\n\u25cb nvidia-suspend.service - x\n"
+        "     Active: inactive (dead)\n\nUnit nvidia-fabricmanager.service could not be found.",
+        "journalctl -b -0 _COMM=Xorg\n\n-- No entries --",
+        "/usr/bin/coredumpctl info COREDUMP_COMM=Xorg\n   Signal: 6 (ABRT)\n   Message: Process 853 (Xorg) dumped core.\n"
+        "      #4  0x0000555dc3675545 FatalError (Xorg + 0x155545)",
+        "*** /var/log/Xorg.0.log\n[    12.3] (EE) AIGLX: reverting to software rendering\n"
+        '[    13.0] (EE) Failed to load module "fbdev" (module does not exist, 0)',
+        '/usr/bin/lspci -d "10de:*" -v -xxx\n1b:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n'
+        "\t\tDevSta:\tCorrErr+ NonFatalErr- FatalErr- UnsupReq+ AuxPwr- TransPend-\n"
+        "\t\tUESta:\tDLP- SDES- TLP- FCP- CmpltTO- CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq- ACSViol-\n"
+        "\t\tCESta:\tRxErr- BadTLP- BadDLLP- Rollover- Timeout- AdvNonFatalErr+",
+        "*** /proc/interrupts\n ERR:          0\nMCE: 0 0 Machine check exceptions",
+        "/usr/bin/nvidia-debugdump -D\nERROR: GetCaptureBufferSize failed, GPU access blocked by the operating system",
+        "/usr/bin/ps -ef\nroot        2233       2  0 09:00 ?        00:00:00 [irq/130-nvidia]",
         "*** /proc/driver/nvidia/params\n*** ls: -r--r--r-- 1 root root 0 /proc/driver/nvidia/params\nResmanDebugLevel: 0",
         "*** /proc/mounts\ncgroup /sys/fs/cgroup/pids cgroup rw,relatime,pids 0 0\ntmpfs /dev/shm tmpfs rw,size=65536k 0 0",
         "Skipping acpidump output (acpidump not found)",
@@ -67,11 +82,35 @@ def bug_report(kernel: str) -> bytes:
 
 
 def test_a_driver_bug_report() -> None:
-    quiet = "[    5.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.133\n[   9.0] br-1: port 1(veth1) entered disabled state"
-    assert read(bug_report(quiet))[0].verdict == "nothing"
+    quiet = (
+        "[    5.1] nvidia: module verification failed: signature and/or required key missing - tainting kernel\n"
+        "[    9.0] br-1: port 1(veth1) entered disabled state"
+    )
+    for report in (bug_report(quiet), gzip.decompress(bug_report(quiet))):
+        out, _ = read(report)
+        assert (out.verdict, out.unexplained) == ("nothing", ())
+        assert {"x (dmesg)", "x (nvidia-smi --query)", "x (ps -ef)", "x (/proc/mounts)"} <= set(out.files)
     out, _ = read(bug_report(f"{quiet}\n[ 99.0] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."))
     assert [c.slug for c in out.causes] == ["gpu-off-the-bus"]
-    assert "Xid" in out.causes[0].evidence[0].text
+    line = out.causes[0].evidence[0]
+    assert (line.file, "Xid" in line.text) == ("x (dmesg)", True)
+    whole = gzip.decompress(
+        bug_report(f"{quiet}\n[ 99.0] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.")
+    )
+    assert b"Xid" in whole.split(b"\n")[line.number - 1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "slug"),
+    [
+        ("NVRM: API mismatch: the client has the version 570.133.20, but\nNVRM: this kernel module has 580.1.", "driver-library-mismatch"),
+        ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x26:0x56:1463)", "gpu-unreadable"),
+        ("NVRM: Xid (PCI:0000:1b:00): 13, pid=42, Graphics SM Warp Exception: Out Of Range Address", "gpu-application-fault"),
+        ("NVRM: Xid (PCI:0000:1b:00): 48, pid=7, name=python, DBE (double bit error) ECC Error", "memory-ecc"),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_says_in_a_driver_bug_report(kernel: str, slug: str) -> None:
+    assert read(bug_report(f"[ 99.0] {kernel}"))[0].causes[0].slug == slug
 
 
 @pytest.mark.parametrize("name", ["smi-idle", "smi-q", "smi-qx", "ps-idle", "gpu-idle"])
