@@ -13,7 +13,8 @@ from runbooks.checkpoint_fallback.places import place_causes
 from runbooks.checkpoint_fallback.plans import lacks, offer
 from runbooks.checkpoint_fallback.store import store_causes
 from runbooks.core.reading import Known, Unknown
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.triage.text import findings_of
 
 __all__ = ["Limits", "diagnose"]
 
@@ -57,10 +58,16 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=offered.plans,
         do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
         waiting_costs=story.waiting_costs(evidence, config, choice),
-        findings=story.findings(wrong),
+        findings=(*story.findings(wrong), *_told(evidence, causes)),
         unknowns=story.unknowns(evidence),
         by_hand=story.by_hand(choice),
     )
+
+
+def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+    """What else the job's log says, by the whole knowledge: what ended it may be no checkpoint."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else ""
+    return findings_of(log, "the job's log", "checkpoint-fallback", (c.slug for c in causes))
 
 
 def _ordered(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:

@@ -7,7 +7,7 @@ from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data_check.evidence import DataFile, Evidence, Fault
-from runbooks.triage.text import says
+from runbooks.triage.text import findings_of, says
 
 CAUSE = {
     "cut-last-line": "cut-off", "bad-line": "bad-record", "several-values": "several-values", "wrong-key": "wrong-key",
@@ -59,10 +59,16 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
             Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}",
             action=book().causes[c.slug].remedy)
             for c in wrong
-        ),
+        ) + _told(evidence, causes),
         unknowns=tuple(unknowns),
         by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
     )  # fmt: skip
+
+
+def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
+    """What else the loader's log says, by the whole knowledge: the data may be well."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else ""
+    return findings_of(log, "the job's log", "data-check", (c.slug for c in causes))
 
 
 def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIRMED, innocent: bool = False) -> Cause:

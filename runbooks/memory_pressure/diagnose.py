@@ -69,8 +69,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: memory may not be what ended it."""
     words = evidence.log.value.words if isinstance(evidence.log, Known) else ()
-    judged = {f"memory-pressure/{c.slug}" for c in causes}
-    return tuple(f for f in findings_of(words, "its log", "memory-pressure") if f.category not in judged)
+    return findings_of(words, "its log", "memory-pressure", (c.slug for c in causes))
 
 
 def _headline(causes: tuple[Cause, ...]) -> str:

@@ -86,9 +86,13 @@ def _is_cause(candidate: Candidate) -> bool:
     return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 
 
-def findings_of(text: Text, place: str, runbook: str) -> tuple[Finding, ...]:
-    """What the words of `place` say by the whole knowledge, for the report of `runbook`: the cause, its line, what next."""
-    causes = [c for c in _causes(text, ()) if _is_cause(c)][:2]
+def findings_of(text: Text, place: str, runbook: str, judged: Iterable[str] = ()) -> tuple[Finding, ...]:
+    """What the words of `place` say by the whole knowledge, for the report of `runbook`: the cause, its line, what next.
+
+    Not again what the runbook has `judged` (slugs) by its readings.
+    """
+    known = frozenset(judged)
+    causes = [c for c in _causes(text, ()) if _is_cause(c) and c.slug not in known][:2]
     return tuple(_finding(c, place, runbook) for c in causes)
 
 

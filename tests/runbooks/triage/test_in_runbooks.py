@@ -137,3 +137,24 @@ def test_free_text_is_not_matched_by_private_lists_of_words() -> None:
         "checkpoint_fallback",
         "data_check",
     }
+
+
+@pytest.mark.parametrize("slug", ["checkpoint-fallback", "data-check"])
+def test_a_job_log_that_speaks_of_something_else_stands_in_the_report(slug: str) -> None:
+    """Neither the data nor the checkpoints are what ended it."""
+    seen: dict[str, Any] = {"node": "a", "taken_at": "2026-01-01T00:00:00Z", "log": {"kind": "known", "value": CUDA}}
+    limits = load_runbook(slug).limit_values()
+    if slug == "data-check":
+        from runbooks.data_check import diagnose as data
+        from runbooks.data_check.evidence import Evidence as DataEvidence
+
+        found = data.diagnose(DataEvidence.model_validate(seen), data.Limits(**limits)).findings
+    else:
+        from runbooks.checkpoint_fallback import diagnose as room
+        from runbooks.checkpoint_fallback.evidence import Evidence as CheckpointEvidence
+
+        tier = {"name": "nvme", "kind": "nvme", "path": "/ckpt"}
+        seen["config"] = {"kind": "known", "value": {"tiers": [tier], "naming": "step_{step}.pt"}}
+        found = room.diagnose(CheckpointEvidence.model_validate(seen), room.Limits(**limits)).findings
+    assert [f.category for f in found if "/" in f.category] == ["memory-pressure/model-too-large"]
+    assert "the job's log: " in found[-1].issue
