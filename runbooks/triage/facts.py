@@ -15,7 +15,7 @@ def convert(kind: str, text: str) -> Value | None:
     try:
         if kind == "flag":
             return text.strip().lower() not in ("no", "false", "0")
-        if kind in ("word", "repeats"):
+        if kind in ("word", *COUNTED):
             return text.strip().lower()
         if kind == "percent":
             text = text.replace("%", "")
@@ -40,7 +40,7 @@ def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -
                 values.append(value)
                 lines.setdefault(name, []).append(hit.line)
         if values:
-            facts[name] = (_most_often(values),) if fact.kind == "repeats" else tuple(dict.fromkeys(values))
+            facts[name] = (COUNTED[fact.kind](values),) if fact.kind in COUNTED else tuple(dict.fromkeys(values))
     return facts, lines
 
 
@@ -49,13 +49,21 @@ def _most_often(values: list[Value]) -> float:
     return float(max(Counter(values).values()))
 
 
+def _distinct(values: list[Value]) -> float:
+    """How many different ones stand in the text."""
+    return float(len(set(values)))
+
+
+COUNTED: dict[str, Callable[[list[Value]], float]] = {"repeats": _most_often, "distinct": _distinct}
+
+
 def given(known: Mapping[str, FactKnowledge], stated: Mapping[str, str]) -> Facts:
     """Facts that a person or a runbook states: they replace what the text says."""
     facts: Facts = {}
     for key, text in stated.items():
         name = key.strip().lower().replace("-", "_").replace(" ", "_")
         fact = known.get(name)
-        value = convert("number" if fact.kind == "repeats" else fact.kind, str(text)) if fact else number(str(text))
+        value = convert("number" if fact.kind in COUNTED else fact.kind, str(text)) if fact else number(str(text))
         if value is None:
             kind = fact.kind if fact else "number"
             raise ValueError(f"fact {key}: {text!r} is no {kind}")

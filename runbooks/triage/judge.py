@@ -15,9 +15,10 @@ from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
 
-# the level Info of Google's log and ssh -v tell steps; a counter that ends in 0 counts nothing; every unsigned module taints
+# Steps told at the level Info (Google's log, NCCL, ssh -v), counters that end in 0, and what every unsigned module prints.
 _CHATTER = re.compile(
-    r"debug\d: |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ |.*[a-z)]\s?[:=]\s?0\s*$|.*module verification failed: signature"
+    r"debug\d: |\S+:\d+:\d+ \[\d+\] NCCL INFO |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ "
+    r"|.*[a-z)]\s?[:=]\s?0\s*$|.*module verification failed: signature"
 )
 
 
