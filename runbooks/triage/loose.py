@@ -49,7 +49,7 @@ def loose(pattern: str) -> "tuple[re.Pattern[bytes], bool]":
     """The looser pattern, and whether it wants the line in lower case."""
     text = _sequence(_cut(_cut(list(parser.parse(pattern)), -1), 0))
     lower = "(?i" in pattern
-    return re.compile((_CAPITAL.sub(_small, text) if lower else text).encode()), lower
+    return re.compile((_CAPITAL.sub(_small, text) if lower else text).encode(), re.MULTILINE), lower
 
 
 def _small(capital: "re.Match[str]") -> str:

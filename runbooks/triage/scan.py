@@ -52,7 +52,7 @@ class Scanner:
 
 
 def _hungry(trial: Trial) -> bool:
-    return not trial.sated
+    return not (trial.sated or trial.lost)
 
 
 def _open(trial: Trial) -> bool:

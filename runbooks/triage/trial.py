@@ -9,6 +9,7 @@ from runbooks.triage.plain import plain
 from runbooks.triage.probe import KEEP, PLAIN, Hit, Probe, Raw
 
 VAIN = 64  # lines remembered that are no match, though lines of the same shape may be
+HOPELESS = 4000  # lines on which a pattern that is only context has failed, and never matched: it is given up
 FEW, MANY = 64, 500  # lines of a block on which a pattern fails before it is looked for in all of the block
 
 
@@ -22,6 +23,7 @@ class Page:
         self.shapes = shape(data).split(b"\n")
         self._before = before.lines[-1] if before and before.file == block.file else b""
         self._data = data
+        self.is_simple = data.isascii() and b"\x1b" not in data  # messages begin where prefixes end, as bytes show it
         self._raws: dict[int, Raw] = {}
         self._searched: dict[int, bytes] = {}
 
@@ -64,6 +66,7 @@ class Trial:
     """Tries one pattern. On lines alike only once, where their digits make no difference."""
 
     __slots__ = (
+        "_ever",
         "_failed",
         "_fast",
         "_last",
@@ -72,6 +75,7 @@ class Trial:
         "_vain",
         "ended",
         "here",
+        "lost",
         "options",
         "probe",
         "sated",
@@ -89,7 +93,8 @@ class Trial:
         self._vain: set[bytes] = set()
         self._page: Page | None = None  # the last page it was tried on
         self.here = True  # whether it may stand on it
-        self._failed = 0  # lines of it on which it did not
+        self._failed = self._ever = 0  # lines of it, and of all, on which it did not
+        self.lost = False  # given up
 
     def begin(self, page: Page, at: int) -> bool:
         """Look for one of the first matches. True: nothing more to look for in lines of this shape."""
@@ -135,7 +140,14 @@ class Trial:
             if not self._minds_digits() and not raw.guessed:
                 return False
             self._remember(raw.data)
+            self._give_up()
         return hit
+
+    def _give_up(self) -> None:
+        """Count a failure; a pattern that is only context has so many tries."""
+        self._ever += 1
+        if self._ever == HOPELESS and self.probe.context and not self.probe.found:
+            self.lost, self.here = True, False
 
     def _remember(self, line: bytes) -> None:
         if len(self._vain) == VAIN:
@@ -147,13 +159,15 @@ class Trial:
         if self._fast is None:
             self._fast = loose(self.probe.pattern)
         fast, lower = self._fast
-        line = searched(page.raw(at).message.encode()) if self.probe.anchored else page.searched(at)
+        simple = page.is_simple or not self.probe.anchored
+        line = page.searched(at) if simple else searched(page.raw(at).message.encode())
         if fast.search(line.lower() if lower else line):
             return True
         self._failed += 1
+        self._give_up()
         if self._failed == FEW and self._minds_digits():
             self.here = self.probe.digits_in(page.lowered)
-        if self._failed == MANY and not self.probe.anchored:
+        if self._failed == MANY and simple and not self.lost:
             self.here = bool(fast.search(page.lowered_text if lower else page.text))
         return False
 
