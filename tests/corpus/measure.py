@@ -39,16 +39,18 @@ signature had seen:
 | components' words from memory and an engineer's prose, 2026-11-28 (blind_1.yaml) | 87 | 76% | 85% | 1 |
 | the same, after blind_1 had been worked in by kind (blind_2.yaml) | 47 | 72% | 87% | 0 |
 | public incidents, with the readings that decide added as tools print them (blind_3.yaml) | 70 | 67% | 73% | 0 |
+| long pastes from public incidents, after blind_3 had been worked in (blind_4.yaml) | 70 | 87% | 90% | 0 |
+| public incidents with a reporter's words, in the state of blind_4 (blind_5.yaml) | 60 | 70% | 80% | 0 |
 
-The last three are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
-Among the first two stood the right cause in 77 %, 77 % and 71 %; "not enough to tell" was right for 14 of 20, 4 of 6 and
-8 of 11. The harmful answer of blind_1 (a refused Docker socket read as a dead daemon) is put right. A quarter of them, by
-the hash of the id, is never written on (of blind_3, 22). After blind_3 its kinds were worked in, by what each component
+The last five are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
+Among the first two stood the right cause in 77 %, 77 %, 71 %, 93 % and 75 %; "not enough to tell" was right for 14 of 20,
+4 of 6 and 8 of 11 of the first three, and for 6 of 8 of blind_5. The harmful answer of blind_1 (a refused Docker socket read as a dead daemon) is put right. A quarter of them, by
+the hash of the id, is never written on (of blind_3, 22; of blind_4, 17; of blind_5, 19). After blind_3 its kinds were worked in, by what each component
 says and not by its texts: its open part is right now, of the part that nobody looked at as many are right as before.
 One label of it was put right: a container that somebody stopped is explained and left alone ("innocent").
 
 What was missed then has been worked in since, and labels that the text does not support were put right (4 of told_4:
-both causes fit the words). Expect between 60 % and 85 % on your own logs, and the lower end on a description in words.
+both causes fit the words). Expect near 85 % on pastes of what components print, and 50 to 70 % on a description in words.
 Where triage does not know a text it says so. The one harmful answer (`OOMKilled:false` beside 137 read as out of
 memory) is a test now."""
 
