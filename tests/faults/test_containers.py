@@ -30,7 +30,9 @@ class Box:
         self.first = engine.inspect(self.name)["Id"]
         engine.run("kill", self.name)
         fleet = fleet_of(engine, self.name, QUICK, start=["sleep", "77777"], match="sleep 77777")
-        self.world = RealWorld(rig, folder, "container-death", "n", fleet, kinds)
+        node = f"n{uuid4().hex[:6]}"  # an owner of its own: after an act that was not seen to work a person is asked
+        fleet["nodes"][0]["name"] = fleet["containers"][0]["node"] = node
+        self.world = RealWorld(rig, folder, "container-death", node, fleet, kinds)
 
     def running(self) -> list[str]:
         """Names of its containers that run, kept ones too."""
