@@ -11,7 +11,7 @@ from runbooks.triage.literals import fold
 from runbooks.triage.trial import Trial
 from runbooks.triage.vocabulary import Vocabulary, stand
 
-REMEMBER = 48 << 20  # bytes of shapes that are remembered
+REMEMBER = 12 << 20  # bytes of shapes that are remembered
 SAMPLE = 1 << 16  # bytes in which texts are counted, to search for the rarest
 FEW = 100  # patterns for which it is not worth while to find out first which words the text has at all
 

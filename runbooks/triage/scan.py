@@ -11,7 +11,7 @@ from runbooks.triage.kinds import Kinds
 from runbooks.triage.probe import Probe
 from runbooks.triage.trial import Page, Trial
 
-WINDOW = 16 << 20  # bytes of text that are held
+WINDOW = 8 << 20  # bytes of text that are held
 BACK = 4096  # last lines that are looked at first: most patterns that stand often stand there
 
 

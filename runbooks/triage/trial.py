@@ -10,7 +10,7 @@ from runbooks.triage.probe import KEEP, PLAIN, Hit, Probe, Raw
 
 VAIN = 64  # lines remembered that are no match, though lines of the same shape may be
 HOPELESS = 4000  # lines on which a pattern that is only context has failed, and never matched: it is given up
-FEW, MANY = 64, 500  # lines of a block on which a pattern fails before it is looked for in all of the block
+FEW, MANY = 64, 5000  # lines of a block on which a pattern fails before it is looked for in all of the block
 
 
 class Page:
