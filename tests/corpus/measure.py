@@ -44,10 +44,12 @@ signature had seen:
 
 The last five are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
 Among the first two stood the right cause in 77 %, 77 %, 71 %, 93 % and 75 %; "not enough to tell" was right for 14 of 20,
-4 of 6 and 8 of 11 of the first three, and for 6 of 8 of blind_5. The harmful answer of blind_1 (a refused Docker socket read as a dead daemon) is put right. A quarter of them, by
-the hash of the id, is never written on (of blind_3, 22; of blind_4, 17; of blind_5, 19). After blind_3 its kinds were worked in, by what each component
-says and not by its texts: its open part is right now, of the part that nobody looked at as many are right as before.
-One label of it was put right: a container that somebody stopped is explained and left alone ("innocent").
+4 of 6 and 8 of 11 of the first three, and for 6 of 8 of blind_5. The harmful answer of blind_1 (a refused Docker socket
+read as a dead daemon) is put right. A quarter of them, by the hash of the id, is never written on (of blind_3, 22; of
+blind_4, 17; of blind_5, 19). After each its kinds were worked in, by what each component says and not by its texts: its
+open part is right now, of the part that nobody looked at as many are right as before. One label of each of the last
+three was put right: a container that somebody stopped is explained and left alone ("innocent"); which of four reasons
+keeps a row at spawning was not in the text; that a node was lost is decided where the reason for it is not.
 
 What was missed then has been worked in since, and labels that the text does not support were put right (4 of told_4:
 both causes fit the words). Expect near 85 % on pastes of what components print, and 50 to 70 % on a description in words.
