@@ -43,7 +43,7 @@ class Family(Frozen):
 class FactKnowledge(Frozen):
     """A number or word that is read out of the text."""
 
-    kind: str  # number | size | seconds | percent | word | flag | version | repeats (of the most frequent text)
+    kind: str  # number | size | seconds | percent | word | flag | version | repeats (of the most frequent text) | distinct (texts)
     about: str
     patterns: tuple[str, ...]  # group `v` is the value; a flag needs none
     examples: tuple[str, ...] = ()
