@@ -58,6 +58,6 @@ def test_no_pattern_takes_long_on_a_hostile_line(filler: str) -> None:
         regex = re.compile(pattern)
         began = time.process_time()
         regex.search(line)
-        if (took := time.process_time() - began) > 2:
+        if (took := time.process_time() - began) > 0.5:
             slow.append((round(took, 2), pattern))
     assert slow == []
