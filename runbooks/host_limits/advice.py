@@ -1,5 +1,7 @@
 """Commands by hand against one limit, and the command that proves afterwards that it helped. Pure."""
 
+from shlex import quote
+
 from runbooks.host_limits.evidence import Gauge, Name
 
 
@@ -24,7 +26,7 @@ def change(slug: str, g: Gauge) -> str:
         return f"prlimit --pid {g.pid} --nofile={more}:" if g.pid else f"sysctl -w fs.file-max={more}"
     if slug == "thread-limit":
         if g.subject.startswith("cgroup "):
-            return f"echo {more} > {g.subject[7:]}/pids.max   # systemd: set TasksMax={more} of that unit"
+            return f"echo {more} > {_group(g)}/pids.max   # systemd: set TasksMax={more} of that unit"
         return f"prlimit --pid {g.pid} --nproc={more}:" if g.pid else f"sysctl -w {g.setting}={more}"
     if slug == "inotify-limit":
         return f"sysctl -w {g.setting}={more}"
@@ -43,26 +45,48 @@ def proof(slug: str, g: Gauge) -> str:
         return f"ls /proc/{g.pid}/fd | wc -l; grep 'open files' /proc/{g.pid}/limits"
     if slug == "thread-limit":
         if g.subject.startswith("cgroup "):
-            return f"cat {g.subject[7:]}/pids.current {g.subject[7:]}/pids.max; grep max {g.subject[7:]}/pids.events"
+            return f"cat {_group(g)}/pids.current {_group(g)}/pids.max; grep max {_group(g)}/pids.events"
         return f"grep processes /proc/{g.pid}/limits" if g.pid else f"cat /proc/loadavg; sysctl {g.setting}"
     if slug == "inotify-limit":
         return f"sysctl {g.setting}"
     return f"grep 'locked memory' /proc/{g.pid}/limits" if slug == "limit-locked-memory" else f"df -B1 {_shm(g)}"
 
 
+def _group(g: Gauge) -> str:
+    return quote(g.subject.removeprefix("cgroup "))
+
+
 def _shm(g: Gauge) -> str:
     return f"/proc/{g.pid}/root/dev/shm" if g.pid else "/dev/shm"  # noqa: S108 - read, never written
 
 
-def steps(slug: str, g: Gauge) -> str:
-    """All three, one after the other."""
-    return f"{g.subject}: look: {look(slug, g)} — give room: {change(slug, g)} — proof: {proof(slug, g)}"
+def steps(slug: str, g: Gauge) -> tuple[str, ...]:
+    """All three, one after the other, each under a line that says what it is."""
+    who = short(g.subject)
+    return (f"# {who}: who uses it up", look(slug, g), f"# {who}: room, once that is understood", change(slug, g),
+            f"# {who}: proof afterwards", proof(slug, g))  # fmt: skip
 
 
-CLOCK = "date -u on this node, on the asking machine and on a third; chronyc tracking || timedatectl — proof: chronyc tracking"
+def short(subject: str) -> str:
+    """A process without its command line."""
+    return subject.partition(" (")[0]
 
 
-def for_name(n: Name) -> str:
+CLOCK = (
+    "# on this node, on the asking machine and on a third: which one is off",
+    "date -u; chronyc tracking || timedatectl",
+    "# proof afterwards: the offset that it prints",
+    "chronyc tracking || timedatectl timesync-status",
+)
+
+
+def for_name(n: Name) -> tuple[str, ...]:
     """How a name is followed up."""
-    servers = " ".join(f"; dig +time=2 +tries=1 @{s.address} {n.name}" for s in n.servers)
-    return f"{n.name}: cat /etc/resolv.conf{servers} — proof: getent ahosts {n.name}"
+    servers = " ".join(f"; dig +time=2 +tries=1 @{s.address} {quote(n.name)}" for s in n.servers)
+    look = f"cat /etc/resolv.conf{servers}"
+    return (
+        f"# {n.name}: which server says what",
+        look,
+        f"# {n.name}: proof afterwards",
+        f"getent ahosts {quote(n.name)}",
+    )

@@ -19,6 +19,8 @@ MUST_NOT = (
     "restart the node: what is not at its limit is not cured by it",
 )
 WHO = Certainty.CONFIRMED, Certainty.LIKELY
+MOST = 5  # of one cause
+Told = tuple[Cause, tuple[str, ...]]  # with the commands against it
 
 
 class Limits(Frozen):
@@ -48,10 +50,10 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         headline=_headline(evidence, causes, unknowns),
         causes=causes,
         must_not=must_not or MUST_NOT,
-        do_now=tuple(dict.fromkeys(book().causes[c.slug].remedy for c in told)),
-        findings=tuple(_finding(c) for c in causes),
+        do_now=tuple(dict.fromkeys(f"{advice.short(c.subject)}: {book().causes[c.slug].remedy}" for c in told)),
+        findings=(*(_finding(c) for c in causes), *_asides(evidence)),
         unknowns=unknowns,
-        by_hand=tuple(dict.fromkeys(hand for _, hand in found)) or ("sysctl fs.file-nr fs.inotify kernel.threads-max "
+        by_hand=tuple(line for _, lines in found for line in lines) or ("sysctl fs.file-nr fs.inotify kernel.threads-max "
         "kernel.pid_max; df -h /dev/shm; date -u",),
     )  # fmt: skip
 
@@ -63,22 +65,29 @@ def _finding(cause: Cause) -> Finding:
     return Finding(priority=priority, category=f"host-limits/{cause.slug}", issue=issue, action=known.remedy)
 
 
-def _gauges(evidence: Evidence, limits: Limits) -> Iterator[tuple[Cause, str]]:
+def _gauges(evidence: Evidence, limits: Limits) -> Iterator[Told]:
+    """The fullest of each kind; a limit that many processes share, and many alike processes, are not told many times."""
     for group, slug in SLUG.items():
         reading = getattr(evidence, group)
-        for g in reading.value if isinstance(reading, Known) else ():
-            sure, words = _judged(g, limits)
-            if sure is not None:
-                decides = () if sure is Certainty.CONFIRMED else book().causes[slug].decided_by
-                cause = Cause(slug=slug, certainty=sure, subject=g.subject, evidence=words, decides=decides)
-                yield cause, advice.steps(slug, g)
+        read = sorted(reading.value if isinstance(reading, Known) else (), key=_share, reverse=True)
+        once = {(g.subject, g.of, g.limit): g for g in reversed(read)}.values()
+        near = [(g, *found) for g in sorted(once, key=_share, reverse=True) if (found := _judged(g, limits))[0]]
+        for n, (g, sure, words) in enumerate(near[:MOST], 1):
+            more = (f"and {len(near) - n} more like it",) if n == MOST and len(near) > n else ()
+            decides = () if sure is Certainty.CONFIRMED else book().causes[slug].decided_by
+            cause = Cause(slug=slug, certainty=sure, subject=g.subject, evidence=(*words, *more), decides=decides)
+            yield cause, advice.steps(slug, g)
+
+
+def _share(g: Gauge) -> float:
+    return g.used / g.limit if g.limit else 0.0
 
 
 def _judged(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:
     """How sure it is that this limit is the trouble, and the numbers that say so."""
     if not g.limit:
         return None, ()
-    share = g.used / g.limit
+    share = _share(g)
     words = [f"{g.subject} has {g.used} of {g.limit} {g.of} ({100 * share:.0f} %): {g.setting}"]
     if g.refused:
         words.append(f"the kernel refused {g.refused} times since that group exists")
@@ -90,7 +99,7 @@ def _judged(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]
     return (Certainty.POSSIBLE if possible else None), tuple(words)
 
 
-def _clock(evidence: Evidence, limits: Limits) -> Iterator[tuple[Cause, str]]:
+def _clock(evidence: Evidence, limits: Limits) -> Iterator[Told]:
     if not isinstance(evidence.clock, Known):
         return
     c = evidence.clock.value
@@ -105,17 +114,30 @@ def _clock(evidence: Evidence, limits: Limits) -> Iterator[tuple[Cause, str]]:
     yield cause, advice.CLOCK
 
 
-def _names(evidence: Evidence) -> Iterator[tuple[Cause, str]]:
+def _names(evidence: Evidence) -> Iterator[Told]:
     for n in evidence.names.value if isinstance(evidence.names, Known) else ():
-        if n.said != "resolved":
+        if n.said != "resolved" and not _aside(n):
             slug, sure = "name-not-resolved", _sure(n)
             decides = () if sure is Certainty.CONFIRMED else ("whether anything on this node asks for that name",)
             words = (f"{n.name}: {n.said} after {n.seconds:g} s on {evidence.node} ({n.why})", *_servers(n))
             yield Cause(slug=slug, certainty=sure, subject=n.name, evidence=words, decides=decides), advice.for_name(n)
 
 
+def _aside(n: Name) -> bool:
+    """The resolver works, and does not know a name that this node may never ask for."""
+    return not n.needed and n.said == "no such name"
+
+
+def _asides(evidence: Evidence) -> Iterator[Finding]:
+    for n in evidence.names.value if isinstance(evidence.names, Known) else ():
+        if _aside(n):
+            issue = f"{n.name} ({n.why}): {n.said} on {evidence.node}"
+            action = "Nothing, unless something on this node asks for that name."
+            yield Finding(priority="LOW", category="host-limits/name-not-resolved", issue=issue, action=action)
+
+
 def _sure(n: Name) -> Certainty:
-    """A refusal of a name that this node needs is seen; a silence may be short; another node's name may never be asked."""
+    """A refusal of a name that this node needs is seen; a silence may be short, or about a name nobody asks for."""
     if not n.needed:
         return Certainty.POSSIBLE
     return Certainty.LIKELY if n.said == "timed out" else Certainty.CONFIRMED
@@ -142,6 +164,6 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
     if unknowns:
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in SLUG if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
-    most = max(read, key=lambda g: g.used / (g.limit or 1), default=None)
+    most = max(read, key=_share, default=None)
     top = f"; nearest: {most.subject}, {most.used} of {most.limit} {most.of}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

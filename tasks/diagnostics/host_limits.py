@@ -15,6 +15,7 @@ from tasks.transport.base import TransportError
 
 SCAN_S, NAMES_S, NODE_S = 8.0, 6.0, 25.0
 MAX_NAMES = 16
+SHOWN = 110  # characters of a process
 COMMANDS = {
     "files": "cat /proc/sys/fs/file-nr; ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits",
     "threads": "cat /proc/loadavg /proc/sys/kernel/threads-max /proc/sys/kernel/pid_max; cat /sys/fs/cgroup/GROUP/pids.*",
@@ -52,15 +53,14 @@ def _unread(context: Context, error: TransportError) -> Evidence:
 
 
 def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, bool]], before: datetime) -> Evidence:
-    redact = context.redactor.text
-    unread = [Unread(**u | {"what": redact(u["what"])}) for u in got["unread"]]
+    unread = [Unread(**u | {"what": _shown(context, u["what"])}) for u in got["unread"]]
     if len(names) > MAX_NAMES:
         unread.append(
             Unread(what=f"{len(names) - MAX_NAMES} more names", reason=Why.NOT_ASKED, detail="name them alone")
         )
     gauges: dict[str, Reading[tuple[Gauge, ...]]] = {
         group: Known[tuple[Gauge, ...]](
-            value=tuple(Gauge(**g | {k: redact(g[k]) for k in ("subject", "setting")}) for g in got[group]),
+            value=tuple(Gauge(**g | {k: _shown(context, g[k]) for k in ("subject", "setting")}) for g in got[group]),
             source=source(context, command),
         )
         for group, command in COMMANDS.items()
@@ -70,6 +70,12 @@ def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, b
         **_base(context), **gauges, jobs=got["jobs"], unread=tuple(unread), clock=_clock(context, got, before),
         names=Known[tuple[Name, ...]](value=found, source=source(context, "getent ahosts NAME; cat /etc/resolv.conf")),
     )  # fmt: skip
+
+
+def _shown(context: Context, text: str) -> str:
+    """Without secrets, and then short: half a secret is one as well."""
+    text = context.redactor.text(text)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…)"
 
 
 def _clock(context: Context, got: dict[str, Any], before: datetime) -> Reading[Clock]:

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from tasks.probes.names import resolve
-from tasks.probes.proc import link, matching, names, pids, printable, read, stat, status
+from tasks.probes.proc import command, link, matching, names, pids, read, stat, status
 
 JOBS, MOST_FILES, NEAR = 200, 20, 0.8
 IPC_LOCK, SYS_ADMIN, SYS_RESOURCE = 14, 21, 24
@@ -94,8 +94,7 @@ def count(pid: int, fd: str, user: int, instances: "dict[int, set[str]]", watche
 
 def called(pid: int, now: "dict[str, Any]") -> str:
     """A process for a person."""
-    text = (read("/proc/%d/cmdline" % pid) or "").replace("\0", " ").strip() or now["comm"]
-    return "pid %d (%s)" % (pid, printable(text)[:120])
+    return "pid %d (%s)" % (pid, command(pid, now["state"], now["comm"])[:2000])
 
 
 def of_process(pid: int, now: "dict[str, Any]", users: "dict[int, int]", out: "dict[str, list[Any]]") -> None:
