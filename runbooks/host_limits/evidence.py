@@ -1,0 +1,69 @@
+"""What is read of one node's own limits."""
+
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Reading, Why
+
+
+class Gauge(Frozen):
+    """How much of one limit is used."""
+
+    subject: str  # "pid 4242 (python train.py)", "this machine", "user 1000"
+    of: str  # what is counted: "open files"
+    used: int
+    limit: int | None  # None: there is none
+    setting: str  # where the limit is kept: "fs.file-max", "pids.max of /system.slice/x"
+    pid: int | None = None
+    refused: int = 0  # times the kernel said no since that group exists
+    default: bool = False  # the small size that containers get unasked, with a job in it
+
+
+class Clock(Frozen):
+    """The node's clock minus the asking machine's, in seconds: it lies between these two."""
+
+    least_s: float
+    most_s: float
+
+
+class Server(Frozen):
+    """One name server of the node, asked for one name."""
+
+    address: str
+    said: str  # "NOERROR", "NXDOMAIN", "SERVFAIL" …, or "no answer"
+
+
+class Name(Frozen):
+    """One name, resolved on the node."""
+
+    name: str
+    why: str  # who uses it: "option names", "endpoint of rendezvous etcd", "address of node b"
+    said: str  # "resolved" | "no such name" | "no answer" | "timed out" | the resolver's error
+    seconds: float = 0.0
+    needed: bool = True  # whether this node must know it; another node's address it may never ask for
+    servers: tuple[Server, ...] = ()
+
+
+class Unread(Frozen):
+    """Something that was looked for and not read."""
+
+    what: str
+    reason: Why
+    detail: str = ""
+
+
+class Evidence(Frozen):
+    """Everything that the judgment of the limits looks at."""
+
+    node: str
+    taken_at: datetime
+    jobs: int = 0  # processes of the fleet's jobs that were looked at; 0: those with the most open files instead
+    files: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    threads: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    locked: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    shm: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    inotify: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    clock: Reading[Clock] = NOT_RECORDED
+    names: Reading[tuple[Name, ...]] = NOT_RECORDED
+    unread: tuple[Unread, ...] = ()
+    hands_off: bool = False
