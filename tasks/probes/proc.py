@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import select
+import stat as statbits
 import time
 from typing import Any
 
@@ -17,10 +18,10 @@ FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel: the namespa
 
 
 def read(path: str, limit: int = 1 << 16) -> "str | None":
-    """The file as text; None when it is gone, "" when it may not be read."""
+    """The file as text; None when it is gone, "" when it may not be read. A pipe or device is not read: it may never end."""
     try:
-        with open(path, "rb") as f:
-            return f.read(limit).decode("utf-8", "replace")
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+            return f.read(limit).decode("utf-8", "replace") if statbits.S_ISREG(os.fstat(f.fileno()).st_mode) else ""
     except OSError as e:
         return "" if e.errno in (errno.EACCES, errno.EPERM) else None
 

@@ -33,6 +33,9 @@ def script(pid: int) -> "tuple[str, str]":
     paths = [a for a in raw[1:] if a and not a.startswith("-")]
     if not paths:
         return "", ""
+    own = re.match(r"/dev/(?:fd/(\d+)|(stdin))$", paths[0])  # of that process, not of this one
+    if own:
+        return paths[0], read("/proc/%d/fd/%s" % (pid, own.group(1) or 0)) or ""
     path = paths[0] if paths[0].startswith("/") else os.path.join(link("/proc/%d/cwd" % pid), paths[0])
     return path, read("/proc/%d/root%s" % (pid, path)) or read(path) or ""
 

@@ -1,5 +1,6 @@
 """Which units, timers and cron lines count as a second supervisor, on recorded words of systemd (252)."""
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -17,7 +18,9 @@ RUNS = REST | {"ActiveState": "active", "SubState": "running", "InvocationID": "
 START = "ExecStart=/usr/bin/docker start -a ray_docker"
 
 
-def found(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, says: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
+def found(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, says: dict[str, dict[str, str]]
+) -> list[dict[str, Any]]:
     """What is found of one unit file and systemd's words on each unit."""
     (folder / "w.service").write_text(text)
 
@@ -106,7 +109,11 @@ def test_cron(line: str, counts: bool, monkeypatch: pytest.MonkeyPatch, tmp_path
     ("tool", "text", "counts"),
     [
         ("sh", "while true; do docker exec ray_docker ray start; sleep 10; done", True),
-        ("python3", "import subprocess, time\nwhile 1:\n time.sleep(60)\n subprocess.run(['docker', 'start', 'ray_docker'])", True),
+        (
+            "python3",
+            "import subprocess, time\nwhile 1:\n time.sleep(60)\n subprocess.run(['docker', 'start', 'ray_docker'])",
+            True,
+        ),
         ("python3", "import time\nwhile 1:\n time.sleep(60)\n print('docker logs of ray_docker')", False),
     ],
 )
@@ -122,3 +129,31 @@ def test_a_loop_in_any_script(tool: str, text: str, counts: bool, tmp_path: Path
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_script_that_comes_through_a_pipe_or_a_descriptor_holds_nobody_up(tmp_path: Path) -> None:
+    """`bash /dev/fd/3` is the other's descriptor; a FIFO without a writer never ends."""
+    loop = tmp_path / "loop"
+    loop.write_text("while true; do docker start ray_docker; sleep 10; done\n")
+    os.mkfifo(tmp_path / "fifo")
+    reads, writes = os.pipe()
+    with loop.open("rb") as script:
+        shells = [
+            subprocess.Popen(
+                ["/bin/sh", f"/dev/fd/{script.fileno()}"], pass_fds=[script.fileno()], env={"PATH": str(tmp_path)}
+            ),
+            subprocess.Popen(["sh", f"/dev/fd/{reads}"], pass_fds=[reads]),
+            subprocess.Popen(["sh", str(tmp_path / "fifo")]),
+        ]
+        try:
+            time.sleep(0.3)
+            began = time.monotonic()
+            assert [supervisors.script(p.pid)[1] for p in shells[1:]] == ["", ""]
+            assert "docker start" in supervisors.script(shells[0].pid)[1] or shells[0].poll() is not None
+            assert time.monotonic() - began < 5
+        finally:
+            for shell in shells:
+                shell.kill()
+                shell.wait()
+            os.close(reads)
+            os.close(writes)
