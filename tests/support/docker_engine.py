@@ -76,8 +76,9 @@ class Engine:
         """Start the daemon and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._wrapper = subprocess.Popen(
-                self.start_argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+                self.start_argv(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip  # its own folder: Podman's conmon leaves a file `oom` where it runs
         self.wait_ready()
 
     def wait_ready(self, seconds: float = 40) -> None:
