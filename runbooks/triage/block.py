@@ -5,53 +5,9 @@ from pathlib import PurePosixPath
 
 from runbooks.core.base import Frozen
 
-_CODE = frozenset(
-    f".{s}"
-    for s in [
-        "py",
-        "pyi",
-        "pyx",
-        "c",
-        "cc",
-        "cpp",
-        "cxx",
-        "cu",
-        "cuh",
-        "h",
-        "hh",
-        "hpp",
-        "go",
-        "rs",
-        "java",
-        "kt",
-        "scala",
-        "js",
-        "mjs",
-        "ts",
-        "tsx",
-        "css",
-        "html",
-        "htm",
-        "rb",
-        "pl",
-        "pm",
-        "lua",
-        "php",
-        "cs",
-        "swift",
-        "proto",
-        "cmake",
-        "ipynb",
-        "xsl",
-        "xsd",
-        "dtd",
-        "po",
-        "pot",
-        "el",
-        "vim",
-        "m4",
-        "awk",
-    ]
+_CODE = re.compile(
+    r"\.(?:py[ix]?|cc?|cpp|cxx|cuh?|hh?|hpp|go|rs|java|kt|scala|m?js|tsx?|css|html?|rb|p[lm]|lua|php|cs|swift|proto|cmake"
+    r"|ipynb|xs[ld]|dtd|pot?|el|vim|m4|awk)"
 )
 _OUTPUT = frozenset(
     (".log", ".txt", ".out", ".err", ".md", ".rst", ".csv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
@@ -69,7 +25,7 @@ class Block(Frozen):
 
 def is_code(name: str) -> bool:
     """Whether the name is that of source code or of a page: it holds the words of faults that have not happened."""
-    return PurePosixPath(name).suffix.lower() in _CODE
+    return bool(_CODE.fullmatch(PurePosixPath(name).suffix.lower()))
 
 
 def without_comments(block: Block) -> Block:
