@@ -10,17 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from deployments.ports import free_port
 from runbooks.core.fleet import KeySource, Node
 
 SSHD = "/usr/sbin/sshd"  # sshd must be started by its absolute path
 _START_S = 10.0
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    """A TCP port that nobody listens on at this moment."""
-    with socket.socket() as s:
-        s.bind((address, 0))
-        return int(s.getsockname()[1])
 
 
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "", bits: int = 0) -> Path:

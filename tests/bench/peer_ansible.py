@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 
 if TYPE_CHECKING:
     from tests.bench.bench_gateway import Site

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from deployments.cli import main
-from deployments.lab.sshd import Sshd, free_port
+from deployments.lab.sshd import Sshd
+from deployments.ports import free_port
 
 SECRET = "pl4nt3dS3cr3tV4lu3XYZ987"
 

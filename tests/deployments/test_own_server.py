@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from deployments.catalog import programs, records
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 from deployments.prefect_yaml import PATH
 from tests.support.engine_rig import REPO
 from tests.support.waiting import until_answered

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from deployments import restore, run_online
+from deployments.ports import free_port
 from flows import store
 from flows.claim import claim_all, release
 from flows.guards import FREEZE
@@ -22,7 +23,7 @@ from runbooks.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
-from tests.support.etcd import Etcd, free_port, real_etcd
+from tests.support.etcd import Etcd, real_etcd
 from tests.support.torchrun import Agents, alone_on_this_machine, pair, until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 from tests.tasks.rendezvous.test_old_agent import listens, orphaned_agent

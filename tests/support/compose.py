@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 from tests.support.engine_rig import REPO
 from tests.support.need import need_program
 from tests.support.postgres import Postgres

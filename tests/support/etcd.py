@@ -4,7 +4,6 @@ import base64
 import importlib.util
 import json
 import platform
-import socket
 import ssl
 import subprocess
 import time
@@ -18,14 +17,8 @@ from typing import Any
 
 import pytest
 
+from deployments.ports import free_port
 from tests.support.need import need_program
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 class Etcd:

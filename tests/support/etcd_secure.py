@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.etcd import Etcd, free_port
+from deployments.ports import free_port
+from tests.support.etcd import Etcd
 from tests.support.need import need_program
 
 PASSWORD = "correct-horse-7"

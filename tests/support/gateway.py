@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 from tests.support.engine_rig import REPO
 
 TOKEN = "a-token-of-the-tests-0123456789"

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 
 SCHEMA = (
     "CREATE TABLE workers (id text PRIMARY KEY, status text NOT NULL, created_at timestamptz, last_heartbeat timestamptz, "

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-from deployments.lab.sshd import free_port
+from deployments.ports import free_port
 from tests.support.engine_rig import REPO
 from tests.support.need import need_program
 

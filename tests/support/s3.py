@@ -21,6 +21,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from deployments.ports import free_port
+
 ADMIN, READER = ("AKTEST", "SKTEST"), ("AKRO", "SKRO")
 GRPC = 10_000  # the server adds this to each of its ports
 
@@ -33,38 +35,36 @@ def weed() -> str:
     return path
 
 
-def free_ports(n: int) -> list[int]:
-    """Free loopback ports whose partners 10,000 above are free as well."""
-    found: list[int] = []
-    while len(found) < n:
-        with socket.socket() as a, socket.socket() as b:
-            a.bind(("127.0.0.1", 0))
-            port = a.getsockname()[1]
-            if port + GRPC > 65_000 or port in found:
-                continue
-            with contextlib.suppress(OSError):
-                b.bind(("127.0.0.1", port + GRPC))
-                found.append(port)
-    return found
-
-
 class S3Server:
     """One running server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.master, self.volume, self.filer, self.port = free_ports(4)
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._choose_ports()
         self.process: subprocess.Popen[bytes] | None = None
 
+    def _choose_ports(self) -> None:
+        self.master, self.volume, self.filer, self.port = (free_port(partners=(GRPC,)) for _ in range(4))
+        self.url = f"http://127.0.0.1:{self.port}"
+
     def start(self) -> None:
-        """Starts it and waits until a bucket can be made and written."""
+        """Starts it and waits until a bucket can be made and written; anew on other ports if one was taken meanwhile."""
+        for _ in range(3):
+            self._start()
+            if self._answers():
+                return
+            if b"address already in use" not in (self.folder / "log").read_bytes():
+                break
+            self._choose_ports()
+        raise AssertionError(f"the S3 server did not start: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def _start(self) -> None:
         ids = [
             {"name": "admin", "credentials": [_pair(ADMIN)], "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
             {"name": "ro", "credentials": [_pair(READER)], "actions": ["Read:ckpt"]},
         ]
         (self.folder / "s3.json").write_text(json.dumps({"identities": ids}))
-        (self.folder / "data").mkdir()
+        (self.folder / "data").mkdir(exist_ok=True)
         argv = [
             weed(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
             f"-dir={self.folder / 'data'}",
@@ -74,19 +74,21 @@ class S3Server:
         ]  # fmt: skip
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        self._wait()
 
-    def _wait(self) -> None:
+    def _answers(self) -> bool:
         end = time.monotonic() + 90
         while time.monotonic() < end:
             with contextlib.suppress(Exception):
                 client = self.client()
-                client.create_bucket(Bucket="ckpt")
+                with contextlib.suppress(client.exceptions.BucketAlreadyExists, client.exceptions.BucketAlreadyOwnedByYou):
+                    client.create_bucket(Bucket="ckpt")  # made by a try whose write came too early
                 client.put_object(Bucket="ckpt", Key="ready", Body=b"x")
                 client.delete_object(Bucket="ckpt", Key="ready")
-                return
-            time.sleep(0.5)
-        raise AssertionError(f"the S3 server did not start; see {self.folder / 'log'}")
+                return True
+            if self.process is None or self.process.poll() is not None:
+                return False
+            time.sleep(0.2)
+        return False
 
     def client(self, who: tuple[str, str] = ADMIN) -> Any:
         """A plain client."""

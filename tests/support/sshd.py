@@ -1,5 +1,5 @@
 """Real sshd for tests; the class itself is the lab's."""
 
-from deployments.lab.sshd import Sshd, free_port, make_key, public_key
+from deployments.lab.sshd import Sshd, make_key, public_key
 
-__all__ = ["Sshd", "free_port", "make_key", "public_key"]
+__all__ = ["Sshd", "make_key", "public_key"]

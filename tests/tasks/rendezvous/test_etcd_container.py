@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ports import free_port
 from tests.support.docker_engine import Engine, docker_engine
-from tests.support.etcd import Etcd, free_port, program_of
+from tests.support.etcd import Etcd, program_of
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 from tests.support.torchrun import until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Reports
 from tasks.context import Context
 from tasks.transport.open import HostPool
-from tests.support.etcd import Etcd, free_port, program_of
+from tests.support.etcd import Etcd, program_of
 from tests.support.rendezvous import act, fast, look, place, slugs
 from tests.support.systemd_host import systemd_host
 from tests.support.torchrun import until

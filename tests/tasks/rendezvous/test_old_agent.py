@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ports import free_port
 from runbooks.stale_rendezvous.diagnose import Limits, diagnose
 from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
 from tasks.remediation.processes import terminate_processes
-from tests.support.etcd import free_port
 from tests.support.rendezvous import context_of, place, slugs
 from tests.support.torchrun import Agents, until
 

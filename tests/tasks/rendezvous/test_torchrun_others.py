@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ports import free_port
 from runbooks.core.reading import Known
-from tests.support.etcd import Etcd, free_port
+from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
 from tests.support.torchrun import Agents, pair, until
 

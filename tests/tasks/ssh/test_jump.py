@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from deployments.lab.sshd import Sshd, free_port, make_key, public_key
+from deployments.lab.sshd import Sshd, make_key, public_key
+from deployments.ports import free_port
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
 from runbooks.ssh_auth_failure.evidence import Stage

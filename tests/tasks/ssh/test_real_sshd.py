@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from deployments.lab.sshd import free_port, make_key, public_key
+from deployments.lab.sshd import make_key, public_key
+from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, KeySource
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ports import free_port
 from runbooks.core.reading import Why
 from tasks.transport.base import TransportError
 from tasks.transport.ssh import SshHost
-from tests.support.sshd import Sshd, free_port
+from tests.support.sshd import Sshd
 
 
 def refused(host: SshHost, argv: list[str], timeout_s: float = 20) -> TransportError:
