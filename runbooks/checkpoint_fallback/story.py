@@ -14,7 +14,7 @@ from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 ALWAYS = (
-    "`ls -t | tail -n +4 | xargs rm` (or any deletion by age alone): it keeps the newest three even if all three are "
+    "use `ls -t | tail -n +4 | xargs rm` (or any deletion by age alone): it keeps the newest three even if all three are "
     "broken, and "
     "deletes the last good one",
     "take a checkpoint for whole because torch.load took it: it accepts flipped bits, zeroed holes and trailing bytes "

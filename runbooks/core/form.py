@@ -1,5 +1,6 @@
 """The approval form's text: the whole plan, so that a person can decide without leaving the page."""
 
+from runbooks.core.distinct import prohibitions
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import Diagnosis
 
@@ -13,7 +14,7 @@ def approval_text(
         lines.append(f"- {cause.slug} ({cause.certainty}): {cause.subject}")
         lines += [f"    - {e}" for e in cause.evidence]
     if diagnosis.must_not:
-        lines += ["", "**Do not:**", *(f"- {m}" for m in diagnosis.must_not)]
+        lines += ["", "**Do not:**", "", *(f"- {m}" for m in prohibitions(diagnosis.must_not))]
     if diagnosis.waiting_costs:
         lines += ["", "**Waiting costs:** " + "; ".join(diagnosis.waiting_costs)]
     for plan in plans:

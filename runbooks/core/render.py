@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.markdown import Safe, block, in_html, md
 from runbooks.core.nightly import Change, NightlyReport, Result
@@ -127,7 +128,7 @@ def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ..
     own = report.diagnosis.must_not
     likely = [c for c in report.diagnosis.wrong if c.certainty is not Certainty.POSSIBLE]
     more = [line for c in likely if c.slug in known for line in known[c.slug].must_not]
-    return tuple(dict.fromkeys([*own, *more]))
+    return prohibitions([*own, *more])
 
 
 def _plans(report: Report) -> tuple[Plan, ...]:

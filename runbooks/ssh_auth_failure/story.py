@@ -5,9 +5,9 @@ from runbooks.ssh_auth_failure.evidence import Auth, Stage
 from runbooks.ssh_auth_failure.view import View
 
 ALWAYS = (
-    "StrictHostKeyChecking off: it hides the one sign of an interception",
-    "password log-in on, or chmod -R over a home, to get in at all",
-    "retries in a loop: servers punish failed log-ins by address, and the ban then looks like the fault",
+    "turn StrictHostKeyChecking off: it hides the one sign of an interception",
+    "turn password log-in on, or chmod -R over a home, to get in at all",
+    "retry in a loop: servers punish failed log-ins by address, and the ban then looks like the fault",
 )
 BY_SLUG = {
     "host-key-changed": "do not delete known_hosts, and accept nothing before the new fingerprint was read on the machine itself",

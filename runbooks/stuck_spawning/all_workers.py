@@ -11,7 +11,7 @@ from runbooks.stuck_spawning.limits import Limits
 from runbooks.stuck_spawning.view import View
 
 SHARED = ("orchestrator", "deployment", "variables", "tasks", "queued", "workers", "pods", "stock")
-ALWAYS = ("shutting down all workers, or terminating pods by a listing: one pod, by its id",)
+ALWAYS = ("shut down all workers, or terminate pods by a listing: one pod, by its id",)
 Judge = Callable[[Evidence, Limits], Diagnosis]
 
 

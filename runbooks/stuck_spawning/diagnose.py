@@ -23,8 +23,8 @@ NEXT = {
     "idle": "idle → terminated: the orchestrator ends it after the idle time-out",
 }
 ALWAYS = (
-    "shutting down all workers, or terminating pods by a listing: one pod, by its id",
-    "reading one null runtime or one missing answer as a death",
+    "shut down all workers, or terminate pods by a listing: one pod, by its id",
+    "read one null runtime or one missing answer as a death",
 )
 WARN = {
     "image-pulling": "do not terminate and respawn inside the pull budget: the pull begins again and is paid again",

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from runbooks.core.base import Frozen
+from runbooks.core.distinct import distinct, prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Signature
 from runbooks.triage.cache import cached, digest_of, keep
 from runbooks.triage.codes import CodeTable, xid_table
@@ -168,7 +169,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
                 "title": words.title,
                 "explanation": words.explanation,
                 "remedy": words.remedy,
-                "decided_by": tuple(dict.fromkeys((*words.decided_by, *known.cause.decided_by, *cause.decided_by)))[:5],
+                "decided_by": distinct((*words.decided_by, *known.cause.decided_by, *cause.decided_by))[:5],
                 "signatures": (*own, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
                 "covered_by": (*known.cause.covered_by, *cause.covered_by),
@@ -176,7 +177,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
                 "only_when": (*known.cause.only_when, *cause.only_when),
                 "undecided": known.cause.undecided or cause.undecided,
                 "innocent": known.cause.innocent or cause.innocent,
-                "must_not": tuple(dict.fromkeys((*known.cause.must_not, *cause.must_not))),
+                "must_not": prohibitions((*known.cause.must_not, *cause.must_not)),
             }
         )
         causes[key[0], key[1]] = known.model_copy(update={"cause": both, "aliases": (*known.aliases, slug)})

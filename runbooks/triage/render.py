@@ -46,7 +46,7 @@ def _cause(number: int, cause: Candidate) -> str:
         rows.append("   and that fit:\n" + _lines(cause.confirmed_by))
     rows.append(_bullets("what would decide", cause.decided_by))
     rows.append(f"   do: {cause.remedy}")
-    rows.append(_bullets("do not", cause.must_not))
+    rows.append(_bullets("what must not be done", cause.must_not))
     rows.append(_next(cause))
     return "\n".join(r for r in rows if r)
 
@@ -54,7 +54,7 @@ def _cause(number: int, cause: Candidate) -> str:
 def _open(cause: Candidate) -> str:
     rows = [f" - {cause.title}  [{cause.family}/{cause.slug}]", _wrapped(cause.explanation)]
     rows += [_lines(cause.evidence), _bullets("what would decide", cause.decided_by)]
-    rows += [_bullets("do not", cause.must_not), _next(cause)]
+    rows += [_bullets("what must not be done", cause.must_not), _next(cause)]
     return "\n".join(r for r in rows if r)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import Role
 from runbooks.core.verdict import Certainty
 from runbooks.triage.load import Known
@@ -40,7 +41,7 @@ class Shower:
             confirmed_by=self.lines(by_role[Role.CONFIRMS]),
             decided_by=cause.decided_by,
             remedy=cause.remedy,
-            must_not=cause.must_not,
+            must_not=prohibitions(cause.must_not),
             follows=before,
             references=cause.references,
         )

@@ -101,7 +101,7 @@ def _finding(cause: Candidate, place: str, runbook: str) -> Finding:
     where = f" (line {line.number}: {line.text[:200]})" if line else ""
     action = " ".join(cause.remedy.split())
     if cause.must_not:
-        action += " Do not: " + "; ".join(" ".join(m.split()) for m in cause.must_not[:2]) + "."
+        action += " " + "; ".join(" ".join(m.split()) for m in cause.must_not[:2]) + "."
     if cause.runbook and cause.runbook != runbook:
         action += f" Next: gpu-runbooks run {cause.runbook} TARGET ({cause.target or 'the target it names'})."
     issue = f"{place}: {cause.title}{where}"
