@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from runbooks.container_death.backoff import is_kept
-from runbooks.container_death.evidence import ContainerFacts, Evidence, RayNode, RayView
-from runbooks.container_death.keepalive import keep_alive
+from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.ray_level import judge_ray, kept_up
 from runbooks.container_death.words import Limits, cause, clock, deaths, known, life_s, span
-from runbooks.core.reading import Absent, Unknown
+from runbooks.core.reading import Unknown
 from runbooks.core.verdict import Cause, Certainty
 
 
@@ -34,7 +34,7 @@ def _kills_inside(e: Evidence, c: ContainerFacts) -> str:
 
 def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if e.wanted and e.wanted.ray_ip:
-        return _ray(e, c, limits)
+        return judge_ray(e, c, limits)
     inside = known(e.inside)
     if inside is None or not (e.wanted and e.wanted.match):
         return []
@@ -42,78 +42,7 @@ def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         return []
     runs = ", ".join(inside.commands[:5]) or "nothing"
     words = f"no process inside matches {e.wanted.match!r}; it runs: {runs}"
-    return [cause("application-dead", Certainty.CONFIRMED, f"container {c.name}", words, _kept(c))]
-
-
-def _kept(c: ContainerFacts) -> str:
-    alive = keep_alive((*c.entrypoint, *c.command))
-    return "its main process is only a keep-alive: the container stays up without its application" if alive else ""
-
-
-def _ray(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    view, inside = known(e.ray), known(e.inside)
-    raylet = None if inside is None else any(re.search(r"(^|/)raylet(\s|$)", x) for x in inside.commands)
-    if isinstance(e.ray, (Unknown, Absent)) or view is None:
-        detail = e.ray.detail if isinstance(e.ray, Unknown) else "the fleet file names no head"
-        check = ("whether the head's GCS and dashboard run: look there first",)
-        return [cause("head-gone", Certainty.LIKELY, "the Ray head", f"not read: {detail}", decides=check)]
-    heads = [n for n in view.nodes if n.is_head and n.alive]
-    if not heads:
-        return [cause("head-gone", Certainty.CONFIRMED, "the Ray head", "the head lists no living head node")]
-    return _worker(e, c, limits, view, heads[0], raylet)
-
-
-def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head: RayNode,
-            raylet: bool | None) -> list[Cause]:  # fmt: skip
-    subject, ip = f"Ray worker in {c.name}", e.wanted.ray_ip if e.wanted else ""
-    mine = [n for n in view.nodes if n.ip == ip]
-    up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
-    joined = any(n.alive and not _leftover(n, c, up, raylet, limits) for n in mine)
-    other = _versions(view, subject, "" if joined else f"the head lists no living node at {ip}: it did not join")
-    if joined or other:
-        return other
-    last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
-    words = f"the head lists no living node at {ip}"
-    said = f"the last one there, {last.node_id[:12]}: {last.message}" if last and last.message else ""
-    if raylet is False:
-        return [cause("raylet-gone", Certainty.CONFIRMED, subject, words, "no raylet runs inside", said, _kept(c))]
-    if raylet is None:
-        check = ("the processes inside the container",)
-        return [cause("raylet-gone", Certainty.POSSIBLE, subject, words, said, decides=check)]
-    if up is not None and up < limits.join_s:
-        check = (f"another look after {limits.join_s:.0f} s",)
-        return [
-            cause(
-                "application-stuck",
-                Certainty.POSSIBLE,
-                subject,
-                words,
-                f"up for {span(up)} only",
-                decides=check,
-            )
-        ]
-    if head.started_at and c.started_at and head.started_at > c.started_at:
-        new = f"the head started at {clock(head.started_at)}, after this worker ({clock(c.started_at)})"
-        return [cause("head-replaced", Certainty.CONFIRMED, subject, words, new, "a raylet runs inside")]
-    return [cause("application-stuck", Certainty.CONFIRMED, subject, words, "a raylet runs inside", said)]
-
-
-def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool | None, limits: Limits) -> bool:
-    """True for a node of the life before, which the head goes on listing for a while after its container was killed.
-
-    Its start is by the head's clock, the container's by the node's: with a raylet inside, a minute is given to the two.
-    """
-    if node.started_at is None or c.started_at is None or up is None or up > limits.listed_dead_s:
-        return False
-    early = (c.started_at - node.started_at).total_seconds()
-    return early > (limits.clocks_apart_s if raylet else limits.clock_off_s)
-
-
-def _versions(view: RayView, subject: str, more: str) -> list[Cause]:
-    if not view.worker_version or not view.version or view.worker_version == view.version:
-        return []
-    words = f"head {view.version}, worker {view.worker_version}"
-    return [cause("version-mismatch", Certainty.CONFIRMED, subject, words, more)]
+    return [cause("application-dead", Certainty.CONFIRMED, f"container {c.name}", words, kept_up(c))]
 
 
 def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -126,7 +55,7 @@ def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         return [cause("application-stuck", Certainty.CONFIRMED, subject, words, health)]
     if probe is not None and probe.exit != 0:
         words = f"the configured probe ended with {probe.exit}, twice: {probe.last_line}"
-        return [cause("application-dead", Certainty.CONFIRMED, subject, words, health, _kept(c))]
+        return [cause("application-dead", Certainty.CONFIRMED, subject, words, health, kept_up(c))]
     if sick:
         check = ("the application's own log", "a configured probe")
         return [cause("application-stuck", Certainty.LIKELY, subject, health, decides=check)]

@@ -17,10 +17,11 @@ from runbooks.container_death.evidence import ContainerFacts, Evidence
 from runbooks.container_death.kept import judge_kept, kept_findings
 from runbooks.container_death.loops import judge_loop
 from runbooks.container_death.plans import plans_for
+from runbooks.container_death.ray_level import blocked_by_head
 from runbooks.container_death.warnings import do_now, must_not
 from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
-from runbooks.core.reading import Absent, Unknown
+from runbooks.core.reading import Absent, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -54,7 +55,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes += [x for x in judge_host(e, c, limits) if x.slug not in {y.slug for y in causes}]
     causes += judge_fuse(e)
     if c is not None:
-        causes += judge_alive(e, c, limits) if c.status in RUNS else judge_death(e, c, limits)
+        causes += judge_alive(e, c, limits) if c.status in RUNS else [*judge_death(e, c, limits), *blocked_by_head(e)]
         if all(x.slug != "stopped-on-purpose" for x in causes):  # by a person: neither a loop nor one death too many
             causes += judge_loop(e, c, limits)
     if not [x for x in causes if not x.innocent]:
@@ -148,7 +149,11 @@ def _blind(e: Evidence) -> Diagnosis:
 
 def _unknowns(e: Evidence) -> tuple[str, ...]:
     readings = {name: getattr(e, name) for name in type(e).model_fields}
-    return tuple(f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown))
+    return tuple(
+        f"{n}: {r.reason}: {r.detail}"
+        for n, r in readings.items()
+        if isinstance(r, Unknown) and r.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED)
+    )
 
 
 def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:

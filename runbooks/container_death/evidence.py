@@ -4,6 +4,7 @@ from datetime import datetime
 
 from runbooks.container_death.before import Sample
 from runbooks.core.base import Frozen
+from runbooks.core.ray_view import RayHead, RayView
 from runbooks.core.reading import NOT_RECORDED, Reading
 
 
@@ -189,27 +190,6 @@ class Probe(Frozen):
     last_line: str = ""
 
 
-class RayNode(Frozen):
-    """A node as the head lists it."""
-
-    node_id: str
-    ip: str
-    alive: bool
-    is_head: bool = False
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    resources: dict[str, float] = {}
-    message: str = ""
-
-
-class RayView(Frozen):
-    """The cluster as its head shows it."""
-
-    version: str
-    nodes: tuple[RayNode, ...]
-    worker_version: str = ""  # of Ray inside the container, "" unknown
-
-
 class Wanted(Frozen):
     """What the fleet file says of this container: commands only, no secrets."""
     engine: tuple[str, ...]
@@ -243,6 +223,7 @@ class Evidence(Frozen):
     inside: Reading[Inside] = NOT_RECORDED
     probe: Reading[Probe] = NOT_RECORDED  # Absent: none configured
     ray: Reading[RayView] = NOT_RECORDED  # Absent: not a Ray node
+    ray_head: Reading[RayHead] = NOT_RECORDED
     before: Reading[tuple[Sample, ...]] = NOT_RECORDED  # the watch's record, oldest first; Absent: no watch
     wanted: Wanted | None = None  # None: not in the fleet file
     hands_off: bool = False

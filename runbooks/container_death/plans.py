@@ -15,38 +15,19 @@ from runbooks.core.verdict import Cause, Certainty
 
 DEAD = frozenset(
     [
-        "keep-alive-ended",
-        "main-exited-error",
-        "oom-container",
-        "oom-host",
-        "killed-from-outside",
-        "killed-through-engine",
-        "crashed",
-        "host-rebooted",
-        "daemon-restarted",
-        "daemon-upgraded",
+        "keep-alive-ended", "main-exited-error", "oom-container", "oom-host", "killed-from-outside",
+        "killed-through-engine", "crashed", "host-rebooted", "daemon-restarted", "daemon-upgraded",
     ]
-)  # what a recreation answers
+)  # fmt: skip # what a recreation answers
 INSIDE = frozenset(("application-dead", "raylet-gone", "application-stuck", "head-replaced"))
 BLOCKS = frozenset(
     [
-        "image-gone",
-        "mount-gone",
-        "inodes-full",
-        "bus-error",
-        "bad-command",
-        "start-refused",
-        "stopped-on-purpose",
-        "paused",
-        "daemon-stuck",
-        "head-gone",
-        "fuse-hung",
-        "restart-loop",
-        "killed-by-probe",
-        "container-missing",
-        "too-many-deaths",
+        "image-gone", "mount-gone", "inodes-full", "bus-error", "bad-command", "start-refused",
+        "stopped-on-purpose", "paused", "daemon-stuck", "head-gone", "head-stuck", "head-unreachable",
+        "dashboard-down", "version-mismatch", "fuse-hung", "restart-loop", "killed-by-probe",
+        "container-missing", "too-many-deaths",
     ]
-)  # with one of these nothing is restored: that fault first
+)  # fmt: skip # with one of these nothing is restored: that fault first
 
 
 NEEDED = ("daemon", "siblings", "supervisors")  # an engine that hangs leaves it half done; one not seen would fight

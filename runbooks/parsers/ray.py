@@ -1,11 +1,12 @@
 """Ray's dashboard JSON (version, nodes, jobs, actors, placement groups, cluster status) as plain types."""
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from runbooks.container_death.evidence import RayNode
+from runbooks.core.ray_view import RayNode, Versions
 
 
 def from_ms(value: Any) -> datetime | None:
@@ -32,6 +33,12 @@ def parse_ray_version(text: str) -> str:
     if not isinstance(version, str):
         raise ValueError("no ray_version")
     return version
+
+
+def parse_versions(text: str) -> Versions:
+    """"2.60.0 3.11.7" as Ray's version and its Python's; anything else is unknown."""
+    found = re.fullmatch(r"(\d+\.\d+[\w.+-]{0,30}) (\d+\.\d+\.\d+\S{0,20})\s*", text)
+    return Versions(ray=found[1], python=found[2]) if found else Versions()
 
 
 def parse_nodes(text: str) -> tuple[RayNode, ...]:

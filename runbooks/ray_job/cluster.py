@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.ray_view import STATES, Versions, differ, head_fault
+from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray_job.evidence import Actor, Evidence, Job, NodeLogs
 from runbooks.ray_job.words import cause, known
@@ -16,22 +17,48 @@ NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submiss
 
 def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
     """Head, nodes and raylets."""
-    if isinstance(e.job, Unknown) and e.job.reason in (Why.UNREACHABLE, Why.TIMED_OUT):
-        sure = Certainty.CONFIRMED if isinstance(e.nodes, Unknown) else Certainty.LIKELY
-        return [cause("head-unreachable", sure, f"the head on {e.cluster}", e.job.detail or str(e.job.reason))]
-    found = [x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value)]
+    fault = head_fault(e.head, e.nodes)
+    if fault and (fault.slug != "head-unreachable" or isinstance(e.job, Unknown)):  # a job that was read came from the head
+        return [cause(fault.slug, fault.certainty, f"the head on {e.cluster}", *fault.evidence, *_killed(e, fault.slug),
+                      decides=fault.decides)]  # fmt: skip
+    found = [*_versions(e), *(x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value))]
     if e.head_seconds > limits.head_slow_s:
         words = f"its lists took {e.head_seconds:.0f} s"
         found.append(cause("head-overloaded", Certainty.LIKELY, f"the head on {e.cluster}", words))
     return found + _not_joined(e)
 
 
+def _killed(e: Evidence, slug: str) -> tuple[str, ...]:
+    """The kernel's word on a GCS that is gone."""
+    nodes = [r.value for r in e.node_logs if isinstance(r, Known) and r.value.node == e.cluster]
+    kills = [k for n in nodes for k in n.ooms if k.process.startswith("gcs_server")]
+    return (f"kernel: {kills[-1].text}",) if kills and slug == "head-gone" else ()
+
+
+def _versions(e: Evidence) -> list[Cause]:
+    """Nodes whose Ray or Python is another than the head's."""
+    head = known(e.head)
+    there = head.versions if head else Versions()
+    found = []
+    for n in (r.value for r in e.node_logs if isinstance(r, Known)):
+        words = differ(there, n.versions)
+        if words:
+            joined = any(x.ip == n.ip and x.alive for x in known(e.nodes) or ())
+            more = "it is a node all the same: jobs on it may fail" if joined else "the head lists no living node there"
+            found.append(cause("version-mismatch", Certainty.CONFIRMED, n.node, words, more))
+    return found
+
+
 def _raylet(e: Evidence, node: NodeLogs) -> list[Cause]:
     listed = [n for n in known(e.nodes) or () if n.ip == node.ip]
-    if not listed or any(n.alive for n in listed) or node.raylet_alive is not False:
+    if not listed or any(n.alive for n in listed) or node.raylet_alive is None:
         return []
     last = max(listed, key=lambda n: n.ended_at.timestamp() if n.ended_at else 0.0)
     age = f"raylet.out was last written {node.raylet_age_s:.0f} s ago" if node.raylet_age_s is not None else ""
+    if node.raylet_alive:
+        state = STATES.get(node.raylet_state, "")
+        return [cause("raylet-stuck", Certainty.CONFIRMED, node.node, f"the head lists {node.ip} as DEAD: {last.message}",
+                      f"its raylet runs there{f': {state}' if state else ''}", age)]  # fmt: skip
     return [cause("raylet-dead", Certainty.CONFIRMED, node.node, f"the head lists {node.ip} as DEAD: {last.message}",
                   "no raylet runs there", age)]  # fmt: skip
 

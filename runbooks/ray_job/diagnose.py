@@ -1,7 +1,7 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
 from runbooks.core.base import Amount, Frozen, Size
-from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
 from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
@@ -101,7 +101,8 @@ def _symptom(e: Evidence) -> str:
 
 def _unknowns(e: Evidence) -> tuple[str, ...]:
     readings = {name: getattr(e, name) for name in type(e).model_fields}
-    lines = [f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown)]
+    silent = (Why.NOT_ASKED, Why.NOT_RECORDED)
+    lines = [f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown) and r.reason not in silent]
     return (*lines, *(f"logs: {r.reason}: {r.detail}" for r in e.node_logs if isinstance(r, Unknown)))
 
 

@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-from runbooks.container_death.evidence import KernelOom, RayNode
+from runbooks.container_death.evidence import KernelOom
 from runbooks.core.base import Frozen
 from runbooks.core.ray_config import StartPhase
+from runbooks.core.ray_view import RayHead, RayNode, Versions
 from runbooks.core.reading import NOT_RECORDED, Reading
 
 
@@ -85,12 +86,14 @@ class NodeLogs(Frozen):
     window_s: float
     raylet_age_s: float | None = None  # of raylet.out; None: there is none
     raylet_alive: bool | None = None
+    raylet_state: str = ""  # of its process, as the kernel names it
     logs: tuple[LogFile, ...] = ()
     activity: tuple[Activity, ...] = ()
     ooms: tuple[KernelOom, ...] = ()
     gpu_busy_percent: tuple[float, ...] = ()
     disk_free_bytes: int | None = None  # of Ray's temp dir
     interfaces: tuple[str, ...] = ()  # network interfaces with an address
+    versions: Versions = Versions()  # of its raylet, or of the `ray` that would start one
 
 
 class Evidence(Frozen):
@@ -99,6 +102,7 @@ class Evidence(Frozen):
     cluster: str  # head node's fleet name
     taken_at: datetime
     submission_id: str = ""
+    head: Reading[RayHead] = NOT_RECORDED
     job: Reading[Job] = NOT_RECORDED  # Absent: no job was named and none runs
     nodes: Reading[tuple[RayNode, ...]] = NOT_RECORDED
     actors: Reading[tuple[Actor, ...]] = NOT_RECORDED

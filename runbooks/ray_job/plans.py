@@ -17,7 +17,8 @@ def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
     if "supervisor-left" in sure:
         steps += _leftovers(e)
     if "raylet-dead" in sure:
-        steps += _raylets(e, [c.subject for c in causes if c.slug == "raylet-dead"])
+        other = {c.subject for c in causes if c.slug == "version-mismatch"}  # the same version would be refused again
+        steps += _raylets(e, [c.subject for c in causes if c.slug == "raylet-dead" and c.subject not in other])
     if not steps:
         return ()
     causes_ = tuple(sorted(sure & {"supervisor-left", "raylet-dead"}))

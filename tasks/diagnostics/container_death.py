@@ -19,7 +19,7 @@ from tasks.diagnostics.docker import (
     with_usage,
 )
 from tasks.diagnostics.host_health import read_fuse, read_host, read_supervisors
-from tasks.diagnostics.ray import read_ray_view
+from tasks.diagnostics.ray import read_ray
 from tasks.transport.base import Host, TransportError
 from tasks.watch_record import read_before
 
@@ -75,7 +75,7 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
             "events": pool.submit(read_events, context, host, it, since, until),
             "daemon": pool.submit(read_daemon, context, host, it),
             "supervisors": pool.submit(read_supervisors, context, host, it, c),
-            "ray": pool.submit(read_ray_view, context, it, host, c.id if c and c.status == "running" else ""),
+            "both": pool.submit(read_ray, context, it, host, c.id if c and c.status == "running" else ""),
         }  # fmt: skip
         if c:
             later["log"] = pool.submit(read_log, context, host, it, c.id)
@@ -88,6 +88,7 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         if runs:
             later["fuse"] = pool.submit(read_fuse, context, host, it, c, pid)
         done: dict[str, Any] = {name: future.result() for name, future in later.items()}
+        done["ray"], done["ray_head"] = done.pop("both")
     if runs or _disk_low(found.host):  # not while a dead container waits: it takes seconds where there are many layers
         done["daemon"] = with_usage(context, host, it, done["daemon"])
     return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
@@ -149,7 +150,7 @@ def _wanted(it: ManagedContainer) -> Wanted:
 
 def _unreachable(context: Context, it: ManagedContainer, node: Node, error: TransportError) -> Evidence:
     why = Unknown(reason=error.reason, detail=error.detail)
-    names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe")
+    names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe", "ray", "ray_head")
     fields: dict[str, Any] = dict.fromkeys(names, why)
     before = read_before(node.name, it.name, context.now(), WINDOW_S)
     return Evidence(

@@ -3,23 +3,27 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from runbooks.container_death.evidence import KernelOom
 from runbooks.core.ray_config import RayCluster
+from runbooks.core.ray_view import RayHead, Versions, head_fault
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.verdict import Certainty
 from runbooks.parsers import ray_job as parse
 from runbooks.parsers.ray import parse_nodes
 from runbooks.ray_job.cluster import NAME
 from runbooks.ray_job.evidence import Activity, Evidence, Job, LogFile, NodeLogs
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
-from tasks.diagnostics.ray import get
+from tasks.diagnostics.ray import get, read_ray_head, versions_by
 from tasks.transport.base import Host, TransportError
 
 FILTER = "detail=1&limit=10000"
 WINDOW_S = 2.0
+LISTS = ("job", "nodes", "actors", "groups", "usage", "other_jobs", "driver_log")
 
 
 def gather_ray_job(context: Context) -> Evidence:
@@ -40,34 +44,48 @@ def gather_ray_job(context: Context) -> Evidence:
         host = context.open_host(context.fleet.node(ray.head))
     except TransportError as e:
         why = Unknown(reason=e.reason, detail=f"head node {ray.head}: {e.detail}")
-        names = ("job", "nodes", "actors", "groups", "usage", "other_jobs", "driver_log")
+        names = ("head", *LISTS)
         return Evidence(
             cluster=ray.head, taken_at=context.now(), submission_id=ident, **dict.fromkeys(names, why), **fixed
         )
-    readings = _head(context, host, ray, ident)
+    head = read_ray_head(context, host, ray)
+    refused = _not_asked(head)
+    readings = refused or _head(context, host, ray, ident)
     job = readings["job"]
     ident = job.value.submission_id if isinstance(job, Known) else ident
     nodes = _nodes(context, ray)
-    return Evidence(cluster=ray.head, taken_at=context.now(), submission_id=ident, node_logs=nodes, **readings, **fixed)
+    return Evidence(cluster=ray.head, taken_at=context.now(), submission_id=ident, node_logs=nodes, head=head, **readings, **fixed)
+
+
+def _not_asked(head: Known[RayHead] | Unknown) -> dict[str, Any]:
+    """Every list as unknown where the head is known not to give one: each would take its whole time limit."""
+    untold = Unknown(reason=Why.TIMED_OUT, detail="not asked: the head does not answer")
+    fault = head_fault(head, untold) if isinstance(head, Known) else None
+    return dict.fromkeys(LISTS, untold) if fault and fault.certainty is Certainty.CONFIRMED else {}
 
 
 def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str, Any]:
     """What the head lists, and how long the slowest answer took."""
     clean, url = context.redactor.text, ray.dashboard
     began = time.monotonic()
-    found: dict[str, Any] = {
-        "other_jobs": get(context, host, f"{url}/api/jobs/", lambda t: parse.parse_jobs(t, clean)),
-        "nodes": get(context, host, f"{url}/api/v0/nodes?{FILTER}", parse_nodes),
-        "actors": get(context, host, f"{url}/api/v0/actors?{FILTER}", lambda t: parse.parse_actors(t, clean)),
-        "groups": get(context, host, f"{url}/api/v0/placement_groups?{FILTER}", parse.parse_groups),
-        "usage": get(context, host, f"{url}/api/cluster_status", parse.parse_usage),
+    wanted: dict[str, tuple[str, Any]] = {
+        "nodes": (f"/api/v0/nodes?{FILTER}", parse_nodes),
+        "other_jobs": ("/api/jobs/", lambda t: parse.parse_jobs(t, clean)),
+        "actors": (f"/api/v0/actors?{FILTER}", lambda t: parse.parse_actors(t, clean)),
+        "groups": (f"/api/v0/placement_groups?{FILTER}", parse.parse_groups),
+        "usage": ("/api/cluster_status", parse.parse_usage),
     }
+    found: dict[str, Any] = {}
+    for name, (path, parser) in wanted.items():
+        late = [n for n, r in found.items() if isinstance(r, Unknown) and r.reason is Why.TIMED_OUT]
+        none = Unknown(reason=Why.TIMED_OUT, detail=f"not asked: {late[0]} did not come in time") if late else None
+        found[name] = none or get(context, host, f"{url}{path}", parser)
     found["head_seconds"] = round(time.monotonic() - began, 2)
     found["job"] = job = _asked_for(_pick(found["other_jobs"], ident), found["actors"])
     name = job.value.submission_id if isinstance(job, Known) else ""
-    none = Absent(proof="no submitted job to read a log of")
+    no_log = Absent(proof="no submitted job to read a log of")
     at = f"{url}/api/jobs/{quote(name, safe='')}/logs"
-    found["driver_log"] = get(context, host, at, lambda t: parse.parse_logs(t, clean)) if name else none
+    found["driver_log"] = get(context, host, at, lambda t: parse.parse_logs(t, clean)) if name else no_log
     return found
 
 
@@ -114,19 +132,27 @@ def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[No
         "ip": ip,
     }
     try:
-        got = run_probe(context.open_host(context.fleet.node(name)), "ray_node", ask, timeout_s=40)
-        return Known[NodeLogs](value=_part(context, name, ip, got), source=source)
+        host = context.open_host(context.fleet.node(name))
+        got = run_probe(host, "ray_node", ask, timeout_s=40)
+        versions = Versions(**got["versions"]) if got["versions"] else versions_by(host, program=_program(ray, name))
+        return Known[NodeLogs](value=_part(context, name, ip, got, versions), source=source)
     except KeyError as e:
         return Unknown(reason=Why.FAILED, detail=str(e), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"{name}: {e.detail}", source=source)
 
 
-def _part(context: Context, name: str, ip: str, got: dict[str, Any]) -> NodeLogs:
+def _program(ray: RayCluster, name: str) -> str:
+    """The `ray` that would start a raylet there."""
+    return next((word for word in ray.restart_raylet.get(name, ()) if PurePosixPath(word).name == "ray"), "ray")
+
+
+def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: Versions) -> NodeLogs:
     clean = context.redactor.text
     kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
+        raylet_state=got["raylet_state"], versions=versions,
         logs=tuple(LogFile(node=name, path=x["path"], size_bytes=x["size"], age_s=round(x["age"], 1),
                            lines=tuple(clean(parse.plain(line))[:500] for line in x["lines"])) for x in got["logs"]),
         activity=tuple(Activity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),

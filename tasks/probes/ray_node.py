@@ -13,6 +13,7 @@ from typing import Any
 
 from tasks.probes.kernel_kills import kernel
 from tasks.probes.proc import command, pids, read, stat
+from tasks.probes.ray_version import ray_process, ray_version
 
 WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
 
@@ -57,17 +58,6 @@ def age(path: str) -> "float | None":
         return None
 
 
-def raylet(temp_dir: str, ip: str) -> bool:
-    """True when a raylet of this temp dir and address runs."""
-    for pid in pids():
-        now = stat(pid)
-        if now and now["comm"].startswith("raylet") and now["state"] not in "ZX":
-            words = " %s " % command(pid, now["state"], now["comm"])
-            if temp_dir + "/" in words and (not ip or "=%s " % ip in words):
-                return True
-    return False
-
-
 def look() -> "dict[int, dict[str, Any]]":
     """CPU seconds and bytes read of Ray's workers and drivers."""
     found = {}
@@ -109,7 +99,9 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     except OSError:
         free = None
     ages = [a for a in (age(p) for p in glob.glob(folder + "/raylet*.out")) if a is not None]
-    return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet(ask["temp_dir"], ask["ip"]),
+    raylet = ray_process("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
+    return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
+            "raylet_state": raylet["state"] if raylet else "", "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask), "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
             "interfaces": interfaces()}  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 import time
 
-from runbooks.container_death.evidence import RayNode
 from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.ray_view import RayNode
 from runbooks.core.reading import Known
 from tasks.context import Context
 from tasks.diagnostics.ray import read_ray_nodes
