@@ -75,5 +75,5 @@ def _disproved(run: Run, plan: Plan) -> str:
 def _closing(plan: Plan, after: Diagnosis, fixed: bool) -> str:
     if fixed:
         rest = "" if after.state is Verdict.HEALTHY else f"; now: {after.headline}"
-        return f"fixed by “{plan.name}” and seen fixed{rest}"
+        return f"“{plan.name}” worked{rest}"
     return f"“{plan.name}” was tried and the fault is not seen gone: escalate. Now: {after.headline}"

@@ -17,20 +17,30 @@ class Role(StrEnum):
     CONFIRMS = "confirms"  # says nothing alone, strengthens a cause that something else points to
 
 
+class Reach(StrEnum):
+    """Where a signature's conditions may stand. In a text of a few hundred lines both mean the same."""
+
+    NEARBY = "nearby"  # around the match: some hundred lines, and what is said at the same moment
+    ANYWHERE = "anywhere"  # in the whole text: what counts over all of it ("received twice") says so
+
+
 class Signature(Frozen):
     """A text pattern of a cause, for logs and command output. Python `re`, searched per line.
 
     Conditions in `where` are comparisons over the pattern's named groups and over facts found in the text or given
     (runbooks/triage/expr.py, names in runbooks/knowledge/facts.yaml): "free > tried", "exit_code == 137". A number that
-    is not known makes its condition false. Without a pattern, the conditions alone are the signature.
+    is not known makes its condition false. Without a pattern, the conditions alone are the signature. A named group that
+    the pattern shares with one of `unless`, `recovered` or `needs` must have taken the same text: the same thing.
     """
 
     pattern: str = ""
     role: Role
     example: str  # a real line that matches
     counter_example: str = ""  # a real line that looks alike and must not match
-    unless: tuple[str, ...] = ()  # patterns that, found anywhere in the same text, take this match away
-    needs: tuple[str, ...] = ()  # patterns that must be found as well in the same text
+    unless: tuple[str, ...] = ()  # patterns that take this match away
+    recovered: tuple[str, ...] = ()  # patterns of a success that take it away when they come after it, in the same file
+    needs: tuple[str, ...] = ()  # patterns that must be found as well
+    reach: Reach = Reach.NEARBY  # of `unless`, `needs`, `recovered` and of the facts in `where`
     near: tuple[str, ...] = ()  # patterns that must be found within `within` lines of the match
     not_near: tuple[str, ...] = ()  # patterns that must not be found within `within` lines of it
     within: int = 20

@@ -47,6 +47,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> str:
         readings=tuple(readings(report.evidence)),
         readings_after=tuple(readings(report.after_evidence or {})),
         undone=_undone(report),
+        by_hand=_by_hand(report),
         references=_references(report, knowledge),
     )
     return _tidy(text)
@@ -134,6 +135,13 @@ def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ..
 def _plans(report: Report) -> tuple[Plan, ...]:
     """The chosen plan alone once one was chosen, else every choice."""
     return (report.chosen,) if report.chosen else report.diagnosis.plans
+
+
+def _by_hand(report: Report) -> tuple[str, ...]:
+    """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
+    if report.outcome is not Outcome.FIXED:
+        return report.diagnosis.by_hand
+    return report.after.by_hand if report.after else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:

@@ -78,8 +78,14 @@ def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
         known = knowledge().causes[v.slug]
         priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
         issue = f"{known.title} ({v.certainty}): {v.subject}: {v.evidence[0]}"
-        found.append(Finding(priority=priority, category="GPU", issue=issue, action=known.remedy))
+        found.append(Finding(priority=priority, category="GPU", issue=issue, action=_remedy(v)))
     return tuple(found)
+
+
+def _remedy(verdict: Verdict) -> str:
+    """The cause's remedy, with the number of the process that it is about."""
+    text = knowledge().causes[verdict.slug].remedy
+    return text.replace("kill -CONT PID", f"kill -CONT {verdict.pids[0]}") if len(verdict.pids) == 1 else text
 
 
 def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
@@ -88,7 +94,7 @@ def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer
     found = [f"choose a plan: {', '.join(p.name for p in offer.plans)}"] if offer.plans else []
     for v in faults[:3]:
         if v.credible:
-            found.append(f"{v.subject}: {knowledge().causes[v.slug].remedy}")
+            found.append(f"{v.subject}: {_remedy(v)}")
         else:
             found.append(f"{v.subject}: find out first: {v.decides[0] if v.decides else 'read again'}")
     if state is State.CANNOT_TELL and not faults:
