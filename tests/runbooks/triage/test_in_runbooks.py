@@ -39,7 +39,7 @@ def test_a_container_that_died_of_cuda_memory_says_so_with_what_next() -> None:
     assert len(found) == 1
     assert found[0].issue.startswith("its last words: ")
     assert "line 2: " in found[0].issue
-    assert "Do not: " in found[0].action
+    assert ". Do not " in found[0].action
     assert "gpu-runbooks run memory-pressure" in found[0].action
 
 
