@@ -8,6 +8,7 @@ from runbooks.triage.load import FactKnowledge
 from runbooks.triage.probe import Probe, Raw
 
 Facts = dict[str, tuple[Value, ...]]
+NUMBERS = {"one": "1", "two": "2", "both": "2", "three": "3", "four": "4", "eight": "8", "sixteen": "16"}
 
 
 def convert(kind: str, text: str) -> Value | None:
@@ -19,11 +20,13 @@ def convert(kind: str, text: str) -> Value | None:
             return text.strip().lower()
         if kind == "percent":
             text = text.replace("%", "")
+        if kind == "count":
+            text = NUMBERS.get(text.strip().lower(), text)
         read: dict[str, Callable[[str], Value]] = {"size": size, "seconds": seconds, "version": version}
         given = read.get(kind, number)(text)
     except Unknown:
         return None
-    return None if kind in ("number", "percent") and not isinstance(given, float) else given
+    return None if kind in ("number", "count", "percent") and not isinstance(given, float) else given
 
 
 def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -> tuple[Facts, dict[str, list[Raw]]]:

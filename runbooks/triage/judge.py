@@ -14,6 +14,7 @@ from runbooks.triage.model import Code, Line, Outcome
 from runbooks.triage.probe import Hit, Probe, Raw
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
+from runbooks.triage.wrapped import sentences
 
 # Steps told at the level Info (Google's log, NCCL, ssh -v), counters that end in 0, and what every unsigned module prints.
 _CHATTER = re.compile(
@@ -105,9 +106,13 @@ def judge(
     probes = probes_of(lib)
     scanner = Scanner(probes.values())
     files: dict[str, None] = {}
+    again = 0
     for block in blocks:
         files[block.file] = None
         scanner.feed(block)
+        for sentence in sentences(block):
+            scanner.feed(sentence)
+            again += 1
     scanner.finish()
     found, fact_lines = facts_of.from_text(lib.facts, probes)
     known = {**found, **facts_of.given(lib.facts, stated or {})}
@@ -122,7 +127,7 @@ def judge(
             "codes": _codes(lib, probes),
             "facts": {n: tuple(facts_of.plain((v,)) for v in vs) for n, vs in known.items()},
             "files": tuple(files),
-            "lines_read": scanner.lines,
+            "lines_read": scanner.lines - again,
             "notes": tuple(notes),
         }
     )

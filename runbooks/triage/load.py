@@ -13,6 +13,7 @@ from runbooks.triage.cache import cached, digest_of, keep
 from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
+from runbooks.triage.words import spelled
 
 FORMAT = 15  # of the cache file
 
@@ -44,7 +45,7 @@ class Family(Frozen):
 class FactKnowledge(Frozen):
     """A number or word that is read out of the text."""
 
-    kind: str  # number | size | seconds | percent | word | flag | version | repeats (of the most frequent text) | distinct (texts)
+    kind: str  # number | count (may be a word) | size | seconds | percent | word | flag | version | repeats | distinct
     about: str
     patterns: tuple[str, ...]  # group `v` is the value; a flag needs none
     examples: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ def _sources() -> list[tuple[str, str]]:
     tables = root / "knowledge"
     found += [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
     found += [tables / name for name in ("facts.yaml", "codes.yaml", "xids.yaml")]
-    return sorted((str(f).rsplit("runbooks/", 1)[-1], f.read_text(encoding="utf-8")) for f in found)
+    return sorted((str(f).rsplit("runbooks/", 1)[-1], spelled(f.read_text(encoding="utf-8"))) for f in found)
 
 
 @lru_cache(maxsize=1)
