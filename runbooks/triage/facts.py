@@ -1,11 +1,11 @@
 """Numbers and words read out of the text, or given by the person: what conditions of signatures compare."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
 from runbooks.triage.load import FactKnowledge
-from runbooks.triage.probe import Probe, Raw
+from runbooks.triage.probe import Hit, Probe, Raw
 
 Facts = dict[str, tuple[Value, ...]]
 NUMBERS = {"one": "1", "two": "2", "both": "2", "three": "3", "four": "4", "eight": "8", "sixteen": "16"}
@@ -31,17 +31,23 @@ def convert(kind: str, text: str) -> Value | None:
 
 def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -> tuple[Facts, dict[str, list[Raw]]]:
     """Facts of the text and the lines that they stand in."""
+    return from_hits(known, {p: probes[p].hits for fact in known.values() for p in fact.patterns})
+
+
+def from_hits(
+    known: Mapping[str, FactKnowledge], hits: Mapping[str, Sequence[Hit]]
+) -> tuple[Facts, dict[str, list[Raw]]]:
+    """Facts by the matches of their patterns."""
     facts: Facts = {}
     lines: dict[str, list[Raw]] = {}
     for name, fact in known.items():
         values: list[Value] = []
-        for pattern in fact.patterns:
-            for hit in probes[pattern].hits:
-                value = convert(fact.kind, hit.groups.get("v", "true"))
-                if value is None:
-                    continue
-                values.append(value)
-                lines.setdefault(name, []).append(hit.line)
+        for hit in (h for pattern in fact.patterns for h in hits[pattern]):
+            value = convert(fact.kind, hit.groups.get("v") or "true")
+            if value is None:
+                continue
+            values.append(value)
+            lines.setdefault(name, []).append(hit.line)
         if values:
             facts[name] = (COUNTED[fact.kind](values),) if fact.kind in COUNTED else tuple(dict.fromkeys(values))
     return facts, lines

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from runbooks.core.knowledge import Role, Signature
 from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
+from runbooks.triage.around import SMALL, Around
 from runbooks.triage.block import Block
-from runbooks.triage.expr import Value, holds, names, number
-from runbooks.triage.facts import Facts
-from runbooks.triage.load import FamilyCause, Known, Library, library
+from runbooks.triage.load import Known, Library, library
 from runbooks.triage.model import Code, Line, Outcome
-from runbooks.triage.probe import Hit, Probe, Raw
+from runbooks.triage.probe import Probe, Raw
+from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
 from runbooks.triage.wrapped import sentences
@@ -47,53 +47,6 @@ class Seen:
         return min((r.order for r in self.by_role[Role.ROOT] or self.by_role[Role.FOLLOWS]), default=0)
 
 
-class Reading:
-    """Matches and facts of one text, asked by signatures."""
-
-    def __init__(self, probes: dict[str, Probe], facts: Facts, fact_lines: dict[str, list[Raw]]) -> None:
-        self.probes, self.facts, self.fact_lines = probes, facts, fact_lines
-
-    def may_be(self, cause: FamilyCause) -> bool:
-        """Whether nothing in the text excludes the cause, whatever its signatures say."""
-        if any(self.probes[p].found for p in cause.never_when):
-            return False
-        return not cause.only_when or any(self.probes[p].found for p in cause.only_when)
-
-    def lines(self, signature: Signature) -> list[Raw]:
-        """Lines on which the signature stands; empty where it does not."""
-        if not all(self.probes[p].found for p in signature.needs):
-            return []
-        if any(self.probes[p].found for p in signature.unless):
-            return []
-        if not signature.pattern:
-            return self._by_facts(signature)
-        return [h.line for h in self.probes[signature.pattern].hits if self._stands(signature, h)]
-
-    def _stands(self, signature: Signature, hit: Hit) -> bool:
-        for pattern in signature.near:
-            if not self._neighbour(pattern, hit, signature.within):
-                return False
-        if any(self._neighbour(p, hit, signature.within) for p in signature.not_near):
-            return False
-        groups: dict[str, tuple[Value, ...]] = {k: (number(v),) for k, v in hit.groups.items()}
-        return all(holds(c, {**self.facts, **groups}) for c in signature.where)
-
-    def _neighbour(self, pattern: str, hit: Hit, within: int) -> bool:
-        return any(
-            o.line.file == hit.line.file and abs(o.line.number - hit.line.number) <= within
-            for o in self.probes[pattern].hits
-        )
-
-    def _by_facts(self, signature: Signature) -> list[Raw]:
-        if not all(holds(c, self.facts) for c in signature.where):
-            return []
-        used = sorted({n for c in signature.where for n in names(c)})
-        stated = Raw(
-            "given", 0, 0, ("facts: " + ", ".join(f"{n}={facts_of.plain(self.facts[n])}" for n in used)).encode()
-        )
-        return [r for n in used for r in self.fact_lines.get(n, [])[:2]] or [stated]
-
-
 def judge(
     blocks: Iterable[Block],
     stated: Mapping[str, str] | None = None,
@@ -104,7 +57,9 @@ def judge(
     """What the text and the stated facts point to, by all that is known or by `lib`. Raises ValueError for a bad fact."""
     lib = lib or library()
     probes = probes_of(lib)
-    scanner = Scanner(probes.values())
+    given = facts_of.given(lib.facts, stated or {})
+    around = Around(lib, probes, given)
+    scanner = Scanner(probes.values(), around.look)
     files: dict[str, None] = {}
     again = 0
     for block in blocks:
@@ -114,9 +69,10 @@ def judge(
             scanner.feed(sentence)
             again += 1
     scanner.finish()
+    around.finish()
     found, fact_lines = facts_of.from_text(lib.facts, probes)
-    known = {**found, **facts_of.given(lib.facts, stated or {})}
-    seen = _collect(lib, Reading(probes, known, fact_lines))
+    known = {**found, **given}
+    seen = _collect(lib, Reading(probes, known, fact_lines, around if scanner.lines > SMALL else None))
     show = Shower(redact)
     outcome = _weigh(seen, show)
     left = _unexplained(lib, probes, show) if not outcome.causes and not outcome.undecided else ()

@@ -15,7 +15,7 @@ from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
 from runbooks.triage.words import spelled
 
-FORMAT = 15  # of the cache file
+FORMAT = 16  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -209,7 +209,16 @@ def _narrow(causes: dict[tuple[str, str], Known], name: str, cause: FamilyCause)
 def signature_patterns(signature: Signature) -> tuple[str, ...]:
     """Every pattern that has to be looked for to judge it."""
     return tuple(
-        p for p in (signature.pattern, *signature.needs, *signature.unless, *signature.near, *signature.not_near) if p
+        p
+        for p in (
+            signature.pattern,
+            *signature.needs,
+            *signature.unless,
+            *signature.recovered,
+            *signature.near,
+            *signature.not_near,
+        )
+        if p
     )
 
 

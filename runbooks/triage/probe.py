@@ -73,11 +73,15 @@ class Probe:
             self._exact = exact(self.pattern)
         return not self._exact or any(all(part in lowered for part in option) for option in self._exact)
 
+    def match(self, raw: "Raw") -> "re.Match[str] | None":
+        """Its match on a line, guesses left out."""
+        if not self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text):
+            return None
+        return self.regex.search(raw.certain)
+
     def hit(self, raw: "Raw") -> "Hit | None":
         """Its match on a line that is evidence. A match in a stack frame is only remembered as one."""
-        found = self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text)
-        if found:
-            found = self.regex.search(raw.certain)
+        found = self.match(raw)
         if not found:
             return None
         if raw.frame:

@@ -4,7 +4,7 @@ Of every pattern the first and the last matches are kept, and no line that could
 as the text goes by, the last from behind, in as much of the text as is held.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from runbooks.triage.block import Block
 from runbooks.triage.kinds import Kinds
@@ -18,7 +18,8 @@ BACK = 4096  # last lines that are looked at first: most patterns that stand oft
 class Scanner:
     """Feeds blocks to probes. One per text; probes keep the result."""
 
-    def __init__(self, probes: Iterable[Probe]) -> None:
+    def __init__(self, probes: Iterable[Probe], look: Callable[[Sequence[Page]], None] | None = None) -> None:
+        self._look = look  # what else wants to see the text that is held, when the matches in it are known
         self._trials = [Trial(p) for p in probes]
         self._kinds = Kinds(self._trials)
         self._window: list[Page] = []
@@ -47,6 +48,8 @@ class Scanner:
                     _try_all(page, reversed(picked), start, _open, Trial.end)
         for trial in trials:
             trial.keep_last()
+        if self._look:
+            self._look(self._window)
         self._window.clear()
         self._held = 0
 

@@ -9,12 +9,12 @@ from runbooks.core.knowledge import Signature
 from runbooks.triage.block import Block
 from runbooks.triage.expr import parse
 from runbooks.triage.facts import from_text
-from runbooks.triage.judge import Reading
 from runbooks.triage.literals import AND, fold, required
 from runbooks.triage.load import Known, library, signature_patterns
 from runbooks.triage.loose import loose, searched
 from runbooks.triage.normal import normal
 from runbooks.triage.probe import Probe
+from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 
 LIBRARY = library()
@@ -42,7 +42,7 @@ def reading(text: str, *patterns: str, facts_too: bool = True) -> Reading:
 
 def alone(signature: Signature) -> Signature:
     """The signature without its conditions on the rest of the text."""
-    return signature.model_copy(update={"needs": (), "unless": (), "near": (), "not_near": ()})
+    return signature.model_copy(update={"needs": (), "unless": (), "recovered": (), "near": (), "not_near": ()})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
