@@ -138,9 +138,10 @@ def _missing(e: Evidence, limits: Limits) -> Diagnosis:
 
 
 def _blind(e: Evidence) -> Diagnosis:
+    why = f": {e.container.detail[:200]}" if isinstance(e.container, Unknown) and e.container.detail else ""
     return Diagnosis(
         state=State.CANNOT_TELL,
-        headline=f"{e.name} on {e.node}: cannot tell: the container was not read",
+        headline=f"{e.name} on {e.node}: cannot tell: the container was not read{why}",
         unknowns=_unknowns(e),
         must_not=("recreate or restart anything: nothing is known about the container",),
         by_hand=_by_hand(e, None),

@@ -161,6 +161,8 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         near = "" if causes[0].certainty in WHO else "Perhaps: "
         return f"{near}{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}{more}"
+    if unknowns and not any(isinstance(getattr(evidence, name), Known) for name in SEEN):
+        return f"Nothing of {evidence.node} was read: {unknowns[0]}"
     if unknowns:
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in SLUG if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]

@@ -52,8 +52,13 @@ def gather_container_death(context: Context) -> Evidence:
     except TransportError as e:
         return _unreachable(context, it, node, e)
     first = read_container(context, host, it)
+    if isinstance(first, Unknown) and (silence := _silent(host)):
+        return _unreachable(context, it, node, silence)
     c = first.value if isinstance(first, Known) else None
     readings = _readings(context, host, it, c)
+    blind = isinstance(readings["daemon"], Unknown) and isinstance(readings["host"], Unknown)
+    if blind and (silence := _silent(host)):
+        return _unreachable(context, it, node, silence)
     configured = any(x.name == it.name for x in context.fleet.containers_on(node.name))
     return Evidence(
         node=node.name, name=it.name, taken_at=context.now(), container=first, hands_off=node.hands_off,
@@ -61,6 +66,15 @@ def gather_container_death(context: Context) -> Evidence:
         before=read_before(node.name, it.name, context.now(), WINDOW_S), **readings,
         remove_kept=str(context.options.get("remove_kept", "")).lower() in ("yes", "true", "1"),
     )  # fmt: skip
+
+
+def _silent(host: Host) -> TransportError | None:
+    """Why the node runs no command at all: then nothing is known of its engine, whose silence would look the same."""
+    try:
+        host.run(("true",), timeout_s=8)
+    except TransportError as e:
+        return e
+    return None
 
 
 def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None) -> dict[str, Any]:

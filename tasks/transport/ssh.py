@@ -17,6 +17,7 @@ from tasks.transport.capture import Capture, LeftRunning
 from tasks.transport.channel import converse
 from tasks.transport.connect import HostKeyError, address_of
 from tasks.transport.connection import SshConnection
+from tasks.transport.mute import Mute, NoWordError
 from tasks.transport.remote import END_S, Said, ran_out, wrap, wrap_stop
 
 CHANNELS = 8
@@ -34,7 +35,7 @@ class SshHost:
         tunnel = (lambda: via.tunnel_to(str(node.host), node.port)) if via else None
         self._connection = SshConnection(node, node.connect_timeout_s, tunnel)
         self._slots = threading.BoundedSemaphore(CHANNELS)
-        self._left = LeftRunning()
+        self._left, self._mute = LeftRunning(), Mute()
         self._marker = f"gpu-runbooks-{secrets.token_hex(6)}:"
         self._open_now, self._has_timeout = 0, False
         self._opening, self._count = threading.Lock(), threading.Lock()
@@ -76,8 +77,11 @@ class SshHost:
         self._left.refuse(argv, stdin)
         with self._slots:
             try:
+                self._mute.refuse()
                 return self._run(argv, command, stdin, timeout_s, limit_bytes)
             except TransportError as e:
+                if isinstance(e, NoWordError):
+                    self._mute.note(e)
                 if "left running" in e.detail:
                     self._left.note(argv, stdin, e.detail)
                 if isinstance(e, HostKeyError):
@@ -116,7 +120,8 @@ class SshHost:
                     raise TransportError(Why.DENIED, f"the server opens no session channel ({e.text})") from None
                 time.sleep(0.05)
             except (paramiko.SSHException, EOFError, OSError) as e:
-                raise TransportError(Why.UNREACHABLE, f"the connection was lost ({e or type(e).__name__})") from None
+                kind = NoWordError if transport.is_active() else TransportError
+                raise kind(Why.UNREACHABLE, f"the connection was lost ({e or type(e).__name__})") from None
 
     def _release(self, channel: paramiko.Channel) -> None:
         with self._count:
@@ -132,7 +137,8 @@ class SshHost:
         try:
             channel.exec_command(line)
         except (paramiko.SSHException, EOFError, OSError) as e:
-            raise TransportError(Why.UNREACHABLE, f"the session ended before the command began ({e})") from None
+            kind = NoWordError if timer.finished.is_set() else TransportError
+            raise kind(Why.UNREACHABLE, f"the session ended before the command began ({e})") from None
         finally:
             timer.cancel()
 
@@ -158,7 +164,7 @@ class SshHost:
         """The node did not end it in time: end it through a second channel, or say that it runs on. Always raises."""
         base = f"no answer within {timeout_s:g} s"
         if not said.pid:
-            raise TransportError(Why.TIMED_OUT, f"{base}, not even its pid: perhaps left running, pid unknown")
+            raise NoWordError(Why.TIMED_OUT, f"{base}, not even its pid: perhaps left running, pid unknown")
         answer = self._ask_to_stop(said.pid)
         if answer == "gone":
             raise TransportError(Why.TIMED_OUT, f"{base}; it was ended on the node")
