@@ -52,10 +52,11 @@ def _same(a: frozenset[str], b: frozenset[str], within: bool) -> bool:
 
 def _words(text: str) -> frozenset[str]:
     plain = _PREFIX.sub("", text.lower()).replace("back-off", "backoff").replace("time-out", "timeout")
-    return frozenset(_stem(w) for w in re.findall(r"[\w*.+/=-]*[\w*/]", plain) if w not in _LITTLE)
+    return frozenset(stem(w) for w in re.findall(r"[\w*.+/=-]*[\w*/]", plain) if w not in _LITTLE)
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """The word without the commonest English endings: "failing", "failed" and "fails" are one."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]

@@ -10,10 +10,12 @@ from runbooks.triage.around import SMALL, Around
 from runbooks.triage.block import Block
 from runbooks.triage.load import Known, Library, library
 from runbooks.triage.model import Code, Line, Outcome
+from runbooks.triage.nearest import Opening, with_nearest
 from runbooks.triage.probe import Probe, Raw
 from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
+from runbooks.triage.told import undenied
 from runbooks.triage.wrapped import sentences
 
 # Steps told at the level Info (Google's log, NCCL, ssh -v), counters that end in 0, and what every unsigned module prints.
@@ -57,6 +59,7 @@ def judge(
     """What the text and the stated facts point to, by all that is known or by `lib`. Raises ValueError for a bad fact."""
     lib = lib or library()
     probes = probes_of(lib)
+    opening = Opening()
     given = facts_of.given(lib.facts, stated or {})
     around = Around(lib, probes, given)
     scanner = Scanner(probes.values(), around.look)
@@ -64,6 +67,7 @@ def judge(
     again = 0
     for block in blocks:
         files[block.file] = None
+        opening.take(block)
         scanner.feed(block)
         for sentence in sentences(block):
             scanner.feed(sentence)
@@ -76,7 +80,7 @@ def judge(
     show = Shower(redact)
     outcome = _weigh(seen, show)
     left = _unexplained(lib, probes, show) if not outcome.causes and not outcome.undecided else ()
-    return outcome.model_copy(
+    answer = outcome.model_copy(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
             "unexplained": left,
@@ -87,6 +91,7 @@ def judge(
             "notes": tuple(notes),
         }
     )
+    return with_nearest(answer, opening.text, lib) if lib is library() else answer
 
 
 def _codes(lib: Library, probes: dict[str, Probe]) -> tuple[Code, ...]:
@@ -174,5 +179,11 @@ def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
 
 def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower) -> tuple[Line, ...]:
     hits = (h.line for p in lib.failure for h in probes[p].hits)
-    raws = sorted((r for r in hits if not _CHATTER.match(r.text)), key=lambda r: r.order)
+    raws = sorted((r for r in hits if not _CHATTER.match(r.text) and _reports(lib, r.text)), key=lambda r: r.order)
     return show.lines(raws)
+
+
+def _reports(lib: Library, line: str) -> bool:
+    """Whether it still tells of a failure without what it says did not fail."""
+    left = undenied(line)
+    return left == line or any(re.search(p, left) for p in lib.failure)

@@ -34,6 +34,17 @@ class Candidate(Frozen):
     references: tuple[str, ...] = ()
 
 
+class Near(Frozen):
+    """A cause whose own words are near to the text's: a place to look, never an answer."""
+
+    slug: str
+    family: str
+    title: str
+    runbook: str = ""
+    target: str = ""
+    decided_by: tuple[str, ...]
+
+
 class Code(Frozen):
     """A code of the text, by the tables: a starting point, never a verdict."""
 
@@ -51,6 +62,7 @@ class Outcome(Frozen):
     verdict: str  # "nothing" | "innocent" | "causes" | "not-enough"
     causes: tuple[Candidate, ...] = ()  # most credible first; the first explains the rest where `follows` says so
     undecided: tuple[Candidate, ...] = ()  # starting points that the text leaves open
+    nearest: tuple[Near, ...] = ()  # only where no cause is named: what the words come close to, best first
     unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause
     codes: tuple[Code, ...] = ()
     facts: dict[str, tuple[str, ...]] = {}

@@ -1,6 +1,6 @@
 """The answer as text for a terminal."""
 
-from runbooks.triage.model import Candidate, Code, Line, Outcome
+from runbooks.triage.model import Candidate, Code, Line, Near, Outcome
 
 _HEAD = {
     "nothing": "Nothing found wrong in {lines} lines.",
@@ -8,6 +8,8 @@ _HEAD = {
     "causes": "{count} found.",
     "not-enough": "Not enough to tell.",
 }
+_TOLD = "It tells of trouble and fits nothing known. What would decide: the error itself, the log's last lines, the exit code or state."
+_NEAREST = "Nearest by its words alone. None of these has evidence: take the reading that decides before you believe one:"
 
 
 def render(outcome: Outcome) -> str:
@@ -25,6 +27,11 @@ def render(outcome: Outcome) -> str:
     if outcome.unexplained:
         parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
+    if not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest) and outcome.verdict == "not-enough":
+        parts.append(_TOLD)
+    if outcome.nearest:
+        parts.append(_NEAREST)
+        parts += [_near(n) for n in outcome.nearest]
     if outcome.codes and outcome.verdict in ("causes", "not-enough"):
         parts.append("Codes in it (starting points, no verdicts):\n" + "\n".join(map(_code, outcome.codes)))
     if real:
@@ -58,6 +65,11 @@ def _open(cause: Candidate) -> str:
     return "\n".join(r for r in rows if r)
 
 
+def _near(near: Near) -> str:
+    rows = [f" - {near.title}  [{near.family}/{near.slug}]", _bullets("what would decide", near.decided_by), _next(near)]
+    return "\n".join(r for r in rows if r)
+
+
 def _wrapped(text: str) -> str:
     return f"   {' '.join(text.split())}"
 
@@ -70,7 +82,7 @@ def _bullets(title: str, items: tuple[str, ...]) -> str:
     return "\n".join([f"   {title}:", *(f"     - {' '.join(i.split())}" for i in items)]) if items else ""
 
 
-def _next(cause: Candidate) -> str:
+def _next(cause: Candidate | Near) -> str:
     if not cause.runbook:
         return "   runbook: none reads the machine for this; by hand"
     return f"   runbook: gpu-runbooks run {cause.runbook} TARGET   ({cause.target or 'the target it names'})"
