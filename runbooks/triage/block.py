@@ -12,6 +12,8 @@ _CODE = re.compile(
 _OUTPUT = frozenset(
     (".log", ".txt", ".out", ".err", ".md", ".rst", ".csv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
 )
+_RULE = re.compile(rb"(?m)^[ \t]*- alert:[ \t]*\w+[ \t]*$")
+_TOLD = re.compile(rb"(?m)^[ \t]+(?:summary|description|message|runbook|dashboard)\w*:.*$")
 _COMMENT = re.compile(rb"(?m)^[ \t]*(?:#|;|//).*$")
 
 
@@ -34,6 +36,13 @@ def without_comments(block: Block) -> Block:
     if kind in _OUTPUT or re.fullmatch(r"\.\d+", kind):
         return block
     return block.model_copy(update={"data": _COMMENT.sub(b"", block.data)})
+
+
+def without_rules(block: Block) -> Block:
+    """The block without the texts that its alerts' rules would tell (numbers of lines stay): nothing of it has happened."""
+    if b"- alert:" in block.data and b"expr:" in block.data and _RULE.search(block.data):
+        return block.model_copy(update={"data": _TOLD.sub(b"", block.data)})
+    return block
 
 
 def unread_code(count: int) -> str:

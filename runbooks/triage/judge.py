@@ -7,7 +7,7 @@ from runbooks.core.knowledge import Role, Signature
 from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
 from runbooks.triage.around import SMALL, Around
-from runbooks.triage.block import Block
+from runbooks.triage.block import Block, without_rules
 from runbooks.triage.load import Known, Library, library
 from runbooks.triage.model import Code, Line, Outcome
 from runbooks.triage.nearest import Opening, with_nearest
@@ -65,7 +65,7 @@ def judge(
     scanner = Scanner(probes.values(), around.look)
     files: dict[str, None] = {}
     again = 0
-    for block in blocks:
+    for block in map(without_rules, blocks):
         files[block.file] = None
         opening.take(block)
         scanner.feed(block)

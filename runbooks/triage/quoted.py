@@ -2,7 +2,9 @@
 
 import re
 
-_PLACE = r"(?:[\w./-]+\.(?:py|pyx|go|rs|cc|cpp|cu|h|sh|js|ts|java):\d+(?::\d+)?[:-]\s*|\d+\s*[:|]\s+|[+-]\s{2,})?"
+_PLACE = (
+    r"(?:> ?)*(?:[\w./-]+\.(?:py|pyx|go|rs|cc|cpp|cu|h|sh|js|ts|java):\d+(?::\d+)?[:-]\s*|\d+\s*[:|]\s+|[+-]\s{2,})?"
+)
 _CODE = (
     r"raise [\w.]+\(|(?:if|elif|while|assert) [^\"']*[\"'].*:\s*$|except\b[^\"']*:\s*$|case [\"'].*[:)]\s*$"
     r"|(?:self\.)?_?log(?:ger|ging)?\.(?:debug|info|warn|warning|error|exception|critical|fatal)[fw]?\("
@@ -15,6 +17,10 @@ _QUOTED = re.compile(
     r"|\b[Ii]f (?:you|we) (?:ever )?(?:see|get|hit|encounter|run into|face|receive)\b.*"
     r"|\b(?:[Nn]o(?: more| further| such)?|[Nn](?:either|or)|[Ww]ithout(?: any)?|[Nn]ever (?:saw|see|says?)"
     r"|(?:did|do|does)(?: not|n't) (?:see|find|say|show)) (?:\"[^\"]*\"|'[^']*'|`[^`]*`)"
+    r"|\b(?:[Ii]f|[Ww]hen(?:ever)?|[Ss]hould) (?:(?:there (?:is|are)|an?|the|two) |`)[^.]{0,80}, (?:please )?(?:look|check|drain|restart"
+    r"|ask|see|call|open|reboot|use|run|read|start|stop|kill|do not|don't|make sure)\b.*"  # advice for a case
+    r"|\b(?:[Cc]an|[Cc]ould|[Mm]ay|[Mm]ight|[Ss]hould|[Ww]ould) (?:an?|the|it|we|I|two|one|several|more|this|that)\b[^.?!]*\?"  # a question
+    r"|\b(?:case|tests?|scenario|alert|rule|page|section|chapter) (?:for |of |named |called )?(?:\"[^\"]*\"|`[^`]*`)"
     r"|\b[Ii]n case (?:you (?:see|get)|of) [\"'`].*"
     rf"|^\s*{_PLACE}(?:{_CODE}).*"
     r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters

@@ -9,7 +9,9 @@ MOST = 65536  # bytes of a text in which a person may have written; more is a lo
 SHORTEST = 50  # characters of a line that was broken because it was full
 FEWEST = 6  # words in a line of prose
 LONGEST = 6  # lines that one paragraph may have
-_PROSE = re.compile(rb"(?![\w./-]{1,30}(?:\[\d+\])?: )(?:[-*#>] )?[A-Za-z\"'`(][^\t|={}]*")
+_PROSE = re.compile(
+    rb"(?![\w./-]{1,30}(?:\[\d+\])?: |[A-Z][a-z]{2} [ \d]\d \d\d:|[^\n]*\S {3})(?:[-*#>] )?[A-Za-z\"'`(][^\t|={}]*"
+)
 _WORD = re.compile(rb"[A-Za-z][a-z']*[a-z,;:]?(?= |$)")
 _ENDED = re.compile(rb"[.!?:;]$")
 _BETWEEN = re.compile(rb"(?<=[.!?:]) +(?=[A-Z\"'(`])")

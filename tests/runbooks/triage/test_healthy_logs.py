@@ -25,3 +25,10 @@ def test_a_node_at_work_has_no_guilty_cause(name: str) -> None:
     """Documented lines, readings, settings and sources of machines that work, with their usual warnings, side by side."""
     outcome = judge(blocks(HEALTHY.parent / "at_work" / name, name))
     assert [(c.slug, [line.text for line in c.evidence]) for c in outcome.causes if not c.innocent] == []
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (HEALTHY.parent / "fine").iterdir()))
+def test_what_people_show_of_systems_that_are_fine_has_no_guilty_cause(name: str) -> None:
+    """Start-ups, boots, installs, metrics, tries that worked the second time; questions, announcements, manuals, reviews."""
+    outcome = judge(blocks(HEALTHY.parent / "fine" / name, name))
+    assert [(c.slug, [line.text for line in c.evidence]) for c in outcome.causes if not c.innocent] == []

@@ -102,3 +102,15 @@ def test_oom_killed_false_is_no_memory_advice() -> None:
     out = judge_lines("State:{ ExitCode:137, OOMKilled:false, Status:exited }")
     assert out.verdict == "not-enough"
     assert [c.slug for c in out.undecided] == ["killed-by-signal-9"]
+
+
+def test_a_try_that_worked_the_second_time_is_no_cause() -> None:
+    slow = "part 7 of __3_0.distcp: An error occurred (SlowDown) when calling the UploadPart operation: attempt 1 of 8"
+    assert slugs(f"{slow}\npart 7 of __3_0.distcp uploaded") == []
+    assert slugs(f"{slow}\npart 7 of __5_0.distcp uploaded") == ["s3-throttled"]  # another object
+    assert slugs(f"part 7 of __3_0.distcp uploaded\n{slow}") == ["s3-throttled"]  # before it
+    assert slugs(f"{slow.replace('UploadPart operation', 'UploadPart operation (reached max retries: 4)')}\nsaved") == [
+        "s3-throttled"
+    ]
+    assert slugs("nfs: server nas1 not responding, still trying\nnfs: server nas1 OK") == []
+    assert slugs("nfs: server nas1 not responding, still trying\nnfs: server nas2 OK") == ["storage-d-state"]
