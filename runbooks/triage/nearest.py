@@ -46,11 +46,15 @@ class Opening:
 
 
 def with_nearest(outcome: Outcome, text: str, lib: Library) -> Outcome:
-    """The outcome, with the nearest causes where it names none; "nothing" that tells of trouble becomes "not-enough"."""
-    if not text or outcome.verdict not in ("nothing", "not-enough"):
+    """The outcome, with the causes nearest to a short text, or to a long one's lines that fit no cause, where none is named.
+
+    "nothing" for a text that tells of trouble becomes "not-enough".
+    """
+    if outcome.verdict not in ("nothing", "not-enough"):
         return outcome
     if outcome.verdict == "nothing" and not (is_told(text) and tells_of_trouble(text)):
         return outcome
+    text = text or "\n".join(line.text for line in outcome.unexplained)
     known = {(c.family, c.slug) for c in outcome.undecided}
     found = tuple(_near(k) for k in nearest(text, lib) if (k.family, k.slug) not in known)
     return outcome.model_copy(update={"verdict": "not-enough", "nearest": found})

@@ -84,6 +84,7 @@ class Score(Frozen):
     shown: tuple[str, ...]
     first: bool
     two: bool
+    near: bool | None  # right one among the nearest, where none was named; None: one was named, or none is right
     verdict_right: bool
     harmful: tuple[str, ...]
 
@@ -123,6 +124,7 @@ def score(excerpt: Excerpt, same: dict[str, frozenset[str]]) -> Score:
         shown=tuple(slugs),
         first=bool(slugs[:1] and slugs[0] in right) if right else not outcome.causes,
         two=any(s in also for s in slugs[:2]) if right else not outcome.causes,
+        near=None if outcome.causes or not right else any(s in also for s in (*slugs, *(n.slug for n in outcome.nearest))),
         verdict_right=excerpt.verdict in ("any", outcome.verdict),
         harmful=tuple(p for p in excerpt.harm for c in shown[:3] if re.search(p, c.remedy)),
     )
@@ -143,6 +145,8 @@ def summary(scores: list[Score]) -> dict[str, float]:
         "verdict": sum(s.verdict_right for s in scores) / total,
         "not_enough_excerpts": len(open_ones),
         "not_enough": sum(s.verdict == "not-enough" for s in open_ones) / max(len(open_ones), 1),
+        "unnamed": sum(s.near is not None for s in scores),
+        "near": sum(bool(s.near) for s in scores),
         "harmful": sum(bool(s.harmful) for s in scores),
     }
 
@@ -155,14 +159,16 @@ def table(scores: list[Score]) -> str:
         "held apart": [s for s in scores if s.excerpt.held],
     }
     rows = [
-        '| excerpts | count | right first | among first two | verdict right | "not enough" right | harmful advice |',
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        '| excerpts | count | right first | among first two | verdict right | "not enough" right '
+        "| none named: right one left open or nearest | harmful advice |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, group in groups.items():
         x = summary(group)
         rows.append(
             f"| {name} | {x['excerpts']:.0f} | {x['first']:.1%} | {x['two']:.1%} | {x['verdict']:.1%} "
-            f"| {x['not_enough']:.1%} of {x['not_enough_excerpts']:.0f} | {x['harmful']:.0f} |"
+            f"| {x['not_enough']:.1%} of {x['not_enough_excerpts']:.0f} "
+            f"| {x['near']:.0f} of {x['unnamed']:.0f} | {x['harmful']:.0f} |"
         )
     return "\n".join(rows)
 

@@ -66,9 +66,15 @@ def test_a_text_with_a_cause_needs_no_places_to_look() -> None:
     assert judge_lines("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.").nearest == ()
 
 
-@pytest.mark.parametrize("text", [(TOLD[0][0] + "\n") * (LINES + 1), TOLD[0][0] + " word" * MOST])
+@pytest.mark.parametrize("text", [(TOLD[2][0] + "\n") * (LINES + 1), TOLD[2][0] + " word" * MOST])
 def test_a_long_text_is_a_log_and_not_told(text: str) -> None:
     assert judge_lines(text).nearest == ()
+
+
+def test_of_a_long_log_the_lines_that_fit_no_cause_are_compared() -> None:
+    log = [f"step {n} loss 2.{n}" for n in range(500)]
+    log.insert(250, "resume of the stopped pod refused: its own machine lets all GPUs to others now; elsewhere the type is in stock")
+    assert "host-gpus-taken" in [n.slug for n in judge_lines(log).nearest]
 
 
 def test_a_part_of_the_knowledge_has_no_places_to_look() -> None:
