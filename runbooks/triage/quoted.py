@@ -30,6 +30,7 @@ _QUOTED = re.compile(
     r"|^(?:PASSED|SKIPPED|XFAIL)\b.*|^\S+::\S+ (?:PASSED|SKIPPED|XFAIL)\b.*"
     r"|^\s*(?:INFO:?\s+)?\[?(?:RESOLVED|resolved|Resolved)(?::\d+)?\]?:?\s.*"
     r"|^\s*[-*]\s+(?:\w+: )?[Ff]ix(?:ed|es)?\b.*\(#\d+\)\s*$"
+    r"|^\s*[-*]\s+(?:Fixed|Added|Changed|Removed|Deprecated|Improved|Docs|Documentation)(?:\([\w-]+\))?: .*"  # a list of changes
 )
 
 
