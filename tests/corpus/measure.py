@@ -94,7 +94,7 @@ def excerpts() -> tuple[Excerpt, ...]:
     found = [
         Excerpt.model_validate(e)
         for path in sorted(HERE.glob("*.yaml"))
-        for e in yaml.safe_load(path.read_text(encoding="utf-8"))["excerpts"]
+        for e in yaml.safe_load(path.read_text(encoding="utf-8")).get("excerpts", ())
     ]
     twice = {e.id for e in found if sum(o.id == e.id for o in found) > 1}
     if twice:
