@@ -25,6 +25,7 @@ PURE = {
     "yaml",
     "jinja2",
     "ahocorasick",
+    "re2",
 }  # what runbooks/ may use besides the standard library
 IMPURE = {
     "subprocess",

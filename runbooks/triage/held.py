@@ -33,6 +33,7 @@ class Held:
         self._chunk: dict[tuple[int, int], Chunk] = {}
         self._found: dict[tuple[int, int, str], list[Hit]] = {}
         self._times: dict[int, Moment | None] = {}
+        self._stamps: dict[int, Moment | None] = {}
         self._reaches: dict[int, tuple[int, int]] = {}
 
     @property
@@ -51,7 +52,7 @@ class Held:
     def _hold(self, pages: list[Page]) -> None:
         self._pages = pages
         self._starts = [p.order for p in pages]
-        for memo in (self._chunk, self._found, self._times, self._reaches):
+        for memo in (self._chunk, self._found, self._times, self._stamps, self._reaches):
             memo.clear()
 
     def hits(self, pattern: str, low: int, high: int) -> Iterator[Hit]:
@@ -78,12 +79,18 @@ class Held:
 
     def _when(self, line: Raw) -> Moment | None:
         for back in range(ABOVE):
-            data = self._line(line.order - back, line.file)
+            order = line.order - back
+            data = self._line(order, line.file)
             if data is None:
                 return None
-            if found := moment(data):
+            if found := self._stamp(order, data):
                 return found
         return None
+
+    def _stamp(self, order: int, data: bytes) -> Moment | None:
+        if order not in self._stamps:
+            self._stamps[order] = moment(data)
+        return self._stamps[order]
 
     def _reach(self, line: Raw, reach: int, when: Moment | None) -> int:
         """Lines on one side: at least `reach`, more where little time has passed over there."""

@@ -18,11 +18,6 @@ def fold(text: bytes) -> bytes:
     return text.translate(LOWER, DIGITS)
 
 
-def exact(pattern: str) -> tuple[tuple[bytes, ...], ...]:
-    """The same with digits, lower case only: alternatives, each a set of texts that all stand in the line."""
-    return tuple(tuple(o.split(AND)) for o in sorted(set(_best(parser.parse(pattern), bytes.lower))))
-
-
 def required(pattern: str) -> tuple[bytes, ...]:
     """Folded texts of which at least one stands in every line that `pattern` matches; empty: nothing is certain.
 

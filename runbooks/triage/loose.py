@@ -7,6 +7,7 @@ of a line and looking round are dropped, and what may match nothing is cut off b
 import re
 import re._constants as sre  # type: ignore[import-not-found]  # no public way to see a pattern's parts
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,8 @@ from runbooks.triage.normal import PREFIXES
 
 _UNKNOWN = ord("?")
 _DIGITS = frozenset(b"0123456789")
-_ALIKE = bytes(ord("0") if c in _DIGITS else c for c in range(256))
+_ENDS = frozenset(b"\n")
+SHAPE = bytes(ord("0") if c in _DIGITS else c for c in range(256))
 _SETS = {
     sre.CATEGORY_DIGIT: r"\d",
     sre.CATEGORY_NOT_DIGIT: r"\D",
@@ -24,6 +26,7 @@ _SETS = {
     sre.CATEGORY_NOT_WORD: r"\W",
 }
 _CAPITAL = re.compile(r"\\x(4[1-9a-f]|5[0-9a])")
+_DIGIT = re.compile(r"\\x3[0-9]")
 _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _NOTHING = (sre.ASSERT, sre.ASSERT_NOT)
 
@@ -31,25 +34,31 @@ _NOTHING = (sre.ASSERT, sre.ASSERT_NOT)
 def searched(text: bytes) -> bytes:
     """The form of lines in which loose patterns are looked for: one byte for each character, prefixes off."""
     if not text.isascii():
-        text = b"\n".join(map(_ascii, text.split(b"\n")))
+        text = b"\n".join(map(ascii_of, text.split(b"\n")))
     return PREFIXES.sub(b"", text)
 
 
-def _ascii(line: bytes) -> bytes:
+def ascii_of(line: bytes) -> bytes:
+    """One byte for each character."""
     return line if line.isascii() else line.decode("utf-8", "replace").encode("ascii", "replace")
 
 
 def shape(line: bytes) -> bytes:
     """The line with `0` for every digit."""
-    return line.translate(_ALIKE)
+    return line.translate(SHAPE)
 
 
 @lru_cache(maxsize=8192)
-def loose(pattern: str) -> "tuple[re.Pattern[bytes], bool]":
+def loose(pattern: str) -> tuple[str, bool]:
     """The looser pattern, and whether it wants the line in lower case."""
     text = _sequence(_cut(_cut(list(parser.parse(pattern)), -1), 0))
     lower = "(?i" in pattern
-    return re.compile((_CAPITAL.sub(_small, text) if lower else text).encode(), re.MULTILINE), lower
+    return "(?m)" + (_CAPITAL.sub(_small, text) if lower else text), lower
+
+
+def for_shapes(text: str) -> str:
+    """A loose pattern that takes one digit for another."""
+    return _DIGIT.sub(r"\\x30", text)
 
 
 def _small(capital: "re.Match[str]") -> str:
@@ -57,20 +66,29 @@ def _small(capital: "re.Match[str]") -> str:
 
 
 @lru_cache(maxsize=8192)
+def alike_to(pattern: str) -> bytes:
+    """A table for `bytes.translate`: lines that are the same after it are the same to the pattern. Digits that it treats alike are one."""
+    sets = set(_told_apart(parser.parse(pattern))) if any(map(str.isdigit, pattern)) else set()
+    first: dict[tuple[bool, ...], int] = {}
+    return bytes(first.setdefault(tuple(c in s for s in sets), c) if c in _DIGITS else c for c in range(256))
+
+
 def minds_digits(pattern: str) -> bool:
     """Whether it may match one line and not another of the same shape."""
-    return any(map(str.isdigit, pattern)) and _minds(parser.parse(pattern))
+    return alike_to(pattern) != SHAPE
 
 
-def _minds(tree: Any) -> bool:
+def _told_apart(tree: Any) -> Iterator[frozenset[int]]:
+    """Sets of digits that the pattern treats otherwise than the rest."""
     for op, value in tree:
         if op in (sre.LITERAL, sre.NOT_LITERAL) and value in _DIGITS:
-            return True
-        if op is sre.IN and 0 < len(_DIGITS & _listed(value)) < len(_DIGITS):
-            return True
-        if op is sre.GROUPREF or any(_minds(inner) for inner in _inside(op, value)):
-            return True
-    return False
+            yield frozenset((value,))
+        elif op is sre.IN and 0 < len(_DIGITS & _listed(value)) < len(_DIGITS):
+            yield _DIGITS & _listed(value)
+        elif op is sre.GROUPREF:
+            yield from (frozenset((digit,)) for digit in _DIGITS)
+        for inner in _inside(op, value):
+            yield from _told_apart(inner)
 
 
 def _inside(op: Any, value: Any) -> list[Any]:
@@ -108,11 +126,11 @@ def _part(items: list[Any], at: int) -> str:
 
 
 def _class(items: list[Any]) -> str:
-    """The ASCII characters of the class, and `?` where it has or may have others."""
-    allowed = _listed(items)
+    """The ASCII characters of the class, and `?` where it has or may have others; never the end of a line."""
+    allowed = _listed(items) - _ENDS
     if items[0][0] is sre.NEGATE or any(_has_more(op, value) for op, value in items):
         allowed |= {_UNKNOWN}
-    return "[" + "".join(rf"\x{code:02x}" for code in sorted(allowed)) + "]"
+    return "[" + "".join(rf"\x{code:02x}" for code in sorted(allowed)) + "]" if allowed else "(?!)"
 
 
 def _listed(items: list[Any]) -> frozenset[int]:

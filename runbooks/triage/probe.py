@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
-from runbooks.triage.literals import AND, exact
+from runbooks.triage.literals import AND
 from runbooks.triage.normal import CODE, FRAME, Normal, normal, without_guesses
 
 KEEP = 8  # first and last matches kept of every pattern
@@ -20,7 +20,6 @@ class Probe:
     """One pattern to look for."""
 
     __slots__ = (
-        "_exact",
         "_regex",
         "anchored",
         "context",
@@ -40,7 +39,6 @@ class Probe:
         self.context = context  # only ever asked whether it stands in the text: enough is enough
         self.options, self.words, self.anchored = plan or plan_of(pattern, tuple(literals))
         self._regex: re.Pattern[str] | None = None
-        self._exact: tuple[tuple[bytes, ...], ...] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -67,17 +65,13 @@ class Probe:
         """First and last matches in order."""
         return (*self.first, *self.last)
 
-    def digits_in(self, lowered: bytes) -> bool:
-        """Whether a text that holds the folded literals also holds the digits that the pattern names."""
-        if self._exact is None:
-            self._exact = exact(self.pattern)
-        return not self._exact or any(all(part in lowered for part in option) for option in self._exact)
+    def stands(self, raw: "Raw") -> bool:
+        """Whether it matches the line at all, guesses or not."""
+        return bool(self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text))
 
     def match(self, raw: "Raw") -> "re.Match[str] | None":
         """Its match on a line, guesses left out."""
-        if not self.regex.search(raw.message if self.anchored or len(raw.data) > PLAIN else raw.text):
-            return None
-        return self.regex.search(raw.certain)
+        return self.regex.search(raw.certain) if self.stands(raw) else None
 
     def hit(self, raw: "Raw") -> "Hit | None":
         """Its match on a line that is evidence. A match in a stack frame is only remembered as one."""

@@ -11,7 +11,7 @@ _CODE = (
     r"|(?:print|fprintf|printf|panic|throw new \w+)\((?:stderr, ?)?f?[\"']|return (?:f|fmt\.Errorf\(|errors\.New\()?[\"']"
     r"|from [\w.]+ import \w|import [\w.]+\s*(?:as \w+\s*)?$"
 )
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"\b[efz]?grep\b(?:\s+-[\w=-]+)*\s+(?:'[^']*'|\"[^\"]*\")|\b(?:rg|ack|journalctl)(?:\s+-[\w=-]+)+\s+(?:'[^']*'|\"[^\"]*\")"
     r"|\bawk\s+'[^']*'|\bsed\s+(?:-\w+\s+)*'[^']*'"  # typed commands
     r"|\b[Ii]f (?:you|we) (?:ever )?(?:see|get|hit|encounter|run into|face|receive)\b.*"
@@ -36,4 +36,4 @@ _QUOTED = re.compile(
 
 def without_quotes(text: str) -> str:
     """What the line itself says."""
-    return _QUOTED.sub("", text)
+    return QUOTED.sub("", text)

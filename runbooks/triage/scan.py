@@ -24,12 +24,15 @@ class Scanner:
         self._kinds = Kinds(self._trials)
         self._window: list[Page] = []
         self._held = 0
+        self._file, self._above = "", b""
         self.lines = 0
 
     def feed(self, block: Block) -> None:
         """Look through one block of whole lines."""
-        page = Page(block, self.lines, self._window[-1] if self._window else None)
-        _try_all(page, self._kinds.pick(page.shapes, _hungry), 0, _hungry, Trial.begin)
+        page = Page(block, self.lines, self._above if block.file == self._file else b"")
+        self._file, self._above = block.file, page.lines[-1]
+        for trial, places in self._kinds.pick(page.shapes, _hungry).items():
+            trial.begin(page, places, self._kinds.forget)
         self._window.append(page)
         self.lines += len(page.lines)
         self._held += len(block.data)
@@ -44,8 +47,8 @@ class Scanner:
             begin = max(len(page.lines) - BACK, 0) if page is self._window[-1] else 0
             for start, stop in ((begin, len(page.lines)), (0, begin)):
                 if any(map(_open, trials)):
-                    picked = kinds.pick(page.shapes[start:stop], _open)
-                    _try_all(page, reversed(picked), start, _open, Trial.end)
+                    for trial, places in kinds.pick(page.shapes[start:stop], _open).items():
+                        trial.end(page, [start + at for at in places], start, kinds.forget)
         for trial in trials:
             trial.keep_last()
         if self._look:
@@ -55,30 +58,8 @@ class Scanner:
 
 
 def _hungry(trial: Trial) -> bool:
-    return not (trial.sated or trial.lost)
+    return not trial.sated
 
 
 def _open(trial: Trial) -> bool:
     return not trial.ended
-
-
-def _try_all(
-    page: Page,
-    picked: Iterable[tuple[int, list[Trial]]],
-    start: int,
-    wanted: Callable[[Trial], bool],
-    look: Callable[[Trial, Page, int], bool],
-) -> None:
-    """Try the patterns of each line; what is decided for all lines of its shape, or on this page, is not tried again."""
-    live: dict[int, list[Trial]] = {}  # of each shape's list those that may stand on the page
-    for at, trials in picked:
-        here = live.get(id(trials))
-        if here is None:
-            trials[:] = filter(wanted, trials)
-            here = live[id(trials)] = [t for t in trials if t.turn(page)]
-        for trial in tuple(here):
-            if not wanted(trial) or look(trial, page, start + at):
-                trials.remove(trial)
-                here.remove(trial)
-            elif not trial.here:
-                here.remove(trial)

@@ -1,14 +1,12 @@
-"""Which of the words that patterns need stand in a text: all of them looked for at once (Aho-Corasick)."""
+"""Which of many texts stand in a text: all of them looked for at once (Aho-Corasick)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterable
 
 import ahocorasick
 
 _WORD = re.compile(rb"[a-z]{3,}")
 SMALL = 65536  # bytes; below it nothing is gained by taking each word of the text only once
-T = TypeVar("T")
 
 
 class Vocabulary:
@@ -30,11 +28,27 @@ class Vocabulary:
         return {b"", *(word for _, word in self._automaton.iter(words.decode("latin-1")))}
 
 
-def stand(texts: Mapping[bytes, T], folded: bytes) -> Iterator[tuple[int, T]]:
-    """(position of its last byte, what it is mapped to) of every text that stands in `folded`, in order."""
-    automaton = ahocorasick.Automaton()
-    for text, value in texts.items():
-        automaton.add_word(text.decode("latin-1"), value)
-    if len(automaton):
-        automaton.make_automaton()
-        yield from automaton.iter(folded.decode("latin-1"))
+class Texts:
+    """Texts to look for in lines."""
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        self.numbers = {text: number for number, text in enumerate(texts)}
+        self._automaton = ahocorasick.Automaton()
+        for text, number in self.numbers.items():
+            self._automaton.add_word(text.decode("latin-1"), number)
+        if self.numbers:
+            self._automaton.make_automaton()
+
+    def stand(self, folded: bytes, lines: list[bytes]) -> list[list[int]]:
+        """For each text the positions of the lines in which it stands, in order; `folded` is all of them."""
+        found: list[list[int]] = [[] for _ in self.numbers]
+        if not found:
+            return found
+        add = [places.append for places in found]
+        at, end = -1, -1
+        for last, number in self._automaton.iter(folded.decode("latin-1")):
+            while last > end:
+                at += 1
+                end += len(lines[at]) + 1
+            add[number](at)
+        return found

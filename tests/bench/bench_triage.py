@@ -16,6 +16,7 @@ from runbooks.triage.judge import judge
 from runbooks.triage.load import library
 from runbooks.triage.sources import stream_blocks
 
+KINDS = ("alike", "mixed", "unlike", "failing", "encoded", "coded", "endless", "hostile", "known", "near", "guessing")
 WORDS = (
     "train step loss worker rank batch loader error retry warning",
     "connect cache save shard token epoch grad norm",
@@ -65,6 +66,22 @@ def known(rng: random.Random) -> str:
     return f"{rng.choice(examples())} {rng.randrange(10**6)}"
 
 
+def near(rng: random.Random) -> str:
+    """Nothing but lines that signatures nearly match."""
+    return f"{rng.choice(counter_examples())} {rng.randrange(10**6)}"
+
+
+@lru_cache(maxsize=1)
+def counter_examples() -> list[str]:
+    """A near miss for every signature."""
+    return [s.counter_example.replace("\n", " ") for k in library().causes for s in k.cause.signatures]
+
+
+def guessing(rng: random.Random) -> str:
+    """Lines that signatures match, were they not guesses."""
+    return f"This might be caused by {rng.choice(examples())} {rng.randrange(10**6)}"
+
+
 @lru_cache(maxsize=1)
 def examples() -> list[str]:
     """A line for every signature."""
@@ -97,6 +114,8 @@ def made(kind: str, size: int) -> bytes:
         "coded": coded,
         "endless": endless_line,
         "known": known,
+        "near": near,
+        "guessing": guessing,
     }[kind]
     rows: list[str] = []
     length = 0
@@ -121,7 +140,7 @@ def main(args: list[str]) -> int:
     begun = time.process_time()
     library()
     print(f"knowledge loaded in {time.process_time() - begun:.3f} s")
-    for kind in ("alike", "mixed", "unlike", "failing", "encoded", "coded", "endless", "hostile", "known"):
+    for kind in KINDS:
         data = made(kind, size)
         for name, raw in ((kind, data), (f"{kind} gz", gzip.compress(data, 1))):
             begun = time.process_time()
