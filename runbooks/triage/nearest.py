@@ -20,7 +20,10 @@ MOST = 8192  # bytes of a text that a person wrote; more is a log
 LINES = 60
 FEWEST = 5  # words that are compared
 _K1, _B = 1.2, 0.5
-_SCORE, _SURE = 12.0, 22.0  # below the first a text shares only chance words with a cause; above the second no chance is left
+_SCORE, _SURE = (
+    12.0,
+    22.0,
+)  # below the first a text shares only chance words with a cause; above the second no chance is left
 _SHARE = 0.28  # of the weight of its words, found in the cause's
 _OF_BEST = 0.6
 _WORD = re.compile(r"[a-z][a-z0-9_]+|(?<![\d.])\d{2,4}(?![\d.])")
@@ -114,7 +117,6 @@ def _document(known: Known) -> Iterator[str]:
 def _words(text: str) -> Iterator[str]:
     common = everyday()
     return (stem(w) for w in _WORD.findall(text.lower()) if w not in common)
-
 
 
 def _near(known: Known) -> Near:

@@ -26,6 +26,7 @@ QUOTED = re.compile(
     r"|^\s*(?:-\s+)?(?:regex|pattern|match(?:_re)?|expr|contains|grep|filter)\s*:\s+\S.*"  # rules of alerts and filters
     r"|^\s*-\s+alert:\s+\w+\s*$"
     r"|^(?: {4}|[0-9a-f]{7,40} )(?:[Ff]ix(?:ed|es)?|[Hh]andle|[Aa]void|[Pp]revent|[Ww]ork around|[Cc]atch|[Rr]etry) .*"
+    r"|^.*(?:\.{3,}|\|)\s*(?:Healthy|OK|Ok|Pass(?:ed)?|PASS(?:ED)?|Not (?:[Dd]etected|Active)|None|No Error)\s*\|?\s*$"  # checks passed
     r"|^[A-Za-z_:][\w:]*\{[^}]*\} 0(?:\.0+)?(?: \d+)?\s*$|^# (?:HELP|TYPE) \w+ .*|.*\{\{ ?\$(?:labels|value).*"  # metrics of 0
     r"|^(?:PASSED|SKIPPED|XFAIL)\b.*|^\S+::\S+ (?:PASSED|SKIPPED|XFAIL)\b.*"
     r"|^\s*(?:INFO:?\s+)?\[?(?:RESOLVED|resolved|Resolved)(?::\d+)?\]?:?\s.*"

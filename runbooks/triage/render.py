@@ -9,7 +9,9 @@ _HEAD = {
     "not-enough": "Not enough to tell.",
 }
 _TOLD = "It tells of trouble and fits nothing known. What would decide: the error itself, the log's last lines, the exit code or state."
-_NEAREST = "Nearest by its words alone. None of these has evidence: take the reading that decides before you believe one:"
+_NEAREST = (
+    "Nearest by its words alone. None of these has evidence: take the reading that decides before you believe one:"
+)
 
 
 def render(outcome: Outcome) -> str:
@@ -27,7 +29,10 @@ def render(outcome: Outcome) -> str:
     if outcome.unexplained:
         parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
-    if not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest) and outcome.verdict == "not-enough":
+    if (
+        not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest)
+        and outcome.verdict == "not-enough"
+    ):
         parts.append(_TOLD)
     if outcome.nearest:
         parts.append(_NEAREST)
@@ -66,7 +71,11 @@ def _open(cause: Candidate) -> str:
 
 
 def _near(near: Near) -> str:
-    rows = [f" - {near.title}  [{near.family}/{near.slug}]", _bullets("what would decide", near.decided_by), _next(near)]
+    rows = [
+        f" - {near.title}  [{near.family}/{near.slug}]",
+        _bullets("what would decide", near.decided_by),
+        _next(near),
+    ]
     return "\n".join(r for r in rows if r)
 
 

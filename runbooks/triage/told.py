@@ -6,7 +6,11 @@ from functools import lru_cache
 from runbooks.triage.words import words
 
 _FEWEST = 6  # words in which something can be told
-_PROSE, _SENTENCE, _LINES = 0.7, 0.15, 0.8  # shares of a told text: words, words of the everyday, words in lines that say something
+_PROSE, _SENTENCE, _LINES = (
+    0.7,
+    0.15,
+    0.8,
+)  # shares of a told text: words, words of the everyday, words in lines that say something
 _PLAIN = re.compile(r"[\"'(]*[A-Za-z][A-Za-z'’-]*[.,;:!?)\"']*")
 
 

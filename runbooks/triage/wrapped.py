@@ -10,7 +10,7 @@ SHORTEST = 50  # characters of a line that was broken because it was full
 FEWEST = 6  # words in a line of prose
 LONGEST = 6  # lines that one paragraph may have
 _PROSE = re.compile(
-    rb"(?![\w./-]{1,30}(?:\[\d+\])?: |[A-Z][a-z]{2} [ \d]\d \d\d:|[^\n]*\S {3})(?:[-*#>] )?[A-Za-z\"'`(][^\t|={}]*"
+    rb"(?![\w./-]{1,30}(?:\[\d+\])?: |[A-Z][a-z]{2} [ \d]\d \d\d:|[^\n]*(?:\S {3}|\.{4}))(?:[-*#>] )?[A-Za-z\"'`(][^\t|={}]*"
 )
 _WORD = re.compile(rb"[A-Za-z][a-z']*[a-z,;:]?(?= |$)")
 _ENDED = re.compile(rb"[.!?:;]$")

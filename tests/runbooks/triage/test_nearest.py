@@ -11,10 +11,22 @@ from runbooks.triage.render import render
 from runbooks.triage.text import judge_lines
 
 TOLD = [
-    ("A halted pod will not come up again: its own machine has no card free, the provider has that type in stock.", "host-gpus-taken"),
-    ("Of several small jobs on the box, the end of one takes all others down with it, they share one endpoint.", "store-shared"),
-    ("The card idles at two per cent because games are simulated on the processor, is that wrong by design?", "cpu-bound-by-design"),
-    ("One more download of the data set whose last record was cut off, the length is not that of the source.", "cut-off"),
+    (
+        "A halted pod will not come up again: its own machine has no card free, the provider has that type in stock.",
+        "host-gpus-taken",
+    ),
+    (
+        "Of several small jobs on the box, the end of one takes all others down with it, they share one endpoint.",
+        "store-shared",
+    ),
+    (
+        "The card idles at two per cent because games are simulated on the processor, is that wrong by design?",
+        "cpu-bound-by-design",
+    ),
+    (
+        "One more download of the data set whose last record was cut off, the length is not that of the source.",
+        "cut-off",
+    ),
 ]
 
 
@@ -73,7 +85,10 @@ def test_a_long_text_is_a_log_and_not_told(text: str) -> None:
 
 def test_of_a_long_log_the_lines_that_fit_no_cause_are_compared() -> None:
     log = [f"step {n} loss 2.{n}" for n in range(500)]
-    log.insert(250, "resume of the stopped pod refused: its own machine lets all GPUs to others now; elsewhere the type is in stock")
+    log.insert(
+        250,
+        "resume of the stopped pod refused: its own machine lets all GPUs to others now; elsewhere the type is in stock",
+    )
     assert "host-gpus-taken" in [n.slug for n in judge_lines(log).nearest]
 
 

@@ -60,3 +60,22 @@ def test_no_example_is_taken_for_a_quotation() -> None:
     lines = [x for k in library().causes for s in k.cause.signatures for x in s.example.split("\n")]
     cut = [x for x in lines if without_quotes(x) != x]
     assert len(cut) <= 8, cut  # typed commands: what they search for is cut, not what they are
+
+
+def test_checks_that_passed_questions_and_advice_for_a_case_are_no_evidence() -> None:
+    for line in (
+        "Check for uncorrectable ECC errors....................... Healthy",
+        "Can two jobs with the same run id share one etcd?",
+        "If there is an Xid 79, drain the node and open a case.",
+        "When `docker ps` hangs, look at dockerd first.",
+        "- Fixed: a hang at the end of an epoch when ranks had a different number of batches.",
+        '> +        if error.response["Error"]["Code"] in ("SlowDown", "503"):',
+    ):
+        assert judge_lines(line).causes == (), line
+    for line in (
+        "Check for uncorrectable ECC errors....................... Unhealthy",
+        "Why do two jobs with the same run id end up in one rendezvous?",
+        "When we looked at it there was an Xid 79.",
+        "docker ps hangs, the dockerd process is there",
+    ):
+        assert judge_lines(line).causes, line
