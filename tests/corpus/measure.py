@@ -42,9 +42,10 @@ signature had seen:
 | long pastes from public incidents, after blind_3 had been worked in (blind_4.yaml) | 70 | 87% | 90% | 0 |
 | public incidents with a reporter's words, in the state of blind_4 (blind_5.yaml) | 60 | 70% | 80% | 0 |
 | public incidents, 60 of 70 told in sentences, a quarter of kinds that were missing (blind_6.yaml) | 70 | 31% | 83% | 0 |
+| other incidents in sentences, after blind_6 had been worked in by kind (blind_7.yaml) | 32 | 38% | 100% | 0 |
 
-The last six are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
-Among the first two stood the right cause in 77 %, 77 %, 71 %, 93 %, 75 % and 39 %; "not enough to tell" was right for 14 of 20,
+The last seven are the held-apart number of today: written and labelled before the signatures were looked at, judged once.
+Among the first two stood the right cause in 77 %, 77 %, 71 %, 93 %, 75 %, 39 % and 41 %; "not enough to tell" was right for 14 of 20,
 4 of 6 and 8 of 11 of the first three, and for 6 of 8 of blind_5. The harmful answer of blind_1 (a refused Docker socket
 read as a dead daemon) is put right. A quarter of them, by the hash of the id, is never written on (of blind_3, 22; of
 blind_4, 17; of blind_5, 19). After each its kinds were worked in, by what each component says and not by its texts: its
