@@ -1,9 +1,9 @@
 """Faults around a container that keep it from running or from being restored: engine, disk, image, mounts, devices."""
 
-from runbooks.container_death.evidence import ContainerFacts, Disk, Evidence, HostFacts, Supervisor
+from runbooks.container_death.evidence import ContainerFacts, Disk, Evidence, HostFacts
 from runbooks.container_death.words import Limits, cause, clock, known, near, span
 from runbooks.core.reading import Unknown, Why
-from runbooks.core.verdict import Cause, Certainty, Finding
+from runbooks.core.verdict import Cause, Certainty
 
 
 def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
@@ -78,40 +78,6 @@ def judge_fuse(e: Evidence) -> list[Cause]:
             check = ("the state of its process, and of the storage behind it",)
             found.append(cause("fuse-hung", Certainty.LIKELY, f"{m.where}:{m.path}", words, decides=check))
     return found
-
-
-def judge_supervisors(e: Evidence) -> list[Cause]:
-    """Anything else that restarts this container: two that do not know each other fight."""
-    found = []
-    for s in known(e.supervisors) or ():
-        if s.rests:
-            continue
-        what = f"{s.kind} {s.name}" + (f" (pid {s.pid}): {s.command}" if s.pid else "")
-        loop = s.kind == "retry-loop"
-        says = f"it says: {s.command[:200]}" if s.kind == "systemd" and s.command else ""
-        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", says, innocent=not loop))
-    return found
-
-
-def stopped_unit(e: Evidence, c: ContainerFacts, limits: Limits) -> Supervisor | None:
-    """The unit that was in charge and was stopped while it still ran: one that ends by itself leaves after its container."""
-    for s in known(e.supervisors) or ():
-        gap = (c.finished_at - s.left_at).total_seconds() if s.rests and s.left_at and c.finished_at else -1.0
-        if 0 <= gap <= limits.stop_window_s:
-            return s
-    return None
-
-
-def resting_findings(e: Evidence) -> list[Finding]:
-    """Units that rest: no fight now. A boot starts the container by its name, which the recreated one then has."""
-    return [
-        Finding(
-            priority="MEDIUM", category="container", action=f"systemctl disable {s.name}, or leave {e.name} to it",
-            issue=f"{s.name} rests, and a boot starts it: {s.command[:200]}; two that restart {e.name} must know each other",
-        )
-        for s in known(e.supervisors) or ()
-        if s.rests and s.boots
-    ]  # fmt: skip
 
 
 PODMAN = (

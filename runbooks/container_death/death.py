@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from runbooks.container_death.around import stopped_unit
 from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence, KernelOom
 from runbooks.container_death.keepalive import keep_alive
+from runbooks.container_death.others import stopped_unit
 from runbooks.container_death.start_errors import start_error
 from runbooks.container_death.words import (
     Limits,

@@ -3,19 +3,13 @@
 import shlex
 
 from runbooks.container_death.alive import judge_alive, too_young, unread
-from runbooks.container_death.around import (
-    host_notes,
-    judge_daemon,
-    judge_fuse,
-    judge_host,
-    judge_supervisors,
-    resting_findings,
-)
+from runbooks.container_death.around import host_notes, judge_daemon, judge_fuse, judge_host
 from runbooks.container_death.before import story
 from runbooks.container_death.death import judge_death
 from runbooks.container_death.evidence import ContainerFacts, Evidence
 from runbooks.container_death.kept import judge_kept, kept_findings
 from runbooks.container_death.loops import judge_loop
+from runbooks.container_death.others import compose_findings, judge_supervisors, resting_findings
 from runbooks.container_death.plans import plans_for
 from runbooks.container_death.ray_level import blocked_by_head
 from runbooks.container_death.warnings import do_now, must_not
@@ -163,7 +157,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
     ]
     found += _before(e)
     found += _policy(known(e.container))
-    found += resting_findings(e)
+    found += resting_findings(e) + compose_findings(e)
     found += _last_words(e)
     found += kept_findings(e, limits)
     number = len(deaths(e, limits))

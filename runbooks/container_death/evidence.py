@@ -163,7 +163,7 @@ class FuseMount(Frozen):
 class Supervisor(Frozen):
     """Something else that restarts this container or its application."""
 
-    kind: str  # retry-loop | systemd | cron | kubernetes
+    kind: str  # retry-loop | systemd | supervisord | cron | compose | an orchestrator by its labels: kubernetes, swarm …
     name: str  # script or unit
     pid: int | None = None
     start_ticks: int | None = None
@@ -171,6 +171,8 @@ class Supervisor(Frozen):
     life: str = ""  # systemd's InvocationID while the unit runs
     rests: bool = False  # a unit that does nothing now and names no id: a start of it finds the recreated container
     boots: bool = False  # a boot starts it
+    uid: int | None = None  # of the user whose own systemd has the unit; None: the machine's
+    user: str = ""
     left_at: datetime | None = None  # when it last ended or was stopped, in this boot
 
 

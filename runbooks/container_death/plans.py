@@ -8,6 +8,7 @@ from runbooks.container_death.backoff import KEPT, kept_name
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
 from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.kept import removals
+from runbooks.container_death.others import PROJECT, systemctl
 from runbooks.container_death.words import Limits, deaths, known
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
@@ -132,7 +133,9 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
             f"{engine} start {c.name}", *exec_, *start,
         ),
         effect=f"{c.name} runs again as a new container with the same configuration; the old one is kept as {old}",
-        loses="what runs inside now" if c.status == "running" else "nothing: the old container and its volumes stay",
+        loses="what runs inside now" if c.status == "running" else "nothing: the old container and its volumes stay" + (
+            "; until it is removed `compose up` on its project would take it for the service and remove the new one"
+            if c.labels.get(PROJECT) else ""),
         of=c.name,
     )  # fmt: skip
 
@@ -204,8 +207,8 @@ def stop_units(e: Evidence) -> list[Step]:
     """systemd units that run and restart it, each in its present life."""
     return [
         Step(
-            kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life},
-            commands=(f"systemctl stop {shlex.quote(s.name)}",),
+            kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life} | ({} if s.uid is None else {"uid": s.uid}),
+            commands=(f"{systemctl(s)} stop {shlex.quote(s.name)}",),
             effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
             loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
         )

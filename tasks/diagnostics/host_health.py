@@ -14,6 +14,7 @@ from runbooks.container_death.evidence import (
     Supervisor,
     Upgrade,
 )
+from runbooks.container_death.others import PROJECT, labelled
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from tasks.context import Context
@@ -118,17 +119,24 @@ def _below(mount: str, sources: Sequence[str]) -> bool:
     return any(s == mount or s.startswith(top) or mount.startswith(s.rstrip("/") + "/") for s in sources)
 
 
+def _ask_about(it: ManagedContainer, c: ContainerFacts | None) -> dict[str, Any]:
+    """By what a supervisor may speak of it: name, id, its Compose project, the unit that Podman wrote down."""
+    labels = c.labels if c else {}
+    project, files = labels.get(PROJECT, ""), labels.get(f"{PROJECT}.config_files", "")
+    compose = {"project": project, "dir": labels.get(f"{PROJECT}.working_dir", ""), "files": [f for f in files.split(",") if f]}
+    return {"name": it.name, "id": c.id if c else "", "compose": compose if project else None,
+            "unit": labels.get("PODMAN_SYSTEMD_UNIT", "")}  # fmt: skip
+
+
 def read_supervisors(
     context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None
 ) -> Known[tuple[Supervisor, ...]] | Unknown:
     """Retry loops, systemd units, the orchestrator's labels and the restart policy: who else restarts it."""
     source = Source(command=f"ps -ef | grep {it.name}; systemctl cat '*'", host=host.name, taken_at=context.now())
     try:
-        got = run_probe(host, "supervisors", {"name": it.name, "id": c.id if c else ""}, timeout_s=20)
+        got = run_probe(host, "supervisors", _ask_about(it, c), timeout_s=20)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     found = [Supervisor(**{**s, "command": context.redactor.text(s["command"])}) for s in got["found"]]
-    pod = c.labels.get("io.kubernetes.pod.name") if c else None
-    if pod:
-        found.append(Supervisor(kind="kubernetes", name=f"pod {pod}"))
+    found += labelled(c.labels) if c else ()
     return Known[tuple[Supervisor, ...]](value=tuple(found), source=source)

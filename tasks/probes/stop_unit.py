@@ -1,30 +1,27 @@
-"""Stops one systemd unit in the life it was judged in. JSON argument: {unit, life} (life: systemd's InvocationID)."""
+"""Stops one systemd unit in the life it was judged in. JSON argument: {unit, life, uid}.
+
+life is systemd's InvocationID; uid is the user whose own systemd has the unit, null for the machine's.
+"""
 
 import json
-import subprocess
 import sys
 from typing import Any
 
-
-def ask(*words: str) -> str:
-    """Output of systemctl. Raises OSError or subprocess.TimeoutExpired."""
-    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=100, check=False)
-    return (done.stdout if done.returncode == 0 else "") + (done.stderr if done.returncode else "")
+from tasks.probes.units import systemctl
 
 
-def main(ask_: "dict[str, Any]") -> "dict[str, Any]":
+def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
-    unit = ask_["unit"]
-    try:
-        now = ask("show", "-p", "InvocationID", "--value", "--", unit).strip()
-        if now != ask_["life"]:
-            return {"refused": "%s was started again since, or has ended" % unit}
-        said = ask("stop", "--", unit).strip()
-        state = ask("show", "-p", "ActiveState", "--value", "--", unit).strip()
-    except (OSError, subprocess.TimeoutExpired) as e:
-        return {"failed": "%s: %s; look at it with systemctl status" % (unit, e)}
+    unit, uid = ask["unit"], ask.get("uid")
+    now = systemctl("show", "-p", "InvocationID", "--value", "--", unit, uid=uid)
+    if now is None:
+        return {"failed": "systemctl cannot be asked about %s" % unit}
+    if now.strip() != ask["life"]:
+        return {"refused": "%s was started again since, or has ended" % unit}
+    systemctl("stop", "--", unit, uid=uid, limit_s=100)
+    state = (systemctl("show", "-p", "ActiveState", "--value", "--", unit, uid=uid) or "unknown").strip()
     if state not in ("inactive", "failed"):
-        return {"failed": "%s is %s after systemctl stop: %s" % (unit, state, said)}
+        return {"failed": "%s is %s after systemctl stop; look at it with systemctl status" % (unit, state)}
     return {"said": ["%s is %s; its file and its start at boot were not touched" % (unit, state)]}
 
 

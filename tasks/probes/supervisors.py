@@ -7,18 +7,19 @@ import re
 import sys
 from typing import Any
 
+from tasks.probes.owners import STARTS, VERB, foreground, scripts, speaks
 from tasks.probes.proc import MARK, ancestors, cgroup, command, link, pids, read, stat
-from tasks.probes.units import VERB, scripts, speaks_of, units
+from tasks.probes.supervisord import supervisord
+from tasks.probes.units import units, user_units
 
 INTERPRETERS = re.compile(r"(sh|bash|dash|ash|zsh|ksh|python[\d.]*|perl)\Z")
-STARTS = re.compile(r"\b(docker|podman|nerdctl)\b[^\n]*\b(start|restart|run)\b")
 TABLES = ("/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*", "/var/spool/cron/crontabs/*")
 CRONS = ("cron", "crond", "fcron", "anacron")
 
 
-def acts_on(text: str, name: str, ident: str) -> bool:
+def acts_on(text: str, ask: "dict[str, Any]") -> bool:
     """True when a script starts or enters the container in a loop."""
-    return bool(any(speaks_of(text, name, ident)) and VERB.search(text) and re.search(r"\b(while|until|for)\b", text))
+    return bool(any(speaks(text, ask)) and VERB.search(text) and re.search(r"\b(while|until|for)\b", text))
 
 
 def script(pid: int) -> "tuple[str, str]":
@@ -40,21 +41,28 @@ def script(pid: int) -> "tuple[str, str]":
     return path, read("/proc/%d/root%s" % (pid, path)) or read(path) or ""
 
 
-def loops(name: str, ident: str) -> "list[dict[str, Any]]":
+def loops(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Scripts on the host that act on the container in a loop."""
-    found, mine = [], ancestors()
+    found, mine, ident = [], ancestors(), ask["id"]
     for pid in pids():
         now = stat(pid)
         if now is None or pid in mine or now["state"] in "ZX" or (ident and ident in cgroup(pid)):
             continue
         path, text = script(pid)
-        if path and MARK not in text and acts_on(text, name, ident):
+        if path and MARK not in text and acts_on(text + "\n" + link("/proc/%d/cwd" % pid), ask):
             found.append({"kind": "retry-loop", "name": path, "pid": pid, "start_ticks": now["start_ticks"],
-                          "command": command(pid, now["state"], now["comm"])[:500]})  # fmt: skip
+                          "command": command(pid, now["state"], now["comm"])[:500], "unit": unit_of(pid)})  # fmt: skip
     return found
 
 
-def cron(name: str, ident: str) -> "list[dict[str, Any]]":
+def unit_of(pid: int) -> "tuple[str, int | None]":
+    """The unit that the process belongs to, and the user whose systemd runs it (None: the machine's)."""
+    path = cgroup(pid)
+    unit, user = re.findall(r"/([^/]+\.service)(?=/|$)", path), re.search(r"/user@(\d+)\.service/", path)
+    return (unit[-1] if unit else "", int(user.group(1)) if user else None)
+
+
+def cron(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Lines of cron that start it, where a cron daemon runs."""
     if not any(now and now["comm"] in CRONS for now in map(stat, pids())):
         return []
@@ -62,14 +70,17 @@ def cron(name: str, ident: str) -> "list[dict[str, Any]]":
     for path in sorted(p for pattern in TABLES for p in glob.glob(pattern) if os.path.isfile(p)):
         for line in (read(path) or "").splitlines():
             whole = scripts(line)
-            if not line.lstrip().startswith("#") and any(speaks_of(whole, name, ident)) and STARTS.search(whole):
+            if not line.lstrip().startswith("#") and any(speaks(whole, ask)) and STARTS.search(whole):
                 found.append({"kind": "cron", "name": path, "pid": None, "start_ticks": None, "command": line[:500]})
     return found
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
-    """Loops, units and lines of cron."""
-    return {"found": loops(ask["name"], ask["id"]) + units(ask["name"], ask["id"]) + cron(ask["name"], ask["id"])}
+    """Loops, units of the machine and of its users, programs of supervisord, lines of cron, Compose in the foreground."""
+    known = units(ask) + user_units(ask)
+    theirs = {(row["name"], row.get("uid")) for row in known if not row.get("rests")}
+    own = [row for row in loops(ask) if row.pop("unit") not in theirs]  # a loop that a unit would start again ends with it
+    return {"found": own + known + supervisord(ask) + cron(ask) + foreground(ask)}
 
 
 if __name__ == "__main__":

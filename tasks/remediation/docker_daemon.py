@@ -41,7 +41,7 @@ def free_engine_space(step: Step, context: Context) -> ActResult:
 
 def stop_unit(step: Step, context: Context) -> ActResult:
     """Stop a systemd unit that restarts a container, in the life it was judged in. Raises Refused after another start."""
-    ask = {name: step.args[name] for name in ("unit", "life")}
+    ask = {"unit": step.args["unit"], "life": step.args["life"], "uid": step.args.get("uid")}
     return ActResult(said=tuple(change(context.host, "stop_unit", ask, 230)["said"]))
 
 

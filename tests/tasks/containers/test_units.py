@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from runbooks.container_death.others import labelled
 from tasks.probes import supervisors, units
 
 IDENT = "4be1c0ffee12" + "0" * 52
+ASK: dict[str, Any] = {"name": "ray_docker", "id": IDENT}
 REST = {"ActiveState": "inactive", "SubState": "dead", "UnitFileState": "enabled", "NRestarts": "0", "Result": "success",
         "Restart": "always", "InvocationID": "", "TriggeredBy": "", "WantedBy": "multi-user.target",
         "ActiveExitTimestampMonotonic": "0"}  # fmt: skip
@@ -31,7 +33,7 @@ def found(
 
     monkeypatch.setattr(units, "FILES", (str(folder / "*.service"),))
     monkeypatch.setattr(units, "systemctl", systemctl)
-    return units.units("ray_docker", IDENT)
+    return units.units(ASK)
 
 
 CASES: dict[str, tuple[str, dict[str, dict[str, str]], list[tuple[str, bool, bool]]]] = {
@@ -85,7 +87,7 @@ def test_templates_and_drop_ins_are_read_as_systemd_has_them(monkeypatch: pytest
     )
     monkeypatch.setattr(units, "FILES", ())
     monkeypatch.setattr(units, "systemctl", lambda *w: said if w[-1] == "*.service" else None)
-    assert [x["name"] for x in units.units("ray_docker", IDENT)] == ["keep@ray_docker.service"]
+    assert [x["name"] for x in units.units(ASK)] == ["keep@ray_docker.service"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_cron(line: str, counts: bool, monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(supervisors, "TABLES", (str(tmp_path / "*"),))
     monkeypatch.setattr(supervisors, "pids", lambda: [1])
     monkeypatch.setattr(supervisors, "stat", lambda _pid: {"comm": "cron"})
-    assert bool(supervisors.cron("ray_docker", IDENT)) is counts
+    assert bool(supervisors.cron(ASK)) is counts
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_a_loop_in_any_script(tool: str, text: str, counts: bool, tmp_path: Path
     process = subprocess.Popen(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, stderr=subprocess.DEVNULL)
     try:
         time.sleep(0.3)
-        mine = [x for x in supervisors.loops("ray_docker", "") if x["pid"] == process.pid]
+        mine = [x for x in supervisors.loops(ASK | {"id": ""}) if x["pid"] == process.pid]
         assert [x["name"] for x in mine] == [str(path)] * counts
     finally:
         process.kill()
@@ -157,3 +159,62 @@ def test_a_script_that_comes_through_a_pipe_or_a_descriptor_holds_nobody_up(tmp_
                 shell.wait()
             os.close(reads)
             os.close(writes)
+
+
+QUADLET = """Id=worker.service
+ExecStart={ path=/usr/bin/podman ; argv[]=/usr/bin/podman run --name=systemd-worker --cidfile=/run/worker.cid --replace --rm -d bb:1 ; x=y }
+"""
+
+
+def test_a_quadlet_s_container_has_its_name_from_systemd_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The generated file says %N, so that the name stands only in what systemd has read; the label names the unit as well."""
+    (tmp_path / "worker.service").write_text(
+        "ExecStart=/usr/bin/podman run --name=systemd-%N --cidfile=%t/%N.cid --replace --rm -d bb:1\n"
+    )
+
+    def says(*words: str) -> str | None:
+        return QUADLET if words[-1] == "*.service" else "\n".join(f"{k}={v}" for k, v in RUNS.items())
+
+    monkeypatch.setattr(units, "FILES", (str(tmp_path / "*.service"),))
+    monkeypatch.setattr(units, "systemctl", says)
+    assert [x["name"] for x in units.units({"name": "systemd-worker", "id": IDENT})] == ["worker.service"]
+    assert units.units({"name": "other", "id": IDENT}) == []
+    assert [x["name"] for x in units.units({"name": "other", "id": IDENT, "unit": "worker.service"})] == ["worker.service"]
+
+
+LABELS: dict[str, tuple[dict[str, str], list[tuple[str, str, bool]]]] = {
+    "static pod": ({"io.kubernetes.pod.name": "dcgm-node7", "io.kubernetes.pod.namespace": "kube-system",
+                    "io.kubernetes.container.name": "dcgm"},
+                   [("kubernetes", "pod dcgm-node7, namespace kube-system, container dcgm", False)]),
+    "swarm": ({"com.docker.swarm.service.name": "trainer"}, [("swarm", "service trainer", False)]),
+    "compose": ({"com.docker.compose.project": "p", "com.docker.compose.service": "web"}, [("compose", "project p, service web", True)]),
+    "nobody": ({"maintainer": "io.kubernetes.pod.name"}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_labels(case: str) -> None:
+    labels, wanted = LABELS[case]
+    assert [(s.kind, s.name, s.rests) for s in labelled(labels)] == wanted
+
+
+COMPOSE = {"project": "train", "dir": "/srv/train", "files": ["/srv/train/compose.yml"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("ExecStart=/usr/bin/docker compose up\nWorkingDirectory=/srv/train", True),
+        ("ExecStart=/usr/bin/docker-compose -f /srv/train/compose.yml up --abort-on-container-exit", True),
+        ("ExecStart=/usr/bin/docker compose -p train up", True),
+        ("ExecStart=/usr/bin/docker compose -p train-2 up", False),
+        ("ExecStart=/usr/bin/docker compose up\nWorkingDirectory=/srv/training", False),
+        ("ExecStart=/usr/bin/docker compose -p train logs -f", False),
+    ],
+)
+def test_a_unit_that_runs_compose_on_its_project(text: str, counts: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "w.service").write_text(text + "\n")
+    monkeypatch.setattr(units, "FILES", (str(tmp_path / "*.service"),))
+    said = "\n".join(f"{k}={v}" for k, v in RUNS.items())
+    monkeypatch.setattr(units, "systemctl", lambda *w: "" if w[-1] == "*.service" else said)
+    assert bool(units.units({"name": "train_web_1", "id": IDENT, "compose": COMPOSE})) is counts
