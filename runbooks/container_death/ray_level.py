@@ -57,7 +57,7 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
     mine = [n for n in view.nodes if n.ip == ip]
     up = (e.taken_at - c.started_at).total_seconds() if c.started_at else None
     joined = any(n.alive and not _leftover(n, c, up, raylet, limits) for n in mine)
-    other = _versions(e, view, subject, "" if joined else f"the head lists no living node at {ip}: it did not join")
+    other = _versions(e, view, subject, joined, "" if joined else f"the head lists no living node at {ip}: it did not join")
     if joined or other:
         return other
     last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
@@ -97,8 +97,8 @@ def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool |
     return early > (limits.clocks_apart_s if raylet else limits.clock_off_s)
 
 
-def _versions(e: Evidence, view: RayView, subject: str, more: str) -> list[Cause]:
+def _versions(e: Evidence, view: RayView, subject: str, joined: bool, more: str) -> list[Cause]:
     head = known(e.ray_head)
     there = Versions(ray=view.version, python=head.versions.python if head else "")
-    words = differ(there, Versions(ray=view.worker_version, python=view.worker_python))
+    words = differ(there, Versions(ray=view.worker_version, python=view.worker_python), joined)
     return [cause("version-mismatch", Certainty.CONFIRMED, subject, words, more)] if words else []

@@ -138,16 +138,19 @@ def _told(what: str, it: Served) -> str:
     return f"{what} {how}; {f'process {it.pid}: {state}' if state else process}"
 
 
-def differ(head: Versions, other: Versions) -> str:
-    """In words what two sides have differently, "" if nothing that is known: Ray refuses the other side for either."""
+def differ(head: Versions, other: Versions, accepted: bool = False) -> str:
+    """In words what two sides have differently, "" if nothing that is known: Ray refuses the other side for either.
+
+    `accepted`: it is a node all the same, so a check that lets Python's last digit differ was chosen.
+    """
     words = []
     if head.ray and other.ray and head.ray != other.ray:
         words.append(f"Ray: head {head.ray}, there {other.ray}")
-    if head.python and other.python and not _same(head.python, other.python):
+    if head.python and other.python and not _same(head.python, other.python, 2 if accepted else 3):
         words.append(f"Python: head {head.python}, there {other.python}")
     return "; ".join(words)
 
 
-def _same(one: str, other: str) -> bool:
-    """Equal as far as both are known."""
-    return all(a == b for a, b in zip(one.split("."), other.split("."), strict=False))
+def _same(one: str, other: str, parts: int) -> bool:
+    """Equal in the first parts, as far as both are known."""
+    return all(a == b for a, b in list(zip(one.split("."), other.split("."), strict=False))[:parts])

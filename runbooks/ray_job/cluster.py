@@ -41,9 +41,9 @@ def _versions(e: Evidence) -> list[Cause]:
     there = head.versions if head else Versions()
     found = []
     for n in (r.value for r in e.node_logs if isinstance(r, Known)):
-        words = differ(there, n.versions)
+        joined = any(x.ip == n.ip and x.alive for x in known(e.nodes) or ())
+        words = differ(there, n.versions, joined)
         if words:
-            joined = any(x.ip == n.ip and x.alive for x in known(e.nodes) or ())
             more = "it is a node all the same: jobs on it may fail" if joined else "the head lists no living node there"
             found.append(cause("version-mismatch", Certainty.CONFIRMED, n.node, words, more))
     return found
