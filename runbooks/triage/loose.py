@@ -13,6 +13,7 @@ from typing import Any
 
 from runbooks.triage.normal import PREFIXES
 
+MEMORY = 1 << 20  # bytes for what RE2 keeps of one pattern
 _UNKNOWN = ord("?")
 _DIGITS = frozenset(b"0123456789")
 _ENDS = frozenset(b"\n")
@@ -54,6 +55,17 @@ def loose(pattern: str) -> tuple[str, bool]:
     text = _sequence(_cut(_cut(list(parser.parse(pattern)), -1), 0))
     lower = "(?i" in pattern
     return "(?m)" + (_CAPITAL.sub(_small, text) if lower else text), lower
+
+
+def compiled(loose: str) -> Any:
+    """Ready to be searched for, by RE2: in time that grows with the text, whatever stands in it."""
+    import re2  # not for small texts
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    options.max_mem = MEMORY
+    return re2.compile(loose.encode(), options)
 
 
 def for_shapes(text: str) -> str:

@@ -1,6 +1,6 @@
 """Takes out of a line what it only quotes: searched for, written in a program or rule, tested, over, or advised for a case."""
 
-import re
+from runbooks.triage.seldom import Seldom
 
 _PLACE = (
     r"(?:> ?)*(?:[\w./-]+\.(?:py|pyx|go|rs|cc|cpp|cu|h|sh|js|ts|java):\d+(?::\d+)?[:-]\s*|\d+\s*[:|]\s+|[+-]\s{2,})?"
@@ -11,7 +11,7 @@ _CODE = (
     r"|(?:print|fprintf|printf|panic|throw new \w+)\((?:stderr, ?)?f?[\"']|return (?:f|fmt\.Errorf\(|errors\.New\()?[\"']"
     r"|from [\w.]+ import \w|import [\w.]+\s*(?:as \w+\s*)?$"
 )
-QUOTED = re.compile(
+QUOTED = Seldom(
     r"\b[efz]?grep\b(?:\s+-[\w=-]+)*\s+(?:'[^']*'|\"[^\"]*\")|\b(?:rg|ack|journalctl)(?:\s+-[\w=-]+)+\s+(?:'[^']*'|\"[^\"]*\")"
     r"|\bawk\s+'[^']*'|\bsed\s+(?:-\w+\s+)*'[^']*'"  # typed commands
     r"|\b[Ii]f (?:you|we) (?:ever )?(?:see|get|hit|encounter|run into|face|receive)\b.*"
@@ -37,4 +37,4 @@ QUOTED = re.compile(
 
 def without_quotes(text: str) -> str:
     """What the line itself says."""
-    return QUOTED.sub("", text)
+    return QUOTED.cut_out(text)

@@ -6,14 +6,13 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
-from runbooks.triage.loose import ascii_of, for_shapes, loose, searched
+from runbooks.triage.loose import ascii_of, compiled, for_shapes, loose, searched
 from runbooks.triage.normal import GUESS, PREFIXES, normal
 from runbooks.triage.probe import PLAIN
 from runbooks.triage.ready import loose_of
 
 SMALLEST, LARGEST = 64, 16384  # lines that are joined
 DENSE = 24  # lines let through, most of those looked at, after which the rest are let through unseen
-MEMORY = 1 << 20  # bytes for what RE2 keeps of one pattern
 
 
 class _Seen(dict[int, bytes]):
@@ -69,7 +68,7 @@ class Sieve:
 
     def __init__(self, pattern: str, anchored: bool, shapes: bool) -> None:
         text, self._lower = loose_of(pattern)
-        self._fast = _compiled(for_shapes(text) if shapes else text)
+        self._fast = compiled(for_shapes(text) if shapes else text)
         self._anchored = anchored
 
     def passed(self, lines: Lines, places: Sequence[int]) -> list[int]:
@@ -105,16 +104,6 @@ def _rows(fast: Any, text: bytes) -> Iterator[int]:
         found = fast.search(text, starts[row + 1])
 
 
-def _compiled(pattern: str) -> Any:
-    import re2  # not for small texts
-
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    options.max_mem = MEMORY
-    return re2.compile(pattern.encode(), options)
-
-
 @lru_cache(maxsize=1)
 def _guessing() -> Any:
-    return _compiled(loose(f"(?i){GUESS.pattern}")[0])
+    return compiled(loose(f"(?i){GUESS.pattern}")[0])

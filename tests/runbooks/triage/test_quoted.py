@@ -1,10 +1,15 @@
 """A line that only quotes the words of a fault is no evidence of it: the same words said are."""
 
+import random
+import re
+
 import pytest
 
 from runbooks.triage.load import library
-from runbooks.triage.quoted import without_quotes
+from runbooks.triage.quoted import QUOTED, without_quotes
+from runbooks.triage.seldom import Seldom
 from runbooks.triage.text import judge_lines
+from tests.runbooks.triage.slowly import altered, told
 
 QUOTES = (
     "$ grep -c '{}' train.log",
@@ -79,3 +84,10 @@ def test_checks_that_passed_questions_and_advice_for_a_case_are_no_evidence() ->
         "docker ps hangs, the dockerd process is there",
     ):
         assert judge_lines(line).causes, line
+
+
+def test_the_faster_look_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runbooks.triage.seldom.PATIENCE", 0)
+    rng, quick = random.Random(4), Seldom(QUOTED.pattern)
+    lines = [*told(), *(altered(x, rng) for x in told()), *(q.format(x) for q in QUOTES for x in rng.sample(told(), 20))]
+    assert [x for x in lines if quick.cut_out(x) != re.sub(QUOTED.pattern, "", x)] == []
