@@ -1,32 +1,28 @@
 """Where nothing in a short text is evidence: the causes whose own words are nearest to it, as places to look and never as causes.
 
-Okapi BM25 over title, explanation, readings and examples of every cause. A text that says that something is wrong, in words that no
+A text that says that something is wrong, in words that no
 signature knows, is answered with these instead of with "nothing found wrong".
 """
 
-import math
-import re
-from collections import Counter
-from collections.abc import Iterator
+from functools import lru_cache
 
-from runbooks.core.distinct import stem
 from runbooks.triage.block import Block
+from runbooks.triage.likeness import Index
 from runbooks.triage.load import Known, Library
 from runbooks.triage.model import Near, Outcome
-from runbooks.triage.told import everyday, is_told, tells_of_trouble
+from runbooks.triage.sameword import tokens
+from runbooks.triage.told import grumbles, is_headline, is_sentence, is_told, says_calm, sounds_well, tells_of_trouble
+from runbooks.triage.words import words
 
 SHOWN = 3
 MOST = 8192  # bytes of a text that a person wrote; more is a log
 LINES = 60
-FEWEST = 5  # words that are compared
-_K1, _B = 1.2, 0.5
-_SCORE, _SURE = (
-    12.0,
-    22.0,
-)  # below the first a text shares only chance words with a cause; above the second no chance is left
-_SHARE = 0.28  # of the weight of its words, found in the cause's
+FEWEST = 3  # words that are compared
+_SCORE = 12.0  # below it a text shares only chance words with a cause
+_SURE = 24.0  # above it no chance is left
+_SHARE = 0.25  # of the weight of its words, found in the cause's
+_CALM = (15.0, 0.3)  # both, for a text without a word of trouble
 _OF_BEST = 0.6
-_WORD = re.compile(r"[a-z][a-z0-9_]+|(?<![\d.])\d{2,4}(?![\d.])")
 
 
 class Opening:
@@ -51,72 +47,66 @@ class Opening:
 def with_nearest(outcome: Outcome, text: str, lib: Library) -> Outcome:
     """The outcome, with the causes nearest to a short text, or to a long one's lines that fit no cause, where none is named.
 
-    "nothing" for a text that tells of trouble becomes "not-enough".
+    "nothing" for a text that tells of trouble becomes "not-enough"; for a headline that only may tell of some, where one is near.
     """
     if outcome.verdict not in ("nothing", "not-enough"):
         return outcome
-    if outcome.verdict == "nothing" and not (is_told(text) and tells_of_trouble(text)):
+    sure = outcome.verdict == "not-enough" or _is_trouble(text)
+    if not sure and not _may_be_trouble(text):
         return outcome
     text = text or "\n".join(line.text for line in outcome.unexplained)
     known = {(c.family, c.slug) for c in outcome.undecided}
-    found = tuple(_near(k) for k in nearest(text, lib) if (k.family, k.slug) not in known)
-    return outcome.model_copy(update={"verdict": "not-enough", "nearest": found})
+    found = tuple(
+        _near(k) for k in nearest(text, lib, *((_SCORE, _SHARE) if sure else _CALM)) if (k.family, k.slug) not in known
+    )
+    return outcome.model_copy(update={"verdict": "not-enough", "nearest": found}) if sure or found else outcome
 
 
-def nearest(text: str, lib: Library) -> tuple[Known, ...]:
+def _may_be_trouble(text: str) -> bool:
+    return is_headline(text) and is_sentence(text) and not says_calm(text) and not sounds_well(text)
+
+
+def _is_trouble(text: str) -> bool:
+    if is_headline(text):
+        return grumbles(text) and not says_calm(text)
+    return is_told(text) and tells_of_trouble(text)
+
+
+def nearest(text: str, lib: Library, enough: float = _SCORE, much: float = _SHARE) -> tuple[Known, ...]:
     """Causes by the words that they share with the text, best first; none where these are everyday words."""
-    asked = set(_words(text))
-    if len(asked) < FEWEST:
-        return ()
     index = _index(lib)
-    scores = sorted(((index.score(asked, i), -i) for i in range(len(lib.causes))), reverse=True)
-    least = max(_SCORE, _OF_BEST * scores[0][0])
-    found = [-i for score, i in scores if score >= least and (score >= _SURE or index.share(asked, -i) >= _SHARE)]
-    return tuple({lib.causes[i].slug: lib.causes[i] for i in reversed(found)}.values())[::-1][:SHOWN]
+    asked = index.asked(text)
+    if len(asked) < FEWEST or not asked & _world():
+        return ()
+    scores = index.scores(asked)
+    least = max(enough, _OF_BEST * scores[0][0]) if scores else 0.0
+    found = [lib.causes[i] for score, share, i in scores if score >= least and (score >= _SURE or share >= much)]
+    return _each_once(found)[:SHOWN]
 
 
-class _Index:
-    def __init__(self, lib: Library) -> None:
-        self.documents = [Counter(_document(known)) for known in lib.causes]
-        self.sizes = [d.total() for d in self.documents]
-        self.usual = sum(self.sizes) / max(len(self.sizes), 1)
-        self.spread = Counter(word for d in self.documents for word in d)
-
-    def score(self, asked: set[str], i: int) -> float:
-        """BM25 of document `i`."""
-        document, long = self.documents[i], _K1 * (1 - _B + _B * self.sizes[i] / self.usual)
-        return sum(self._rare(w) * document[w] * (_K1 + 1) / (document[w] + long) for w in asked if w in document)
-
-    def share(self, asked: set[str], i: int) -> float:
-        """Of the weight of the words that are asked for, how much is in document `i`."""
-        return sum(self._rare(w) for w in asked if w in self.documents[i]) / sum(self._rare(w) for w in asked)
-
-    def _rare(self, word: str) -> float:
-        n = self.spread[word]
-        return math.log(1 + (len(self.documents) - n + 0.5) / (n + 0.5))
+@lru_cache(maxsize=1)
+def _world() -> frozenset[str]:
+    return frozenset(tokens(words()["world"]))
 
 
-_kept: dict[int, _Index] = {}
+def _each_once(found: list[Known]) -> tuple[Known, ...]:
+    """Without those that say what one before them says."""
+    kept: dict[frozenset[str], Known] = {}
+    for known in found:
+        said = frozenset(tokens(known.cause.title))
+        if not any(known.slug == k.slug or said <= s or s <= said for s, k in kept.items()):
+            kept[said] = known
+    return tuple(kept.values())
 
 
-def _index(lib: Library) -> _Index:
+_kept: dict[int, Index] = {}
+
+
+def _index(lib: Library) -> Index:
     if id(lib) not in _kept:
         _kept.clear()
-        _kept[id(lib)] = _Index(lib)
+        _kept[id(lib)] = Index(lib.causes)
     return _kept[id(lib)]
-
-
-def _document(known: Known) -> Iterator[str]:
-    cause = known.cause
-    for text, times in ((cause.title, 3), (known.slug.replace("-", " "), 2), (cause.explanation, 2)):
-        yield from list(_words(text)) * times
-    for text in (*cause.decided_by, cause.remedy, *(s.example for s in cause.signatures)):
-        yield from _words(text)
-
-
-def _words(text: str) -> Iterator[str]:
-    common = everyday()
-    return (stem(w) for w in _WORD.findall(text.lower()) if w not in common)
 
 
 def _near(known: Known) -> Near:

@@ -15,6 +15,7 @@ from runbooks.triage.text import judge_lines
 from tests.corpus.measure import meanings
 
 FILE = Path(__file__).parent / "headlines.yaml"
+PARTS = ("first", "second", "elsewhere")
 COLUMNS = ("named right", "near", "near, but others", "silent", "said to be well", "named wrong")
 FIRST_LOOK = """Headlines, as an on-call engineer types them into a pager or a chat (headlines.yaml): written and labelled from the causes'
 titles alone, committed before one of them was judged. `near`: the right cause is among the three that are left open or shown as
@@ -48,7 +49,7 @@ class Answer(Frozen):
 
 
 def headlines(part: str) -> tuple[Headline, ...]:
-    """The headlines of "first" or "second"."""
+    """The headlines of one of PARTS."""
     return tuple(Headline.model_validate(h) for h in yaml.safe_load(FILE.read_text(encoding="utf-8"))[part])
 
 
@@ -92,7 +93,7 @@ def table(parts: dict[str, list[Answer]]) -> str:
 
 def main(args: list[str]) -> int:
     """Print the table; for parts that are named, every headline that is not answered well."""
-    print(table({part: answers(part) for part in ("first", "second")}))
+    print(table({part: answers(part) for part in PARTS}))
     for part in args:
         for a in answers(part):
             well = (
