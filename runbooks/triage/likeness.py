@@ -1,14 +1,20 @@
 """Which causes' own words are nearest to a text: Okapi BM25 over title, names, explanation, readings, examples and patterns."""
 
+import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from runbooks.core.knowledge import Signature
+from runbooks.triage.cache import cached, digest_of, keep
 from runbooks.triage.load import Known
-from runbooks.triage.sameword import tokens
+from runbooks.triage.sameword import says_the_same, tokens
 
+FORMAT = 1  # of the cache file, and of how words are taken apart
+Words = tuple[
+    dict[str, dict[int, float]], list[float]
+]  # (how often each word stands in each cause, how long each cause is)
 _K1, _B = 1.2, 0.5
 _KNOWN = 6  # letters from which a word that no cause has is taken for a misspelt one
 _BREAK = "zqbreakzq"
@@ -17,20 +23,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Index:
-    """The words of every cause."""
+    """The words of every cause; kept in the user's cache folder until they change."""
 
     def __init__(self, causes: tuple[Known, ...]) -> None:
         self.count = len(causes)
-        self.found: dict[str, dict[int, float]] = defaultdict(dict)
-        sizes: dict[int, float] = defaultdict(float)
-        for weight, text_of in _FIELDS:
-            for i, words in enumerate(_split(map(text_of, causes))):
-                sizes[i] += len(words) * weight
-                for word in words:
-                    of = self.found[word]
-                    of[i] = of.get(i, 0.0) + weight
-        usual = sum(sizes.values()) / max(self.count, 1)
-        self.long = [_K1 * (1 - _B + _B * sizes[i] / usual) for i in range(self.count)]
+        fields = [[text_of(known) for known in causes] for _, text_of in _FIELDS]
+        digest = digest_of((FORMAT, says_the_same(), [weight for weight, _ in _FIELDS], fields))
+        self.found, self.long = _kept(digest) or _made(fields, digest)
 
     def asked(self, text: str) -> set[str]:
         """The words of a text, misspelt ones put right."""
@@ -57,6 +56,29 @@ class Index:
             return word
         known = [w for w in _one_off(word) if w in self.found]
         return max(known, key=lambda w: (len(self.found[w]), w)) if known else word
+
+
+def _kept(digest: str) -> Words | None:
+    try:
+        data = json.loads(cached("nearest", digest).read_bytes())
+        return {word: dict(zip(*of, strict=True)) for word, of in data["found"].items()}, data["long"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _made(fields: list[list[str]], digest: str) -> Words:
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    sizes = [0.0] * len(fields[0])
+    for (weight, _), texts in zip(_FIELDS, fields, strict=True):
+        for i, words in enumerate(_split(texts)):
+            sizes[i] += len(words) * weight
+            for word in words:
+                found[word][i] = found[word].get(i, 0.0) + weight
+    usual = sum(sizes) / max(len(sizes), 1)
+    long = [_K1 * (1 - _B + _B * size / usual) for size in sizes]
+    kept = {"found": {word: [list(of), list(of.values())] for word, of in found.items()}, "long": long}
+    keep("nearest", digest, json.dumps(kept).encode())
+    return found, long
 
 
 def _one_off(word: str) -> set[str]:

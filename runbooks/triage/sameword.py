@@ -47,10 +47,20 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) >= _SHORTEST and word[-1] == word[-2] else word
 
 
+def says_the_same() -> tuple[str, ...]:
+    """All that decides how a text's words are put into one form."""
+    return (_synonyms(), *sorted(everyday()))
+
+
+@lru_cache(maxsize=1)
+def _synonyms() -> str:
+    return (resources.files("runbooks") / "knowledge" / "synonyms.yaml").read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=1)
 def _table() -> tuple[dict[str, str], dict[str, str]]:
     """(one word: what stands for it, several words: what stands for them)."""
-    text = (resources.files("runbooks") / "knowledge" / "synonyms.yaml").read_text(encoding="utf-8")
+    text = _synonyms()
     words: dict[str, str] = {}
     phrases: dict[str, str] = {}
     for name, listed in _LINE.findall(text):

@@ -12,8 +12,12 @@ _PROSE, _SENTENCE, _LINES = (
     0.8,
 )  # shares of a told text: words, words of the everyday, words in lines that say something
 _HEAD, _FEW, _MANY, _WORDS = 3, 3, 60, 0.5  # a headline: lines at most, tokens at least and at most, share of words
-_FORM = re.compile(r"\S {2,}\S+ {2,}\S|\t| \| |(?m:^\d{4}-\d\d-\d\d|^\[?\d\d:\d\d:\d\d|^\S+\[\d+\]:)")  # columns, fields, times: printed
-_BUT = re.compile(r"(?i)\b(?:but|though|although|yet|none|older|others?|the rest|elsewhere|no good|stopped working)\b|\?\s*$")
+_FORM = re.compile(
+    r"\S {2,}\S+ {2,}\S|\t| \| |(?m:^\d{4}-\d\d-\d\d|^\[?\d\d:\d\d:\d\d|^\S+\[\d+\]:)"
+)  # columns, fields, times: printed
+_BUT = re.compile(
+    r"(?i)\b(?:but|though|although|yet|none|older|others?|the rest|elsewhere|no good|stopped working)\b|\?\s*$"
+)
 _PLAIN = re.compile(r"[\"'(]*[A-Za-z][A-Za-z'’-]*[.,;:!?)\"']*")
 
 
