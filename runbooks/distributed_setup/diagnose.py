@@ -51,6 +51,7 @@ def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
             *route_causes(node),
             *port_causes(node, launch),
             *_memory(node, launch, limits),
+            *_paths(node),
         ]
     if isinstance(evidence.config, Known):
         found += config_causes(evidence.config.value, launch)
@@ -146,6 +147,18 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     return found
 
 
+def _paths(node: NodeFacts) -> list[Cause]:
+    """ACS between the GPUs of a machine of its own. In a virtual machine it is the host's business, and on as a rule."""
+    paths = node.paths
+    if paths is None or paths.virtual or not paths.redirects:
+        return []
+    many = f" and {len(paths.redirects) - 3} more" if len(paths.redirects) > 3 else ""
+    words = f"ACS sends peer-to-peer traffic through the root at {', '.join(paths.redirects[:3])}{many}"
+    iommu = f"the IOMMU translates: {paths.iommu}" if paths.iommu else "the IOMMU does not translate"
+    test = ("all_reduce_perf on this node, with and without NCCL_P2P_DISABLE=1",)
+    return [failed("acs-redirects", node.node, words, iommu, sure=False, decides=test)]
+
+
 def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
     found = [
         f"node {v.node}: {v.facts.reason}: {v.facts.detail}" for v in evidence.nodes if isinstance(v.facts, Unknown)
@@ -158,6 +171,8 @@ def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
                 f"{facts.node}: {n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown)
             ]
             found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
+            if facts.paths and facts.paths.denied and not facts.paths.virtual:
+                found.append(f"{facts.node}: ACS of {len(facts.paths.denied)} PCI bridges above its GPUs: denied: only root reads it")
     if isinstance(evidence.config, Unknown):
         found.append(f"configuration: {evidence.config.reason}: {evidence.config.detail}")
     if launch.config and not world_sizes(launch):

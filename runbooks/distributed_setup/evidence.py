@@ -18,6 +18,15 @@ class Peer(Frozen):
     error: str = ""  # "" when it connected
 
 
+class GpuPaths(Frozen):
+    """What lies between the GPUs of a node, by its own PCI bridges."""
+
+    redirects: tuple[str, ...] = ()  # bridges whose ACS sends peer-to-peer traffic through the root
+    denied: tuple[str, ...] = ()  # bridges whose ACS only root may read
+    iommu: str = ""  # "" off or not translating
+    virtual: bool = False
+
+
 class NodeFacts(Frozen):
     """One node."""
 
@@ -36,6 +45,7 @@ class NodeFacts(Frozen):
     rdma_devices: tuple[str, ...] = ()
     rdma_library: bool | None = None
     memlock_bytes: int | None = None  # None: unlimited
+    paths: GpuPaths | None = None  # None: fewer than two GPUs, or an older record
     env: dict[str, str] = Field(default_factory=dict)  # NCCL_*, MASTER_*, RANK … of a login there
 
 

@@ -24,6 +24,7 @@ _FIXES = {
     "peer-unreachable": "iptables -I INPUT -p tcp --dport {port} -j ACCEPT   # on {peers}, then from {subject}: nc -zv ADDRESS {port}",
     "shm-small": "mount -o remount,size={shm}G /dev/shm   # in a container: --shm-size={shm}g or --ipc=host",
     "rdma-missing": "apt-get install -y libibverbs1 ibverbs-providers; ls /sys/class/infiniband; ulimit -l unlimited",
+    "acs-redirects": "lspci -vvv | grep -E 'PCI bridge|ACSCtl'   # on {subject}; off in the BIOS with its owner, or iommu=pt",
     "environment-odd": "unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT   # on {subject}: torchrun sets them",
     "launch-command": "{right}",
 }

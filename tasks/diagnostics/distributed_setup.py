@@ -8,9 +8,10 @@ from typing import Any
 from runbooks.core.fleet import Fleet
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
-from runbooks.distributed_setup.evidence import ConfigText, Evidence, NodeFacts, NodeView, Peer
+from runbooks.distributed_setup.evidence import ConfigText, Evidence, GpuPaths, NodeFacts, NodeView, Peer
 from runbooks.distributed_setup.network import nccl_address, socket_ifname
 from runbooks.parsers.nccl_interfaces import Interface
+from runbooks.parsers.pci_acs import parse_acs
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
@@ -115,7 +116,22 @@ def parse_facts(answer: Answer, node: str, skew_s: float, source: Source) -> Nod
         rdma_library=answer["rdma_library"],
         memlock_bytes=answer["memlock_bytes"],
         env=answer["env"],
+        paths=_paths(answer.get("pci")),
     )
+
+
+def _paths(found: Mapping[str, Any] | None) -> GpuPaths | None:
+    """The bridges above the GPUs, each by its own configuration space."""
+    if not found or len(found["gpus"]) < 2:
+        return None
+    read = {name: parse_acs(bytes.fromhex(text)) for name, text in found["bridges"].items()}
+    passes = any(w.endswith("=pt") or w == "iommu.passthrough=1" for w in found["cmdline"])
+    translates = bool(found["groups"]) and bool(found["iommu"]) and not passes
+    return GpuPaths(
+        redirects=tuple(f"{n} ({', '.join(acs.redirects)})" for n, acs in read.items() if acs and acs.redirects),
+        denied=tuple(n for n, acs in read.items() if acs is None), virtual=found["virtual"],
+        iommu=" ".join((*found["iommu"], *found["cmdline"])) if translates else "",
+    )  # fmt: skip
 
 
 def _gpus(answer: Answer, source: Source) -> tuple[Known[tuple[str, ...]] | Absent | Unknown, str]:

@@ -14,6 +14,7 @@ import time
 from ctypes.util import find_library
 from typing import Any
 
+from tasks.probes.pci_paths import pci_paths
 from tasks.probes.proc import link, names, pids, read
 
 VERSIONS = (
@@ -94,6 +95,7 @@ def main() -> None:
         "memlock_bytes": None if limit == resource.RLIM_INFINITY else limit,
         "env": {k: v for k, v in os.environ.items() if ENV.match(k)},
         "config": config(ask.get("config")),
+        "pci": pci_paths(),
     }
     print(json.dumps(answer))
 
