@@ -21,6 +21,7 @@ from runbooks.triage.trial import Page
 SMALL = 400  # lines; a text, or a file of a bundle, that is no longer is about one thing
 APART = 6 * 3600  # seconds between two lines that have nothing to do with each other, however close they stand
 TOGETHER = 3600  # seconds between lines of two long files that may belong together
+LAST = 2  # matches in the lines of one look that are judged where a signature has stood often enough
 NEAREST = 4  # matches that are judged around a line that they need, where they stand too often to be all judged
 
 
@@ -47,6 +48,11 @@ class Asked:
         """Whether it asks for anything but its own line."""
         s = self.signature
         return bool(self.needs or self.unless or self.facts or s.near or s.not_near or s.recovered)
+
+    @property
+    def full(self) -> bool:
+        """Whether it stood as often as is kept of the first."""
+        return len(self.firm[0]) == KEEP
 
     def keep(self, stand: Stand, firmly: bool) -> None:
         """Of those that stand the first and the last."""
@@ -107,9 +113,10 @@ class Around:
         """Matches of the pattern, and of what it needs where not all its matches are kept."""
         pattern = asked.signature.pattern
         of_facts = [p for n in asked.facts for p in self._lib.facts[n].patterns]
+        known = asked.full  # what stands is known, and where it began: of the rest the last ones are enough
         for p in [pattern] if pattern else of_facts:
-            yield from ((asked, h, False) for h in self._fresh(p))
-        if pattern and len(self._probes[pattern].first) == KEEP:
+            yield from ((asked, h, False) for h in self._fresh(p)[-LAST if known else 0 :])
+        if pattern and not known and len(self._probes[pattern].first) == KEEP:
             for p in (*(p for group in asked.needs for p in group), *asked.signature.near):
                 yield from ((asked, h, True) for h in self._fresh(p))
 
