@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from runbooks.core.knowledge import Signature
 from runbooks.triage.cache import cached, digest_of, keep
 from runbooks.triage.load import Known
-from runbooks.triage.sameword import says_the_same, tokens
+from runbooks.triage.sameword import form, says_the_same, tokens
 
 FORMAT = 1  # of the cache file, and of how words are taken apart
 Words = tuple[
@@ -54,7 +54,7 @@ class Index:
     def _spelt(self, word: str) -> str:
         if word in self.found or len(word) < _KNOWN or not word.isalpha():
             return word
-        known = [w for w in _one_off(word) if w in self.found]
+        known = [w for w in map(form, _one_off(word)) if w in self.found]
         return max(known, key=lambda w: (len(self.found[w]), w)) if known else word
 
 

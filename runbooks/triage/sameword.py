@@ -38,6 +38,11 @@ def _forms(word: str) -> tuple[str, ...]:
     return (same.get(root, root), *(f for p in parts for f in _forms(p)))
 
 
+def form(word: str) -> str:
+    """What stands for a word, or the word."""
+    return _table()[0].get(word, word)
+
+
 def stem(word: str) -> str:
     """The word without its English ending."""
     for ending in _ENDINGS:

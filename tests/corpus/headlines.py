@@ -15,7 +15,7 @@ from runbooks.triage.text import judge_lines
 from tests.corpus.measure import meanings
 
 FILE = Path(__file__).parent / "headlines.yaml"
-PARTS = ("first", "second", "elsewhere")
+PARTS = ("first", "second", "elsewhere", "last")
 COLUMNS = ("named right", "near", "near, but others", "silent", "said to be well", "named wrong")
 FIRST_LOOK = """Headlines, as an on-call engineer types them into a pager or a chat (headlines.yaml): written and labelled from the causes'
 titles alone, committed before one of them was judged. `near`: the right cause is among the three that are left open or shown as
@@ -87,7 +87,8 @@ def table(parts: dict[str, list[Answer]]) -> str:
     for part, found in parts.items():
         for kind in ("covered", "uncovered", "foreign", "healthy"):
             of = [a.result for a in found if a.headline.kind == kind]
-            rows.append(f"| {part}, {kind} | {len(of)} | " + " | ".join(str(of.count(c)) for c in COLUMNS) + " |")
+            if of:
+                rows.append(f"| {part}, {kind} | {len(of)} | " + " | ".join(str(of.count(c)) for c in COLUMNS) + " |")
     return "\n".join(rows)
 
 
