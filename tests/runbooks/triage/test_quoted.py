@@ -89,5 +89,9 @@ def test_checks_that_passed_questions_and_advice_for_a_case_are_no_evidence() ->
 def test_the_faster_look_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runbooks.triage.seldom.PATIENCE", 0)
     rng, quick = random.Random(4), Seldom(QUOTED.pattern)
-    lines = [*told(), *(altered(x, rng) for x in told()), *(q.format(x) for q in QUOTES for x in rng.sample(told(), 20))]
+    lines = [
+        *told(),
+        *(altered(x, rng) for x in told()),
+        *(q.format(x) for q in QUOTES for x in rng.sample(told(), 20)),
+    ]
     assert [x for x in lines if quick.cut_out(x) != re.sub(QUOTED.pattern, "", x)] == []
