@@ -62,7 +62,7 @@ def judge(
     opening = Opening()
     given = facts_of.given(lib.facts, stated or {})
     around = Around(lib, probes, given)
-    scanner = Scanner(probes.values(), around.look)
+    scanner = Scanner(probes.values(), around.look, lib.words)
     files: dict[str, None] = {}
     again = 0
     for block in map(without_rules, blocks):

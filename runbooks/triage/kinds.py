@@ -6,7 +6,7 @@ are then tried on the shape itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from runbooks.triage.literals import fold
 from runbooks.triage.plan import Plan, planned
@@ -27,10 +27,9 @@ def _vocabulary(words: frozenset[bytes]) -> Vocabulary:
 class Kinds:
     """What was found out about the shapes of lines."""
 
-    def __init__(self, trials: Iterable[Trial]) -> None:
-        self._trials = tuple(trials)
+    def __init__(self, trials: Iterable[Trial], words: frozenset[bytes] | None = None) -> None:
+        self._trials, self._words = tuple(trials), words  # all words of all patterns, where somebody has them already
         self._always = [t for t in self._trials if not t.options]
-        self._vocabulary = _vocabulary(frozenset(w for t in self._trials for part in t.words for w in part))
         self._known: dict[bytes, list[Trial]] = {}
         self._size = 0
         self._plan: Plan | None = None
@@ -65,6 +64,11 @@ class Kinds:
                     trials.append(trial)
                 else:
                     self._known[fresh[at]] = [trial]
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        words = self._words if self._words is not None else frozenset(w for t in self._trials for part in t.words for w in part)
+        return _vocabulary(words)
 
     def _planned(self, blob: bytes, wanted: Callable[[Trial], bool]) -> Plan:
         """What to look for: as last time, where that is enough and not much of it has been found since."""

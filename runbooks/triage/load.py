@@ -81,6 +81,11 @@ class Library(Frozen):
         bytes_of = {p: tuple(t.encode("utf-8", "surrogateescape") for t in ts) for p, ts in self.literals.items()}
         return {p: (p not in shown, plan_of(p, texts)) for p, texts in bytes_of.items()}
 
+    @cached_property
+    def words(self) -> frozenset[bytes]:
+        """Every word without which some pattern cannot match."""
+        return frozenset(w for _, (_, words, _) in self.plans.values() for part in words for w in part)
+
 
 def _sources() -> list[tuple[str, str]]:
     """(path below runbooks/, text) of every file that knowledge is read from."""

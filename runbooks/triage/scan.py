@@ -18,10 +18,15 @@ BACK = 4096  # last lines that are looked at first: most patterns that stand oft
 class Scanner:
     """Feeds blocks to probes. One per text; probes keep the result."""
 
-    def __init__(self, probes: Iterable[Probe], look: Callable[[Sequence[Page]], None] | None = None) -> None:
+    def __init__(
+        self,
+        probes: Iterable[Probe],
+        look: Callable[[Sequence[Page]], None] | None = None,
+        words: frozenset[bytes] | None = None,
+    ) -> None:
         self._look = look  # what else wants to see the text that is held, when the matches in it are known
         self._trials = [Trial(p) for p in probes]
-        self._kinds = Kinds(self._trials)
+        self._kinds = Kinds(self._trials, words)
         self._window: list[Page] = []
         self._held = 0
         self._file, self._above = "", b""
