@@ -49,8 +49,9 @@ The last eight are the held-apart number of today: written and labelled before t
 Among the first two stood the right cause in 77 %, 77 %, 71 %, 93 %, 75 %, 39 %, 41 % and 33 %; "not enough to tell" was right for 14 of 20,
 4 of 6 and 8 of 11 of the first three, and for 6 of 8 of blind_5. The harmful answer of blind_1 (a refused Docker socket
 read as a dead daemon) is put right. A quarter of them, by the hash of the id, is never written on (of blind_3, 22; of
-blind_4, 17; of blind_5, 19; of blind_6, 12; of blind_7, 8; of blind_8, 9). After each its kinds were worked in, by what each component says and not by its texts: its
-open part is right now, of the part that nobody looked at as many are right as before. One label of each of the last
+blind_4, 17; of blind_5, 19; of blind_6, 12; of blind_7, 8; of blind_8, 9). After each its kinds were
+worked in, by what each component says and not by its texts: its open part is
+right now, of the part that nobody looked at as many are right as before. One label of each of the last
 three was put right: a container that somebody stopped is explained and left alone ("innocent"); which of four reasons
 keeps a row at spawning was not in the text; that a node was lost is decided where the reason for it is not.
 
@@ -229,8 +230,10 @@ def main(args: list[str]) -> int:
         got = f"got {s.verdict} {s.shown[:3]} harm {s.harmful}"
         print(f"{s.excerpt.id}: expected {s.excerpt.first} {s.excerpt.verdict}; {got}")
     if "--write" in args:
+        from tests.corpus.headlines import section as headlines  # it compares with labels as this module does
+
         text = f"# How well triage judges\n\n{table(scores)}\n\n{NOTES}\n\nBy family, what came first:\n\n{matrix(scores)}\n"
-        text += f"\nConfusions:\n\n{confusion(scores)}\n"
+        text += f"\nConfusions:\n\n{confusion(scores)}\n\n{headlines()}"
         (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
         before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
