@@ -16,7 +16,7 @@ _FORM = re.compile(
     r"\S {2,}\S+ {2,}\S|\t| \| |(?m:^\d{4}-\d\d-\d\d|^\[?\d\d:\d\d:\d\d|^\S+\[\d+\]:)"
 )  # columns, fields, times: printed
 _BUT = re.compile(
-    r"(?i)\b(?:but|though|although|yet|none|older|others?|the rest|elsewhere|no good|stopped working)\b|\?\s*$"
+    r"(?i)\b(?:but|though|although|yet|then|none|older|others?|the rest|elsewhere|no good|stopped working)\b|\?\s*$"
 )
 _PLAIN = re.compile(r"[\"'(]*[A-Za-z][A-Za-z'’-]*[.,;:!?)\"']*")
 

@@ -21,7 +21,7 @@ def test_of_headlines_never_tuned_to_most_are_named_or_near(judged: dict[str, li
     results = [a.result for a in judged["second"] if a.headline.kind == "covered"]
     assert sum(r in ("named right", "near") for r in results) >= 0.68 * len(results)
     assert results.count("named wrong") <= 2
-    assert results.count("said to be well") <= 0.15 * len(results)
+    assert results.count("said to be well") <= 0.18 * len(results)
 
 
 def test_nothing_is_named_for_another_world_or_what_is_well(judged: dict[str, list[Answer]]) -> None:
