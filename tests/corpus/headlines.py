@@ -95,7 +95,8 @@ def table(parts: dict[str, list[Answer]]) -> str:
 def section() -> str:
     """Markdown for RESULTS.md: the first look, and today."""
     return f"""{FIRST_LOOK}
-Today. `second` was never tuned to (but two that were named wrong to the end, by two signatures, were put right); `elsewhere` served to find where nearness begins, `last` was written after that and judged
+Today. `second` was never tuned to (but two that were named wrong to the end, by two signatures, were put right);
+`elsewhere` served to find where nearness begins, `last` was written after that and judged
 once. After the first look one more cause was added to four labels that fit two alike, and a cause was new:
 
 {table({part: answers(part) for part in PARTS})}
