@@ -1,7 +1,6 @@
 """Where nothing in a short text is evidence: the causes whose own words are nearest to it, as places to look and never as causes.
 
-A text that says that something is wrong, in words that no
-signature knows, is answered with these instead of with "nothing found wrong".
+A text that says that something is wrong, in words that no signature knows, is answered with these instead of with "nothing".
 """
 
 from functools import lru_cache
@@ -11,9 +10,19 @@ from runbooks.triage.likeness import Index
 from runbooks.triage.load import Known, Library
 from runbooks.triage.model import Near, Outcome
 from runbooks.triage.sameword import tokens
-from runbooks.triage.told import grumbles, is_headline, is_sentence, is_told, says_calm, sounds_well, tells_of_trouble
+from runbooks.triage.told import (
+    grumbles,
+    is_headline,
+    is_sentence,
+    is_told,
+    says_calm,
+    says_well,
+    sounds_well,
+    tells_of_trouble,
+)
 from runbooks.triage.words import words
 
+ASK = "this is told, not shown; if something is wrong, give the error itself, the log's last lines or the command's output."
 SHOWN = 3
 MOST = 8192  # bytes of a text that a person wrote; more is a log
 LINES = 60
@@ -53,13 +62,21 @@ def with_nearest(outcome: Outcome, text: str, lib: Library) -> Outcome:
         return outcome
     sure = outcome.verdict == "not-enough" or _is_trouble(text)
     if not sure and not _may_be_trouble(text):
-        return outcome
+        return _asking(outcome, text)
     text = text or "\n".join(line.text for line in outcome.unexplained)
     known = {(c.family, c.slug) for c in outcome.undecided}
     found = tuple(
         _near(k) for k in nearest(text, lib, *((_SCORE, _SHARE) if sure else _CALM)) if (k.family, k.slug) not in known
     )
-    return outcome.model_copy(update={"verdict": "not-enough", "nearest": found}) if sure or found else outcome
+    if not sure and not found:
+        return _asking(outcome, text)
+    return outcome.model_copy(update={"verdict": "not-enough", "nearest": found})
+
+
+def _asking(outcome: Outcome, text: str) -> Outcome:
+    """The outcome with the request for what can be judged, where a person told something and not that all is well."""
+    told = (is_headline(text) or is_told(text)) and is_sentence(text) and not says_well(text)
+    return outcome.model_copy(update={"notes": (*outcome.notes, ASK)}) if told else outcome
 
 
 def _may_be_trouble(text: str) -> bool:

@@ -3,7 +3,7 @@
 from runbooks.triage.model import Candidate, Code, Line, Near, Outcome
 
 _HEAD = {
-    "nothing": "Nothing found wrong in {lines} lines.",
+    "nothing": "Nothing in it points to a fault ({lines} lines read).",
     "innocent": "Nothing is broken: what the text shows has an innocent explanation.",
     "causes": "{count} found.",
     "not-enough": "Not enough to tell.",

@@ -6,15 +6,10 @@ from functools import lru_cache
 from runbooks.triage.words import words
 
 _FEWEST = 6  # words in which something can be told
-_PROSE, _SENTENCE, _LINES = (
-    0.7,
-    0.15,
-    0.8,
-)  # shares of a told text: words, words of the everyday, words in lines that say something
+_PROSE, _SENTENCE, _LINES = 0.7, 0.15, 0.8  # shares of a told text: words, words of the everyday, words in lines of some length
 _HEAD, _FEW, _MANY, _WORDS = 3, 3, 60, 0.5  # a headline: lines at most, tokens at least and at most, share of words
-_FORM = re.compile(
-    r"\S {2,}\S+ {2,}\S|\t| \| |(?m:^\d{4}-\d\d-\d\d|^\[?\d\d:\d\d:\d\d|^\S+\[\d+\]:)"
-)  # columns, fields, times: printed
+# columns, fields, times: printed
+_FORM = re.compile(r"\S {2,}\S+ {2,}\S|\t| \| |(?m:^\d{4}-\d\d-\d\d|^\[?\d\d:\d\d:\d\d|^\S+\[\d+\]:)")
 _BUT = re.compile(
     r"(?i)\b(?:but|though|although|yet|then|none|older|others?|the rest|elsewhere|no good|stopped working)\b|\?\s*$"
 )

@@ -102,3 +102,17 @@ def test_the_order_is_the_same_every_time_and_words_by_the_thousand_do_no_harm()
     began = time.process_time()
     assert len({tuple(k.slug for k in nearest(text, library())) for _ in range(5)}) == 1
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("The nodes of rack nine are up since Monday and the new people want to know about their names.", True),
+        ("All is well again, every node is up and the training runs fine.", False),
+        ("step 100 loss 2.31\nstep 200 loss 2.11", False),
+    ],
+)
+def test_who_tells_and_shows_nothing_is_asked_for_what_can_be_judged(text: str, asked: bool) -> None:
+    outcome = judge_lines(text)
+    assert outcome.verdict == "nothing"
+    assert ("told, not shown" in render(outcome)) is asked
