@@ -26,7 +26,7 @@ LONGEST_FIRST = (
     "tests/deployments/",
     "tests/tasks/",
 )
-MEASURED_LAST = "tests/deployments/test_cli"  # processor time of short commands: when little else runs
+MEASURED_LAST = "tests/deployments/test_cli_quick"  # processor time of short commands: when little else runs
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
