@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from runbooks.core.knowledge import Signature
-from runbooks.triage.cache import cached, digest_of, keep
+from runbooks.triage.cache import digest_of, keep, kept
 from runbooks.triage.load import Known
 from runbooks.triage.sameword import form, says_the_same, tokens
 
@@ -59,11 +59,10 @@ class Index:
 
 
 def _kept(digest: str) -> Words | None:
-    try:
-        data = json.loads(cached("nearest", digest).read_bytes())
-        return {word: dict(zip(*of, strict=True)) for word, of in data["found"].items()}, data["long"]
-    except (OSError, ValueError, KeyError, TypeError):
+    if (text := kept("nearest", digest)) is None:
         return None
+    data = json.loads(text)
+    return {word: dict(zip(*of, strict=True)) for word, of in data["found"].items()}, data["long"]
 
 
 def _made(fields: list[list[str]], digest: str) -> Words:
@@ -76,8 +75,8 @@ def _made(fields: list[list[str]], digest: str) -> Words:
                 found[word][i] = found[word].get(i, 0.0) + weight
     usual = sum(sizes) / max(len(sizes), 1)
     long = [_K1 * (1 - _B + _B * size / usual) for size in sizes]
-    kept = {"found": {word: [list(of), list(of.values())] for word, of in found.items()}, "long": long}
-    keep("nearest", digest, json.dumps(kept).encode())
+    plain = {"found": {word: [list(of), list(of.values())] for word, of in found.items()}, "long": long}
+    keep("nearest", digest, json.dumps(plain).encode())
     return found, long
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from runbooks.core.base import Frozen
 from runbooks.core.distinct import distinct, prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Signature
-from runbooks.triage.cache import cached, digest_of, keep
+from runbooks.triage.cache import digest_of, keep, kept
 from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
@@ -103,8 +103,8 @@ def library() -> Library:
     sources = _sources()
     digest = digest_of((FORMAT, sources))
     try:
-        return Library.model_validate_json(cached("triage", digest).read_bytes())
-    except (OSError, ValueError):
+        return Library.model_validate_json(kept("triage", digest) or b"")
+    except ValueError:
         built = build(sources)
         keep("triage", digest, built.model_dump_json().encode())
         return built

@@ -3,7 +3,7 @@
 import json
 from functools import lru_cache
 
-from runbooks.triage.cache import cached, digest_of, keep
+from runbooks.triage.cache import digest_of, keep, kept
 from runbooks.triage.load import library
 from runbooks.triage.loose import alike_to, loose
 
@@ -27,12 +27,12 @@ def alike_of(pattern: str) -> bytes:
 def _all() -> _Kept:
     patterns = tuple(library().literals)
     digest = digest_of((FORMAT, patterns))
-    try:
-        kept: _Kept = json.loads(cached("loose", digest).read_bytes())
-    except (OSError, ValueError):
-        kept = {p: (*loose(p), alike_to(p)[48:58].decode()) for p in patterns}
-        keep("loose", digest, json.dumps(kept).encode())
-    return kept
+    if (data := kept("loose", digest)) is not None:
+        known: _Kept = json.loads(data)
+        return known
+    made = {p: (*loose(p), alike_to(p)[48:58].decode()) for p in patterns}
+    keep("loose", digest, json.dumps(made).encode())
+    return made
 
 
 @lru_cache(maxsize=1024)
