@@ -5,7 +5,7 @@ import re
 from runbooks.triage.quoted import without_quotes
 
 LONGEST = 4000  # characters of a line that are looked at: its beginning and its end
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[@-_]")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
 _SPACE = r"\t\r\f\v "  # never a line's end: the same patterns are used on whole blocks
 _RANK = re.compile(rf"\[?(?:rank[{_SPACE}]?|Rank )(\d+)\]?:[{_SPACE}]?|\[(\d+)\]:[{_SPACE}]")

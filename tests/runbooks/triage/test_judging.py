@@ -114,3 +114,29 @@ def test_a_try_that_worked_the_second_time_is_no_cause() -> None:
     ]
     assert slugs("nfs: server nas1 not responding, still trying\nnfs: server nas1 OK") == []
     assert slugs("nfs: server nas1 not responding, still trying\nnfs: server nas2 OK") == ["storage-d-state"]
+
+
+STORE = 'Could not connect to the endpoint URL: "https://s3.example/b/k"'
+
+
+@pytest.mark.parametrize(
+    ("later", "named"),
+    [
+        ("INFO s3: upload finished on attempt 2", False),
+        ("INFO ckpt: saved s3://b/k after 2 attempts", False),
+        ("INFO ckpt: upload done at the third try", False),
+        ("INFO ckpt: saved to local disk instead: /nvme/step-9.pt", True),
+        ("INFO ckpt: fell back to the node's own disk, saved", True),
+        ("INFO trainer: epoch 3 done in 40 s", True),
+        ("INFO trainer: validation complete, metrics saved", True),
+    ],
+)
+def test_a_store_that_answered_the_next_time_is_no_cause(later: str, named: bool) -> None:
+    assert ("s3-unreachable" in slugs(f"WARNING s3: {STORE}\n{later}")) is named
+
+
+@pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
+def test_links_titles_and_colours_of_a_terminal_hide_nothing(end: str) -> None:
+    link = f"\x1b]8;id=1;file:///a.py{end}can't\x1b]8;;{end}"
+    line = f"\x1b]0;title{end}RuntimeError: {link} \x1b[38:2::255:0:0mstart\x1b[m new thread"
+    assert slugs(line) == slugs(f"{line}\n\x07") == slugs("RuntimeError: can't start new thread") != []
