@@ -90,11 +90,12 @@ def _plain_lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
         data = rest + data
         cut = data.rfind(b"\n")
         block, rest = (data[:cut], data[cut + 1 :]) if cut >= 0 else (b"", data)
-        if cut < 0 and len(rest) > 8 * BLOCK:
+        ended = cut >= 0
+        if not ended and len(rest) > 8 * BLOCK:
             block, rest, cut = rest, b"", 0  # a line without an end
         if cut >= 0:
             yield Block(file=name, first=number, data=convert(block) if convert else block)
-            number += block.count(b"\n") + 1
+            number += block.count(b"\n") + ended
         data = plain.read(BLOCK)
         data = decode(data) if decode else data
     if rest:

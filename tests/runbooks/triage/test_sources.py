@@ -110,3 +110,9 @@ def test_secrets_are_replaced_in_what_is_shown(tmp_path: Path, capsys: pytest.Ca
     )
     assert main([str(path)]) == 1
     assert "abcdEFGH" not in capsys.readouterr().out
+
+
+def test_a_line_of_many_megabytes_is_one_line() -> None:
+    data = f"first\n{'x ' * (10 << 20)}{LINE}\nthird\n{LINE}\n".encode()
+    (cause,) = judge(stream_blocks(io.BytesIO(data), "f")).causes
+    assert [line.number for line in cause.evidence] == [2, 4]
