@@ -55,10 +55,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(stem(w) for w in re.findall(r"[\w*.+/=-]*[\w*/]", plain) if w not in _LITTLE)
 
 
-def stem(word: str) -> str:
-    """The word without the commonest English endings: "failing", "failed" and "fails" are one."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+def stem(word: str, endings: tuple[str, ...] = _ENDINGS, shortest: int = 3) -> str:
+    """The word without its English ending, of which at least `shortest` letters stay: "failing", "failed" and "fails" are one."""
+    for ending in endings:
+        if word.endswith(ending) and len(word) - len(ending) >= shortest:
             word = word[: -len(ending)]
             break
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word

@@ -7,6 +7,7 @@ from typing import Any
 
 import ahocorasick
 
+from runbooks.core.distinct import stem
 from runbooks.triage.told import everyday
 
 _LINE = re.compile(r"(?m)^(\w+): '(.*)'$")
@@ -34,22 +35,13 @@ def _forms(word: str) -> tuple[str, ...]:
     if word in same:
         return (same[word],)
     parts = [p for p in word.split("_") if len(p) > 1] if "_" in word else []
-    root = stem(word)
+    root = stem(word, _ENDINGS, _SHORTEST)
     return (same.get(root, root), *(f for p in parts for f in _forms(p)))
 
 
 def form(word: str) -> str:
     """What stands for a word, or the word."""
     return _table()[0].get(word, word)
-
-
-def stem(word: str) -> str:
-    """The word without its English ending."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
-            word = word[: -len(ending)]
-            break
-    return word[:-1] if len(word) >= _SHORTEST and word[-1] == word[-2] else word
 
 
 def says_the_same() -> tuple[str, ...]:
