@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv with the locked requirements and this project in it. Usage: setup.sh run|dev
-# Does nothing when the locks have not changed. uv is used where it is installed; python3 -m venv and pip do as well.
+# Does nothing when the locks have not changed. A lock is the whole closure, so pip resolves nothing (--no-deps): a new
+# release on the index cannot break an old lock. uv is used where it is installed; python3 -m venv and pip do as well.
 set -eu
 cd "$(dirname "$0")/.."
 level=$1
@@ -53,7 +54,7 @@ have() { .venv/bin/python -c 'import importlib.metadata as m, sys; m.version(sys
 if ! done_already; then
     make_venv
     say "installing $lock (a minute or two the first time)"
-    install --require-hashes -r "$lock"
+    install --no-deps --require-hashes -r "$lock"
     install --no-deps --no-build-isolation -e .
     mark "$lock" >".venv/.made-$level"
 fi
@@ -66,10 +67,10 @@ if [ -n "${RAY:-}" ] && [ "$(cat .venv-ray/.made 2>/dev/null)" != "$(mark requir
     say "making .venv-ray for the tests that drive a real Ray"
     if command -v uv >/dev/null 2>&1; then
         uv venv -q --clear --python .venv/bin/python .venv-ray
-        uv pip install -q -p .venv-ray/bin/python --require-hashes -r requirements-ray.lock
+        uv pip install -q -p .venv-ray/bin/python --no-deps --require-hashes -r requirements-ray.lock
     else
         .venv/bin/python -m venv --clear .venv-ray
-        .venv-ray/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements-ray.lock
+        .venv-ray/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-ray.lock
     fi
     mark requirements-ray.lock >.venv-ray/.made
 fi
