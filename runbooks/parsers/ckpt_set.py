@@ -20,7 +20,9 @@ from runbooks.parsers.ckpt_types import Bad, Blob, Check
 WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 TEMPORARY = re.compile(r"(\.tmp|\.part|\.partial|\.incomplete|\.saving|\.lock)$|(^|/)(tmp|\.tmp)[-_.]")
 INCOMING = re.compile(r"(^|/)\.incoming-[0-9a-f]{8}\.tmp$")  # lies in a folder of a store while we copy to it
-OURS = re.compile(r"(?P<was>.+?)\.(?P<doing>incoming|deleting|pointing)-(?P<id>[0-9a-f]{8})(\.sums)?\.tmp", re.DOTALL)
+OURS = re.compile(
+    r"(?P<was>.+?)\.(?P<doing>incoming|deleting|pointing)-(?P<id>[0-9a-f]{8})(-[0-9a-f]{8})?(\.sums)?\.tmp", re.DOTALL
+)
 ASIDE = re.compile(r"\.bad-[0-9a-f]{8}$")  # set aside by this program: no candidate any more
 INDEX = ".index.json"
 LARGEST_TEXT = 16 << 20

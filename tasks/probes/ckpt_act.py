@@ -14,10 +14,11 @@ from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
+from tasks.probes.aside import Misplaced, rename_free, swap
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
 from tasks.probes.ckpt_files import identity, open_set
 from tasks.probes.ckpt_fs import best_crc32, mount
-from tasks.probes.ckpt_guard import EXCHANGE, NOREPLACE, not_open, rename2, same
+from tasks.probes.ckpt_guard import Unfinished, move, not_open, same
 from tasks.probes.ckpt_node import spec_from
 from tasks.probes.ckpt_prune import finish, prune, put_back
 
@@ -45,23 +46,12 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
     if faults:
         raise OSError(errno.EIO, "the copy is not whole: %s %s" % (faults[0].kind, faults[0].detail), temporary)
     try:
-        _name(temporary, target, folder)
+        rename_free(temporary, target)
     except FileExistsError:
         raise Refusal("%s appeared meanwhile and was not replaced" % target) from None
     sync_folder(os.path.dirname(target))
     proof = "content proven" if content.checksummed else "bytes compared with the source"
     return ["%s lies at %s (%s)" % (name, target, proof)]
-
-
-def _name(temporary: str, target: str, folder: bool) -> None:
-    """The final name, atomically and never over another; by a second link where the file system can't rename so."""
-    try:
-        rename2(temporary, target, NOREPLACE)
-    except OSError as e:
-        if folder or e.errno not in (errno.ENOSYS, errno.EINVAL):
-            raise
-        os.link(temporary, target)
-        os.unlink(temporary)
 
 
 def point(ask: dict[str, Any]) -> list[str]:
@@ -80,14 +70,22 @@ def point(ask: dict[str, Any]) -> list[str]:
     else:
         _write(fresh, ask["text"], stat.S_IMODE(os.stat(pointer).st_mode))
     try:
-        rename2(fresh, pointer, EXCHANGE)
-        if _pointer_identity(fresh, ask["pointer"]) != ask["expect"]:
-            rename2(fresh, pointer, EXCHANGE)
-            raise Refusal("%s was changed by another writer in this very moment" % pointer)
-    finally:
+        swap(fresh, pointer, lambda: _judged(ask, fresh, pointer))
+    except Misplaced:
+        raise  # what lies there is somebody's, and stays
+    except Exception:
         os.unlink(fresh)
+        raise
+    os.unlink(fresh)
     sync_folder(root)
     return ["%s names %s" % (pointer, ask["text"])]
+
+
+def _judged(ask: dict[str, Any], out: str, pointer: str) -> None:
+    """What came out is the judged pointer, and nobody writes it. Raises Refusal."""
+    not_open(ask["root"], [os.path.basename(out)], readers=False)
+    if _pointer_identity(out, ask["pointer"]) != ask["expect"]:
+        raise Refusal("%s was changed by another writer in this very moment" % pointer)
 
 
 def _pointer_identity(path: str, name: str) -> str:
@@ -108,17 +106,13 @@ def _write(path: str, text: str, mode: int) -> None:
 
 def quarantine(ask: dict[str, Any]) -> list[str]:
     """Renames a proven-bad checkpoint aside; nothing is deleted or replaced."""
-    path = same(ask["root"], ask["name"], ask["identity"])
-    not_open(ask["root"], [ask["name"]])
-    to = os.path.join(ask["root"], ask["to"])
     if ".." in ask["to"] or os.path.isabs(ask["to"]):
         raise Refusal("%s lies outside of the tier" % ask["to"])
-    try:
-        rename2(path, to, NOREPLACE)
-    except FileExistsError:
-        raise Refusal("%s is taken" % to) from None
+    path = same(ask["root"], ask["name"], ask["identity"])
+    not_open(ask["root"], [ask["name"]])
+    move(ask["root"], ask["name"], ask["to"], ask["identity"])
     sync_folder(os.path.dirname(path))
-    return ["%s is now %s" % (path, to)]
+    return ["%s is now %s" % (path, os.path.join(ask["root"], ask["to"]))]
 
 
 def mkdir(ask: dict[str, Any]) -> list[str]:
@@ -162,6 +156,8 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
         said = download(ask, publish) if ask["do"] == "download" else table[ask["do"]](ask)
     except Refusal as e:
         return {"refused": str(e)}
+    except (Unfinished, Misplaced) as e:
+        return {"failed": str(e)}
     except OSError as e:
         return {"failed": "%s: %s %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror, e.filename or "")}
     return {"said": said}

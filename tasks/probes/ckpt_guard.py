@@ -1,27 +1,19 @@
-"""Guards and names for changes to checkpoints on a node: renames that never replace, identities, who has a name open."""
+"""Guards for changes to checkpoints on a node: identities, who has a name open, and both looked at under a new name."""
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
+from collections.abc import Callable
 
+from tasks.probes.aside import take
 from tasks.probes.ckpt_copy import Refusal
 from tasks.probes.ckpt_files import identity, members
 from tasks.probes.ckpt_fs import mount
 from tasks.probes.ckpt_holders import holders
 
-NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
 
-
-def rename2(old: str, new: str, flags: int) -> None:
-    """renameat2: atomic, and never replaces (NOREPLACE) or swaps (EXCHANGE). Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
-        raise OSError(errno.ENOSYS, "renameat2 is not there")
-    if libc.renameat2(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), new)
+class Unfinished(Exception):
+    """Something was changed and then it stopped; the text says what."""
 
 
 def same(root: str, name: str, expect: str) -> str:
@@ -47,3 +39,25 @@ def not_open(root: str, names: list[str], readers: bool = True) -> None:
     for h in seen["list"]:
         if (readers or h["writing"]) and (not names or h["path"].split("/")[0] in tops):
             raise Refusal("pid %d has %s open" % (h["pid"], h["path"]))
+
+
+def move(root: str, name: str, to: str, expect: str, more: Callable[[], None] = lambda: None) -> None:
+    """Gives a judged checkpoint another, free name; there, where no writer finds it, it is looked at: it is the judged one,
+    nobody has it open, and `more()` does not object. Else it gets its name back. Raises Refusal, Misplaced, OSError."""
+    old, new = os.path.join(root, name), os.path.join(root, to)
+
+    def look() -> None:
+        not_open(root, [to])  # first: who wrote before this and closed is seen by the identity
+        found = members(new)
+        if not os.path.isdir(new):
+            found = {os.path.basename(name): found[os.path.basename(to)]}
+        if identity(found) != expect:
+            raise Refusal("%s changed since it was judged" % old)
+        more()
+
+    try:
+        take(old, new, look)
+    except FileExistsError:
+        raise Refusal("%s is taken" % new) from None
+    except FileNotFoundError:
+        raise Refusal("%s is not there any more" % old) from None

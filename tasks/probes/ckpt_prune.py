@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 from typing import Any
 
+from tasks.probes.aside import Misplaced, give_back, rename_free, unguessable
 from tasks.probes.ckpt_copy import Refusal, sync_folder
-from tasks.probes.ckpt_guard import NOREPLACE, not_open, rename2, same
+from tasks.probes.ckpt_guard import Unfinished, move, not_open, same
 from tasks.probes.ckpt_names import pointer_text
 
 
 def prune(ask: dict[str, Any]) -> list[str]:
-    """Deletes the listed old checkpoints, only while every one that must stay is unchanged and nothing listed is
-    open."""
+    """Deletes the listed old checkpoints, each only while it is unchanged and closed under the name that it got for this,
+    and only while every one that must stay is unchanged."""
     root, keep = ask["root"], ask["keep"]
     if not keep:
         raise Refusal("no proven checkpoint is named that stays")
-    for k in keep:
-        same(root, k["name"], k["identity"])
-    paths = [same(root, d["name"], d["identity"]) for d in ask["delete"]]
-    if {d["name"] for d in ask["delete"]} & {k["name"] for k in keep}:
+    names = [d["name"] for d in ask["delete"]]
+    if set(names) & {k["name"] for k in keep}:
         raise Refusal("one name is to stay and to go")
-    not_open(root, [d["name"] for d in ask["delete"]])
-    _not_pointed(root, ask.get("pointer", ""), [d["name"] for d in ask["delete"]])
-    said = []
-    for path, d in zip(paths, ask["delete"]):  # noqa: B905 - no strict= before Python 3.10
-        gone = "%s.deleting-%s.tmp" % (path, d["identity"][:8])
-        rename2(path, gone, NOREPLACE)
-        _remove_held(gone)
-        said.append("deleted %s (%d bytes)" % (path, d["size"]))
+    _stay(ask, names)
+    for d in ask["delete"]:
+        same(root, d["name"], d["identity"])
+    not_open(root, names)
+    said: list[str] = []
+    for d in ask["delete"]:
+        gone = _going(d["name"], d["identity"])
+        try:
+            move(root, d["name"], gone, d["identity"], lambda d=d: _stay(ask, [d["name"]]))  # type: ignore[misc]
+        except (Refusal, Misplaced, OSError) as e:
+            if said:
+                raise Unfinished("; ".join([*said, "then it stopped: %s" % e])) from None
+            raise
+        _remove_held(os.path.join(root, gone))
+        said.append("deleted %s (%d bytes)" % (os.path.join(root, d["name"]), d["size"]))
     sync_folder(root)
     return said
 
 
+def _stay(ask: dict[str, Any], going: list[str]) -> None:
+    """Every one that must stay is what it was, and the pointer names none of those that go. Raises Refusal."""
+    for k in ask["keep"]:
+        same(ask["root"], k["name"], k["identity"])
+    _not_pointed(ask["root"], ask.get("pointer", ""), going)
+
+
 def finish(ask: dict[str, Any]) -> list[str]:
     """Removes what a deletion that broke off left, unless it changed or somebody has it open."""
-    gone = _left(ask)
+    gone = os.path.join(ask["root"], _left(ask))
     _remove_held(gone)
     sync_folder(os.path.dirname(gone))
     return ["deleted what was left of %s" % ask["was"]]
@@ -43,28 +58,43 @@ def finish(ask: dict[str, Any]) -> list[str]:
 
 def put_back(ask: dict[str, Any]) -> list[str]:
     """Gives a checkpoint whose deletion broke off before it began its name back; nothing is replaced."""
-    gone, to = _left(ask), os.path.join(ask["root"], ask["was"])
+    root, to = ask["root"], os.path.join(ask["root"], ask["was"])
+    if os.path.lexists(to):
+        raise Refusal("%s is taken" % to)
+    looked_at = os.path.join(root, _left(ask))
     try:
-        rename2(gone, to, NOREPLACE)
+        rename_free(looked_at, to)
     except FileExistsError:
+        give_back(looked_at, os.path.join(root, ask["name"]), "%s is taken" % to)
         raise Refusal("%s is taken" % to) from None
     sync_folder(os.path.dirname(to))
     return ["%s has its name again" % to]
 
 
 def _left(ask: dict[str, Any]) -> str:
+    """What a deletion left, under a new name of the same kind: it is unchanged and closed there. Raises Refusal."""
     if not ask["name"].startswith(ask["was"] + ".deleting-"):
         raise Refusal("%s was not left by a deletion" % ask["name"])
-    gone = same(ask["root"], ask["name"], ask["identity"])
+    same(ask["root"], ask["name"], ask["identity"])
     not_open(ask["root"], [ask["name"]])
-    return gone
+    name = _going(ask["was"], ask["name"][len(ask["was"] + ".deleting-") :])
+    move(ask["root"], ask["name"], name, ask["identity"])
+    return name
+
+
+def _going(was: str, identity: str) -> str:
+    """A name for what is deleted, that no loader picks and nobody can wait for."""
+    return unguessable("%s.deleting-%s" % (was, identity[:8])) + ".tmp"
 
 
 def _remove_held(gone: str) -> None:
-    """Removes it; that this process has it open meanwhile tells others that the deletion goes on."""
+    """Removes it, links below it never followed; that this process has it open meanwhile tells others that it goes on."""
     fd = os.open(gone, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _remove(gone)
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            shutil.rmtree(gone)  # by descriptors: what is exchanged for a link meanwhile is not followed
+        else:
+            os.unlink(gone)
     finally:
         os.close(fd)
 
@@ -80,16 +110,3 @@ def _not_pointed(root: str, pointer: str, names: list[str]) -> None:
     named = text.strip().rstrip("/").rpartition("/")[2]
     if any(named == n.rpartition("/")[2] for n in names):
         raise Refusal("%s names %s" % (path, named))
-
-
-def _remove(path: str) -> None:
-    if not os.path.isdir(path) or os.path.islink(path):
-        os.unlink(path)
-        return
-    for folder, folders, files in os.walk(path, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(folder, name))
-        for name in folders:
-            full = os.path.join(folder, name)
-            (os.unlink if os.path.islink(full) else os.rmdir)(full)
-    os.rmdir(path)

@@ -12,7 +12,7 @@ from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
 from tasks.transport.base import TransportError
 
-ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
+ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
 BOOT = (  # the program and, behind a NUL, its data arrive on stdin: presigned URLs are never seen in a process list
     "import sys\np,_,d=sys.stdin.read().partition(chr(0))\nsys.argv=['-',d]\n"
     "exec(compile(p,'gpu-runbooks-ckpt','exec'),{'__name__':'__main__'})"

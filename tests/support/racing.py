@@ -1,0 +1,78 @@
+"""Somebody else who writes between a check and a change: at every step in turn, or as a process of its own, again and again."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.probes import aside
+
+CALLS = ("open", "lstat", "stat", "scandir", "listdir", "readlink", "unlink", "rmdir", "rename", "replace", "link", "symlink",
+         "mkdir", "chmod")  # fmt: skip
+ON_FD = ("read", "write", "pwrite", "fstat", "fchmod", "fchown", "fsync", "ftruncate")
+
+
+class Steps:
+    """Counts calls of the operating system about a folder; right before call number `at` the other one writes."""
+
+    def __init__(self, root: Path, at: int, other: Callable[[], None]) -> None:
+        self.root, self.at, self.other, self.seen, self.wrote = str(root), at, other, 0, False
+
+    def step(self) -> None:
+        """One more call."""
+        self.seen += 1
+        if self.seen == self.at:
+            self.wrote = True
+            self.other()
+
+    def about(self, args: tuple[Any, ...], more: dict[str, Any]) -> bool:
+        """Whether a call is about the folder: by a path below it, or by a name in an opened folder."""
+        return not self.wrote and (more.get("dir_fd") is not None or self.root in str(args[:1]))
+
+
+@contextmanager
+def writing_at(root: Path, at: int, other: Callable[[], None], on_fd: bool = False) -> Iterator[Steps]:
+    """`other` writes right before the probe's call number `at` about `root`."""
+    steps = Steps(root, at, other)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def hook(module: Any, name: str, every: bool) -> None:
+            real = getattr(module, name)
+
+            def call(*args: Any, **more: Any) -> Any:
+                if (every and not steps.wrote) or steps.about(args, more):
+                    steps.step()
+                return real(*args, **more)
+
+            patch.setattr(module, name, call)
+
+        for name in CALLS:
+            hook(os, name, every=False)
+        for name in ON_FD if on_fd else ():
+            hook(os, name, every=True)
+        hook(aside, "rename2", every=False)
+        yield steps
+
+
+def every_step(root: Path, run: Callable[[int], Steps], most: int = 2000) -> int:
+    """Runs it with a writer before its first call, its second … until it ends before the writer's turn. How many there were."""
+    for at in range(1, most):
+        if not run(at).wrote:
+            return at - 1
+    raise AssertionError("it never ended before the writer's turn")
+
+
+@contextmanager
+def process(code: str, *args: str) -> Iterator["subprocess.Popen[str]"]:
+    """A writer as a process of its own: `code` gets `args`; it is told to go on by a line on its stdin."""
+    p = subprocess.Popen([sys.executable, "-c", code, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield p
+    finally:
+        p.kill()
+        p.wait(10)
