@@ -100,6 +100,9 @@ def _fail(error: Exception, wants_json: bool) -> int:
     elif isinstance(error, (ConfigError, UnknownNode)):
         message, code = str(error), 2
     else:
+        from tasks.clean_log import clean_process
+
+        clean_process()
         raise error
     print(f"gpu-runbooks: {message}", file=sys.stderr)
     if wants_json:

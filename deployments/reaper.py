@@ -16,7 +16,9 @@ def main() -> int:
     """Runs until SIGTERM or Ctrl-C. An error in a round is logged, the next round comes."""
     from deployments.register import register_records
     from flows.reaper import sweep
+    from tasks.clean_log import clean_process
 
+    clean_process()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     stop = threading.Event()

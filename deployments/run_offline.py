@@ -1,17 +1,20 @@
 """Reads, judges and reports without Prefect. Nothing here can change a target: no action is imported."""
 
 import secrets
-import traceback
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from flows.spec import RunbookSpec
+from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.report import Event, Outcome, Report
 from runbooks.core.verdict import Diagnosis, State
+from tasks.clean_log import clean_traceback
 from tasks.context import Context, utc_now
+from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
@@ -70,8 +73,8 @@ def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
             must_not=("Do not take this for healthy, or for a fault of its GPUs: nothing was read.",),
         )
     except Exception as e:
-        traceback.print_exc()
-        why = "".join(traceback.format_exception_only(e)).strip()
+        print(clean_traceback(e), file=sys.stderr)
+        why = installation_redactor().text(error_text(e))
         return None, Diagnosis(
             state=State.CANNOT_TELL,
             headline=f"the run itself failed: {why}",

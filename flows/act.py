@@ -19,6 +19,7 @@ from flows import store
 from flows.actions import ACTIONS
 from flows.alert_notes import resolved
 from flows.claim import Claim
+from flows.ends import clean_end, in_words
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
@@ -66,6 +67,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 @flow(name="act", persist_result=False, retries=0, validate_parameters=False)
+@clean_end
 def act(
     owner: str,
     n: int,
@@ -107,7 +109,7 @@ def _do_all(session: Session) -> State[Any]:
         except TransportError as e:
             return _ended(session, "failed", f"{step.kind}: {e}")
         except Exception as e:
-            return _ended(session, "failed", f"{step.kind}: {type(e).__name__}: {e}")
+            return _ended(session, "failed", f"{step.kind}: {in_words(e)}")
     session.outcome = "done"
     return Completed(name="Done", message="; ".join(session.said)[:500])
 
@@ -160,6 +162,7 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
 
 
 @flow(name="budget-slot", persist_result=False, retries=0)
+@clean_end
 def budget_slot(k: int, target: str, at: str, act_run: str) -> State[Any]:
     """Never run: its runs are places in the budget, created finished."""
     return Failed(message=f"a budget place is a record, not a program ({k}, {target}, {at}, {act_run})")

@@ -1,6 +1,5 @@
 """Runs a runbook: gather, diagnose, gate, approve, claim, gather and diagnose again, act, verify, report."""
 
-import traceback
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import Given, ask, given
 from flows.claim import Locked, history_of
+from flows.ends import RunFailed, in_words
 from flows.gate import Gate, May, decide, overtaken, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.outcomes import end_state, publish, tell_of
@@ -25,12 +25,7 @@ from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import Mode
 from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
-from tasks.installation import installation_redactor
 from tasks.transport.open import HostPool
-
-
-class RunFailed(Exception):
-    """A run ended by an error of its own; the message has no secrets."""
 
 
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
@@ -43,13 +38,13 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         tell(run.run_id)
         raise
     except BaseException as e:
-        run.draft.crashed = "".join(traceback.format_exception_only(e)).strip()
+        run.draft.crashed = in_words(e)
         _say_where_it_stands(run)
         failed = publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
         if isinstance(e, Exception):
             tell_of(run, failed)
         if isinstance(e, Exception):  # Prefect stores the message
-            raise RunFailed(installation_redactor().text(run.draft.crashed)) from None
+            raise RunFailed(run.draft.crashed) from None
         raise
     report = publish(run, outcome, run.draft.headline, pool)
     tell_of(run, report)

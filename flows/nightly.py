@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from flows import store
 from flows.board import keep_verdicts, publish_board
 from flows.config import load_fleet
+from flows.ends import clean_end
 from flows.form import AtOnce, OnWorker
 from flows.outbox import label_and_owe
 from flows.overlap import why_skip
@@ -40,6 +41,7 @@ AT_ONCE = 8
 
 
 @flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
+@clean_end
 def nightly(
     fleet: OnWorker = None,
     policy: OnWorker = None,
@@ -60,6 +62,7 @@ def nightly(
 
 
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
+@clean_end
 def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
     """Standing zombie detection: the nightly's zombie-GPU check, meant for every five minutes. Changes nothing.
 

@@ -7,6 +7,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.config import load_fleet
+from flows.ends import clean_end
 from flows.ownership import heartbeat, own_run
 from flows.progress import Timeline
 from flows.run import current_run_id
@@ -18,6 +19,7 @@ from tasks.report_store import reports_root
 
 
 @flow(name="nightly-shard", flow_run_name="nightly shard", persist_result=False, retries=0)
+@clean_end
 def nightly_shard(
     nodes: list[str], parent: str, fleet: str | None = None, out: str | None = None, at_once: int = 8
 ) -> State[Any]:

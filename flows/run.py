@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
+from flows.ends import clean_end
 from flows.outcomes import Draft
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet
@@ -61,6 +62,7 @@ class Sealed:
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
 def read_target(given: Sealed) -> Any:
     """Reads everything the runbook needs. Changes nothing."""
     spec, context = given.parts
@@ -68,6 +70,7 @@ def read_target(given: Sealed) -> Any:
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
 def judge_target(given: Sealed) -> Diagnosis:
     """Judges the evidence. No input or output."""
     spec, evidence, limits = given.parts

@@ -5,6 +5,7 @@ from typing import Any
 from prefect import Flow
 from prefect.client.schemas.objects import State
 
+from flows.ends import clean_end
 from flows.entry import Asked, run_by_name
 from flows.form import OnWorker, Options, options_type, target_type
 from runbooks.core.policy import Mode
@@ -46,4 +47,4 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")
     words = SOME_OPTIONS if kind.model_fields else NO_OPTIONS
     runbook.__doc__ = about + ARGS.format(target=target.replace("`", ""), options=words)
-    return Flow(fn=runbook, name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)
+    return Flow(fn=clean_end(runbook), name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)

@@ -10,6 +10,7 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from flows.ends import clean_end, in_words
 from flows.outcomes import clean_report
 from flows.progress import Timeline
 from flows.specs import load_spec
@@ -21,7 +22,6 @@ from runbooks.core.report import Outcome, Report
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import Context, utc_now
-from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, save
 from tasks.transport.open import HostPool
 
@@ -48,12 +48,14 @@ class Sweep:
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
 def check_node(sweep: Sweep, node: Node) -> Answer:
     """Every runbook on one node, over one connection. Returns results and what could not be read; never raises."""
     return _checked(sweep, node.name, [name for name in sweep.slugs if _applies(sweep, node, name)])
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
 def check_target(sweep: Sweep, target: str, name: str) -> Answer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
     return _checked(sweep, target, [name])
@@ -85,7 +87,7 @@ def _one(sweep: Sweep, target: str, name: str, pool: HostPool) -> Result:
         report = _diagnose(sweep, target, name, pool, at)
         saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     except Exception as e:
-        why = installation_redactor().text(f"{name} itself failed: {type(e).__name__}: {e}")
+        why = f"{name} itself failed: {in_words(e)}"
         return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
     d = report.diagnosis
     return Result(

@@ -60,7 +60,10 @@ def _absolute(path: str | None) -> str | None:
 
 def serve(settings: GatewaySettings) -> int:
     """Listens until it is told to stop; then drains."""
+    from tasks.clean_log import clean_process
+
     os.environ.setdefault("PREFECT_LOGGING_EXTRA_LOGGERS", "flows,tasks")
+    clean_process()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     for name in ("httpx", "prefect", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)

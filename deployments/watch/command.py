@@ -23,7 +23,9 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     use_running_server()
     from deployments.watch.service import Settings, Watch
     from runbooks.core.policy import Mode
+    from tasks.clean_log import clean_process
 
+    clean_process()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("watch").setLevel(logging.INFO)
     settings = Settings(Mode(ns.mode), _absolute(ns.fleet), _absolute(ns.policy), _absolute(ns.out))

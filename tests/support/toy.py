@@ -71,9 +71,24 @@ def gather(context: Context) -> ToyEvidence:
     _LOOKS[context.target] = _LOOKS.get(context.target, 0) + 1
     if world.get("cut_at_look") == _LOOKS[context.target]:
         raise TransportError(Why.UNREACHABLE, "the link is cut")
+    if world.get("raises"):
+        _raise(str(world["raises"]), str(world["raised"]))
     return ToyEvidence(
         node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"])
     )
+
+
+def _raise(how: str, text: str) -> None:
+    """An error of a reader's own, in one of the shapes that quote what was read."""
+    if how == "pydantic":
+        ToyEvidence.model_validate({"node": [text], "taken_at": text, "sick": {"x": text}})
+    try:
+        json.loads(f"{{{text}")
+    except ValueError as e:
+        e.add_note(f"while reading {text}")
+        if how == "group":
+            raise ExceptionGroup(f"all of {text}", [KeyError(text), RuntimeError(text)]) from e
+        raise RuntimeError(f"unexpected answer: {text}") from e
 
 
 def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
