@@ -59,7 +59,7 @@ def _place(out: str | None, target: str) -> Path:
     from runbooks.core.names import slug
 
     name = f"gpu-runbooks-bundle-{slug(target)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    path = Path(out).expanduser() if out else Path(name)
+    path = (Path(out).expanduser() if out else Path(name)).absolute()
     path = path / name if path.is_dir() else path
     if not path.parent.is_dir():
         raise CommandError(f"{path.parent}: no such folder (--out names a folder or the archive itself)")

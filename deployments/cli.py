@@ -34,12 +34,22 @@ COMMANDS = {
     "approver": "deployments.approver:cmd_approver",
 }
 INTERRUPTED, PIPE_CLOSED = 130, 141
+PLACES = (
+    "GPU_RUNBOOKS_HOME",
+    "GPU_RUNBOOKS_REPORTS",
+    "GPU_RUNBOOKS_APPROVERS",
+    "GPU_RUNBOOKS_FLEET",
+    "GPU_RUNBOOKS_POLICY",
+)
+"""Settings that name a file or folder: a worker that inherits them runs in another folder."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code (see `--help`)."""
     args = sys.argv[1:] if argv is None else argv
     wants_json = "--json" in args
+    for name in (n for n in PLACES if os.environ.get(n)):
+        os.environ[name] = os.path.abspath(os.path.expanduser(os.environ[name]))  # noqa: PTH100, PTH111 - text in, text out
     try:
         code = _dispatch(args)
         sys.stdout.flush()

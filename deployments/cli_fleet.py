@@ -70,10 +70,12 @@ def limit_faults(fleet: "Fleet") -> list[str]:
 
 def _warnings(fleet: "Fleet") -> list[str]:
     """What is allowed but probably not meant."""
+    from tasks.installation import lasting
+
     found = []
     for node in fleet.nodes:
         for name, path in (("key.file", node.key and node.key.file), ("known_hosts", node.known_hosts)):
-            if path and not Path(path).expanduser().is_file():
+            if path and not lasting(path).is_file():
                 found.append(f"node {node.name}: {name}: no file {path} on this machine")
     for job in fleet.jobs:
         if not job.progress:

@@ -90,7 +90,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
     found = load_fleet(ns.fleet)
     fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
-    folder = Path(ns.out) if ns.out else own_reports(fleet.reports.folder)
+    folder = Path(ns.out).expanduser().absolute() if ns.out else own_reports(fleet.reports.folder)
     report = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     return finish(report, folder, fleet.reports.keep, ns.json)
 

@@ -115,13 +115,14 @@ def _without_password(url: str) -> str:
 
 def _files(ns: Namespace) -> Iterator[Check]:
     from flows.config import load_fleet, load_policy
+    from tasks.installation import lasting
 
     fleet = ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET")
     policy = ns.policy or os.environ.get("GPU_RUNBOOKS_POLICY")
     try:
         found = load_fleet(fleet)
         yield Check("fleet file", "ok", f"{fleet or 'none: this machine alone'}; nodes: {len(found.nodes)}")
-        yield from _keys(Path(n.key.file) for n in found.nodes if n.key and n.key.file)
+        yield from _keys(lasting(n.key.file) for n in found.nodes if n.key and n.key.file)
     except ConfigError as e:
         yield Check("fleet file", "FAULT", str(e), "gpu-runbooks fleet check FILE, after correcting it")
     try:
@@ -132,7 +133,7 @@ def _files(ns: Namespace) -> Iterator[Check]:
 
 
 def _keys(files: Iterator[Path]) -> Iterator[Check]:
-    for path in dict.fromkeys(p.expanduser() for p in files):
+    for path in dict.fromkeys(files):
         try:
             mode = path.stat().st_mode & 0o077
         except OSError as e:

@@ -1,4 +1,4 @@
-"""This installation's own secret: the key under which redacted values are hashed."""
+"""What is this installation's own: where it keeps what outlives a run, and the key under which redacted values are hashed."""
 
 import os
 import secrets
@@ -9,11 +9,21 @@ from runbooks.core.redact import Redactor
 
 
 def state_folder() -> Path:
-    """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Not created here."""
+    """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Not created here.
+
+    Always absolute. A relative setting lies in the home folder: the command line makes it absolute before anything reads it.
+    """
     home = os.environ.get("GPU_RUNBOOKS_HOME")
-    if home:
-        return Path(home)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "gpu-runbooks"
+    found = Path(home or Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "gpu-runbooks").expanduser()
+    return found if found.is_absolute() else Path.home() / found
+
+
+def lasting(path: str | Path, root: Path | None = None) -> Path:
+    """The absolute path of something that outlives a run. `~` is the home folder; a relative one lies in `root`, else in
+    the state folder; never in the process's own: a worker runs each flow in a temporary folder and removes it afterwards.
+    """
+    found = Path(path).expanduser()
+    return found if found.is_absolute() else (root or state_folder()) / found
 
 
 def redaction_key() -> bytes:

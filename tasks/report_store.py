@@ -15,6 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.report import Report
+from tasks.installation import lasting
 
 LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
@@ -31,9 +32,8 @@ class Saved(Frozen):
 
 def reports_root(folder: str) -> Path:
     """The reports folder; a relative one lies in $GPU_RUNBOOKS_REPORTS or the state folder, for everybody alike."""
-    path = Path(folder).expanduser()
-    home = os.environ.get("GPU_RUNBOOKS_REPORTS") or os.environ.get("GPU_RUNBOOKS_HOME") or "."
-    return path if path.is_absolute() else Path(home) / path
+    given = os.environ.get("GPU_RUNBOOKS_REPORTS")
+    return lasting(folder, lasting(given) if given else None)
 
 
 def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
@@ -56,7 +56,7 @@ def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep:
 
 def report_folder(folder: Path | str, runbook: str, target: str) -> Path:
     """The folder of one runbook's reports on one target."""
-    return Path(folder).expanduser() / slug(runbook) / slug(target)
+    return lasting(folder) / slug(runbook) / slug(target)
 
 
 def stem(at: datetime, report_id: str) -> str:

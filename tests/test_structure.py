@@ -263,3 +263,14 @@ def test_what_a_text_means_is_judged_by_the_causes_signatures_alone() -> None:
     }
     assert {name: found for name, found in looking.items() if name not in FORMS} == {}
     assert sorted(FORMS) == sorted(looking), "an exception that is needed no more"
+
+
+def test_one_place_resolves_paths() -> None:
+    """Two readings of one setting would be two folders: `~` and relative paths are resolved by tasks/installation.py alone."""
+    found = [p for room in ("tasks", "flows") for p in sources(room) if p.parent.name != "probes"]
+    said = {
+        str(p.relative_to(ROOT))
+        for p in found
+        if re.search(r"\.expanduser\(\)|\.cwd\(\)|\.resolve\(\)", p.read_text("utf-8"))
+    }
+    assert said == {"tasks/installation.py"}

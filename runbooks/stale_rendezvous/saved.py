@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,9 @@ from runbooks.core.base import Frozen
 from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, RunKeys, belongs, store_name
 
 FORMAT = 1
+LARGEST = 64 << 20  # bytes of a saved file
+SHOWN = 200  # keys that a report names one by one
+MOST_KEYS = 10_000  # of one run: a world of thousands of ranks has fewer; each takes two requests to put back
 
 
 class Saved(Frozen):
@@ -40,6 +44,27 @@ def parse_saved(text: str, name: str) -> Saved:
     if strange := [k.key for k in saved.keys if not _of_run(k.key, saved)]:
         raise BadSave(f"{name}: keys that are not of run {saved.run!r}: {', '.join(strange[:3])[:300]}")
     return saved
+
+
+def too_large(saved: Saved, text: str) -> str:
+    """Why so much could not be put back; "" when it can. `text` is the file."""
+    if len(saved.keys) > MOST_KEYS:
+        return f"{len(saved.keys)} keys are more than the {MOST_KEYS} that can be put back"
+    size = len(text.encode())
+    return f"{size >> 20} MiB are more than the {LARGEST >> 20} MiB that can be put back" if size > LARGEST else ""
+
+
+def work_s(keys: int) -> float:
+    """How long so many keys may take to be deleted or put back: two requests each, on a disk that syncs in 20 ms."""
+    return 120 + 0.04 * keys
+
+
+def shown(done: list[list[str]]) -> tuple[str, ...]:
+    """[key, what became of it] as lines: each key of a small run, the numbers of a large one."""
+    if len(done) <= SHOWN:
+        return tuple(f"{result}: {key}" for key, result in done)
+    counts = Counter(result for _, result in done)
+    return tuple(f"{result}: {n} keys" for result, n in counts.items())
 
 
 def _of_run(key: str, saved: Saved) -> bool:

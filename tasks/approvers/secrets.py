@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runbooks.core.totp import SECRET_BYTES
 from tasks.approvers.locked import locked_json
-from tasks.installation import state_folder
+from tasks.installation import lasting
 
 ENV = "GPU_RUNBOOKS_APPROVERS"
 
@@ -19,7 +19,7 @@ class NoSecrets(Exception):
 def approvers_file() -> Path:
     """`$GPU_RUNBOOKS_APPROVERS`, else approvers.json in the state folder."""
     given = os.environ.get(ENV)
-    return Path(given).expanduser() if given else state_folder() / "approvers.json"
+    return lasting(given or "approvers.json")
 
 
 def read_approvers() -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runbooks.core.orchestrator_config import PodSsh
-from tasks.installation import state_folder
+from tasks.installation import lasting
 
 PINNED, PUBLISHED, FIRST_SEEN = "pinned", "published", "first-seen"
 
@@ -24,8 +24,7 @@ class Trust:
 
 def trust_path(config: PodSsh) -> Path:
     """The file; a relative one lies in the state folder."""
-    path = Path(config.trust_file).expanduser()
-    return path if path.is_absolute() else state_folder() / path
+    return lasting(config.trust_file)
 
 
 def trust_of(config: PodSsh, pod_id: str) -> Trust:

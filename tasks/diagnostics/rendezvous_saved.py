@@ -6,12 +6,10 @@ from runbooks.core.reading import Known, Source, Unknown, Why
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.etcd_v2 import NotEtcd
 from runbooks.stale_rendezvous.evidence import Putback
-from runbooks.stale_rendezvous.saved import BadSave, Saved, age_of, digest_of, others, parse_saved, puts_for
+from runbooks.stale_rendezvous.saved import LARGEST, BadSave, Saved, age_of, digest_of, others, parse_saved, puts_for
 from tasks.context import Context
 from tasks.diagnostics.etcd import read_runs, unknown_keys
 from tasks.transport.base import TransportError
-
-LARGEST = 64 << 20
 
 
 def read_saved(path: Path) -> tuple[Saved, str]:

@@ -13,6 +13,7 @@ from runbooks.core.checkpoints import Tier
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from tasks.diagnostics.s3 import Object, S3Tier, code_of
 from tasks.diagnostics.s3_metadata import read_metadata
+from tasks.installation import lasting
 
 
 def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception | None) -> Known[Store] | Unknown:
@@ -73,7 +74,7 @@ def looked_in(tier: Tier, ask: bool = False) -> tuple[str, ...]:
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     )
     found = [f"variable {n}: {'set' if os.environ.get(n) else 'not set'}" for n in names]
-    path = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")).expanduser()
+    path = lasting(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
     found.append(f"file {path}: {'there' if path.is_file() else 'not there'}")
     if tier.profile:
         found.append(f"profile {tier.profile} of the fleet file")

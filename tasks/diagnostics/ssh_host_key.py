@@ -8,6 +8,7 @@ import paramiko
 from runbooks.core.fleet import Node
 from runbooks.ssh_auth_failure.evidence import HostKey, HostKeyFact
 from tasks.diagnostics.ssh_memory import CONNECTIONS, Memory
+from tasks.installation import lasting
 from tasks.transport.base import TransportError
 from tasks.transport.connect import trusted_keys
 from tasks.transport.known_hosts import (
@@ -32,7 +33,7 @@ FACTS = {
 
 def known_hosts_path(node: Node) -> Path:
     """The file that `ssh` and we judge by."""
-    return Path(node.known_hosts or "~/.ssh/known_hosts").expanduser()
+    return lasting(node.known_hosts or "~/.ssh/known_hosts")
 
 
 def wanted_types(node: Node) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from runbooks.ssh_auth_failure.evidence import AgentKey, Certificate, GivenKey
 from tasks.context import Context
 from tasks.credentials import credential, read_secret
 from tasks.diagnostics.command import read
+from tasks.installation import lasting
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, describe_key, load_key
 from tasks.transport.local import LocalHost
@@ -56,7 +57,7 @@ def _source(context: Context, command: str) -> Source:
 
 
 def _file(context: Context, source: KeySource, what: str) -> GivenKey:
-    path = Path(str(source.file)).expanduser()
+    path = lasting(str(source.file))
     try:
         stat = path.stat()
     except OSError as e:
@@ -184,7 +185,7 @@ def configured_public_text(node: Node) -> tuple[str, str]:
     place = node.public_key or (f"{node.key.file}.pub" if node.key and node.key.file else "")
     if not place:
         return "", ""
-    path = Path(place).expanduser()
+    path = lasting(place)
     try:
         return path.read_text(encoding="utf-8", errors="replace"), str(path)
     except OSError:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from runbooks.notify.config import Address
+from tasks.installation import lasting
 
 LARGEST = 10_000
 
@@ -28,7 +29,7 @@ def _read(address: Address) -> str:
     if address.env:
         return os.environ.get(address.env, "")
     if address.file:
-        return _read_file(Path(address.file).expanduser(), address.words)
+        return _read_file(lasting(address.file), address.words)
     from prefect.blocks.system import Secret
 
     try:

@@ -4,6 +4,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from socket import gethostname
 
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
@@ -13,12 +14,13 @@ from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import Evidence
 from runbooks.stale_rendezvous.life import processes_of
 from runbooks.stale_rendezvous.plans import delete_order
-from runbooks.stale_rendezvous.saved import Saved
+from runbooks.stale_rendezvous.saved import LARGEST, Saved, shown, work_s
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.etcd import ask_etcd, parse_runs, read_runs
 from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.rendezvous import read_node
-from tasks.remediation.rendezvous_save import write_saved
+from tasks.remediation.rendezvous_save import NotSaved, write_saved
+from tasks.report_store import reports_root
 from tasks.transport.base import Host, TransportError
 
 
@@ -40,7 +42,7 @@ def delete_run_keys(step: Step, context: Context) -> ActResult:
     except TransportError as e:
         back = f"put back with: gpu-runbooks restore {path}"
         raise Unfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
-    said = (f"saved {len(now.keys)} keys to {path}", *said, *_others(before, host, place, now))
+    said = (f"saved {len(now.keys)} keys to {path} (on {gethostname()})", *said, *_others(before, host, place, now))
     if stopped:
         raise Unfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
     return ActResult(said=said)
@@ -98,8 +100,8 @@ def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
         keys=keys,
     )
     try:
-        return write_saved(saved, Path(context.fleet.reports.folder) / "rendezvous")
-    except OSError as e:
+        return write_saved(saved, reports_root(context.fleet.reports.folder) / "rendezvous")
+    except NotSaved as e:
         raise Refused(f"the keys could not be saved first, so nothing was deleted: {e}") from e
 
 
@@ -114,9 +116,8 @@ def _clear(step: Step, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], 
         "absent": absent_key(Backend(step.args["backend"]), step.args["run"], place.prefix),
         "keys": step.args["keys"],
     }
-    answer = run_probe(host, "rdzv_clear", data, timeout_s=120)
-    said = tuple(f"{result}: {key}" for key, result in answer["done"])
-    return said, f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
+    answer = run_probe(host, "rdzv_clear", data, timeout_s=work_s(len(step.args["keys"])), limit_bytes=LARGEST)
+    return shown(answer["done"]), f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
 
 
 def _others(before: tuple[RunKeys, ...], host: Host, place: Rendezvous, mine: RunKeys) -> tuple[str, ...]:
@@ -180,8 +181,8 @@ def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, cont
     args = {"backend": backend.value, "run": run, "guard": guard, "keys": keys}
     step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
     _nobody(left, place, context)
-    said, stopped = _clear(step, host, place)
-    return [stopped or f"the probe's own {len(said)} keys were cleared"]
+    _, stopped = _clear(step, host, place)
+    return [stopped or f"the probe's own {len(keys)} keys were cleared"]
 
 
 def start_etcd(step: Step, context: Context) -> ActResult:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from runbooks.core.plan import Step
 from runbooks.core.rendezvous_config import find_named
-from runbooks.stale_rendezvous.saved import BadSave, age_of, others, puts_for
+from runbooks.stale_rendezvous.saved import LARGEST, BadSave, age_of, others, puts_for, shown, work_s
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.etcd import read_runs
 from tasks.diagnostics.probe import run_probe
@@ -32,8 +32,9 @@ def restore_run_keys(step: Step, context: Context) -> ActResult:
     no = refusal(saved, place, len(puts), others(saved, read_runs(host, place)))
     if no:
         raise Refused(no)
-    answer = run_probe(host, "rdzv_restore", place.access | {"puts": puts}, timeout_s=120)
-    said = tuple(f"{result}: {key}" for key, result in answer["done"])
+    ask = place.access | {"puts": puts}
+    answer = run_probe(host, "rdzv_restore", ask, timeout_s=work_s(len(puts)), limit_bytes=LARGEST)
+    said = shown(answer["done"])
     if answer["stopped"]:
         wrote = any(result == "written" for _, result in answer["done"])
         raise (HalfWritten if wrote else Refused)("; ".join((answer["stopped"], *said)))

@@ -13,6 +13,7 @@ from tasks.diagnostics.ssh_far_side import other_way
 from tasks.diagnostics.ssh_host_key import known_hosts_path, line_hash
 from tasks.diagnostics.ssh_key import configured_public_text
 from tasks.diagnostics.ssh_memory import memory_of
+from tasks.installation import lasting
 from tasks.remediation.changing_probe import change
 
 BUDGET_S = 30.0
@@ -74,7 +75,7 @@ def _judged_key(step: Step, context: Context) -> tuple[Path, str]:
     """The key file and its text, if it still is what was judged."""
     path = Path(step.args["path"])
     node = context.node
-    named = Path(node.key.file).expanduser() if node.key and node.key.file else None
+    named = lasting(node.key.file) if node.key and node.key.file else None
     if named != path:
         raise Refused(f"{path} is not the key file of {node.name} in the fleet file")
     try:

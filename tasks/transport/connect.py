@@ -15,6 +15,7 @@ from paramiko.config import SSHConfig
 
 from runbooks.core.fleet import Jump, Node
 from runbooks.core.reading import Why
+from tasks.installation import lasting
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, describe_key, load_key
 from tasks.transport.known_hosts import (
@@ -91,7 +92,7 @@ def trusted_keys(node: Node | Jump) -> tuple[tuple[Entry, ...], str]:
             return parse_pinned(node.host_key, str(node.host), node.port), "the fleet file's host_key"
         except ValueError as e:
             raise TransportError(Why.DENIED, str(e)) from None
-    path = Path(node.known_hosts or "~/.ssh/known_hosts").expanduser()
+    path = lasting(node.known_hosts or "~/.ssh/known_hosts")
     try:
         stat = path.stat()
         return _entries_of(str(path), (stat.st_mtime_ns, stat.st_size)), str(path)

@@ -9,6 +9,7 @@ import paramiko
 from runbooks.core.fleet import KeySource
 from runbooks.core.reading import Why
 from tasks.credentials import credential, read_secret, where
+from tasks.installation import lasting
 from tasks.transport.base import TransportError
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -19,7 +20,7 @@ def default_key() -> KeySource:
     """What is used where the fleet file names no key: the agent if there is one, else a usual file."""
     if os.environ.get("SSH_AUTH_SOCK"):
         return KeySource(agent=True)
-    folder = Path("~/.ssh").expanduser()
+    folder = lasting("~/.ssh")
     found = [folder / n for n in _DEFAULT_FILES if (folder / n).is_file()]
     if not found:
         tried = ", ".join(_DEFAULT_FILES)
@@ -44,7 +45,7 @@ def load_key(source: KeySource) -> paramiko.PKey | None:
             raise TransportError(Why.DENIED, "the key is with the agent, and SSH_AUTH_SOCK is not set")
         return None
     if source.file:
-        return _from_file(Path(source.file).expanduser(), what)
+        return _from_file(lasting(source.file), what)
     return parse_key(_environment(source.env) if source.env else _prefect_secret(str(source.secret)), what)
 
 

@@ -95,6 +95,7 @@ def _start(argv: Sequence[str], command: str) -> "subprocess.Popen[bytes]":
             stderr=pipe,
             start_new_session=True,
             env=clean_environment(),
+            cwd=_home(),
             bufsize=0,
         )
     except FileNotFoundError:
@@ -103,6 +104,12 @@ def _start(argv: Sequence[str], command: str) -> "subprocess.Popen[bytes]":
         raise TransportError(Why.DENIED, f"{argv[0]}: {e.strerror}", command) from None
     except (OSError, ValueError) as e:
         raise TransportError(Why.FAILED, f"cannot start {argv[0]}: {e}", command) from None
+
+
+def _home() -> str:
+    """Where commands begin, as over SSH. The process's own folder may be a worker's temporary one, which is removed."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is none
+    return home if os.path.isdir(home) else "/"  # noqa: PTH112
 
 
 def clean_environment() -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 import re
 import threading
-from pathlib import Path
 
 from runbooks.core.fleet import Jump, Node
+from tasks.installation import lasting
 from tasks.transport.base import Host
 from tasks.transport.connection import SshConnection
 from tasks.transport.keys import default_key
@@ -85,5 +85,5 @@ def parse_target(target: str) -> Node:
         user=found["user"],
         port=int(found["port"] or 22),
         key=default_key(),
-        known_hosts=str(Path("~/.ssh/known_hosts").expanduser()),
+        known_hosts=str(lasting("~/.ssh/known_hosts")),
     )

@@ -15,12 +15,15 @@ import pytest
 
 from deployments import restore, run_online
 from deployments.ports import free_port
+from deployments.processes import stop
 from flows import store
+from flows.approval import answer_run
 from flows.claim import claim_all, release
 from flows.guards import FREEZE
 from runbooks.core.plan import Plan, Step
 from runbooks.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
+from tests.faults.test_worker import ended, start_worker, wait_until
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
@@ -56,14 +59,15 @@ def clear_by_hand(etcd: Etcd) -> None:
         etcd.call("DELETE", f"/v2/keys{key}")
 
 
-def world(rig: Rig, folder: Path, etcd: Etcd, target: str = "t/job", **more: Any) -> RealWorld:
+def world(
+    rig: Rig, folder: Path, etcd: Etcd, target: str = "t/job", reports: str | None = "out", **more: Any
+) -> RealWorld:
     """The runbook on `t/job`, where dead runs may be cleared by themselves and a dead etcd started."""
     place = {"name": "t", "backends": ["etcd-v2", "etcd"], "endpoints": [etcd.url], "nodes": ["local"]}
     fleet: dict[str, Any] = {
         "nodes": [{"name": "local", "local": True}],
         "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True} | more],
-        "reports": {"folder": str(folder / "out")},
-    }
+    } | ({"reports": {"folder": str(folder / reports)}} if reports else {})
     return RealWorld(rig, folder, "stale-rendezvous", target, fleet, ("delete-run-keys", "start-etcd"))
 
 
@@ -127,6 +131,42 @@ def test_cleared_by_itself_and_put_back_by_command(
     assert len(w.reports()) == 2
 
 
+def test_what_a_real_worker_saves_outlives_it(
+    rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The documented fleet file says nothing of reports, and a worker's process runs in a folder that is then removed: the
+    report, its page and the saved keys lie where the run says, and the keys come back by the command that it prints."""
+    before = etcd.leaves()
+    w = world(rig, tmp_path, etcd, reports=None)
+    run = w.run("approve", out=None)
+    assert outcome(run) == "waiting"
+    relative = tmp_path / "relative"
+    monkeypatch.setenv("RELATIVE_LOG", str(relative))
+    worker = start_worker(rig)
+    try:
+        assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+        wait_until(lambda: ended(run))
+    finally:
+        stop(worker, limit_s=15)
+    assert outcome(run) == "fixed"
+    assert of_job(etcd) == []
+    assert store.read_run(run).labels["owner.pid"] != str(os.getpid())
+    page = Path(str(store.read_run(run).labels["report"]))
+    report = json.loads(page.with_suffix(".json").read_text())
+    (said,) = [s for a in report["acts"] for s in a["said"] if s.startswith("saved ")]
+    file = Path(said.split(" to ")[1].split(" (on ")[0])
+    assert file.is_absolute()
+    assert page.is_relative_to(rig.home / "state/reports")
+    assert file.is_relative_to(rig.home / "state/reports/rendezvous")
+    assert not relative.exists() or relative.read_text() == ""
+    monkeypatch.setattr(run_online, "ready", lambda: "")
+    monkeypatch.chdir(tmp_path)
+    assert restore.main([str(file), "--fleet", str(tmp_path / "fleet.yaml"), "--out", str(w.out)]) == 0, (
+        capsys.readouterr()
+    )
+    assert etcd.leaves() == before
+
+
 def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody works on that etcd, or everything is frozen: nothing is written."""
     w = world(rig, tmp_path, etcd)
@@ -157,8 +197,6 @@ def saved_job(etcd: Etcd, folder: Path) -> Path:
     act(look(context)[1].plans[0], context)
     (file,) = (folder / "rendezvous").glob("*.json")
     return file
-
-
 
 
 @pytest.mark.parametrize("point", killed_at("step-done"))

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -10,8 +11,15 @@ from typing import Any
 
 import pytest
 
+from runbooks.core.fleet import Node
+from runbooks.core.orchestrator_config import PodSsh
 from runbooks.core.report import Report
-from tasks.report_store import earlier_evidence, history, latest, prune, report_folder, save, save_nightly
+from tasks.approvers.secrets import approvers_file
+from tasks.diagnostics.pod_trust import trust_path
+from tasks.diagnostics.ssh_host_key import known_hosts_path
+from tasks.installation import state_folder
+from tasks.report_store import earlier_evidence, history, latest, prune, report_folder, reports_root, save, save_nightly
+from tasks.watch_record import record_path
 from tests.core.nights import TONIGHT
 from tests.core.samples import T0, report
 
@@ -21,6 +29,36 @@ def at(minutes: float, **more: Any) -> Report:
     when = T0 + timedelta(minutes=minutes)
     evidence = {"node": "node-a", "taken_at": when.isoformat()}
     return report(id=f"r{minutes:g}", started_at=when, ended_at=when, **{"evidence": evidence} | more)
+
+
+PLACES: list[Callable[[], Path]] = [
+    state_folder,
+    lambda: reports_root("reports"),
+    lambda: reports_root("~/reports"),
+    lambda: report_folder("reports", "zombie-gpu", "n"),
+    lambda: record_path("n", "c"),
+    lambda: trust_path(PodSsh.model_construct(trust_file="keys.json")),
+    lambda: known_hosts_path(Node(name="n", local=True, known_hosts="known_hosts")),
+    approvers_file,
+]
+
+
+@pytest.mark.parametrize("given", [{}, {"XDG_STATE_HOME": "s"}, {"GPU_RUNBOOKS_HOME": "h", "GPU_RUNBOOKS_APPROVERS": "a.json"},
+                                   {"GPU_RUNBOOKS_HOME": "~/h", "GPU_RUNBOOKS_REPORTS": "r"}])  # fmt: skip
+def test_no_path_depends_on_the_folder_of_the_process(
+    given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker runs each flow in a temporary folder: what is kept must not lie there, whatever the settings say."""
+    for name in ("XDG_STATE_HOME", "GPU_RUNBOOKS_HOME", "GPU_RUNBOOKS_REPORTS", "GPU_RUNBOOKS_APPROVERS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (given | {"HOME": str(tmp_path / "home")}).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    found = [place() for place in PLACES]
+    monkeypatch.chdir("/")
+    assert [place() for place in PLACES] == found
+    assert all(p.is_relative_to(tmp_path / "home") for p in found), found
 
 
 def test_saved_and_found(tmp_path: Path) -> None:

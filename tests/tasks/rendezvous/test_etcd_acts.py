@@ -1,6 +1,7 @@
 """The actions on a real etcd: exactly one run, saved first, guarded, restorable; etcd started and given room."""
 
 import json
+import os
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Why
 from runbooks.core.verdict import Diagnosis
+from runbooks.stale_rendezvous import saved
 from runbooks.stale_rendezvous.evidence import Evidence
 from tasks.context import Context, Refused
 from tasks.remediation.rendezvous import Unfinished, defragment_etcd, delete_run_keys, start_etcd
@@ -346,3 +348,37 @@ def test_delete_refuses_while_a_worker_lives(etcd: Etcd, tmp_path: Path) -> None
     finally:
         worker.kill()
         worker.wait()
+
+
+@pytest.mark.parametrize("what", ["other text", "too many", "no room"])
+def test_nothing_is_deleted_where_the_saved_file_would_not_bring_it_back(
+    etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The file is read back and compared before the first key goes, and what is too much to be put back stays."""
+    dead_run(etcd, "job")
+    context = asked(etcd, tmp_path, "t/job")
+    _, d = look(context)
+    before = etcd.leaves()
+    folder = tmp_path / "reports" / "rendezvous"
+    if what == "other text":
+        real = os.fsync
+
+        def lies(fd: int) -> None:
+            real(fd)
+            cut_short(folder)
+
+        monkeypatch.setattr(os, "fsync", lies)
+    elif what == "too many":
+        monkeypatch.setattr(saved, "MOST_KEYS", 3)
+    else:
+        folder.parent.mkdir()
+        folder.write_text("a file where the folder should be")
+    with pytest.raises(Refused, match="nothing was deleted"):
+        act(d.plans[0], context)
+    assert etcd.leaves() == before
+
+
+def cut_short(folder: Path) -> None:
+    """What a disk does that lies about a sync: the end of the file is not there."""
+    for path in folder.glob("*.json"):
+        path.write_bytes(path.read_bytes()[:200])
