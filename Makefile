@@ -8,11 +8,13 @@ TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev setup-test nightly test check soak bench lock schema fmt clean
+.PHONY: help setup setup-dev setup-test nightly test prove scorecard check soak bench lock schema fmt clean
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
-	@echo "make test      set up, install what the tests need (as root), run every test"
+	@echo "make test      set up, install what the tests need (as root), run every test but the fault harness"
+	@echo "make prove     the fault harness in short, with its score, and mutation testing of what decides"
+	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"
 	@echo "make check     ruff and mypy --strict        make setup   only make .venv"
 	@echo "make soak      the large counts, hours        make bench   measure transport and nightly run"
 	@echo "make lock      write the requirements locks anew"
@@ -31,7 +33,17 @@ nightly: setup
 
 test: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove" $(ARGS)
+
+# The fault harness in a short profile with its score kept, then mutation testing of the modules that decide.
+prove: setup-test
+	@sh .ci/apt.sh
+	$(BIN)/python -m tests.scorecard short -n $(JOBS) $(ARGS)
+	$(BIN)/python -m tests.mutation
+
+scorecard: setup-test
+	@sh .ci/apt.sh .ci/apt-soak.txt
+	$(BIN)/python -m tests.scorecard whole --write -n $(JOBS) --timeout 7200 $(ARGS)
 
 check: setup-dev
 	$(BIN)/ruff check .
@@ -39,7 +51,8 @@ check: setup-dev
 
 soak: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt
-	$(BIN)/python -m pytest -q -m soak --timeout 7200 $(ARGS)
+	$(BIN)/python -m pytest -q -m "soak and not prove" --timeout 7200 $(ARGS)
+	$(BIN)/python -m tests.scorecard whole --write -n 1 --timeout 7200
 
 bench: setup-test
 	@sh .ci/apt.sh

@@ -6,9 +6,9 @@ from collections.abc import Generator
 import pytest
 from xdist.remote import Producer
 
-from tests.support.sharing_out import ByFile, rank
+from tests.support.sharing_out import PROVED, ByFile, rank
 
-pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture"]
+pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture", "tests.scorecard.plugin"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 
@@ -40,6 +40,12 @@ def pytest_make_collect_report(
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """The tests of a file share one process and its servers."""
     return ByFile(config, log)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What `make prove` runs, and `make test` leaves to it."""
+    if item.nodeid.startswith(PROVED):
+        item.add_marker("prove")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,6 +23,7 @@ from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now
 from tests.faults.fault import arm, struck
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig
 
 BEFORE_A_STEP = ("started", "gathered", "judged", "settled", "claimed", "gathered-again", "budgeted", "acting")
@@ -66,6 +67,7 @@ class RealWorld:
         self.out, self.fault = folder / "out", folder / "fault"
         self._write("fleet.yaml", fleet | {"name": self.name})
         self._write("policy.yaml", policy or policy_of(kinds))
+        notes.world(slug, self.acts)
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         (self.folder / name).write_text(yaml.safe_dump(data), encoding="utf-8")
@@ -103,6 +105,7 @@ class RealWorld:
     def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1) -> None:
         """Plants a fault: strikes once, at the `nth` time that a run gets to `point`."""
         arm(self.fault, point, sig, pid, nth)
+        notes.fault(f"{sig} of {'another process' if pid else 'the run'}", point)
 
     def struck(self) -> bool:
         """True once the fault has struck."""

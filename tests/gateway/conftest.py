@@ -14,7 +14,7 @@ from tests.support.gateway_fleet import GatewayFleet
 @pytest.fixture(scope="session")
 def fleet(rig: Rig, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[GatewayFleet]:
     """Enough targets for the short counts, or for the soak."""
-    soak = str(request.config.option.markexpr) == "soak"
+    soak = str(request.config.option.markexpr) in ("soak", "prove", "soak and not prove")
     made = GatewayFleet(rig, tmp_path_factory.mktemp("gateway"), 420 if soak else 40)
     yield made
     stops_after_its_acts(made)

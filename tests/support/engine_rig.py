@@ -13,7 +13,10 @@ from uuid import uuid4
 
 from deployments import server, updown
 from deployments.state import LocalState, auth_string, read_state, use_server
+from flows import store
 from tests.faults.fault import arm
+from tests.scorecard import notes
+from tests.scorecard.plugin import audit_server
 from tests.support.toy import write_world
 
 REPO = Path(__file__).resolve().parents[2]
@@ -116,6 +119,7 @@ class Rig:
 
     def close(self) -> None:
         """Ends the zygote and the server; by recorded pid."""
+        audit_server(str(self.home))
         assert self.zygote.stdin is not None
         self.zygote.stdin.close()
         try:
@@ -132,6 +136,7 @@ class World:
         self.rig, self.name, self.fleet = rig, name, fleet
         self.out = rig.home / "reports" / name
         self.fault = rig.home / f"{name}.fault"
+        notes.world("(toy)", self.acts)
 
     def parameters(self, mode: str, **more: Any) -> dict[str, Any]:
         """Parameters of a run on this world."""
@@ -162,6 +167,12 @@ class World:
     def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1) -> None:
         """Plants a fault for the next run on this world."""
         arm(self.fault, point, sig, pid, nth)
+        notes.fault(f"{sig} of {'the server' if pid else 'the run'}", point)
+
+    def acts(self) -> list[Any]:
+        """Action runs on this world."""
+        found = store.find_runs([store.ACT_TAG])
+        return [a for a in found if a.parameters.get("about", {}).get("target") == self.name]
 
     def reports(self) -> list[dict[str, Any]]:
         """Every report on this world, newest last."""

@@ -14,4 +14,4 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with made.settings():
         made.begin()
         yield made
-    made.close()
+        made.close()

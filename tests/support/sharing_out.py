@@ -26,6 +26,15 @@ LONGEST_FIRST = (
     "tests/deployments/",
     "tests/tasks/",
 )
+PROVED = (
+    "tests/faults/",
+    "tests/flows/test_rendezvous",
+    "tests/gateway/test_storms",
+    "tests/spawning/",
+    "tests/tasks/containers/test_systemd_host",
+    "tests/watch/",
+)
+"""The fault harness: `make prove` runs it and keeps the score; `make test` runs the rest."""
 MEASURED_LAST = "tests/deployments/test_cli_quick"  # processor time of short commands: when little else runs
 
 

@@ -1,0 +1,129 @@
+"""Runs the fault harness in a profile and says how often the engine's promises held.
+
+    python -m tests.scorecard short            # what `make prove` runs: nothing is published
+    python -m tests.scorecard whole --write    # `make scorecard`: writes tests/SCORECARD.md and tests/scorecard.json
+    python -m tests.scorecard show FOLDER      # the table of an earlier run's notes
+
+Exit codes: 0 every promise held, 1 one was broken or a test failed, 2 bad usage, 3 nothing was measured.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flows.actions import ACTIONS
+from tests.scorecard.audit import PROMISES
+from tests.scorecard.notes import FOLDER
+
+HERE = Path(__file__).resolve().parents[1]
+LEAST_LINES = 40  # a scorecard of fewer measured nothing worth the name
+PROFILES = {"short": "prove and not soak", "whole": "prove"}
+WORDS = {
+    "twice": "one permission used for two actions",
+    "unapproved": "actions without a permission",
+    "after_freeze": "actions begun after a freeze",
+    "over_budget": "targets changed over the budget",
+    "approvals_lost": "approvals that led to nothing",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs, reads the notes, prints, writes."""
+    parser = argparse.ArgumentParser(prog="python -m tests.scorecard", description=__doc__.split("\n")[0])
+    parser.add_argument("profile", choices=[*PROFILES, "show"])
+    parser.add_argument("folder", nargs="?", help="with show: the notes of an earlier run")
+    parser.add_argument("--write", action="store_true", help="write tests/SCORECARD.md and tests/scorecard.json")
+    parser.add_argument("-n", default="4", help="parallel test processes")
+    given, rest = parser.parse_known_args(argv)
+    if given.profile == "show":
+        if not given.folder:
+            parser.error("show needs the folder of an earlier run's notes")
+        return _tell(_read(Path(given.folder)), "show", given.write, 0)
+    with tempfile.TemporaryDirectory(prefix="scorecard-") as folder:
+        command = [sys.executable, "-m", "pytest", "-q", "-n", given.n, "--durations", "15", "-m", PROFILES[given.profile]]
+        done = subprocess.run([*command, *rest], env=os.environ | {FOLDER: folder}, check=False)
+        return _tell(_read(Path(folder)), given.profile, given.write, done.returncode)
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def summarise(notes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The scorecard as data: lines by runbook, action kind, fault and point; the audit's sums; what was not measured."""
+    lines: dict[tuple[str, ...], dict[str, Any]] = defaultdict(lambda: {"tries": 0, "broken": 0, "tests": set()})
+    for note in (n for n in notes if "test" in n):
+        for runbook, kind in note["acted"] or [["", ""]]:
+            for fault, point in note["faults"]:
+                line = lines[runbook, kind, fault, point]
+                line["tries"] += note["tries"]
+                line["broken"] += not note["held"]
+                line["tests"].add(note["test"].split("[")[0])
+    audits = [n["audit"] for n in notes if "audit" in n]
+    sums = {key: sum(a[key] for a in audits) for key in ("runs", "actions", *PROMISES)} if audits else {}
+    rows = [
+        {"runbook": r, "action": k, "fault": f, "point": p, **{**v, "tests": sorted(v["tests"])}}
+        for (r, k, f, p), v in sorted(lines.items())
+    ]
+    measured = {row["action"] for row in rows}
+    return {
+        "lines": rows,
+        "servers_audited": len(audits),
+        "audit": sums,
+        "not_measured": sorted(k for k in ACTIONS if k not in measured and not k.startswith("toy-")),
+    }
+
+
+def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: int) -> int:
+    card = summarise(notes)
+    broken = sum(row["broken"] for row in card["lines"]) + sum(card["audit"].get(p, 0) for p in PROMISES)
+    tries = sum(row["tries"] for row in card["lines"])
+    print(f"scorecard ({profile}): {len(card['lines'])} lines, {tries} tries, broken {broken}; audit {card['audit']}")
+    for row in (r for r in card["lines"] if r["broken"]):
+        print(f"  broken: {row['runbook']} {row['action']} {row['fault']} at {row['point']}: {', '.join(row['tests'])}")
+    if len(card["lines"]) < LEAST_LINES or not card["audit"].get("actions"):
+        print("scorecard: too little was measured to mean anything")
+        return 3
+    if write:
+        (HERE / "scorecard.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+        (HERE / "SCORECARD.md").write_text(markdown(card, profile), encoding="utf-8")
+        print("scorecard: wrote tests/SCORECARD.md and tests/scorecard.json")
+    return 1 if broken or tests_failed else 0
+
+
+def markdown(card: dict[str, Any], profile: str) -> str:
+    """The published page."""
+    sums = card["audit"]
+    head = [
+        "# Scorecard",
+        "",
+        f"What the fault harness did to the engine ({profile} profile, {datetime.now(UTC):%Y-%m-%d}), written by `make scorecard`.",
+        "A try is broken when any promise of its test did not hold. The audit counts broken promises in everything that the",
+        f"{card['servers_audited']} servers of the tests recorded ({sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions), "
+        "without asking the engine's own checks.",
+        "",
+        "| promise | broken |",
+        "|---|---|",
+        *(f"| {WORDS[p]} | {sums.get(p, 0)} |" for p in PROMISES),
+        "",
+        "| runbook | action | fault | at | tries | broken | command: `.venv/bin/python -m pytest -m ''` and |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows = [
+        f"| {r['runbook'] or '-'} | {r['action'] or '-'} | {r['fault']} | {r['point'] or '-'} | {r['tries']} | {r['broken']} "
+        f"| {', '.join(f'`{t}`' for t in r['tests'])} |"
+        for r in card["lines"]
+    ]
+    rest = ", ".join(f"`{k}`" for k in card["not_measured"]) or "none"
+    return "\n".join([*head, *rows, "", f"Not measured through the engine under a fault: {rest}.", ""])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

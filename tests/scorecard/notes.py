@@ -1,0 +1,84 @@
+"""What a test did to the engine: faults, the runbook, the kinds of action that really began. Active under $SCORECARD.
+
+A test notes nothing itself where it uses the harness's worlds; `@pytest.mark.scored(fault=…, point=…)` says what a test does
+that plants its fault by hand.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flows import store
+from flows.guards import FREEZE
+from tasks.context import utc_now
+
+FOLDER = "SCORECARD"
+BY_HAND, NO_FAULT = "by hand", "none"
+
+
+class Noted:
+    """What the test that runs now has done so far."""
+
+    def __init__(self) -> None:
+        self.faults: list[tuple[str, str]] = []
+        self.worlds: list[tuple[str, Callable[[], list[Any]]]] = []
+
+
+NOW = Noted()
+FROZEN: list[dict[str, str]] = []
+
+
+def active() -> bool:
+    """True while a scorecard is being made."""
+    return bool(os.environ.get(FOLDER))
+
+
+def begin_test() -> None:
+    """Forgets what the last test did."""
+    NOW.faults.clear()
+    NOW.worlds.clear()
+
+
+def world(runbook: str, acts: Callable[[], list[Any]]) -> None:
+    """A world of the harness: `acts` lists its action runs."""
+    NOW.worlds.append((runbook, acts))
+
+
+def fault(what: str, point: str) -> None:
+    """A fault that was planted: `what` strikes at `point`."""
+    NOW.faults.append((what, point))
+
+
+def kinds_begun(began: Callable[[Any], bool]) -> list[tuple[str, str]]:
+    """(runbook, action kind) of every action that began in this test's worlds."""
+    found = set()
+    for runbook, acts in NOW.worlds:
+        begun = [str(k) for a in acts() if began(a) for k in a.parameters.get("kinds", ())]
+        found |= {(runbook, kind) for kind in begun} or {(runbook, "")}
+    return sorted(found)
+
+
+def write(**line: Any) -> None:
+    """Adds a line to this process's notes."""
+    path = Path(os.environ[FOLDER]) / f"{os.getpid()}.jsonl"
+    with path.open("a", encoding="utf-8") as f:
+        f.write(json.dumps(line) + "\n")
+
+
+def watch_freezes() -> None:
+    """Notes when everything is frozen and when it is let go again, for the audit."""
+    set_it, delete_it = store.set_variable, store.delete_variable
+
+    def set_variable(name: str, value: dict[str, Any]) -> None:
+        set_it(name, value)
+        if name == FREEZE:
+            FROZEN.append({"from": utc_now().isoformat()})
+
+    def delete_variable(name: str) -> bool:
+        if name == FREEZE and FROZEN:
+            FROZEN[-1].setdefault("to", utc_now().isoformat())
+        return delete_it(name)
+
+    store.set_variable, store.delete_variable = set_variable, delete_variable
