@@ -62,7 +62,7 @@ def decide(
     `hands_off`: why the target is opted out ("" if it isn't). `choice`: name of the plan that was asked for.
     """
     if not diagnosis.plans:
-        return Gate(may=May.NOTHING, why=())
+        return Gate(may=May.NOTHING)
     if mode is Mode.DIAGNOSE:
         return Gate(may=May.NOTHING, why=("diagnose mode: nothing was changed",))
     if hands_off:
