@@ -24,11 +24,11 @@ def server(path: str, source: str) -> "int | None":
     return None
 
 
-def rows(where: str, root: str, found: "list[tuple[str, str, str]]", wait_s: float) -> "list[dict[str, Any]]":
-    """Each mount with its state."""
+def rows(where: str, pid: int, found: "list[tuple[str, str, str, tuple[int, int]]]", wait_s: float) -> "list[dict[str, Any]]":
+    """Each mount with its state, seen by this process (0) or by one in a container."""
     out = []
-    for source, path, kind in found:
-        state, error = try_path(root + path, wait_s)
+    for source, path, kind, user in found:
+        state, error = try_path(("/proc/%d/root" % pid if pid else "") + path, user, wait_s, pid)
         out.append({"path": path, "type": kind, "where": where, "state": state, "error": error,
                     "server": server(path, source)})  # fmt: skip
     return out
@@ -37,14 +37,14 @@ def rows(where: str, root: str, found: "list[tuple[str, str, str]]", wait_s: flo
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """FUSE mounts of the host, and those that only the container has."""
     own = table("/proc/self/mounts") or []
-    out = rows("host", "", own, ask["wait_s"])
+    out = rows("host", 0, own, ask["wait_s"])
     pid, unread = int(ask["container"]), ""
     if pid:
         theirs = table("/proc/%d/mounts" % pid)
         if theirs is None or not os.access("/proc/%d/root/" % pid, os.X_OK):
             unread = "the mount table of pid %d" % pid
         else:
-            out += rows("container", "/proc/%d/root" % pid, theirs, ask["wait_s"])
+            out += rows("container", pid, theirs, ask["wait_s"])
     return {"mounts": out, "unread": unread}
 
 

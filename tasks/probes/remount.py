@@ -1,8 +1,11 @@
-"""Changes one FUSE mount of the host: unmounts it if it is dead, mounts it again, reads it. JSON in, JSON out.
+"""Changes one FUSE mount, of the host or in a container: unmounts it if it is dead, mounts it again, reads it. JSON in and out.
 
-Argument: path, mount (argv). Refuses a mount that answers; fails on files underneath.
+Argument: path, mount (argv); engine (argv) and id where it is in a container. Refuses a mount that answers, one whose process
+lives, and one that may not be looked at. What is unmounted is the very mount that was found dead, by a descriptor of it: one
+that somebody else mounts there meanwhile stays. Fails on files underneath.
 """
 
+import ctypes
 import errno
 import json
 import os
@@ -11,7 +14,14 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.fuse_table import table, try_path
+from tasks.probes.fuse_table import at, judged, table, try_mount
+
+DETACH, NEW_MOUNTS = 2, 0x00020000  # MNT_DETACH; CLONE_NEWNS
+LAYERS = 5
+
+
+class Refuse(Exception):
+    """Why nothing (more) is touched."""
 
 
 def run(argv: "list[str]", timeout: float) -> "tuple[int, str]":
@@ -28,21 +38,100 @@ def run(argv: "list[str]", timeout: float) -> "tuple[int, str]":
     return done.returncode, lines[-1][:300] if lines else ""
 
 
-def unmount(path: str) -> "list[str]":
-    """Lazily, all layers of dead mounts at the path. What was done."""
-    said = []
-    for _ in range(5):
-        if not any(p == path for _, p, _ in table("/proc/self/mounts") or []):
-            break
-        for argv in (["umount", "-l", path], ["fusermount3", "-u", "-z", path], ["fusermount", "-u", "-z", path]):
-            code, last = run(argv, 20)
-            if code == 0:
-                said.append(" ".join(argv))
-                break
-        else:
-            said.append("unmount failed: %s" % last)
-            break
+class Place:
+    """Where the mount is: here, or as one process in a container sees it."""
+
+    def __init__(self, ask: "dict[str, Any]") -> None:
+        self.path, self.exec, self.ask = ask["path"], [], ask  # type: str, list[str], dict[str, Any]
+        self.pid = self.first() if ask.get("id") else 0
+        if self.pid:
+            self.exec = list(ask["engine"]) + ["exec", ask["id"]]
+        self.seen = ("/proc/%d/root" % self.pid if self.pid else "") + self.path
+
+    def first(self) -> int:
+        """Pid of the container's first process. Raises Refuse."""
+        code, last = run(list(self.ask["engine"]) + ["inspect", "--format", "{{.State.Pid}}", self.ask["id"]], 20)
+        if code != 0 or not last.isdigit() or last == "0":
+            raise Refuse("the container %s does not run: %s" % (self.ask["id"][:12], last))
+        return int(last)
+
+    def user(self) -> "tuple[int, int] | None":
+        """The user of the mount at the path; None when nothing is mounted there. Raises Refuse."""
+        rows = table("/proc/%s/mounts" % (self.pid or "self"))
+        if rows is None:
+            raise Refuse("the mount table of %s is gone" % (self.pid or "this process"))
+        return at(self.path, rows)
+
+    def held(self) -> int:
+        """A descriptor of what lies on top at the path. Raises Refuse."""
+        try:
+            return os.open(self.seen, os.O_PATH)
+        except OSError as e:
+            raise Refuse("%s may not be looked at: %s" % (self.path, e.strerror)) from None
+
+    def state(self, fd: int, user: "tuple[int, int]") -> "tuple[str, str]":
+        """State and error of the mount behind the descriptor."""
+        return judged(try_mount(fd, user, 2.0), self.seen, self.pid)
+
+
+def detach(fd: int, pid: int) -> str:
+    """Lazily unmounts the mount behind the descriptor, in a child that enters the container's mounts. "" or why not."""
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)  # the container's /proc does not show this child
+            if pid and libc.setns(os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY), NEW_MOUNTS) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            os.fchdir(own)
+            if libc.umount2(b"%d" % fd, DETACH) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        except OSError as e:
+            os.write(w, ("%d %s" % (e.errno or 0, e.strerror)).encode())
+        finally:
+            os._exit(0)
+    os.close(w)
+    said = os.read(r, 1000).decode()
+    os.waitpid(child, 0)
+    os.close(r)
     return said
+
+
+def by_path(path: str) -> str:
+    """Without the right to unmount by descriptor: the tools that a mount's own user has. "" or why not."""
+    last = ""
+    for argv in (["fusermount3", "-u", "-z", path], ["fusermount", "-u", "-z", path], ["umount", "-l", path]):
+        code, last = run(argv, 20)
+        if code == 0:
+            return ""
+    return last
+
+
+def unmount(place: Place, done: "list[str]") -> bool:
+    """Every dead layer at the path, each noted in `done`. Whether something living lies there now. Raises Refuse."""
+    for _ in range(LAYERS):
+        user = place.user()
+        if user is None:
+            return False
+        fd = place.held()
+        try:
+            state, error = place.state(fd, user)
+            if state == "alive" and not error and done:
+                return True
+            if state != "dead":
+                raise Refuse("%s is %s, not dead%s" % (place.path, state, ": " + error if error else ""))
+            why = detach(fd, place.pid)
+        finally:
+            os.close(fd)
+        if why.startswith("%d " % errno.EINVAL):
+            continue  # somebody else unmounted this very mount meanwhile
+        if why.startswith("%d " % errno.EPERM) and not place.pid:
+            why = by_path(place.path)
+        if why:
+            raise Refuse("unmount failed: %s" % why)
+        done.append("umount -l %s" % place.path)
+    raise Refuse("more than %d dead mounts lie over each other" % LAYERS)
 
 
 def empty(path: str) -> bool:
@@ -55,29 +144,42 @@ def empty(path: str) -> bool:
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
-    path = ask["path"]
-    mounted = any(p == path for _, p, _ in table("/proc/self/mounts") or [])
-    if mounted:
-        state, error = try_path(path, 2.0)
-        if state != "dead":
-            return {"refused": "%s is %s, not dead" % (path, state)}
-    said = unmount(path) if mounted else ["it was not mounted any more"]
-    if any(p == path for _, p, _ in table("/proc/self/mounts") or []):
-        return {"failed": "; ".join(said)}
-    if not empty(path):
-        return {"failed": "%s holds files underneath the mount: look at them first (%s)" % (path, "; ".join(said))}
-    code, last = run(ask["mount"], 60)
+    said = []  # type: list[str]
+    try:
+        place = Place(ask)
+        if unmount(place, said):
+            return {"said": said + ["another mount that answers lies at %s; it was left as it is" % place.path]}
+        if not empty(place.seen):
+            return {"failed": "; ".join(said + ["%s holds files underneath the mount: look at them first" % place.path])}
+        if place.pid and place.first() != place.pid:
+            raise Refuse("the container was started again meanwhile")
+    except Refuse as e:
+        return {"failed": "; ".join(said + [str(e)])} if said else {"refused": str(e)}
+    said = said or ["it was not mounted any more"]
+    code, last = run(place.exec + list(ask["mount"]), 60)
     said.append("mount: exit %d %s" % (code, last))
-    end = time.monotonic() + 10
-    state, error = "not mounted", ""
-    while code == 0 and time.monotonic() < end:
-        if any(p == path for _, p, _ in table("/proc/self/mounts") or []):
-            state, error = try_path(path, 2.0)
-            break
-        time.sleep(0.1)
+    state, error = appeared(place) if code == 0 else ("not mounted", "")
     if state != "alive" or error:
-        return {"failed": "%s is %s %s after it (%s)" % (path, state, error, "; ".join(said))}
-    return {"said": [*said, "%s is mounted and can be listed" % path]}
+        return {"failed": "%s is %s %s after it (%s)" % (place.path, state, error, "; ".join(said))}
+    return {"said": said + ["%s is mounted and can be listed" % place.path]}
+
+
+def appeared(place: Place) -> "tuple[str, str]":
+    """State and error of the new mount, which may need a moment."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            user = place.user()
+            if user is not None:
+                fd = place.held()
+                try:
+                    return place.state(fd, user)
+                finally:
+                    os.close(fd)
+        except Refuse as e:
+            return "unknown", str(e)
+        time.sleep(0.1)
+    return "not mounted", ""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """A real FUSE mount: a read-only pass-through file system in a process of its own, which a test can kill."""
 
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.need import need_program
@@ -26,6 +29,49 @@ class Pass(Operations):
             return f.read(size)
 FUSE(Pass(sys.argv[1]), sys.argv[2], foreground=True, ro=True, fsname="gcsfuse-like", allow_other=True)
 """
+
+OF_A_USER = """
+import ctypes, errno, json, os, sys, threading
+from mfusepy import FUSE, FuseOSError, Operations
+KEYS = ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")
+root, path, more = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+class Pass(Operations):
+    use_ns = True
+    def at(self, below):
+        if more.get("errno"): raise FuseOSError(more["errno"])
+        return os.path.join(root, below.lstrip("/"))
+    def statfs(self, below): self.at(below); return {}
+    def getattr(self, below, fh=None):
+        found = os.lstat(self.at(below))
+        return {k: int(getattr(found, k + "_ns", getattr(found, k))) for k in KEYS}
+    def readdir(self, below, fh): return [".", ".."] + os.listdir(self.at(below))
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fd, True)
+if more.get("pid"):  # a mount that only that process' container has
+    ns = os.open("/proc/%d/ns/mnt" % more["pid"], os.O_RDONLY)
+    assert libc.setns(ns, 0x20000) == 0, os.strerror(ctypes.get_errno())
+options = "fd=%d,rootmode=40000,user_id=%d,group_id=%d" % (fd, more["user"], more["user"])
+assert libc.mount(b"fuse-of-a-user", path.encode(), b"fuse.passfs", 6, options.encode()) == 0, ctypes.get_errno()
+print("mounted", flush=True)
+FUSE(Pass(), "/dev/fd/%d" % fd, foreground=True, nothreads=True)
+"""
+
+
+@contextmanager
+def of_a_user(root: str, path: str, **more: int) -> "Iterator[subprocess.Popen[str]]":
+    """A living mount without allow_root: only its `user` may look. Its server; `errno`: what it answers to everything; `pid`:
+    a process whose mounts it joins. The server is ended after, the mount stays."""
+    need_program("fusermount3", "fuse3")
+    argv = [sys.executable, "-W", "ignore", "-c", OF_A_USER, root, path, json.dumps({"user": 65534, **more})]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert p.stdout is not None
+        assert p.stdout.readline() == "mounted\n"
+        yield p
+    finally:
+        p.kill()
+        p.wait(10)
 
 
 def write_program(folder: Path) -> Path:
