@@ -9,12 +9,15 @@ KEY = re.compile(r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\S+|sk-\S+) +[A-Za-z0-9
 
 
 def keys_in(path: str) -> List[Dict[str, Any]]:
-    found = []  # type: List[Dict[str, Any]]
     try:
         with open(path, "rb") as f:
-            text = f.read().decode("utf-8", "replace")
+            return keys_of(f.read().decode("utf-8", "replace"))
     except OSError:
-        return found
+        return []
+
+
+def keys_of(text: str) -> List[Dict[str, Any]]:
+    found = []  # type: List[Dict[str, Any]]
     for number, line in enumerate(text.splitlines(), 1):
         hit = KEY.search(line)
         if not hit or line.lstrip().startswith("#"):

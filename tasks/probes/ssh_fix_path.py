@@ -22,6 +22,8 @@ def fix(ask: Dict[str, Any]) -> Dict[str, Any]:
             return {"refused": "%s is not as it was read: %s" % (ask["path"], ", ".join(sorted(changed)))}
         if not (stat.S_ISDIR(s.st_mode) or stat.S_ISREG(s.st_mode)):
             return {"refused": "%s is neither a file nor a folder" % ask["path"]}
+        if stat.S_ISREG(s.st_mode) and s.st_nlink != 1:
+            return {"refused": "%s has %d names: it may be another one's file" % (ask["path"], s.st_nlink)}
         if (s.st_uid, s.st_gid) != (ask["to_uid"], ask["to_gid"]):
             os.fchown(fd, ask["to_uid"], ask["to_gid"])
         os.fchmod(fd, ask["to_mode"])
