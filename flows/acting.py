@@ -30,7 +30,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
         if not any(p.digest == plan.digest for p in again.plans):
             run.draft.guards.append("the plan changed while deciding: nothing was done with the old one")
             return (None, again) if again.plans else (unchanged(run, again), again)
-        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run, run.context.now)
+        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run)
         run.draft.timeline.reached("budgeted", said)
         return _act(run, plan, claims), again
     finally:

@@ -11,10 +11,10 @@ from pydantic import Field, create_model
 from flows import store
 from flows.answers import MOST_WRONG, check_answer, codes_wanted
 from flows.claim import used_by
+from flows.clock import server_now
 from flows.gate import Gate
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
-from tasks.context import utc_now
 
 REAPER = "the reaper"
 EXPIRES = "approval.expires"
@@ -88,7 +88,7 @@ def _chosen(gate: Gate, answer: dict[str, Any]) -> Plan:
 
 def _no_more(digest: str, not_taken: list[str]) -> Permission:
     said = f"{len(not_taken)} answers were not taken, the last one: {not_taken[-1]}"
-    return Permission(allowed=False, by="nobody", digest=digest, at=utc_now(), said=said)
+    return Permission(allowed=False, by="nobody", digest=digest, at=server_now(), said=said)
 
 
 def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permission | None:
@@ -96,8 +96,8 @@ def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permissi
     run = store.read_run(run_id)
     digest, _, who = str(run.labels.get(IN_ADVANCE, "")).partition(" ")
     plan = next((p for p in gate.plans if p.digest == digest), None)
-    at = run.created or utc_now()
-    if plan is None or utc_now() - at > timedelta(seconds=gate.approval_ttl_s) or used_by(run_id, digest):
+    at = run.created or server_now()
+    if plan is None or server_now() - at > timedelta(seconds=gate.approval_ttl_s) or used_by(run_id, digest):
         return None
     if not check_answer({"decision": "approve", "who": who}, run_id, "in-advance", plan, approvers, at).taken:
         return None  # a destructive plan needs an approver's code: it is asked for
@@ -110,7 +110,7 @@ def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permissi
 def ask(run_id: str, gate: Gate, form: str, key: str, approvers: tuple[str, ...] = ()) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
     model = approval_model(tuple(p.name for p in gate.plans))
-    expires = utc_now() + timedelta(seconds=gate.approval_ttl_s)
+    expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
     raise RuntimeError(f"the run was not suspended under key {key}; nothing was done")
@@ -136,7 +136,7 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
         return Permission(allowed=False, by="nobody", **common)
     expires = store.read_run(run_id).labels.get(EXPIRES)
     until = datetime.fromisoformat(str(expires)) if expires else None
-    if until and utc_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
+    if until and server_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
         late = f"approved at {decided:%H:%M:%S} UTC, but carried on only after the approval had expired: asked in vain"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))
     if until and decided > until:
@@ -147,7 +147,7 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
 
 def _times(run_id: str, key: str) -> tuple[datetime, datetime]:
     """When the question was asked and when the run was resumed, by the server's clock."""
-    asked = decided = utc_now()
+    asked = decided = server_now()
     seen = False
     for state in store.states_of(run_id):
         if state.is_paused() and state.state_details.pause_key == key:

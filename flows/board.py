@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from flows import artifacts, store
 from flows.approval import EXPIRES
+from flows.clock import server_now
 from runbooks.core.board import Board, Verdict, Waiting, headline, render_board
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.report import Outcome
-from tasks.context import utc_now
 
 log = logging.getLogger("flows.board")
 LOOK_BACK = timedelta(days=7)
@@ -40,7 +40,7 @@ def publish_board(fleet: Fleet) -> None:
 
 def gather_board(fleet: Fleet) -> Board:
     """The fleet as the server's records show it now."""
-    now = utc_now()
+    now = server_now()
     runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
     rows = [row for kind in SWEEPS for row in artifacts.get_table(_verdicts_key(kind, fleet.name))]
     verdicts = [*_verdicts(rows), *(v for v in map(_verdict, runs) if v)]
@@ -75,7 +75,7 @@ def _waiting(run: FlowRun) -> Waiting:
         target=str(run.labels.get("target", "")),
         runbook=str(run.labels.get("runbook", "")),
         headline=str(run.labels.get("headline", "")),
-        since=run.state.timestamp if run.state else utc_now(),
+        since=run.state.timestamp if run.state else server_now(),
         until=datetime.fromisoformat(str(until)) if until else None,
         run=str(run.id),
     )
@@ -89,7 +89,7 @@ def _verdict(run: FlowRun) -> Verdict | None:
         return None  # still running, or ended without a report
     if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
         return None
-    at = run.end_time or (run.state.timestamp if run.state else None) or utc_now()
+    at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
     link = f"/artifacts/key/{slug('report', runbook, target)}"
     text = str(run.labels.get("headline", ""))
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))

@@ -7,11 +7,11 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelled, Pending
 
 from flows import store
+from flows.clock import server_now
 from flows.gate import PastAct
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
-from tasks.context import utc_now
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
@@ -58,7 +58,7 @@ def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
                     owner=owner,
                     kinds=tuple(run.parameters.get("kinds", ())),
                     causes=tuple(run.parameters.get("causes", ())),
-                    started_at=run.start_time or run.created or utc_now(),
+                    started_at=run.start_time or run.created or server_now(),
                     verified=str(run.labels.get("verified", "")),
                     going_on="" if run.state and run.state.is_final() else run.name,
                     ended_at=run.end_time,

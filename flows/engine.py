@@ -11,6 +11,7 @@ from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import Given, ask, given
 from flows.claim import Locked, history_of
+from flows.clock import server_now
 from flows.ends import RunFailed, in_words
 from flows.gate import Gate, May, decide, overtaken, risk_of
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
@@ -102,7 +103,7 @@ def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
         for n in run.fleet.nodes
         if n.hands_off and n.name in touched
     )
-    gate = decide(diagnosis, run.mode, run.policy, risks(), history, run.context.now(), hands_off, run.choice)
+    gate = decide(diagnosis, run.mode, run.policy, risks(), history, server_now(), hands_off, run.choice)
     gate = overtaken(gate, history, run.read_at if run.looks == 1 else None)  # once: clocks may be apart
     if gate.may in (May.ASK, May.ACT):
         try:
@@ -125,7 +126,7 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
         if storm:
             raise GuardSaidNo(storm)
     if gate.may is May.ACT:
-        at = run.context.now()
+        at = server_now()
         return Permission(
             allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name
         ), plan
@@ -156,7 +157,7 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     notes = tuple(w for w in (*gate.why, storm, *refused) if w)
     form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
-    run.draft.waiting_until = run.context.now() + timedelta(seconds=gate.approval_ttl_s)
+    run.draft.waiting_until = server_now() + timedelta(seconds=gate.approval_ttl_s)
     run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, answer.key, run.policy.approvers)

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from prefect.states import Completed
 
 from flows import store
+from flows.clock import server_now
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
-from tasks.context import utc_now
 
 FREEZE = "gpu_runbooks_freeze"
 BUDGET_TAG = "gpu-budget"
@@ -62,7 +62,7 @@ def reset_breaker(fleet: str, who: str = "") -> bool:
     """Resets the fleet's breaker and starts its budget afresh. False if it was not tripped."""
     if not store.delete_variable(breaker_name(fleet)):
         return False
-    store.set_variable(_fresh_name(fleet), {"at": utc_now().isoformat(), "who": who})
+    store.set_variable(_fresh_name(fleet), {"at": server_now().isoformat(), "who": who})
     return True
 
 
@@ -77,7 +77,7 @@ def _window_begin(fleet: str, policy: Policy, now: datetime) -> datetime:
     return max(begin, datetime.fromisoformat(str(fresh["at"]))) if fresh else begin
 
 
-def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Callable[[], datetime] = utc_now) -> str:
+def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Callable[[], datetime] = server_now) -> str:
     """Takes one place of the fleet's budget for `target`, or trips the breaker and raises GuardSaidNo.
 
     A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target

@@ -12,13 +12,13 @@ from prefect.exceptions import ObjectNotFound
 from flows import store
 from flows.answers import LINK
 from flows.approval import CODES, EXPIRES, answer_run
+from flows.clock import server_now
 from flows.notify_file import load_notifications
 from flows.outbox import message_on
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError
 from runbooks.notify.link import Ticket, proof
 from runbooks.notify.message import Message
-from tasks.context import utc_now
 
 log = logging.getLogger("flows.telling")
 TAKEN_OVER = timedelta(seconds=15)  # a gateway that died between claim and answer: the same answer may be given again
@@ -49,7 +49,7 @@ class Question(Frozen):
 
 def look(ticket: Ticket, now: datetime | None = None) -> Question:
     """The question as it stands. Changes nothing. Raises what the API raises when it cannot be asked."""
-    now = now or utc_now()
+    now = now or server_now()
     if ticket.expired(now):
         return Question(standing=Standing.EXPIRED)
     if _revoked(ticket.person):
@@ -98,7 +98,7 @@ def _revoked(person: str) -> bool:
 
 def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, code: str) -> tuple[bool, Question]:
     """Gives the answer, if the question is still open and nobody gave one. (was it taken?, how the question stands)."""
-    now = utc_now()
+    now = server_now()
     question = look(ticket, now)
     if question.standing is not Standing.OPEN:
         return False, question

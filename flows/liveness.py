@@ -1,4 +1,7 @@
-"""Whether a run's process still lives: proven on this machine, by the movement of its beat on another one."""
+"""Whether a run's process still lives: proven on this machine, by the movement of its beat on another one.
+
+No clock of another machine is read: a beat that moves is alive, whatever time it says.
+"""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -6,39 +9,66 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun
 
 from flows.clock import server_now
-from flows.ownership import BEAT, BEAT_DEAD_S
+from flows.ownership import BEAT, BEAT_DEAD_S, SIGNED
+from runbooks.core.base import Frozen
 from tasks.this_machine import Owner, is_gone
 
-SEEN: dict[UUID, tuple[str, datetime]] = {}
-"""Beats of runs on other machines: judged by whether they move between two rounds, by this clock alone."""
+AWAY = timedelta(seconds=60)  # longer between two rounds: the server, or this machine, was away
+
+
+class Pulse(Frozen):
+    """What the rounds saw of one run: its beat, and whether that moved."""
+
+    state: UUID | None
+    beat: str
+    since: datetime  # unmoved
+    moved: bool  # while the run was in this state
+
+
+PULSES: dict[UUID, Pulse] = {}
+_ROUNDS: list[datetime] = []
+
+
+def after_an_absence(now: datetime) -> None:
+    """Counts every silence from now on where nobody could beat, or nobody listened: a server that was down, a machine
+    that slept, a clock that was set."""
+    if _ROUNDS and abs(now - _ROUNDS.pop()) > AWAY:
+        PULSES.clear()
+    _ROUNDS.append(now)
 
 
 def forget(now: datetime) -> None:
     """Drops the beats of runs that ended long ago: the reaper lives for months."""
-    for run_id in [i for i, (_, moved) in SEEN.items() if now - moved > timedelta(days=1)]:
-        del SEEN[run_id]
+    for run_id in [i for i, pulse in PULSES.items() if now - pulse.since > timedelta(days=1)]:
+        del PULSES[run_id]
 
 
 def owner_gone(run: FlowRun, now: datetime) -> bool | None:
     """True: the process that ran it is gone (proven here, or silent too long elsewhere). None: no owner is known yet."""
     owner = Owner.from_labels(dict(run.labels))
-    beat = str(run.labels.get(BEAT, ""))
-    if owner is None or older_than_its_state(run, beat):
+    if owner is None:
+        return None
+    pulse = _feel(run, now)
+    if _signed_before(run) and not pulse.moved:
         return None
     gone = is_gone(owner)
-    if gone is not None:
-        return gone
-    last, seen = SEEN.get(run.id, ("", now))
-    if last != beat:
-        seen = now
-    SEEN[run.id] = (beat, seen)
-    return (now - seen).total_seconds() > BEAT_DEAD_S
+    return gone if gone is not None else (now - pulse.since).total_seconds() > BEAT_DEAD_S
 
 
-def older_than_its_state(run: FlowRun, beat: str) -> bool:
+def _feel(run: FlowRun, now: datetime) -> Pulse:
+    state, beat = run.state.id if run.state else None, str(run.labels.get(BEAT, ""))
+    last = PULSES.get(run.id)
+    if last is None or last.state != state:
+        last = Pulse(state=state, beat=beat, since=now, moved=False)
+    elif last.beat != beat:
+        last = Pulse(state=state, beat=beat, since=now, moved=True)
+    PULSES[run.id] = last
+    return last
+
+
+def _signed_before(run: FlowRun) -> bool:
     """The labels still name the process before: the run was resumed and its new process has not signed yet."""
-    running = run.state is not None and run.state.is_running()
-    return bool(beat) and running and datetime.fromisoformat(beat) < since(run)
+    return run.state is not None and run.state.is_running() and run.labels.get(SIGNED) != str(run.state.id)
 
 
 def since(run: FlowRun) -> datetime:

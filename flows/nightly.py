@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from flows import store
 from flows.board import keep_verdicts, publish_board
+from flows.clock import server_now
 from flows.config import load_fleet
 from flows.ends import clean_end
 from flows.form import AtOnce, OnWorker
@@ -156,7 +157,7 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
         "report.json": str(saved.record or ""),
         "table": nightly_table(report)[:20_000],
     }
-    label_and_owe(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), utc_now())
+    label_and_owe(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), server_now())
     with suppress(Exception):
         keep_verdicts(report)
     publish_board(sweep.fleet)

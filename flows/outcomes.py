@@ -15,6 +15,7 @@ from flows import store
 from flows.actions import risks
 from flows.approval import EXPIRES
 from flows.board import publish_board
+from flows.clock import server_now
 from flows.outbox import label_and_owe
 from flows.progress import Timeline
 from flows.telling import tell
@@ -141,7 +142,7 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         if run.draft.waiting_until:
             labels[EXPIRES] = run.draft.waiting_until.isoformat()
-        label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), utc_now())
+        label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())
     except Exception as e:
         log.error("report artifact not published: %s", e)
     publish_board(run.fleet)

@@ -10,7 +10,7 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun, StateType
 
 from flows import store
-from tasks.context import utc_now
+from flows.clock import server_now
 
 LATE = {"nightly": timedelta(hours=3), "sweep": timedelta(minutes=4)}
 
@@ -19,7 +19,7 @@ def why_skip(run_id: str, kind: str) -> str:
     """Why this sweep ends at once; "" if it goes on."""
     mine = store.read_run(run_id)
     due = mine.expected_start_time
-    if mine.auto_scheduled and due is not None and utc_now() - due > LATE[kind]:
+    if mine.auto_scheduled and due is not None and server_now() - due > LATE[kind]:
         return f"due at {due:%Y-%m-%d %H:%M} UTC and taken by a worker only now; a missed {kind} is not caught up on"
     running = store.find_runs([store.RUNBOOK_TAG, f"runbook:{kind}"], [StateType.RUNNING], limit=50)
     first = min((r for r in running if _same(r, mine) or r.id == mine.id), key=_order, default=mine)

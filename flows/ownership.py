@@ -4,18 +4,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from prefect.context import FlowRunContext
+
 from flows import store
 from tasks.context import utc_now
 from tasks.this_machine import this_process
 
 BEAT = "owner.beat"
+SIGNED = "owner.state"  # which of the run's states it signed: a resumed run names its old process until the new one signs
 BEAT_EVERY_S = 15.0
-BEAT_DEAD_S = 100.0  # for owners on other machines; a target is free again within two minutes
+BEAT_DEAD_S = 100.0  # unmoved for so long, for owners on other machines; a target is free again within two minutes
 
 
 def own_run(run_id: str, labels: dict[str, str]) -> None:
-    """Writes this process into the run's labels."""
-    store.label(run_id, this_process().labels() | {BEAT: utc_now().isoformat()} | labels)
+    """Writes this process into the run's labels. Called by the process that runs it."""
+    store.label(run_id, this_process().labels() | _signature() | {BEAT: utc_now().isoformat()} | labels)
+
+
+def _signature() -> dict[str, str]:
+    """The state in which this process runs it, as the server answered when it was set."""
+    ctx = FlowRunContext.get()
+    state = ctx.flow_run.state if ctx and ctx.flow_run else None
+    return {SIGNED: str(state.id)} if state else {}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from prefect.states import Cancelled, Crashed
 from flows import reaper_runs, store
 from flows.claim import began
 from flows.clock import server_now
-from flows.liveness import forget, owner_gone
+from flows.liveness import after_an_absence, forget, owner_gone
 from flows.retelling import retell
 from tasks.this_machine import Owner, is_gone
 
@@ -21,7 +21,9 @@ Handler = Callable[[FlowRun, datetime], str]
 
 def sweep(now: datetime | None = None) -> list[str]:
     """One round. Returns a line for each thing done; one run's failure never stops the others."""
-    now = now or server_now()
+    if now is None:
+        now = server_now()
+        after_an_absence(now)
     done: list[str] = []
     yesterday = now - timedelta(hours=24)
     rounds: tuple[tuple[str, tuple[StateType, ...], datetime | None, Handler], ...] = (

@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
+from flows.clock import server_now
 from flows.ends import clean_end
 from flows.outcomes import Draft
 from flows.spec import RunbookSpec
@@ -40,7 +41,7 @@ class Run:
     def look(self, point: str = "gathered") -> Diagnosis:
         """Reads the target and judges it, as two tasks."""
         self.looks += 1
-        self.read_at = self.context.now()
+        self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
         self.evidence = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
         self.draft.timeline.reached(point, f"read {self.context.target}")

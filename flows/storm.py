@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flows import store
+from flows.clock import server_now
 from runbooks.core.verdict import Diagnosis
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 def look_for_storm(run: "Run", diagnosis: Diagnosis) -> str:
     """A sentence naming the common cause and the targets, or "" if this is not a storm."""
     mine = {c.slug for c in diagnosis.wrong}
-    since = run.context.now() - timedelta(seconds=run.policy.storm.window_s)
+    since = server_now() - timedelta(seconds=run.policy.storm.window_s)
     alike: dict[str, set[str]] = {cause: {run.context.target} for cause in mine}
     for other in store.find_runs([store.RUNBOOK_TAG], since=since):
         if other.labels.get("fleet") != run.fleet.name or other.labels.get("runbook") != run.spec.slug:

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
+from flows.clock import server_now
 from flows.notify_file import load_notifications
 from flows.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
 from flows.tell_links import links_for
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import CLOSING, Message
 from runbooks.notify.text import body_of, title_of
-from tasks.context import utc_now
 from tasks.notify.send import Outgoing, Sent, send
 
 log = logging.getLogger("flows.telling")
@@ -31,7 +31,7 @@ def tell(run_id: str) -> tuple[str, ...]:
         run = store.read_run(run_id)
         if config is None or DUE not in run.tags:
             return ()
-        return tell_run(run, config, utc_now())
+        return tell_run(run, config, server_now())
     except Exception as e:
         log.error("nobody was told: %s: %s", type(e).__name__, e)
         return (f"nobody was told yet ({type(e).__name__}); the reaper tries again",)

@@ -69,11 +69,13 @@ def this_process() -> Owner:
 
 
 def is_gone(owner: Owner) -> bool | None:
-    """True: proven gone. False: alive. None: on another machine, cannot be told from here."""
-    if owner.host != machine_name():
+    """True: proven gone. False: alive. None: on another machine, cannot be told from here.
+
+    Only this boot of this machine proves anything. Another boot id may be ours from before a restart, or the one of a
+    clone that lives: clones share host name and machine id. Whether such a process beats tells them apart.
+    """
+    if owner.host != machine_name() or owner.boot_id != boot_id():
         return None
-    if owner.boot_id != boot_id():
-        return True
     found = start_ticks(owner.pid)
     return None if found is None and _hidden(owner.pid) else found != owner.start_ticks
 

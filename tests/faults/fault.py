@@ -1,4 +1,7 @@
-"""A fault that strikes once, when a run reaches a named point: a signal to this process or to another one."""
+"""A fault that strikes once, when a run reaches a named point: a signal to this process or to another one, or a hold.
+
+A hold keeps the run where it is while its other threads go on, until `let_go`: a step that takes long.
+"""
 
 import json
 import os
@@ -6,9 +9,11 @@ import signal
 import time
 from pathlib import Path
 
+HOLD = "hold"
+
 
 def arm(path: Path, point: str, sig: str, pid: int | None = None, nth: int = 1) -> None:
-    """Writes the fault: at the `nth` time that a run reaches `point`, `sig` goes to `pid` (None: itself)."""
+    """Writes the fault: at the `nth` time that a run reaches `point`, `sig` (or a hold) goes to `pid` (None: itself)."""
     facts = {"point": point, "signal": sig, "pid": pid, "nth": nth}
     path.write_text(json.dumps(facts), encoding="utf-8")
 
@@ -16,6 +21,17 @@ def arm(path: Path, point: str, sig: str, pid: int | None = None, nth: int = 1) 
 def struck(path: Path) -> bool:
     """True once the fault has struck."""
     return path.with_suffix(".struck").exists()
+
+
+def let_go(path: Path) -> None:
+    """Ends a hold."""
+    path.with_suffix(".go").touch()
+
+
+def _hold(path: Path, limit_s: float = 120.0) -> None:
+    until = time.monotonic() + limit_s
+    while not path.with_suffix(".go").exists() and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 def install_faults() -> None:
@@ -35,6 +51,9 @@ def install_faults() -> None:
         try:
             os.close(os.open(Path(name).with_suffix(".struck"), os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
+            return
+        if fault["signal"] == HOLD:
+            _hold(Path(name))
             return
         os.kill(fault["pid"] or os.getpid(), getattr(signal, fault["signal"]))
         time.sleep(0.3)  # a signal to another process takes effect before this one goes on

@@ -4,7 +4,7 @@ Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "run", "slug", "parameters", "id_file"} creates a run and runs it;
 {"do": "work"} does what a worker does: takes every run that is scheduled and runs it;
 {"do": "claim", "owner", "token", "out", "wait_until"} races for a lock;
-{"do": "wait", "pid"} waits for a child. Extra environment of a child: "env".
+{"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
 """
 
 import json
@@ -14,6 +14,8 @@ import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from tests.faults.elsewhere import be_elsewhere
 
 
 def main() -> None:
@@ -45,6 +47,7 @@ def main() -> None:
 
 def _child(job: dict[str, Any]) -> None:
     os.environ.update(job.get("env", {}))
+    be_elsewhere()
     sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
