@@ -12,6 +12,7 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.exceptions import Abort
 from prefect.flow_engine import run_flow
 from prefect.states import Completed, Failed
 
@@ -23,6 +24,7 @@ from flows.ends import clean_end, in_words
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
+from flows.stopping import own_end, settle
 from runbooks.core.plan import Step
 from runbooks.core.report import ActRecord
 from tasks.context import Context, Refused, utc_now
@@ -90,7 +92,7 @@ def act(
     if run.run_count > 1:
         session.outcome = "refused"
         return Failed(name="Refused", message="an act never runs twice; start the runbook again")
-    return _do_all(session)
+    return own_end(session.claim.act_run, _do_all(session))
 
 
 def _do_all(session: Session) -> State[Any]:
@@ -145,10 +147,11 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
     reset = _SESSION.set(session)
     began = utc_now()
     try:
-        with without_prefect_heartbeat():
+        with without_prefect_heartbeat(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
             run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
     finally:
         _SESSION.reset(reset)
+    settle(claim.act_run)
     return ActRecord(
         owner=claim.owner,
         kinds=tuple(s.kind for s in claim.steps),

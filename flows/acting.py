@@ -6,6 +6,7 @@ from flows.actions import ACTIONS
 from flows.claim import Claim, claim_all, release
 from flows.guards import take_slot
 from flows.run import Run, unchanged
+from flows.stopping import wait
 from runbooks.core.plan import Plan
 from runbooks.core.report import Outcome
 from runbooks.core.verdict import Diagnosis
@@ -47,7 +48,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
         if record.outcome != "done":
             break
     run.draft.timeline.reached("acted", f"acts ended: {', '.join(a.outcome for a in run.draft.acts)}")
-    run.context.sleep(plan.settle_s)
+    wait(run.run_id, plan.settle_s, run.context.sleep)
     after = run.look("verified")
     run.draft.after(run.evidence, after)
     disproved = _disproved(run, plan)

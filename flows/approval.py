@@ -13,6 +13,7 @@ from flows.answers import MOST_WRONG, check_answer, codes_wanted
 from flows.claim import used_by
 from flows.clock import server_now
 from flows.gate import Gate
+from flows.guards import FREEZE
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
 
@@ -159,5 +160,7 @@ def _times(run_id: str, key: str) -> tuple[datetime, datetime]:
 
 
 def answer_run(run_id: str, decision: dict[str, Any]) -> str:
-    """Resumes a waiting run with a decision. Returns "" or why the server would not take it."""
+    """Resumes a waiting run with a decision. Returns "" or why it is not taken. A freeze holds approvals, not rejects."""
+    if decision.get("decision") == "approve" and (frozen := store.get_variable(FREEZE)):
+        return f"acts are frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}; the question waits, answer it afterwards"
     return store.resume(run_id, decision)

@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect.client.schemas.objects import State
 from prefect.exceptions import Pause
+from prefect.states import Cancelled
 
 from flows import store
 from flows.acting import carry_out
@@ -18,6 +19,7 @@ from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
 from flows.run import Run, unchanged
+from flows.stopping import RunStopped, go_on, wait, why_stop
 from flows.storm import look_for_storm
 from flows.telling import tell
 from runbooks.core.form import approval_text
@@ -38,8 +40,17 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     except Pause:
         tell(run.run_id)
         raise
+    except RunStopped as e:
+        return _stopped(run, str(e), pool)
     except BaseException as e:
-        run.draft.crashed = in_words(e)
+        said = in_words(e)
+        if why := why_stop(run.run_id):  # a worker ends what is cancelled by a signal; Prefect refuses it a question
+            run.draft.guards.append(said)
+            stopped = _stopped(run, why, pool)
+            if isinstance(e, Exception):
+                return stopped
+            raise
+        run.draft.crashed = said
         _say_where_it_stands(run)
         failed = publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
         if isinstance(e, Exception):
@@ -52,12 +63,20 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     return end_state(outcome, report)
 
 
-def _say_where_it_stands(run: Run) -> None:
+def _stopped(run: Run, why: str, pool: HostPool) -> State[Any]:
+    """The report of a run that was cancelled, or that others ended. How far it came stands in it."""
+    _say_where_it_stands(run, "stopped")
+    report = publish(run, Outcome.CANCELLED, why, pool)
+    tell_of(run, report)
+    return Cancelled(message=report.headline[:400])
+
+
+def _say_where_it_stands(run: Run, how: str = "failed") -> None:
     begun = [a for a in run.draft.acts if a.outcome != "not-started"]
     run.draft.guards.append(
-        f"this run failed after {len(begun)} act(s); look at the target before anything else"
+        f"this run {how} after {len(begun)} act(s); look at the target before anything else"
         if begun
-        else "this run failed before anything was changed"
+        else f"this run {how} before anything was changed"
     )
 
 
@@ -121,7 +140,7 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
         run.draft.timeline.reached(
             "settled", f"waiting {run.policy.storm.settle_s:.0f} s to see whether others fail alike"
         )
-        run.context.sleep(run.policy.storm.settle_s)
+        wait(run.run_id, run.policy.storm.settle_s, run.context.sleep)
         storm = look_for_storm(run, diagnosis)
         if storm:
             raise GuardSaidNo(storm)
@@ -153,6 +172,7 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
 
 def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Given) -> None:
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
+    go_on(run.run_id)
     refused = tuple(f"the last answer was not taken: {why}" for why in answer.not_taken[-1:])
     notes = tuple(w for w in (*gate.why, storm, *refused) if w)
     form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes)

@@ -15,6 +15,7 @@ from flows.ownership import own_run
 from flows.progress import Timeline
 from flows.run import Run, current_run_id
 from flows.specs import load_spec
+from flows.stopping import own_end
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Reports
 from runbooks.core.knowledge import load_runbook
@@ -46,10 +47,12 @@ def run_by_name(slug: str, asked: Asked) -> State[Any]:
     run_id = current_run_id()
     own_run(run_id, {"runbook": slug, "target": asked.target})
     try:
-        return _run(slug, asked, run_id)
+        return own_end(run_id, _run(slug, asked, run_id))
     except ConfigError as e:
         folder = reports_root(asked.out or Reports().folder)
-        return publish_bad_config(slug, asked.target, asked.mode, asked.trigger, run_id, folder, str(e))
+        return own_end(
+            run_id, publish_bad_config(slug, asked.target, asked.mode, asked.trigger, run_id, folder, str(e))
+        )
 
 
 def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:

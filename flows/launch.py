@@ -1,19 +1,21 @@
 """Starts runbook runs in this process, so that no worker is waited for; workers resume them after approvals."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
-from prefect.exceptions import Pause
+from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Pending, Scheduled
 
 from flows import store
 from flows.client import kept_settings
+from flows.states import change
+from flows.stopping import settle
 from tasks.this_machine import this_process
 
 
@@ -38,9 +40,12 @@ def create_pending(slug: str, parameters: dict[str, Any], key: str | None = None
     )
 
 
-def hand_to_worker(run_id: str, why: str) -> None:
-    """Gives a Pending run that nobody has begun to the workers."""
-    store.set_state(run_id, Scheduled(message=f"handed to a worker: {why}"))
+def hand_to_worker(run_id: str, why: str) -> bool:
+    """Gives a Pending run that nobody has begun to the workers. False if it is not Pending any more."""
+    run = store.read_run(run_id)
+    if run.state is None or not run.state.is_pending():
+        return False
+    return change(run, Scheduled(message=f"handed to a worker: {why}"))
 
 
 @contextmanager
@@ -51,14 +56,15 @@ def without_prefect_heartbeat() -> Iterator[None]:
 
 
 def run_here(flow: Flow[Any, Any], run: FlowRun) -> State[Any]:
-    """Runs `run` in this process to its end, or until it waits for a person (then the state is Suspended)."""
+    """Runs `run` in this process to its end, or until it waits for a person (then the state is Suspended).
+
+    One that was cancelled, maybe before it began, ends as Cancelled; one that others ended stays as they ended it.
+    """
     try:
-        with without_prefect_heartbeat():
-            state = run_flow(flow, flow_run=run, return_type="state")
-    except Pause:
-        state = store.read_run(run.id).state
-    if not isinstance(state, State):
-        state = store.read_run(run.id).state
+        with without_prefect_heartbeat(), suppress(Pause, Abort):
+            run_flow(flow, flow_run=run, return_type="state")
+    finally:
+        state = settle(run.id)
     if state is None:
         raise RuntimeError(f"run {run.id} has no state")
     return state

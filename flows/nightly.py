@@ -25,6 +25,7 @@ from flows.progress import Timeline
 from flows.run import current_run_id
 from flows.shards import check_fleet
 from flows.specs import SLUGS
+from flows.stopping import own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
 from runbooks.core.fleet import Fleet
@@ -59,7 +60,7 @@ def nightly(
         at_once: nodes that one process reads at the same time, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
     """
-    return sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet)
+    return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
 
 
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
@@ -72,7 +73,7 @@ def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONC
         out: folder for the reports. Default: as the fleet file says.
         at_once: nodes that are read at the same time, 1 to 64.
     """
-    return sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep")
+    return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep"))
 
 
 def sweep_fleet(

@@ -13,6 +13,7 @@ from flows.progress import Timeline
 from flows.run import current_run_id
 from flows.shards import give_back
 from flows.specs import SLUGS
+from flows.stopping import own_end
 from flows.sweeping import Sweep, check_nodes
 from tasks.installation import installation_redactor
 from tasks.report_store import reports_root
@@ -40,4 +41,4 @@ def nightly_shard(
     with heartbeat(run_id):
         timeline = Timeline(clean=installation_redactor().text)
         give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))
-    return Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}")
+    return own_end(run_id, Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}"))

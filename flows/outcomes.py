@@ -225,6 +225,7 @@ NAMES = {
     Outcome.EXPIRED: "Not decided",
     Outcome.REFUSED: "Refused by a guard",
     Outcome.CANNOT_TELL: "Cannot tell",
+    Outcome.CANCELLED: "Cancelled",
     Outcome.UNFINISHED: "Unfinished",
 }
 

@@ -1,8 +1,8 @@
 """Ends what nobody runs any more, looks at its targets again, closes approvals that ran out. Repeats no act."""
 
 import logging
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
@@ -13,6 +13,7 @@ from flows.claim import began
 from flows.clock import server_now
 from flows.liveness import after_an_absence, forget, owner_gone
 from flows.retelling import retell
+from flows.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")
@@ -25,25 +26,27 @@ def sweep(now: datetime | None = None) -> list[str]:
         now = server_now()
         after_an_absence(now)
     done: list[str] = []
-    yesterday = now - timedelta(hours=24)
-    rounds: tuple[tuple[str, tuple[StateType, ...], datetime | None, Handler], ...] = (
-        (store.ACT_TAG, (StateType.PENDING, StateType.RUNNING, StateType.SCHEDULED), None, _act),
-        (store.RUNBOOK_TAG, (StateType.RUNNING,), None, reaper_runs.running),
-        (store.RUNBOOK_TAG, (StateType.PENDING,), None, reaper_runs.pending),
-        (store.RUNBOOK_TAG, (StateType.CRASHED,), yesterday, reaper_runs.crashed),
-        (store.RUNBOOK_TAG, (StateType.PAUSED,), None, reaper_runs.waiting),
-    )
-    for tag, states, since, handle in rounds:
-        for run in store.find_runs([tag], states, since=since):
-            try:
-                line = handle(run, now)
-            except Exception as e:
-                line = f"{run.name}: {type(e).__name__}: {e}"
-            if line:
-                log.info("%s", line)
-                done.append(line)
+    for run in _runs(now):
+        try:
+            line = HANDLERS[row_of(run).does](run, now)
+        except Exception as e:
+            line = f"{run.name}: {type(e).__name__}: {e}"
+        if line:
+            log.info("%s", line)
+            done.append(line)
     forget(now)
     return done + retell(now)
+
+
+def _runs(now: datetime) -> Iterator[FlowRun]:
+    """Every run with which the state table has something to do; actions first, those that have ended last."""
+    own = (Kind.RUNBOOK, Kind.SWEEP)
+    going = tuple(d for d in Does if d not in (Does.ACT, Does.SCHEDULED, Does.BROKEN_OFF, Does.NOTHING))
+    yield from store.find_runs([store.ACT_TAG], states_for((Kind.ACTION,), (Does.ACT,)))
+    yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, going))
+    overdue = states_for(own, (Does.SCHEDULED,))  # without those that a schedule has planned for the next days
+    yield from store.find_runs([store.RUNBOOK_TAG], overdue, before=now - TAKEN_LIMIT)
+    yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, (Does.BROKEN_OFF,)), ended_since=now - LOOK_BACK)
 
 
 def _act(run: FlowRun, now: datetime) -> str:
@@ -77,3 +80,15 @@ def _left_behind(run: FlowRun) -> str:
     if not steps:
         return "no step had begun"
     return "; ".join(f"{v} (outcome not seen)" if v.endswith("begun") else v for _, v in steps)
+
+
+HANDLERS: dict[Does, Handler] = {
+    Does.ACT: _act,
+    Does.SCHEDULED: reaper_runs.scheduled,
+    Does.PENDING: reaper_runs.pending,
+    Does.RUNNING: reaper_runs.running,
+    Does.PAUSED: reaper_runs.paused,
+    Does.CANCELLING: reaper_runs.cancelling,
+    Does.BROKEN_OFF: reaper_runs.broken_off,
+    Does.NOTHING: lambda _run, _now: "",
+}

@@ -1,63 +1,120 @@
-"""What the reaper does with runs of runbooks and sweeps: one function for each handler of the state table."""
+"""What the reaper does with runs of runbooks and sweeps: one function for each of `state_table.Does`."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Crashed, Scheduled
+from prefect.states import Cancelled, Cancelling, Crashed, Scheduled
 
 from flows import store
 from flows.alert_notes import resolved
 from flows.approval import EXPIRES, REAPER, answer_run
 from flows.claim import began
-from flows.guards import FREEZE
 from flows.launch import deployment_name
 from flows.liveness import owner_gone, since
 from flows.outbox import DUE, owe, told_on
+from flows.state_table import (
+    ASKED_LIMIT,
+    ENDING_LIMIT,
+    PENDING_LIMIT,
+    QUEUED_LIMIT,
+    RESUMING_LIMIT,
+    STARTING_LIMIT,
+    TAKEN_LIMIT,
+    UNOWNED_LIMIT,
+    Kind,
+    kind_of,
+    longest,
+    name_of,
+)
+from flows.states import cancel, change
 from runbooks.core.policy import Mode
+from runbooks.core.report import Outcome
 
-PENDING_LIMIT = timedelta(seconds=30)
-STARTING_LIMIT = timedelta(seconds=120)  # a worker's process that is slow to start
-UNOWNED_LIMIT = timedelta(seconds=90)
-RESUMING_LIMIT = timedelta(seconds=30)
-NO_LOOK = ("nightly", "nightly-shard", "sweep")
 AFTER_CRASH = "after a crash of run "
+LOOKED = "looked.again"  # label: the run that looked at the target again, or why none did
+TOO_LONG = "took-too-long"  # row: the reaper cancelled it, not a person
+
+
+def scheduled(run: FlowRun, now: datetime) -> str:
+    """A run that no worker took for a day is ended: what it was to look at is long past."""
+    planned = (run.state.state_details.scheduled_time if run.state else None) or run.expected_start_time
+    if planned is None or now - planned < TAKEN_LIMIT:
+        return ""
+    why = f"no worker took it within {TAKEN_LIMIT} of its time"
+    return f"{run.name}: {why}; ended" if cancel(run, why) else ""
+
+
+def pending(run: FlowRun, now: datetime) -> str:
+    """A run whose creator died or hangs before it started, or that a worker dropped, goes (back) to the workers."""
+    gone = owner_gone(run, now)
+    limit = {True: PENDING_LIMIT, None: STARTING_LIMIT, False: QUEUED_LIMIT}[gone]
+    if now - since(run) < limit:
+        return ""
+    why = f"its process lives, but did not begin it within {limit}" if gone is False else "never started"
+    return f"{run.name}: {why}; handed to a worker" if change(run, Scheduled(message=f"handed to a worker: {why}")) else ""
 
 
 def running(run: FlowRun, now: datetime) -> str:
+    """A run whose process is gone is ended; one that runs for too long is cancelled. Its target is looked at again."""
+    if _gone(run, now):
+        if not change(run, Crashed(message="its process is gone")):
+            return ""
+        return f"{run.name}: its process is gone; ended. " + look_again(run)
+    return _too_long(run, now)
+
+
+def _gone(run: FlowRun, now: datetime) -> bool:
     gone = owner_gone(run, now)
-    if gone is None and now - since(run) > UNOWNED_LIMIT:
-        gone = True
-    if not gone:
+    return now - since(run) > UNOWNED_LIMIT if gone is None else gone
+
+
+def _too_long(run: FlowRun, now: datetime) -> str:
+    if now - since(run) < longest(run):
         return ""
-    store.set_state(run.id, Crashed(message="its process is gone"))
-    return f"{run.name}: its process is gone; ended. " + _look_again(run)
+    why = f"it has been at work for more than {longest(run)}"
+    store.claim_input(run.id, TOO_LONG, why)
+    return f"{run.name}: {why}; cancelled" if change(run, Cancelling(message=why)) else ""
 
 
-def crashed(run: FlowRun, _now: datetime) -> str:
-    """A run that crashed in any other way gets its look again, once; what it had to tell is told."""
+def cancelling(run: FlowRun, now: datetime) -> str:
+    """Its own process ends it. If that is gone, or does not come to it, it ends here; then it cannot go on any more."""
+    gone = _gone(run, now)
+    if not gone and now - since(run) < ENDING_LIMIT:
+        return ""
+    why = run.state.message if run.state and run.state.message else "cancelled"
+    how = "its process is gone" if gone else f"its process did not end it within {ENDING_LIMIT}"
+    return f"{run.name}: {why}; {how}; ended" if change(run, Cancelled(message=f"{why}; {how}")) else ""
+
+
+def broken_off(run: FlowRun, _now: datetime) -> str:
+    """A run that crashed, or was cancelled after a change, gets its look again, once; what it had to tell is told."""
     told = told_on(run)
     if told and not told.done and DUE not in run.tags:
         owe(str(run.id), [DUE])
-    return _look_again(run)
+    if LOOKED in run.labels:
+        return ""
+    if run.state and run.state.is_cancelled() and not _acts(run) and not store.read_input(run.id, TOO_LONG):
+        waited = {"outcome": Outcome.CANCELLED.value} if run.labels.get("outcome") == Outcome.WAITING.value else {}
+        store.label(run.id, waited | {LOOKED: "no: it was cancelled before anything was changed"})
+        return ""
+    return look_again(run)
 
 
-def _look_again(run: FlowRun) -> str:
+def look_again(run: FlowRun) -> str:
     """Hands the target to a worker for a diagnose run, once per crashed run; that run reports what was left."""
-    if "looked.again" in run.labels:
+    if LOOKED in run.labels:
         return ""
-    slug = str(run.labels.get("runbook") or _slug_of(run))
-    trigger = str(run.parameters.get("trigger", ""))
-    if slug in NO_LOOK:
-        store.label(run.id, {"looked.again": "no: the next sweep looks at everything"})
-        return ""
+    slug, trigger = name_of(run), str(run.parameters.get("trigger", ""))
+    why_not = "the next sweep looks at everything" if kind_of(run) is Kind.SWEEP else ""
     if trigger.startswith(AFTER_CRASH):
-        store.label(run.id, {"looked.again": "no: it was itself a look after a crash"})
+        why_not = "it was itself a look after a crash"
+    if why_not or not slug:
+        store.label(run.id, {LOOKED: f"no: {why_not or 'it does not say of which runbook it is'}"})
         return ""
     from flows.reaper import _left_behind  # the reaper imports this module
 
-    acts = [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if began(a)]
-    left = "; ".join(f"{a.name}: {_left_behind(a)}" for a in acts) or "nothing had been changed"
+    left = "; ".join(f"{a.name}: {_left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(
         deployment_name(slug),
@@ -68,45 +125,43 @@ def _look_again(run: FlowRun) -> str:
         tags=[store.RUNBOOK_TAG, f"runbook:{slug}"],
         labels={},
     )
-    store.label(run.id, {"looked.again": str(again.id)})
+    store.label(run.id, {LOOKED: str(again.id)})
     return f"looking at {parameters.get('target')} again in run {again.name}"
 
 
-def _slug_of(run: FlowRun) -> str:
-    return next(t.removeprefix("runbook:") for t in run.tags if t.startswith("runbook:"))
+def _acts(run: FlowRun) -> list[FlowRun]:
+    """Its action runs of which a step had begun."""
+    return [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if began(a)]
 
 
-def pending(run: FlowRun, now: datetime) -> str:
-    """A run whose creator died before it started, or that a worker dropped, goes (back) to the workers."""
-    gone = owner_gone(run, now)
-    limit = PENDING_LIMIT if gone else STARTING_LIMIT
-    if now - since(run) < limit or gone is False:
-        return ""
-    store.set_state(run.id, Scheduled(message="handed to a worker"))
-    return f"{run.name}: never started; handed to a worker"
-
-
-def waiting(run: FlowRun, now: datetime) -> str:
+def paused(run: FlowRun, now: datetime) -> str:
+    """A question that is over is answered with a reject. A run that was paused by hand asks nothing: it must live."""
+    if not _asks(run):
+        return running(run, now)
     why = _why_close(run, now)
     if not why:
         return ""
     choices: dict[str, Any] = {"decision": "reject", "who": REAPER, "why": why}
     problem = answer_run(str(run.id), choices)
     if "schema not found" in problem and now - since(run) > RESUMING_LIMIT:
-        store.set_state(run.id, Scheduled(message="asked, but the form was never stored: asking again"))
+        change(run, Scheduled(message="asked, but the form was never stored: asking again"))
         return f"{run.name}: its form was lost; asking again"
     return f"{run.name}: closed: {why}" if not problem else f"{run.name}: could not be closed: {problem}"
 
 
+def _asks(run: FlowRun) -> bool:
+    return bool(run.state and run.state.state_details.run_input_keyset)
+
+
 def _why_close(run: FlowRun, now: datetime) -> str:
-    if store.get_variable(FREEZE):
-        return "acts are frozen"
+    """Why nobody needs to answer any more. A freeze is no reason: it holds the question, and its time goes on."""
     expires = run.labels.get(EXPIRES)
-    if expires and datetime.fromisoformat(str(expires)) < now:
-        return f"nobody decided before {expires}"
+    until = datetime.fromisoformat(str(expires)) if expires else since(run) + ASKED_LIMIT
+    if until < now:
+        return f"nobody decided before {until.isoformat()}"
     if resolved(run):
         return "the alert was resolved"
-    if run.state and now - run.state.timestamp > RESUMING_LIMIT and not _form_stored(run):
+    if now - since(run) > RESUMING_LIMIT and not _form_stored(run):
         return "its form was lost"
     return ""
 

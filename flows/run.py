@@ -12,6 +12,7 @@ from flows.clock import server_now
 from flows.ends import clean_end
 from flows.outcomes import Draft
 from flows.spec import RunbookSpec
+from flows.stopping import go_on
 from runbooks.core.fleet import Fleet
 from runbooks.core.policy import Mode, Policy
 from runbooks.core.report import Outcome
@@ -40,6 +41,7 @@ class Run:
 
     def look(self, point: str = "gathered") -> Diagnosis:
         """Reads the target and judges it, as two tasks."""
+        go_on(self.run_id)
         self.looks += 1
         self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")

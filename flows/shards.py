@@ -11,10 +11,11 @@ from typing import Any
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterType
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Cancelled
 
 from flows import store
 from flows.progress import Timeline
+from flows.states import cancel
+from flows.stopping import why_stop
 from flows.sweeping import Answer, Sweep, check_nodes
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result
@@ -64,7 +65,9 @@ def _gathered(run: FlowRun, count: int) -> list[Answer] | None:
         if state is not None and state.is_final():
             return _taken(run, count)
         if state is not None and state.is_scheduled():
-            store.set_state(run.id, Cancelled(message="the nightly reads these nodes itself"), force=False)
+            cancel(store.read_run(run.id), "the nightly reads these nodes itself")
+        elif why := why_stop(str(run.labels["nightly"])):
+            cancel(store.read_run(run.id), f"its nightly ends: {why}")
         time.sleep(EVERY_S)
     return None
 

@@ -15,6 +15,8 @@ from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterExpectedStartTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
     FlowRunFilterTags,
@@ -117,16 +119,18 @@ def find_runs(
     states: Iterable[StateType] | None = None,
     limit: int | None = None,
     since: datetime | None = None,
+    before: datetime | None = None,
+    ended_since: datetime | None = None,
 ) -> list[FlowRun]:
-    """Runs with all these tags, newest first: all of them, or the newest `limit`."""
+    """Runs with all these tags, newest first: all of them, or the newest `limit`; planned after `since`, or before `before`."""
     run_filter = FlowRunFilter(
         tags=FlowRunFilterTags(all_=list(tags)),
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states))) if states else None,
     )
-    if since is not None:
-        from prefect.client.schemas.filters import FlowRunFilterExpectedStartTime
-
-        run_filter.expected_start_time = FlowRunFilterExpectedStartTime(after_=since)
+    if ended_since is not None:
+        run_filter.end_time = FlowRunFilterEndTime(after_=ended_since)
+    if since is not None or before is not None:
+        run_filter.expected_start_time = FlowRunFilterExpectedStartTime(after_=since, before_=before)
     newest = FlowRunSort.EXPECTED_START_TIME_DESC
     found: dict[UUID, FlowRun] = {}
     asked = 0

@@ -14,6 +14,7 @@ from flows.ends import clean_end, in_words
 from flows.outcomes import clean_report
 from flows.progress import Timeline
 from flows.specs import load_spec
+from flows.stopping import why_stop
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
@@ -141,20 +142,28 @@ def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime
 
 
 def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[Answer]:
-    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`."""
+    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`.
+
+    Once the sweep is cancelled no further node is begun; the report names those that were not looked at.
+    """
     chosen = list(nodes)
-    futures = []
+    futures: list[Any] = []
     limit = max(1, min(at_once, MOST_AT_ONCE))
     running: list[Any] = []
+    stop = ""
     for node in chosen:
         if len(running) >= limit:
             running.pop(0).wait()
+            stop = stop or why_stop(sweep.run_id)
+        if stop:
+            futures.append(None)
+            continue
         future = check_node.with_options(task_run_name=f"check {node.name}").submit(sweep, node)
         futures.append(future)
         running.append(future)
     answers = []
     for node, future in zip(chosen, futures, strict=True):
-        found, unread = future.result()
+        found, unread = future.result() if future else ([], [f"{node.name}: not looked at: {stop}"])
         worst = "; ".join(f"{r.runbook}: {r.headline}" for r in found) or "no runbook applies"
         timeline.reached("gathered", f"{node.name}: {worst}")
         answers.append((found, unread))

@@ -18,6 +18,7 @@ WORST_FIRST = (
     Outcome.EXPIRED,
     Outcome.REJECTED,
     Outcome.CANNOT_TELL,
+    Outcome.CANCELLED,
     Outcome.FIXED,
     Outcome.HEALTHY,
     Outcome.NOT_APPLICABLE,

@@ -27,6 +27,7 @@ SAYS = {
     Outcome.EXPIRED: "Nobody decided in time; nothing was changed",
     Outcome.REFUSED: "Refused by a guard; see below what was done",
     Outcome.CANNOT_TELL: "Cannot tell; a reading that decides is missing",
+    Outcome.CANCELLED: "Cancelled before it came to an answer; see below what was done",
     Outcome.UNFINISHED: "UNFINISHED: the process that ran it is gone",
 }
 

@@ -24,6 +24,7 @@ class Outcome(StrEnum):
     EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
     REFUSED = "refused"  # a guard said no
     CANNOT_TELL = "cannot-tell"
+    CANCELLED = "cancelled"  # a person cancelled the run, or it ran for too long
     UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
 
     @property

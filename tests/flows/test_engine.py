@@ -129,18 +129,22 @@ def test_approval_after_expiry_does_not_act(rig: Rig) -> None:
     assert acts_done(rig.worlds, w.name) == []
 
 
-def test_freeze_refuses_and_closes_waiting_approvals(rig: Rig) -> None:
+def test_freeze_refuses_and_holds_waiting_approvals(rig: Rig) -> None:
     w, v = rig.world(), rig.world()
     waiting = v.run("approve")
     store.set_variable(FREEZE, {"at": "now", "why": "change window"})
     try:
         assert outcome(w.run("auto")) == "refused"
         sweep()
+        assert "frozen" in approve(waiting)  # the question is held: it neither counts now nor is lost
+        sweep()
     finally:
         store.delete_variable(FREEZE)
-    v.work()
-    assert outcome(waiting) == "expired"
+    assert outcome(waiting) == "waiting"
     assert acts_done(rig.worlds, w.name) + acts_done(rig.worlds, v.name) == []
+    assert approve(waiting) == ""
+    v.work()
+    assert outcome(waiting) == "fixed"
 
 
 def test_budget_trips_the_breaker_until_a_person_resets_it(rig: Rig) -> None:

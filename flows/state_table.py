@@ -1,0 +1,144 @@
+"""Who ends a run, and when: a row for every state of Prefect and every kind of run. Data only; `reaper.py` goes by it."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from prefect.client.schemas.objects import FlowRun, StateType
+
+from flows import store
+
+PENDING_LIMIT = timedelta(seconds=30)  # its creator is gone: the workers take it
+STARTING_LIMIT = timedelta(seconds=120)  # a worker's process that is slow to start
+QUEUED_LIMIT = timedelta(minutes=15)  # its creator lives, and does not come to begin it
+UNOWNED_LIMIT = timedelta(seconds=90)
+RESUMING_LIMIT = timedelta(seconds=30)
+ENDING_LIMIT = timedelta(seconds=240)  # from a cancellation to its end by its own process; Prefect itself waits 300 s
+TAKEN_LIMIT = timedelta(hours=24)  # from its planned time to a worker that takes it
+ASKED_LIMIT = timedelta(days=30)  # a question that names no time until which it counts
+LOOK_BACK = timedelta(days=7)  # runs that ended badly so long ago are looked at, however long they waited before
+LONGEST = timedelta(hours=6)  # from its start, or from the answer of a person, to its end
+LONGEST_BY_NAME = {
+    "nightly": timedelta(hours=12),
+    "nightly-shard": timedelta(hours=6),
+    "sweep": timedelta(hours=1),
+}
+
+
+class Kind(StrEnum):
+    """What a run of ours is."""
+
+    RUNBOOK = "runbook run"
+    ACTION = "action run"
+    SWEEP = "nightly, sweep or a part of one"
+
+
+class Does(StrEnum):
+    """What the reaper does with it in each of its rounds: the name of a function (`reaper.HANDLERS`)."""
+
+    ACT = "act"
+    SCHEDULED = "scheduled"
+    PENDING = "pending"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    BROKEN_OFF = "broken-off"
+    NOTHING = "nothing"
+
+
+class Row(NamedTuple):
+    """One row: what the reaper does, and in words who ends the run, and when."""
+
+    does: Does
+    who: str
+    when: str
+
+
+_OVER = Row(Does.NOTHING, "it has ended", "now")
+_ACT_OVER = Row(Does.NOTHING, "it has ended", "now; its owner is free when its steps are over, whatever the state says")
+_ACT = Row(Does.ACT, "its runbook run; the reaper", "at its end; when its process is gone or its runbook run has ended")
+_SCHEDULED = Row(
+    Does.SCHEDULED, "a worker takes it; the reaper", f"at its time; {TAKEN_LIMIT} after it, if no worker took it"
+)
+_PENDING = Row(
+    Does.PENDING,
+    "the process that created it, or a worker",
+    f"at once; {PENDING_LIMIT} after its creator is gone, or {QUEUED_LIMIT} although it lives, it goes to the workers",
+)
+_RUNNING = Row(
+    Does.RUNNING,
+    "its process; the reaper",
+    f"at its end; when its process is gone, or after {LONGEST} (nightly {LONGEST_BY_NAME['nightly']}): "
+    "then it is cancelled and its target looked at again",
+)
+_CANCELLING = Row(
+    Does.CANCELLING,
+    "its process; the reaper",
+    f"at its next safe point; when its process is gone, or after {ENDING_LIMIT}: as Cancelled",
+)
+_HAND_PAUSED = "its process; the reaper, when that is gone or the run's longest time is over"
+_BROKEN_OFF = Row(Does.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
+
+TABLE: dict[tuple[StateType, Kind], Row] = {
+    (StateType.SCHEDULED, Kind.RUNBOOK): _SCHEDULED,
+    (StateType.SCHEDULED, Kind.ACTION): Row(Does.ACT, "the reaper", "at once: an action never runs twice"),
+    (StateType.SCHEDULED, Kind.SWEEP): _SCHEDULED,
+    (StateType.PENDING, Kind.RUNBOOK): _PENDING,
+    (StateType.PENDING, Kind.ACTION): _ACT,
+    (StateType.PENDING, Kind.SWEEP): _PENDING,
+    (StateType.RUNNING, Kind.RUNBOOK): _RUNNING,
+    (StateType.RUNNING, Kind.ACTION): _ACT,
+    (StateType.RUNNING, Kind.SWEEP): _RUNNING,
+    (StateType.PAUSED, Kind.RUNBOOK): Row(
+        Does.PAUSED,
+        "a person; the reaper",
+        f"by an answer; when the time for it or the alert is over. Paused by hand, without a question: {_HAND_PAUSED}",
+    ),
+    (StateType.PAUSED, Kind.ACTION): _ACT,
+    (StateType.PAUSED, Kind.SWEEP): Row(Does.PAUSED, _HAND_PAUSED, "then"),
+    (StateType.CANCELLING, Kind.RUNBOOK): _CANCELLING,
+    (StateType.CANCELLING, Kind.ACTION): _ACT,
+    (StateType.CANCELLING, Kind.SWEEP): _CANCELLING,
+    (StateType.COMPLETED, Kind.RUNBOOK): _OVER,
+    (StateType.COMPLETED, Kind.ACTION): _ACT_OVER,
+    (StateType.COMPLETED, Kind.SWEEP): _OVER,
+    (StateType.FAILED, Kind.RUNBOOK): _OVER,
+    (StateType.FAILED, Kind.ACTION): _ACT_OVER,
+    (StateType.FAILED, Kind.SWEEP): _OVER,
+    (StateType.CRASHED, Kind.RUNBOOK): _BROKEN_OFF,
+    (StateType.CRASHED, Kind.ACTION): _ACT_OVER,
+    (StateType.CRASHED, Kind.SWEEP): _BROKEN_OFF,
+    (StateType.CANCELLED, Kind.RUNBOOK): _BROKEN_OFF,
+    (StateType.CANCELLED, Kind.ACTION): _ACT_OVER,
+    (StateType.CANCELLED, Kind.SWEEP): _BROKEN_OFF,
+}
+
+
+def name_of(run: FlowRun) -> str:
+    """The runbook's name; "nightly", "sweep" or "nightly-shard" for a sweep; "" where the run does not say."""
+    tagged = next((t.removeprefix("runbook:") for t in run.tags if t.startswith("runbook:")), "")
+    return tagged or str(run.labels.get("runbook", ""))
+
+
+def kind_of(run: FlowRun) -> Kind:
+    """What kind of run this is."""
+    if store.ACT_TAG in run.tags:
+        return Kind.ACTION
+    return Kind.SWEEP if name_of(run) in LONGEST_BY_NAME else Kind.RUNBOOK
+
+
+def row_of(run: FlowRun) -> Row:
+    """The row for this run as it stands. Raises KeyError for a state that nobody thought of."""
+    if run.state_type is None:
+        raise KeyError(f"run {run.name} has no state")
+    return TABLE[run.state_type, kind_of(run)]
+
+
+def states_for(kinds: tuple[Kind, ...], does: tuple[Does, ...]) -> tuple[StateType, ...]:
+    """The states in which the reaper does one of these with runs of these kinds."""
+    return tuple(dict.fromkeys(s for (s, kind), row in TABLE.items() if kind in kinds and row.does in does))
+
+
+def longest(run: FlowRun) -> timedelta:
+    """How long such a run may be at work; waiting for a person does not count."""
+    return LONGEST_BY_NAME.get(name_of(run), LONGEST)
