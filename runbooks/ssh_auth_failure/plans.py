@@ -71,9 +71,9 @@ def _stale(v: View, sure: set[str]) -> Plan | str:
         kind="remove-known-host",
         owner=OWNER,
         args={"path": path, "line": int(line), "hash": rest, "vouched": h.fingerprint},
-        commands=(f"sed -n {line}p {shlex.quote(path)}", f"sed -i.aside {line}d {shlex.quote(path)}"),
+        commands=(f"sed -n {line}p {shlex.quote(path)}", f"sed -i.aside '{line}s/^./#/' {shlex.quote(path)}"),
         effect=f"{path} no longer names the old key; the fleet file's key {h.fingerprint} is the one that is shown",
-        loses="one line, kept in a copy beside the file",
+        loses="one line, which becomes a comment; a copy of the file is kept beside it",
     )
     return Plan(name="remove the stale host key", steps=(step,), for_causes=("stale-known-host",), settle_s=0.2)
 

@@ -88,20 +88,37 @@ def give_back(aside: str, name: str, why: str) -> None:
 
 
 def swap(fresh: str, name: str, look: "Any") -> None:
-    """Swaps `fresh` in under `name` and calls `look()`, which sees at `fresh` what came out; when that raises, it goes back.
+    """Swaps `fresh` in under `name` and calls `look(path)` with where what came out lies; when that raises, it goes back.
 
-    What others write under the name meanwhile stays there. Afterwards `fresh` is what nobody needs. Raises OSError, Misplaced.
-    """
+    What others write under the name meanwhile stays there. Afterwards `fresh` is what nobody needs (when it raised), or what
+    came out. Raises OSError, Misplaced, what `look` raises."""
     held = os.open(fresh, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # its inode number is not given to another meanwhile
     try:
-        rename2(fresh, name, EXCHANGE)
         try:
-            look()
+            rename2(fresh, name, EXCHANGE)
+        except OSError as e:
+            if e.errno not in NOT_HERE:
+                raise
+            _swap_by_two(fresh, name, look)
+            return
+        try:
+            look(fresh)
         except Exception as e:
             _swap_back(fresh, name, held, str(e))
             raise
     finally:
         os.close(held)
+
+
+def _swap_by_two(fresh: str, name: str, look: "Any") -> None:
+    """The same where nothing can be exchanged: the name is taken away first, so it is missing for a moment."""
+    passing = unguessable(name) + ".tmp"
+    take(name, passing, lambda: look(passing))
+    try:
+        rename_free(fresh, name)
+    except FileExistsError:  # somebody else wrote it anew: they would have replaced what was there
+        raise Changed("%s was written anew in this very moment; what was there lies at %s" % (name, passing)) from None
+    os.rename(passing, fresh)
 
 
 def _swap_back(fresh: str, name: str, mine: int, why: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
-from tasks.probes.aside import Misplaced, rename_free, swap
+from tasks.probes.aside import Changed, Misplaced, rename_free, swap
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
 from tasks.probes.ckpt_files import identity, open_set
 from tasks.probes.ckpt_fs import best_crc32, mount
@@ -70,7 +70,7 @@ def point(ask: dict[str, Any]) -> list[str]:
     else:
         _write(fresh, ask["text"], stat.S_IMODE(os.stat(pointer).st_mode))
     try:
-        swap(fresh, pointer, lambda: _judged(ask, fresh, pointer))
+        swap(fresh, pointer, lambda out: _judged(ask, out, pointer))
     except Misplaced:
         raise  # what lies there is somebody's, and stays
     except Exception:
@@ -154,7 +154,7 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
         if ask["do"] == "upload":
             return upload(ask, same)
         said = download(ask, publish) if ask["do"] == "download" else table[ask["do"]](ask)
-    except Refusal as e:
+    except (Refusal, Changed) as e:
         return {"refused": str(e)}
     except (Unfinished, Misplaced) as e:
         return {"failed": str(e)}

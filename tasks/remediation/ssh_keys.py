@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tasks.diagnostics.ssh_key import configured_public_text
 from tasks.diagnostics.ssh_memory import memory_of
 from tasks.installation import lasting
 from tasks.remediation.changing_probe import change
+from tasks.remediation.own_files import comment_out, content, exchange, opened, still_there
 
 BUDGET_S = 30.0
 
@@ -22,12 +24,17 @@ BUDGET_S = 30.0
 def normalise_key(step: Step, context: Context) -> ActResult:
     """Rewrite a damaged private key file of ours with LF line ends and one final newline; the original stays beside it.
 
-    Refused when the file is not the one that was judged, or the result would not be the same key."""
-    path, text = _judged_key(step, context)
+    Refused when the file is not the one that was judged, also in the moment of the change, or it would be another key."""
+    path = _own_key(step, context)
+    with opened(path, os.O_RDONLY) as fd:
+        text = _judged(fd, step, context)
     clean, done = _same_key(text, str(path))
-    aside = _aside(path)
-    os.link(path, aside)
-    _replace(path, clean, 0o600)
+
+    def came_out(out: Path) -> None:
+        with opened(out, os.O_RDONLY) as fd:
+            _judged(fd, step, context)
+
+    aside = exchange(path, clean, came_out)
     memory_of(context).changed()
     return ActResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
 
@@ -48,9 +55,12 @@ def normalise_secret(step: Step, context: Context) -> ActResult:
     clean, done = _same_key(text, f"Secret {block}")
     aside = f"{block}-before-{secrets.token_hex(4)}"
     write_secret(aside, text)
+    if read_secret(block) != text:
+        raise Refused(f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})")
     write_secret(block, clean)
     memory_of(context).changed()
-    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}"))
+    window = "it was read right before; a change between that and the write could not be seen: Prefect compares nothing"
+    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", window))
 
 
 def _same_key(text: str, where: str) -> tuple[str, str]:
@@ -64,51 +74,39 @@ def _same_key(text: str, where: str) -> tuple[str, str]:
 
 def restrict_key_mode(step: Step, context: Context) -> ActResult:
     """Give a private key file of ours mode 600. Refused when it is not the file that was judged."""
-    path, _ = _judged_key(step, context)
-    old = path.stat().st_mode & 0o7777
-    path.chmod(0o600)
+    path = _own_key(step, context)
+    with opened(path, os.O_RDONLY) as fd:
+        _judged(fd, step, context)
+        old = os.fstat(fd).st_mode & 0o7777
+        os.fchmod(fd, 0o600)
+        still_there(path, fd)
     memory_of(context).changed()
     return ActResult(said=(f"{path}: mode {old:04o} is now 0600",))
 
 
-def _judged_key(step: Step, context: Context) -> tuple[Path, str]:
-    """The key file and its text, if it still is what was judged."""
-    path = Path(step.args["path"])
-    node = context.node
-    named = lasting(node.key.file) if node.key and node.key.file else None
-    if named != path:
-        raise Refused(f"{path} is not the key file of {node.name} in the fleet file")
-    try:
-        stat = path.lstat()
-        text = path.read_bytes().decode("utf-8", "replace")
-    except OSError as e:
-        raise Refused(f"{path}: {e.strerror}") from e
-    if path.is_symlink() or stat.st_uid != os.geteuid():
-        raise Refused(f"{path} is a link, or not a file of the user who runs this")
-    if f"{stat.st_ino}:{len(path.read_bytes())}:{context.redactor.hash(text)}" != step.args["identity"]:
+def _own_key(step: Step, context: Context) -> Path:
+    """The key file, if it is the node's. Raises Refused."""
+    path, key = Path(step.args["path"]), context.node.key
+    if key is None or not key.file or lasting(key.file) != path:
+        raise Refused(f"{path} is not the key file of {context.node.name} in the fleet file")
+    return path
+
+
+def _judged(fd: int, step: Step, context: Context) -> str:
+    """The text of the opened key file, if it still is what was judged. Raises Refused."""
+    path, seen, data = step.args["path"], os.fstat(fd), content(fd)
+    text = data.decode("utf-8", "replace")
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
+        raise Refused(f"{path} is not a file of the user who runs this")
+    if f"{seen.st_ino}:{len(data)}:{context.redactor.hash(text)}" != step.args["identity"]:
         raise Refused(f"{path} has changed since it was read")
-    if stat.st_mode & 0o7777 != step.args["mode"]:
+    if seen.st_mode & 0o7777 != step.args["mode"]:
         raise Refused(f"{path} has another mode than was read")
-    return path, text
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.before-{secrets.token_hex(4)}")
-
-
-def _replace(path: Path, text: str, mode: int) -> None:
-    """The new text under the old name, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with os.fdopen(fd, "w", encoding="utf-8", newline="") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    scratch.replace(path)
+    return text
 
 
 def remove_known_host(step: Step, context: Context) -> ActResult:
-    """Remove one line of known_hosts whose host shows another key, which the fleet file vouches for. A copy is kept.
+    """Make one line of known_hosts a comment whose host shows another key, which the fleet file vouches for. A copy is kept.
 
     Refused when the line is not the one that was read, or the fleet file no longer pins that key."""
     path, number = Path(step.args["path"]), int(step.args["line"])
@@ -118,15 +116,9 @@ def remove_known_host(step: Step, context: Context) -> ActResult:
     pinned = public_shape(_key_part(node.host_key or ""))
     if pinned is None or pinned.fingerprint != step.args["vouched"]:
         raise Refused(f"the fleet file does not vouch for {step.args['vouched']}")
-    text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    lines = text.splitlines(keepends=True)
-    if number > len(lines) or line_hash(lines[number - 1].rstrip("\n")) != step.args["hash"]:
-        raise Refused(f"{path} line {number} is not the line that was read")
-    aside, mode = _aside(path), path.stat().st_mode & 0o777
-    os.link(path, aside)
-    _replace(path, "".join(lines[: number - 1] + lines[number:]), mode)
+    aside = comment_out(path, number, lambda line: line_hash(line) == step.args["hash"])
     memory_of(context).changed()
-    return ActResult(said=(f"{path}: line {number} removed; the file as it was: {aside}",))
+    return ActResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
 
 
 def _key_part(text: str) -> str:

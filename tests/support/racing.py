@@ -14,7 +14,7 @@ from tasks.probes import aside
 
 CALLS = ("open", "lstat", "stat", "scandir", "listdir", "readlink", "unlink", "rmdir", "rename", "replace", "link", "symlink",
          "mkdir", "chmod")  # fmt: skip
-ON_FD = ("read", "write", "pwrite", "fstat", "fchmod", "fchown", "fsync", "ftruncate")
+ON_FD = ("read", "write", "pread", "pwrite", "fstat", "fchmod", "fchown", "fsync", "ftruncate")
 
 
 class Steps:

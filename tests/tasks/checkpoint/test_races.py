@@ -232,8 +232,8 @@ def test_two_writers_during_one_swap(tmp_path: Path, monkeypatch: pytest.MonkeyP
             (tmp_path / "x").replace(name)
         real(old, new, flags)
 
-    def look() -> None:
-        if fresh.read_text() != "judged":
+    def look(out: str) -> None:
+        if Path(out).read_text() != "judged":
             raise ValueError("not the judged one")
 
     name.write_text("judged")
@@ -243,6 +243,35 @@ def test_two_writers_during_one_swap(tmp_path: Path, monkeypatch: pytest.MonkeyP
         aside.swap(str(fresh), str(name), look)
     assert name.read_text() == "writer 2"
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2, 3])
+def test_a_swap_where_nothing_can_be_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """The name is taken away, looked at and given again; whoever writes it anew at that moment keeps it."""
+    name, fresh = tmp_path / "latest", tmp_path / "fresh"
+    name.write_text("judged")
+    fresh.write_text("ours")
+    calls = []
+
+    def cannot(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == writes:
+            (tmp_path / "x").write_text("theirs")
+            (tmp_path / "x").replace(name)
+        raise OSError(errno.EINVAL, "no")
+
+    def look(out: str) -> None:
+        if Path(out).read_text() != "judged":
+            raise ValueError("not the judged one")
+
+    monkeypatch.setattr(aside, "rename2", cannot)
+    if writes:
+        with pytest.raises((ValueError, aside.Changed)):
+            aside.swap(str(fresh), str(name), look)
+    else:
+        aside.swap(str(fresh), str(name), look)
+    assert name.read_text() == ("theirs" if writes else "ours")
+    assert fresh.read_text() == ("ours" if writes else "judged")
 
 
 @pytest.mark.parametrize("taken", [False, True])
