@@ -94,7 +94,7 @@ class WorkerProcess(Frozen):
     match: str = Field(default=r"python.*worker\.py", min_length=3)  # Python regular expression on command lines
     start: tuple[str, ...] = ()  # argument list inside the pod; empty: it cannot be started from here
     log: str = "/workspace/logs/{worker}.log"
-    lock: str = Field(default="/tmp/gpu-runbooks-worker.lock", pattern=r"^/")  # noqa: S108 - on the pod
+    lock: str = Field(default="", pattern=r"^(/.*)?$")  # on the pod; empty: in /run/gpu-runbooks or the login's home
     disks: tuple[str, ...] = ("/", "/workspace")
 
 

@@ -1,10 +1,11 @@
-"""Opens what lies below a folder part by part, no link followed, as the folder's user: part of the probes that act in homes.
+"""Opens files part by part, so that no link of another user is followed: part of the probes that act as root among users.
 
 What a user exchanges for a link meanwhile leads root nowhere: each part is opened in the folder that is held open already.
 """
 
 import errno
 import os
+import stat
 from typing import Any
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -71,3 +72,51 @@ def _open(name: str, flags: int, mode: int, folder: int) -> int:
         if e.errno in (errno.ELOOP, errno.ENOTDIR):
             raise Linked(e.errno, "%s is a link or no folder: it is not followed" % name, name) from None
         raise
+
+
+def open_trusted(path: str, flags: int, mode: int = 0o600, make: int = 0o755) -> int:
+    """A file by its absolute path, where nothing that another user owns decides where that leads; folders are made.
+
+    Every folder, link and the file itself belong to root or to who runs this; the file is a plain one with one name.
+    Raises OSError."""
+    fd, todo, links = os.open("/", FOLDER), [p for p in path.split("/") if p], 0
+    try:
+        while todo:
+            part, last = todo.pop(0), not todo
+            try:
+                seen = os.stat(part, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                if not last:
+                    os.mkdir(part, make, dir_fd=fd)
+                    todo.insert(0, part)
+                    continue
+                return open_file(fd, part, flags | os.O_CREAT | os.O_EXCL, mode)
+            if seen.st_uid not in (0, os.geteuid()):
+                raise OSError(errno.EACCES, "%s of %s belongs to uid %d" % (part, path, seen.st_uid), path)
+            if stat.S_ISLNK(seen.st_mode):
+                to, links = os.readlink(part, dir_fd=fd), links + 1
+                if links > 20:
+                    raise OSError(errno.ELOOP, "too many links", path)
+                todo = [p for p in to.split("/") if p and p != "."] + todo
+                if to.startswith("/"):
+                    os.close(fd)
+                    fd = os.open("/", FOLDER)
+                continue
+            if last:
+                return _plain(open_file(fd, part, flags, mode), seen, path)
+            below = os.open(part, FOLDER if part != ".." else FOLDER & ~os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            if os.fstat(fd).st_uid not in (0, os.geteuid()):
+                raise OSError(errno.EACCES, "%s of %s was exchanged meanwhile" % (part, path), path)
+    finally:
+        os.close(fd)
+    raise OSError(errno.EISDIR, "no name of a file", path)
+
+
+def _plain(fd: int, seen: "os.stat_result", path: str) -> int:
+    now = os.fstat(fd)
+    if os.path.samestat(now, seen) and stat.S_ISREG(now.st_mode) and now.st_nlink == 1:
+        return fd
+    os.close(fd)
+    raise OSError(errno.EACCES, "%s is no plain file with one name" % path, path)

@@ -1,6 +1,7 @@
 """In the pod: starts the worker detached, under a lock file, unless one runs. Changes: one process more.
 
-Argument: {argv, match, lock, boot_id, pod, out, watch_s}."""
+Argument: {argv, match, lock ("": one of this user's own), boot_id, pod, out, watch_s}. Lock and log are opened where nothing
+that another user of the pod owns decides where they lie. Who starts a worker without this lock is seen only afterwards."""
 
 import fcntl
 import json
@@ -10,6 +11,7 @@ import sys
 import time
 from typing import Any, Dict
 
+from tasks.probes.below import open_trusted
 from tasks.probes.pod_processes import boot_id, matching, pod_id
 
 
@@ -18,28 +20,55 @@ def start(ask: Dict[str, Any]) -> Dict[str, Any]:
         return {"refused": "the machine was booted again since it was read"}
     if pod_id() and pod_id() != ask["pod"]:
         return {"refused": "this is pod %s, not %s" % (pod_id(), ask["pod"])}
-    lock = os.open(ask["lock"], os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        lock = open_trusted(ask["lock"] or own_lock(), os.O_RDWR, make=0o700)
+    except OSError as e:
+        return {"refused": "the lock: %s" % e.strerror}
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return {"refused": "another start holds %s" % ask["lock"]}
+        return start_alone(ask)
+    except BlockingIOError:
+        return {"refused": "another start holds %s" % (ask["lock"] or own_lock())}
+    finally:
+        os.close(lock)
+
+
+def start_alone(ask: Dict[str, Any]) -> Dict[str, Any]:
     running = matching(ask["match"])
     if running:
         return {"refused": "a worker runs already: pid %d" % running[0]["pid"]}
     try:
-        os.makedirs(os.path.dirname(ask["out"]), exist_ok=True)
-        out = open(ask["out"], "ab")  # noqa: SIM115 - the child keeps it
+        out = open_trusted(ask["out"], os.O_WRONLY | os.O_APPEND, 0o644)
+    except OSError as e:
+        return {"refused": "the log: %s" % e.strerror}
+    try:
         child = subprocess.Popen(
             ask["argv"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"
         )
     except OSError as e:
         return {"failed": "%s: %s" % (ask["argv"][0], e.strerror)}
+    finally:
+        os.close(out)
     time.sleep(ask["watch_s"])
     code = child.poll()
     found = matching(ask["match"])
     if code is not None and not found:
         return {"failed": "the worker ended at once with %d; see %s" % (code, ask["out"])}
-    return {"pid": child.pid, "running": [p["pid"] for p in found]}
+    others = [p["pid"] for p in found if p["pid"] != child.pid and session(p["pid"]) != child.pid]
+    return {"pid": child.pid, "running": [p["pid"] for p in found], "others": others}
+
+
+def session(pid: int) -> int:
+    """Its session; 0 when it is gone."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def own_lock() -> str:
+    """A lock that no other user can hold."""
+    return ("/run/gpu-runbooks" if os.geteuid() == 0 else os.path.expanduser("~/.gpu-runbooks")) + "/worker.lock"
 
 
 if __name__ == "__main__":

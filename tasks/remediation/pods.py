@@ -139,4 +139,5 @@ def start_worker(step: Step, context: Context) -> ActResult:
            "watch_s": WATCH_S}  # fmt: skip
     got = change(context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
     memory_of(context).changed()
-    return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}",))
+    more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
+    return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))
