@@ -1,12 +1,14 @@
 """Writes or takes away the quarantine mark of the node. JSON: path, node, reason, at, id, undo.
 
-The mark is one JSON file, replaced in one step. A mark that this engine did not write stays as it is.
+The mark is one JSON file, put there in one step where none is. A mark that this engine did not write stays as it is.
 """
 
 import json
 import os
 import sys
 from typing import Any
+
+from tasks.probes.aside import Misplaced, rename_free, take, unguessable
 
 BY = "gpu-runbooks"
 
@@ -24,36 +26,71 @@ def there(path: str) -> "dict[str, Any] | None":
 
 
 def write(path: str, mark: "dict[str, Any]") -> None:
-    """Put the mark there, whole or not at all."""
+    """Put the mark there, whole or not at all, and only where there is none. Raises FileExistsError."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    fresh = "%s.%d" % (path, os.getpid())
+    fresh = unguessable(path)
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     with os.fdopen(fd, "w") as f:
         json.dump(mark, f)
         f.flush()
         os.fsync(f.fileno())
-    os.replace(fresh, path)
+    try:
+        rename_free(fresh, path)
+    except OSError:
+        os.unlink(fresh)
+        raise
+
+
+class Other(Exception):
+    """Another mark than the one that was looked at."""
+
+
+def remove(path: str, mark: "dict[str, Any]") -> None:
+    """Takes away the mark that was looked at; another one that came meanwhile has its name again. Raises Other, Misplaced."""
+    gone = unguessable(path)
+
+    def look() -> None:
+        now = there(gone)
+        if now != mark:
+            raise Other(json.dumps(now)[:300])
+
+    take(path, gone, look)
+    os.unlink(gone)
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Mark or unmark."""
-    old = there(ask["path"])
     try:
-        if ask["undo"]:
-            if old is None:
-                return {"said": "there is no mark"}
-            if old.get("by") != BY or (ask["id"] and old.get("id") != ask["id"]):
-                return {"refused": "the mark was not set by this engine: %s" % json.dumps(old)[:300]}
-            os.unlink(ask["path"])
-            return {"said": "the mark of %s is gone" % old.get("at")}
-        if old is not None:
-            other = old.get("by") != BY or old.get("node") != ask["node"]
-            said = "is marked already: %s" % json.dumps(old)[:300]
-            return {"refused": said} if other else {"said": said}
-        write(ask["path"], dict({k: ask[k] for k in ("node", "reason", "at", "id")}, by=BY))
-    except OSError as e:
+        return unmark(ask, there(ask["path"])) if ask["undo"] else put_mark(ask, there(ask["path"]))
+    except FileExistsError:
+        return {"refused": "was marked by somebody else in this very moment: %s" % json.dumps(there(ask["path"]))[:300]}
+    except FileNotFoundError:
+        return {"said": "there is no mark"} if ask["undo"] else {"failed": "%s is gone" % os.path.dirname(ask["path"])}
+    except (OSError, Misplaced) as e:
         return {"failed": "%s: %s" % (ask["path"], e)}
+
+
+def put_mark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, Any]":
+    """A mark that is there already stays as it is."""
+    if old is not None:
+        other = old.get("by") != BY or old.get("node") != ask["node"]
+        said = "is marked already: %s" % json.dumps(old)[:300]
+        return {"refused": said} if other else {"said": said}
+    write(ask["path"], dict({k: ask[k] for k in ("node", "reason", "at", "id")}, by=BY))
     return {"said": "mark written to %s" % ask["path"]}
+
+
+def unmark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, Any]":
+    """Only a mark of this engine goes."""
+    if old is None:
+        return {"said": "there is no mark"}
+    if old.get("by") != BY or (ask["id"] and old.get("id") != ask["id"]):
+        return {"refused": "the mark was not set by this engine: %s" % json.dumps(old)[:300]}
+    try:
+        remove(ask["path"], old)
+    except Other as e:
+        return {"refused": "another mark was set in this very moment: %s" % e}
+    return {"said": "the mark of %s is gone" % old.get("at")}
 
 
 if __name__ == "__main__":

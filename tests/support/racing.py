@@ -1,5 +1,6 @@
 """Somebody else who writes between a check and a change: at every step in turn, or as a process of its own, again and again."""
 
+import builtins
 import os
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def writing_at(root: Path, at: int, other: Callable[[], None], on_fd: bool = Fal
         for name in ON_FD if on_fd else ():
             hook(os, name, every=True)
         hook(aside, "rename2", every=False)
+        hook(builtins, "open", every=False)
         yield steps
 
 

@@ -1,6 +1,7 @@
 """The quarantine mark on a node: written whole, kept, taken away only if it is ours."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from runbooks.core.plan import Step
 from tasks.context import Refused
+from tasks.probes.quarantine import main
 from tasks.remediation.quarantine import quarantine_node, release_node
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import context
+from tests.support.racing import Steps, every_step, process, writing_at
 
 
 def step(path: Path, **change: Any) -> Step:
@@ -46,3 +49,68 @@ def test_a_place_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TransportError):
         quarantine_node(step(tmp_path / "file" / "q.json"), context())
+
+
+THEIRS = '{"by": "ops-team"}'
+
+
+def ask(path: Path, undo: bool) -> dict[str, Any]:
+    return {"path": str(path), "node": "node-a", "reason": "r", "at": "now", "id": "", "undo": undo}
+
+
+def write_theirs(path: Path) -> None:
+    """As ops do: whole, by renaming."""
+    path.parent.mkdir(exist_ok=True)
+    path.with_name("ops").write_text(THEIRS)
+    path.with_name("ops").replace(path)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_somebody_marks_it_before_every_step(tmp_path: Path, undo: bool) -> None:
+    folder = tmp_path / "marks"
+    path = folder / "q.json"
+
+    def run(at: int) -> Steps:
+        shutil.rmtree(folder, ignore_errors=True)
+        if undo:
+            main(ask(path, undo=False))
+        with writing_at(folder, at, lambda: write_theirs(path)) as steps:
+            got = main(ask(path, undo))
+        if steps.wrote:
+            assert path.read_text() == THEIRS, f"{at}: {got}"
+            assert [p.name for p in folder.iterdir()] == [path.name]
+        return steps
+
+    assert every_step(folder, run) >= 3
+
+
+MARKS = """
+import os, sys, time
+for line in sys.stdin:
+    time.sleep(float(line))
+    with open(sys.argv[1] + ".ops", "w") as f:
+        f.write(sys.argv[2])
+    try:
+        os.link(sys.argv[1] + ".ops", sys.argv[1])
+        print("marked", flush=True)
+    except OSError:
+        print("taken", flush=True)
+    os.unlink(sys.argv[1] + ".ops")
+"""
+
+
+@pytest.mark.parametrize("tries", [30, pytest.param(300, marks=pytest.mark.soak)])
+def test_somebody_marks_it_at_the_same_time(tmp_path: Path, tries: int) -> None:
+    """One of the two has marked it, and both know who."""
+    path = tmp_path / "q.json"
+    with process(MARKS, str(path), THEIRS) as p:
+        assert p.stdin is not None
+        assert p.stdout is not None
+        for n in range(tries):
+            p.stdin.write(f"{0.0005 * n / tries}\n")
+            p.stdin.flush()
+            got = main(ask(path, undo=False))
+            theirs = p.stdout.readline() == "marked\n"
+            assert (path.read_text() == THEIRS) is theirs
+            assert ("refused" in got) is theirs
+            path.unlink()
