@@ -1,5 +1,6 @@
 """Locks: an act run on a physical owner is lock, write-ahead record and counter in one object of the server."""
 
+import json
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,6 +16,7 @@ from runbooks.core.plan import Plan, Step
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
+RECORDED = 300_000  # characters
 
 
 class Locked(Exception):
@@ -106,7 +108,7 @@ def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan,
         "digest": plan.digest,
         "kinds": sorted({s.kind for s in steps}),
         "causes": list(plan.for_causes),
-        "steps": [s.model_dump(mode="json") for s in steps],
+        "steps": _recorded(steps),
         "process": me.model_dump(),
         "about": about,
     }
@@ -120,6 +122,16 @@ def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan,
         labels=me.labels(),
     )
     return store.read_run(run.id)
+
+
+def _recorded(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+    """The steps as data. The server takes 512 KiB of parameters: of steps with more the identities and commands stand in
+    the report, and here what tells them apart."""
+    whole = [s.model_dump(mode="json") for s in steps]
+    if len(json.dumps(whole)) <= RECORDED:
+        return whole
+    short = f"{sum(len(s.commands) for s in steps)} commands, too many for this record: they stand in the report"
+    return [s.model_copy(update={"args": {}, "commands": (short,)}).model_dump(mode="json") for s in steps]
 
 
 def release(claims: tuple[Claim, ...], why: str) -> None:

@@ -1,6 +1,5 @@
 """Loads the chosen checkpoint in a sandbox on its node, where the run asks for it. Changes nothing."""
 
-import json
 from functools import cache
 from importlib import resources
 
@@ -14,6 +13,7 @@ from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from tasks.context import Context
 from tasks.diagnostics.checkpoint_node import ask_node
 from tasks.diagnostics.checkpoint_proof import YES
+from tasks.diagnostics.probe import run_program
 from tasks.transport.base import TransportError
 
 SECONDS = 600
@@ -47,9 +47,7 @@ def _run(context: Context, best: Copy) -> Reading[LoadProof]:
         listed = ask_node(context.host, {"do": "members", "root": best.look.where, "name": c.name}, 60)
         files = sorted(n for n in listed["files"] if n.endswith(WEIGHTS)) if listed["folder"] else []
         ask = {"path": best.where, "form": c.format, "files": files, "seconds": SECONDS, "bytes": ROOM + 2 * c.size}
-        argv = ("python3", "-", json.dumps({"gpu-runbooks-probe": "load", **ask}))
-        done = context.host.run(argv, stdin=_program(), timeout_s=SECONDS + 30)
-        got = json.loads(done.out)
+        got = run_program(context.host, "load", _program(), ask, timeout_s=SECONDS + 30)
         proof = LoadProof(**{**got, "error": context.redactor.text(got.get("error", "")), "where": best.where})
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)

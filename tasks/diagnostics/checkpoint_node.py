@@ -1,6 +1,5 @@
 """Reads a memory or NVMe tier on a node: the scan of tasks/probes/ckpt_node.py as readings. Changes nothing."""
 
-import json
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.parsers.ckpt_set import Spec
 from tasks.context import Context
 from tasks.diagnostics.checkpoint_s3 import candidate, with_content
+from tasks.diagnostics.probe import run_program
 from tasks.probes.ckpt_bundle import bundle
 from tasks.transport.base import Host, TransportError
 
@@ -28,18 +28,9 @@ def spec_of(config: Checkpoints) -> Spec:
 
 def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "") -> dict[str, Any]:
     """Runs the constant program there, or another `script`. Raises TransportError."""
-    argv = ("python3", "-", json.dumps({"gpu-runbooks-probe": "ckpt", **ask}, separators=(",", ":")))
-    done = host.run(argv, stdin=script or bundle("ckpt_node"), timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER)
-    if done.exit:
-        last = (done.err.strip().splitlines() or ["no words"])[-1][:300]
-        raise TransportError(Why.FAILED, f"exit {done.exit}: {last}", done.command)
-    try:
-        found = json.loads(done.out)
-    except ValueError as e:
-        raise TransportError(Why.UNPARSABLE, "output was cut" if done.truncated else str(e), done.command) from e
-    if not isinstance(found, dict):
-        raise TransportError(Why.UNPARSABLE, "no object", done.command)
-    return found
+    return run_program(
+        host, "ckpt", script or bundle("ckpt_node"), ask, timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER
+    )
 
 
 def read_node_tier(

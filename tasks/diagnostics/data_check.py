@@ -1,12 +1,12 @@
 """Reads training data files on a node from front to back. Changes nothing."""
 
-import json
 from functools import cache
 from typing import Any
 
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.data_check.evidence import DataFile, Evidence, Fault
 from tasks.context import Context
+from tasks.diagnostics.probe import run_program
 from tasks.probes.ckpt_bundle import program
 from tasks.transport.base import TransportError
 
@@ -33,14 +33,11 @@ def _read(context: Context, path: str, key: str, vocabulary: Any) -> Reading[Dat
     ask = {"files": [{"path": path, "text_key": key, "vocabulary": int(vocabulary or 0)}]}
     limit = float(context.limits.get("check_seconds", 1800))
     try:
-        argv = ("python3", "-", json.dumps({"gpu-runbooks-probe": "data", **ask}))
-        done = context.host.run(argv, stdin=_program(), timeout_s=limit, limit_bytes=4 << 20)
+        got = run_program(context.host, "data", _program(), ask, timeout_s=limit, limit_bytes=4 << 20)["files"][0]
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
-    try:
-        got = json.loads(done.out)["files"][0]
-    except (ValueError, KeyError):
-        return Unknown(reason=Why.FAILED, detail=done.err.strip()[-300:], source=source)
+    except (KeyError, IndexError) as e:
+        return Unknown(reason=Why.UNPARSABLE, detail=f"no {e} in its answer", source=source)
     if "error" in got:
         if got["error"] == "ENOENT":
             return Absent(proof="it is not there", source=source)

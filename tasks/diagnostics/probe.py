@@ -1,4 +1,5 @@
-"""Runs a probe of tasks/probes on a node: constant text on stdin of `python3 -`, data as one JSON argument."""
+"""Runs a probe of tasks/probes on a node. Program and data arrive on stdin: no argument grows with the world, and none of
+it shows in a process list."""
 
 import json
 import re
@@ -12,6 +13,10 @@ from tasks.context import Context
 from tasks.transport.base import Done, Host, TransportError
 
 MARK = "gpu-runbooks-probe"
+BOOT = (  # $2 the probe's name, for people who look at a process list; $3 bytes that must have arrived
+    "import sys;t=sys.stdin.buffer.read();len(t)==int(sys.argv[3])or sys.exit('the program came cut off');"
+    "p,_,d=t.decode().partition(chr(0));sys.argv=['-',d];exec(compile(p,'probe','exec'))"
+)
 _OURS = re.compile(r"^from tasks\.probes\.(\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.M)
 
 
@@ -30,34 +35,46 @@ def _parts(name: str, seen: list[str]) -> list[str]:
     return [*before, _OURS.sub("", text)]
 
 
-def probe_argv(name: str, data: Mapping[str, Any], python: str = "python3") -> tuple[str, ...]:
-    """The command line of the probe. The mark keeps probes from being taken for jobs whose pattern they carry."""
-    return (python, "-", json.dumps({MARK: name, **data}, separators=(",", ":")))
-
-
 def run_probe(
     host: Host, name: str, data: Mapping[str, Any], *, timeout_s: float = 30.0, env: Mapping[str, str] | None = None,
     python: str = "python3", limit_bytes: int = 8 << 20,
 ) -> dict[str, Any]:  # fmt: skip
     """The probe's answer. Raises TransportError: whatever the host raises, failed (it ended badly), unparsable."""
-    argv = probe_argv(name, data, python)
+    return run_program(
+        host, name, probe_text(name), data, timeout_s=timeout_s, env=env, python=python, limit_bytes=limit_bytes
+    )
+
+
+def run_program(
+    host: Host, name: str, program: str, data: Mapping[str, Any], *, timeout_s: float,
+    env: Mapping[str, str] | None = None, python: str = "python3", limit_bytes: int = 8 << 20,
+) -> dict[str, Any]:  # fmt: skip
+    """The same for a program that is built another way. It finds `data` as JSON in `sys.argv[1]`.
+
+    The mark stands in its arguments: it keeps probes from being taken for jobs whose pattern they were given."""
+    sent = program + "\0" + json.dumps(data, separators=(",", ":"))
+    argv: tuple[str, ...] = (python, "-c", BOOT, MARK, name, str(len(sent.encode())))
     if env:
         argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)
-    done = host.run(argv, stdin=probe_text(name), timeout_s=timeout_s, limit_bytes=limit_bytes)
+    try:
+        done = host.run(argv, stdin=sent, timeout_s=timeout_s, limit_bytes=limit_bytes)
+    except TransportError as e:
+        e.shown_as(f"{MARK} {name}")
+        raise
     if done.exit != 0:
         why = {126: Why.DENIED, 127: Why.TOOL_MISSING}.get(done.exit, Why.FAILED)
-        raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", done.command)
-    return _answer(done)
+        raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", f"{MARK} {name}")
+    return _answer(done, f"{MARK} {name}")
 
 
-def _answer(done: Done) -> dict[str, Any]:
+def _answer(done: Done, command: str) -> dict[str, Any]:
     try:
         found = json.loads(done.out)
     except ValueError as e:
         cut = "output was cut" if done.truncated else f"not JSON: {e}"
-        raise TransportError(Why.UNPARSABLE, f"{cut}: {done.out[:200]!r}", done.command) from e
+        raise TransportError(Why.UNPARSABLE, f"{cut}: {done.out[:200]!r}", command) from e
     if not isinstance(found, dict):
-        raise TransportError(Why.UNPARSABLE, f"expected an object, found {type(found).__name__}", done.command)
+        raise TransportError(Why.UNPARSABLE, f"expected an object, found {type(found).__name__}", command)
     return found
 
 

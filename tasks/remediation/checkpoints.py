@@ -1,6 +1,5 @@
 """Changes checkpoints on a node: copy, repoint, quarantine, prune, create the folder, restore its mode."""
 
-import json
 from typing import Any
 
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
@@ -8,33 +7,24 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Why
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.checkpoint_node import read_node_tier, spec_of
+from tasks.diagnostics.probe import run_program
 from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
 from tasks.transport.base import TransportError
 
 ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
-BOOT = (  # the program and, behind a NUL, its data arrive on stdin: presigned URLs are never seen in a process list
-    "import sys\np,_,d=sys.stdin.read().partition(chr(0))\nsys.argv=['-',d]\n"
-    "exec(compile(p,'gpu-runbooks-ckpt','exec'),{'__name__':'__main__'})"
-)
 SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 
 def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: float = 60) -> dict[str, Any]:
     """Runs the changing program on the node. Raises Refused (nothing changed), TransportError."""
-    program = bundle("ckpt_act", *ACTING)
-    host = context.open_host(context.fleet.node(node))
-    done = host.run(("python3", "-c", BOOT), stdin=program + "\0" + json.dumps(ask), timeout_s=timeout_s)
-    try:
-        got = json.loads(done.out)
-    except ValueError:
-        last = (done.err.strip().splitlines() or ["no words"])[-1][:300]
-        raise TransportError(Why.FAILED, f"exit {done.exit}: {last}", done.command) from None
+    host, program = context.open_host(context.fleet.node(node)), bundle("ckpt_act", *ACTING)
+    got = run_program(host, "ckpt_act", program, ask, timeout_s=timeout_s)
     if "refused" in got:
         raise Refused(context.redactor.text(str(got["refused"])))
     if "failed" in got:
         raise TransportError(Why.FAILED, context.redactor.text(str(got["failed"])), f"{ask['do']} on {node}")
-    return dict(got)
+    return got
 
 
 def config_of(context: Context) -> Checkpoints:

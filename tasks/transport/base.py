@@ -22,8 +22,15 @@ class TransportError(Exception):
     """The command gave no answer. `reason` says what kind of no."""
 
     def __init__(self, reason: Why, detail: str, command: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" + (f" ({command})" if command else ""))
+        super().__init__(reason, detail, command)
         self.reason, self.detail, self.command = reason, detail, command
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" + (f" ({self.command})" if self.command else "")
+
+    def shown_as(self, command: str) -> None:
+        """Name the command by what a person knows it by."""
+        self.command = command
 
 
 class Host(Protocol):

@@ -21,6 +21,7 @@ from tasks.transport.mute import Mute, NoWordError
 from tasks.transport.remote import END_S, Said, ran_out, wrap, wrap_stop
 
 CHANNELS = 8
+LONGEST = (128 << 10) - 1  # bytes: the whole line is one argument of the account's shell
 _GRACE_S = 3.0  # beyond the node's own limit, before the client acts
 
 
@@ -135,6 +136,8 @@ class SshHost:
         timer.daemon = True
         timer.start()
         try:
+            if len(line.encode()) > LONGEST:
+                raise TransportError(Why.FAILED, f"a command line of {len(line) >> 10} KiB: a node takes 128")
             channel.exec_command(line)
         except (paramiko.SSHException, EOFError, OSError) as e:
             kind = NoWordError if timer.finished.is_set() else TransportError

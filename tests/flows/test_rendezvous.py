@@ -28,7 +28,7 @@ from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.torchrun import Agents, alone_on_this_machine, pair, until
-from tests.tasks.rendezvous.test_etcd_acts import dead_run
+from tests.tasks.rendezvous.test_etcd_acts import dead_run, many_keys
 from tests.tasks.rendezvous.test_old_agent import listens, orphaned_agent
 
 KEYS = 4  # of one dead run
@@ -164,6 +164,23 @@ def test_what_a_real_worker_saves_outlives_it(
     assert restore.main([str(file), "--fleet", str(tmp_path / "fleet.yaml"), "--out", str(w.out)]) == 0, (
         capsys.readouterr()
     )
+    assert etcd.leaves() == before
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_five_thousand_keys_through_the_engine(
+    rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plan, act run, report and restore of a world of thousands of ranks: what can be deleted can be put back."""
+    many_keys(etcd, "job", 5_000)
+    before = etcd.leaves()
+    w = world(rig, tmp_path, etcd)
+    assert outcome(w.run("auto")) == "fixed", shown(w)
+    assert of_job(etcd) == []
+    (file,) = (tmp_path / "out" / "rendezvous").glob("*.json")
+    monkeypatch.setattr(run_online, "ready", lambda: "")
+    assert restore.main([str(file), "--fleet", str(tmp_path / "fleet.yaml"), "--who", "ana"]) == 0
     assert etcd.leaves() == before
 
 

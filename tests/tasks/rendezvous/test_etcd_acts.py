@@ -5,6 +5,7 @@ import os
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,34 @@ def test_nothing_is_deleted_where_the_saved_file_would_not_bring_it_back(
     with pytest.raises(Refused, match="nothing was deleted"):
         act(d.plans[0], context)
     assert etcd.leaves() == before
+
+
+@pytest.mark.parametrize("keys", [1_300, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
+def test_thousands_of_keys_go_and_come_back(etcd: Etcd, tmp_path: Path, keys: int) -> None:
+    """A world of that many ranks: more than fits into an argument, both ways."""
+    dead_run(etcd, "job")
+    many_keys(etcd, "job", keys)
+    dead_run(etcd, "other")
+    before = etcd.leaves()
+    context = asked(etcd, tmp_path, "t/job")
+    _, d = look(context)
+    (result,) = act(d.plans[0], context)
+    assert f"deleted: {keys + 4} keys" in result.said
+    assert len(etcd.leaves()) == 4
+    (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
+    put_back(context, file)
+    assert etcd.leaves() == before
+
+
+def many_keys(etcd: Etcd, run: str, count: int) -> None:
+    """So many more keys in that run's store, with values as long as torch's."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(
+            pool.map(
+                lambda n: etcd.store(f"torch.rendezvous.{run}.0/torchelastic/agent/terminal_state/{n}", "x" * 60),
+                range(count),
+            )
+        )
 
 
 def cut_short(folder: Path) -> None:
