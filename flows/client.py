@@ -6,10 +6,9 @@ Prefect makes a client and a whole settings tree for each question: 80 ms of CPU
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
-from httpx import Request, Response
+from httpx import URL, Request, Response
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import SettingsContext, get_settings_context
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, Settings
@@ -33,18 +32,13 @@ def kept_settings(updates: Mapping[Any, Any]) -> AbstractContextManager[object]:
     return SettingsContext(profile=context.profile, settings=_SETTINGS[name][1])
 
 
-def server_url() -> str:
-    """The server in force."""
-    return str(PREFECT_API_URL.value())
-
-
 @contextmanager
 def kept_client() -> Iterator[SyncPrefectClient]:
     """A client that this process keeps open for the server in force. Raises HTTPStatusError at once when it is busy."""
-    where = (os.getpid(), server_url(), PREFECT_API_AUTH_STRING.value())
+    where = (os.getpid(), PREFECT_API_URL.value(), PREFECT_API_AUTH_STRING.value())
     if where not in _CLIENTS:
         _CLIENTS.clear()  # of another server, or of the process that forked this one: its sockets are not ours
-        hooks = {"request": [_asked], "response": [partial(_heard, server_url()), _busy_at_once]}
+        hooks = {"request": [_asked], "response": [_heard, _busy_at_once]}
         _CLIENTS[where] = get_client({"event_hooks": hooks}, sync_client=True).__enter__()
     yield _CLIENTS[where]
 
@@ -53,11 +47,16 @@ def _asked(request: Request) -> None:
     request.extensions["asked_at"] = steady()
 
 
-def _heard(server: str, response: Response) -> None:
+def origin(url: URL) -> str:
+    """Which server that is."""
+    return f"{url.scheme}://{url.netloc.decode()}"
+
+
+def _heard(response: Response) -> None:
     """Every answer tells the server's time."""
     asked_at = response.request.extensions.get("asked_at")
     if asked_at is not None:
-        learn(server, response.headers.get("date", ""), asked_at, steady())
+        learn(origin(response.request.url), response.headers.get("date", ""), asked_at, steady())
 
 
 def _busy_at_once(response: Response) -> None:

@@ -5,9 +5,9 @@ Budget, cooldown, attempts, the life of an approval and deadlines of steps are c
 
 from datetime import UTC, datetime, timedelta
 
-from flows.client import server_url
+from flows.client import kept_client, origin
 from flows.server_date import APART, steady
-from flows.store import ask
+from flows.store import ask, quick
 
 FRESH_S = 60.0  # what was learnt longer ago than this is learnt again
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,7 +19,8 @@ class NoServerTime(Exception):
 
 def server_now() -> datetime:
     """The server's time, within its answers' travelling time plus a second. Raises what the API raises, or NoServerTime."""
-    server = server_url()
+    with quick(), kept_client() as c:
+        server = origin(c.api_url)
     if server not in APART or steady() - APART[server].heard_at > FRESH_S:
         ask(lambda c: c.api_version())
     if server not in APART:
