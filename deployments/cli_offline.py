@@ -59,7 +59,7 @@ def _read_json(path: str) -> Any:
 
 
 def _print_replay(again: "Replayed") -> None:
-    from runbooks.core.markdown import one_line
+    from runbooks.core.clean import one_line
 
     then = again.recorded
     print(f"{again.runbook} on {one_line(again.target)}, report {one_line(again.id)}")
@@ -128,7 +128,7 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
 
 def print_summary(report: "Report", markdown: Path | None, record: Path | None) -> None:
     """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
-    from runbooks.core.markdown import one_line
+    from runbooks.core.clean import one_line
     from runbooks.core.render import SAYS, do_now
 
     print(f"{report.title or report.runbook} on {one_line(report.target)}: {SAYS[report.outcome]}.")

@@ -16,6 +16,7 @@ from flows.gate import Gate
 from flows.guards import FREEZE
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
+from runbooks.core.show import Markdown
 
 REAPER = "the reaper"
 EXPIRES = "approval.expires"
@@ -108,7 +109,7 @@ def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permissi
     )
 
 
-def ask(run_id: str, gate: Gate, form: str, key: str, approvers: tuple[str, ...] = ()) -> None:
+def ask(run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str, ...] = ()) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
     model = approval_model(tuple(p.name for p in gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)

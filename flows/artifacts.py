@@ -8,10 +8,20 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
 
 from flows.store import ask
+from runbooks.core.show import Markdown
 
 
-def put(key: str, kind: str, data: str, description: str) -> None:
-    """Writes the artifact of that key (`kind`: markdown or table), in place if it is there."""
+def put_markdown(key: str, data: Markdown, description: Markdown) -> None:
+    """Writes the Markdown artifact of that key, in place if it is there. The UI renders the description as well."""
+    _put(key, "markdown", data, description)
+
+
+def put_table(key: str, rows: list[dict[str, Any]], description: Markdown) -> None:
+    """Writes the table artifact of that key, in place if it is there."""
+    _put(key, "table", json.dumps(rows), description)
+
+
+def _put(key: str, kind: str, data: str, description: str) -> None:
 
     def write(c: SyncPrefectClient) -> None:
         found = _latest(c, key)

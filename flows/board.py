@@ -1,6 +1,5 @@
 """Publishes the fleet's landing page from what Prefect knows: the runs' labels and the last sweeps' verdicts."""
 
-import json
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.report import Outcome
+from runbooks.core.show import markdown, md
 
 log = logging.getLogger("flows.board")
 LOOK_BACK = timedelta(days=7)
@@ -33,7 +33,7 @@ def publish_board(fleet: Fleet) -> None:
     """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
     try:
         board = gather_board(fleet)
-        artifacts.put(board_key(fleet.name), "markdown", render_board(board), headline(board)[:250])
+        artifacts.put_markdown(board_key(fleet.name), render_board(board), md(headline(board), 250))
     except Exception as e:
         log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
 
@@ -104,8 +104,8 @@ def keep_verdicts(report: NightlyReport) -> None:
         ).model_dump(mode="json")
         for r in report.results
     ]
-    about = f"what the last {report.kind} said of each node of {report.fleet}"
-    artifacts.put(_verdicts_key(report.kind, report.fleet), "table", json.dumps(rows), about)
+    about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
+    artifacts.put_table(_verdicts_key(report.kind, report.fleet), rows, about)
 
 
 def _verdicts_key(kind: str, fleet: str) -> str:

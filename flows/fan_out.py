@@ -7,10 +7,12 @@ from prefect.states import Completed
 
 from flows import store
 from flows.launch import deployment_name
+from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import LABEL
 from runbooks.core.names import slug as to_key
+from runbooks.core.show import joined, link, markdown, md
 
 
 def nodes_with(fleet: Fleet, target: str) -> tuple[str, ...]:
@@ -42,8 +44,9 @@ def fan_out(slug: str, fleet: Fleet, parameters: dict[str, Any], run_id: str) ->
             labels={"fan-out": run_id},
         )
         runs.append((node, run))
-    rows = "\n".join(f"| {node} | [{run.name}](/runs/flow-run/{run.id}) |" for node, run in runs)
-    about = f"{slug} on {len(runs)} node(s) with {target}"
-    store.save_markdown(to_key("fan-out", slug, target), f"# {about}\n\n| node | run |\n|---|---|\n{rows}\n", about)
+    rows = [markdown("| {} | {} |", node, link(run.name, f"/runs/flow-run/{run.id}")) for node, run in runs]
+    about = one_line(f"{slug} on {len(runs)} node(s) with {target}")
+    page = markdown("# {}\n\n{}\n", about, joined("\n", [markdown("| node | run |\n|---|---|"), *rows]))
+    store.save_markdown(to_key("fan-out", slug, target), page, md(about, 250))
     store.label(run_id, {"headline": about})
     return Completed(name=f"{len(runs)} run(s) started", message=f"{about}: {', '.join(node for node, _ in runs)}"[:400])

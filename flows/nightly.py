@@ -28,11 +28,13 @@ from flows.specs import SLUGS
 from flows.stopping import own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
+from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.diagnostics.systems import look_at_system
@@ -144,13 +146,13 @@ def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemLook, ...]:
 
 
 def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:
-    markdown, headline = render_nightly(report), nightly_headline(report)
+    markdown, headline = render_nightly(report), one_line(nightly_headline(report))
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
     page = slug("nightly", report.trigger, report.fleet)
     with suppress(Exception):  # the files are there already
-        store.save_markdown(page, markdown[:400_000], headline[:250])
+        store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))
     labels = {
         "outcome": report.outcome.value,
         "headline": headline[:300],

@@ -25,6 +25,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
 from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
+from runbooks.core.show import Markdown, md, shortened
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from runbooks.notify.message import Message, message_of
@@ -128,17 +129,17 @@ def _json(evidence: Any) -> dict[str, Any]:
 def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
     """Writes JSON and Markdown files, S3 if set, and the Prefect artifact. One that fails never stops the others."""
     report = build(run, outcome, headline, pool)
-    markdown = render(report, load_runbook(run.spec.slug))
-    saved = save(report, markdown, run.draft.folder, keep=run.fleet.reports.keep)
+    page = render(report, load_runbook(run.spec.slug))
+    saved = save(report, page, run.draft.folder, keep=run.fleet.reports.keep)
     for problem in saved.problems:
         log.error("report not saved as it should be: %s", problem)
     if saved.problems:
-        log.error("the report, so that it is not lost:\n%s", markdown)
+        log.error("the report, so that it is not lost:\n%s", page)
     if run.fleet.reports.s3:
-        _to_s3(run.fleet.reports.s3, report, markdown)
+        _to_s3(run.fleet.reports.s3, report, page)
     try:
         key = slug("report", run.spec.slug, run.context.target)
-        store.save_markdown(key, markdown[:ARTIFACT_LIMIT], f"{report.outcome}: {report.headline}"[:250])
+        store.save_markdown(key, shortened(page, ARTIFACT_LIMIT), md(f"{report.outcome}: {report.headline}", 250))
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         if run.draft.waiting_until:
             labels[EXPIRES] = run.draft.waiting_until.isoformat()
@@ -172,7 +173,7 @@ def tell_of(run: "Run", report: Report) -> None:
         save(again, render(again, load_runbook(run.spec.slug)), run.draft.folder)
 
 
-def _to_s3(where: str, report: Report, markdown: str) -> None:
+def _to_s3(where: str, report: Report, markdown: Markdown) -> None:
     from tasks.report_s3 import upload
 
     try:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from runbooks.core.clean import one_line
 from runbooks.core.report import Event
 from tasks.context import utc_now
 
@@ -41,7 +42,7 @@ class Timeline:
 
     def reached(self, point: str, text: str) -> None:
         """Notes that the run reached `point`."""
-        text = self._clean(text)
+        text = one_line(self._clean(text))
         self.events.append(Event(at=self._now(), what=text))
         log.info("%s: %s", point, text)
         for listener in tuple(LISTENERS):

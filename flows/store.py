@@ -27,6 +27,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, kept_client, kept_settings
+from runbooks.core.show import Markdown
 
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
@@ -239,8 +240,8 @@ def running_runs() -> list[str]:
     return [r.name for r in runs]
 
 
-def save_markdown(key: str, markdown: str, description: str) -> None:
-    """Publishes (or replaces) the Markdown artifact of that key."""
+def save_markdown(key: str, markdown: Markdown, description: Markdown) -> None:
+    """Publishes (or replaces) the Markdown artifact of that key. The UI renders the description as Markdown, too."""
     from prefect.artifacts import create_markdown_artifact
 
     create_markdown_artifact(markdown=markdown, key=key, description=description)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from runbooks.core.base import Frozen
-from runbooks.core.markdown import md
 from runbooks.core.report import Outcome
+from runbooks.core.show import Markdown, joined, link, markdown, md
 
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
 LONGEST = 160
@@ -93,51 +93,53 @@ def headline(board: Board) -> str:
     )
 
 
-def render_board(board: Board) -> str:
+def render_board(board: Board) -> Markdown:
     """The page."""
     parts = [
-        f"# Fleet {md(board.fleet)}",
-        f"{md(headline(board))}. As of {board.at:%Y-%m-%d %H:%M:%S} UTC.",
-        "## Waiting for a person",
+        markdown("# Fleet {}", board.fleet),
+        markdown("{}. As of {} UTC.", headline(board), f"{board.at:%Y-%m-%d %H:%M:%S}"),
+        markdown("## Waiting for a person"),
         _waiting(board),
-        "## Nodes",
+        markdown("## Nodes"),
         _nodes(board),
     ]
     if board.nightly:
-        parts += ["## Last nightly", f"[{md(board.nightly_said)}]({board.nightly})"]
-    return "\n\n".join(parts) + "\n"
+        parts += [markdown("## Last nightly"), link(board.nightly_said or "its report", board.nightly)]
+    return markdown("{}\n", joined("\n\n", parts))
 
 
-def _waiting(board: Board) -> str:
+def _waiting(board: Board) -> Markdown:
     if not board.waiting:
-        return "Nothing."
+        return markdown("Nothing.")
     rows = [
-        f"| [{md(w.target)}](/runs/flow-run/{w.run}) | {md(w.runbook)} | {md(_short(w.headline))} | {_at(w.since)} | "
-        f"{_at(w.until) if w.until else ''} |"
+        markdown(
+            "| {} | {} | {} | {} | {} |",
+            link(w.target or "decide", f"/runs/flow-run/{w.run}"),
+            w.runbook,
+            md(w.headline, LONGEST),
+            _at(w.since),
+            _at(w.until) if w.until else "",
+        )
         for w in sorted(board.waiting, key=lambda w: w.since)
     ]
-    head = "| decide | runbook | what is wrong | asked | expires |\n|---|---|---|---|---|"
-    return "\n".join([head, *rows[:MOST_ROWS]])
+    head = markdown("| decide | runbook | what is wrong | asked | expires |\n|---|---|---|---|---|")
+    return joined("\n", [head, *rows[:MOST_ROWS]])
 
 
-def _nodes(board: Board) -> str:
+def _nodes(board: Board) -> Markdown:
     worst = worst_of(board.verdicts)
     seen = sorted(worst.values(), key=lambda v: (_rank(v), v.target))
     rows = [_row(v) for v in seen]
-    rows += [f"| {md(n)} | never looked at |  |  |  |" for n in board.nodes if n not in worst]
+    rows += [markdown("| {} | never looked at |  |  |  |", n) for n in board.nodes if n not in worst]
     left = len(rows) - MOST_ROWS
-    head = "| node | last verdict | what was seen | report | when |\n|---|---|---|---|---|"
-    more = [f"\n… and {left} more, none of them worse than these."] if left > 0 else []
-    return "\n".join([head, *rows[:MOST_ROWS], *more])
+    head = markdown("| node | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
+    more = [markdown("\n… and {} more, none of them worse than these.", left)] if left > 0 else []
+    return joined("\n", [head, *rows[:MOST_ROWS], *more])
 
 
-def _row(v: Verdict) -> str:
-    report = f"[{md(v.runbook)}]({v.link})" if v.link else md(v.runbook)
-    return f"| {md(v.target)} | {md(v.outcome.value)} | {md(_short(v.headline))} | {report} | {_at(v.at)} |"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def _row(v: Verdict) -> Markdown:
+    report = link(v.runbook, v.link) if v.link else md(v.runbook)
+    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.value, md(v.headline, LONGEST), report, _at(v.at))
 
 
 def _at(when: datetime) -> str:

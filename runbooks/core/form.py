@@ -1,32 +1,82 @@
 """The approval form's text: the whole plan, so that a person can decide without leaving the page."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from runbooks.core.clean import first, one_line
 from runbooks.core.distinct import prohibitions
-from runbooks.core.plan import Plan
-from runbooks.core.verdict import Diagnosis
+from runbooks.core.plan import Plan, Step
+from runbooks.core.show import Markdown, commands_block, joined, markdown, md
+from runbooks.core.verdict import Cause, Diagnosis
+
+WIDTH = 56  # columns of a command in Prefect's dialog: what is wider would have to be scrolled to
+SHORT, LONG = 120, 300  # characters of a name and of a sentence; the report has the whole
+MOST = 8  # lines of a list that decides nothing
 
 
 def approval_text(
-    title: str, target: str, diagnosis: Diagnosis, plans: tuple[Plan, ...], notes: tuple[str, ...]
-) -> str:
-    """Markdown for the form: verdict, evidence, must-nots, each choice with commands, effect and loss."""
-    lines = [f"## {title}: {target}", f"**{diagnosis.headline}**", ""]
-    for cause in diagnosis.wrong:
-        lines.append(f"- {cause.slug} ({cause.certainty}): {cause.subject}")
-        lines += [f"    - {e}" for e in cause.evidence]
-    if diagnosis.must_not:
-        lines += ["", "**Do not:**", "", *(f"- {m}" for m in prohibitions(diagnosis.must_not))]
-    if diagnosis.waiting_costs:
-        lines += ["", "**Waiting costs:** " + "; ".join(diagnosis.waiting_costs)]
-    for plan in plans:
-        lines += ["", *_plan_lines(plan)]
-    if notes:
-        lines += ["", "**Asked because:** " + "; ".join(notes)]
-    return "\n".join(lines)
+    title: str,
+    target: str,
+    diagnosis: Diagnosis,
+    plans: tuple[Plan, ...],
+    notes: tuple[str, ...],
+    risks: Mapping[str, str] | None = None,
+) -> Markdown:
+    """Markdown for the form. What decides comes first: what is wrong, why a person is asked, and each choice with its
+    exact commands, effect and loss. Foreign text is escaped, and cut where it is no command: it cannot push them away.
+    """
+    parts = [
+        markdown("## {}: {}", _said(title, SHORT), _said(target, SHORT)),
+        markdown("**{}**", _said(diagnosis.headline)),
+        *_asked(notes),
+        *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {})),
+        *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
+        *_list("Waiting costs", diagnosis.waiting_costs),
+        *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause)),
+    ]
+    return joined("\n\n", parts)
 
 
-def _plan_lines(plan: Plan) -> list[str]:
-    lines = [f"### Choice “{plan.name}”" + (f": {plan.why}" if plan.why else "")]
+def _said(text: str, longest: int = LONG) -> Markdown:
+    return md(text, longest) or markdown("(blank)")
+
+
+def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
+    """Every reason, whole lines: it is what the person is asked about."""
+    lines = [markdown("- {}", _said(note)) for note in notes]
+    if lines:
+        yield joined("\n", [markdown("**Asked because:**\n"), *lines])
+
+
+def _choice(number: int, plan: Plan, risks: Mapping[str, str]) -> Iterator[Markdown]:
+    yield markdown("### Choice {}: “{}”", number, _said(plan.name))
+    if plan.why:
+        yield md(plan.why, LONG)
     for i, step in enumerate(plan.steps, 1):
-        lines.append(f"{i}. {step.kind} on {step.owner}. Effect: {step.effect}. Lost: {step.loses}.")
-        lines += ["", "```", *step.commands, "```"]
-    return lines
+        yield from _step(i, step, risks.get(step.kind, ""))
+
+
+def _step(number: int, step: Step, risk: str) -> Iterator[Markdown]:
+    yield markdown(
+        "**Step {}:** {} on {}{}. **Effect:** {}. **Lost:** {}.",
+        number,
+        _said(step.kind, SHORT),
+        _said(step.owner, SHORT),
+        markdown(" (risk: {})", risk) if risk else "",
+        _said(step.effect),
+        _said(step.loses),
+    )
+    yield commands_block(step.commands, WIDTH)
+
+
+def _list(title: str, lines: Iterable[Any]) -> Iterator[Markdown]:
+    shown = [markdown("- {}", _said(line)) for line in first(lines, MOST)]
+    if shown:
+        yield joined("\n", [markdown("**{}:**\n", title), *shown])
+
+
+def _cause(cause: Cause) -> Iterator[Markdown]:
+    yield markdown("**{} ({}):** {}", _said(cause.slug, SHORT), cause.certainty.value, _said(cause.subject))
+    lines = [markdown("- {}", _said(line)) for line in first(cause.evidence, MOST)]
+    if lines:
+        yield joined("\n", lines)

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runbooks.core.base import Frozen
+from runbooks.core.clean import Line
 from runbooks.core.report import Outcome
 
 SCHEMA = 1
@@ -17,7 +18,7 @@ class Result(Frozen):
     node: str
     runbook: str
     outcome: Outcome
-    headline: str
+    headline: Line
     causes: tuple[str, ...] = ()  # slugs of the causes that are a fault; innocent ones and ruled-out ones are not
     do_now: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class Trouble(Frozen):
     node: str
     runbook: str
     cause: str
-    headline: str
+    headline: Line
     since: datetime | None = None  # start of the first night of the present spell
     nights: int = 1  # nights of the present spell, this one included
     spells: int = 1  # separate spells within the look-back

@@ -3,9 +3,14 @@
 import hashlib
 import json
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from runbooks.core.base import Frozen
+from runbooks.core.clean import one_line
+
+LONGEST_NAME = 160
 
 
 class Risk(StrEnum):
@@ -28,10 +33,15 @@ class Step(Frozen):
     of: str = ""  # the finer thing that it is about (a container of its node), for counting; the owner is what is locked
 
 
+def choice_name(name: str) -> str:
+    """A plan's name as a person sees and types it: one line. It may hold a name that was read."""
+    return one_line(name, LONGEST_NAME)
+
+
 class Plan(Frozen):
     """One choice an operator can take. The engine locks the owners, acts in order, then proves."""
 
-    name: str  # "clean up only", "clean up and restart"
+    name: Annotated[str, AfterValidator(choice_name)]  # "clean up only", "clean up and restart"
     steps: tuple[Step, ...]
     for_causes: tuple[str, ...]  # cause slugs it removes
     also_gone: tuple[str, ...] = ()  # causes that would show that it did not help, though what it was for is gone

@@ -1,4 +1,4 @@
-"""Report and nightly report to Markdown. Everything that was read is escaped unless a helper of markdown.py made it."""
+"""Report and nightly report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Runbook
-from runbooks.core.markdown import Safe, block, in_html, md
 from runbooks.core.nightly import Change, NightlyReport, Result
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
 from runbooks.core.report import Outcome, Report
+from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty
 
 SAYS = {
@@ -32,7 +32,7 @@ SAYS = {
 }
 
 
-def render(report: Report, knowledge: Runbook | None = None) -> str:
+def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     """The report as Markdown, for the person who was paged. `knowledge` adds titles and explanations of causes."""
     known = knowledge.causes if knowledge else {}
     template = _environment().get_template("report.md.j2")
@@ -54,7 +54,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> str:
     return _tidy(text)
 
 
-def render_nightly(report: NightlyReport) -> str:
+def render_nightly(report: NightlyReport) -> Markdown:
     """The nightly report as Markdown: first what needs a person, last what the sweep cost."""
     by = {change: [t for t in report.troubles if t.change is change] for change in Change}
     others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
@@ -105,7 +105,7 @@ def _shown(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is not Certainty.RULED_OUT]
 
 
-def do_now(report: Report) -> tuple[str | Safe, ...]:
+def do_now(report: Report) -> tuple[str | Markdown, ...]:
     """What the person must do; never empty, so that nobody has to guess."""
     said = (report.after or report.diagnosis).do_now
     if report.outcome is Outcome.WAITING and report.approve_command:
@@ -164,6 +164,11 @@ def _outcomes(results: Sequence[Result]) -> str:
     return ", ".join(f"{r.runbook}: {r.outcome.value}" for r in results)
 
 
+def _links(urls: Sequence[str]) -> Markdown:
+    """Addresses of runbook.yaml, written by us."""
+    return Markdown(" · ".join(own_url(url) for url in urls))
+
+
 def _time(at: datetime | str | None) -> str:
     try:
         moment = datetime.fromisoformat(at) if isinstance(at, str) else at
@@ -182,7 +187,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _tidy(text: str) -> str:
+def _tidy(text: str) -> Markdown:
     """At most one empty line in a row outside fenced blocks; one newline at the end."""
     out: list[str] = []
     fence = ""
@@ -194,7 +199,7 @@ def _tidy(text: str) -> str:
             fence = mark[: len(mark) - len(mark.lstrip("`"))]
         if line.strip() or fence or (out and out[-1].strip()):
             out.append(line.rstrip() if not fence else line)
-    return "\n".join(out).strip("\n") + "\n"
+    return Markdown("\n".join(out).strip("\n") + "\n")
 
 
 @cache
@@ -208,5 +213,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration}
-    env.filters.update(filters | {"count": _count, "outcomes": _outcomes, "made_here": Safe})
+    env.filters.update(filters | {"count": _count, "outcomes": _outcomes, "made_here": Markdown})
+    env.filters.update({"commands": commands_block, "link": own_url, "links": _links})
+    env.tests["made"] = lambda value: isinstance(value, Markdown)
     return env

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
+from runbooks.core.clean import Line
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import Diagnosis
 
@@ -80,7 +81,7 @@ class Report(Frozen):
     trigger: str = "by hand"
     flow_run: str = ""
     outcome: Outcome
-    headline: str
+    headline: Line
     started_at: datetime
     ended_at: datetime
     diagnosis: Diagnosis

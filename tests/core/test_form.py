@@ -1,0 +1,93 @@
+"""What a person approves is what is visible: no text in a judgment hides a command, a reason or a choice, or adds one."""
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from runbooks.core.form import MOST, approval_text
+from runbooks.core.plan import Plan, Step
+from runbooks.core.render import render
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.core.samples import DIAGNOSIS, report
+from tests.support.foreign import (
+    HOSTILE_RUN,
+    NASTY,
+    PARSER,
+    as_command,
+    becomes_a_link,
+    commands_shown,
+    diagnoses,
+    says,
+    visible,
+)
+
+ALLOWED = {
+    "heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "fence",
+    "bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close",
+}  # fmt: skip
+INLINE = {"text", "code_inline", "strong_open", "strong_close"}
+
+
+def judged(run: str) -> Diagnosis:
+    """A dead run beside one whose name was chosen by an attacker."""
+    step = Step(
+        kind="clear-run", owner="store:etcd", args={}, commands=("curl -X DELETE http://etcd/llama-70b",), effect="gone", loses="it"
+    )
+    return Diagnosis(
+        state=State.SICK,
+        headline=f"runs {run} and llama-70b are dead",
+        causes=(Cause(slug="dead-run", certainty=Certainty.CONFIRMED, subject=run, evidence=(run,)),),
+        plans=(Plan(name="clear run llama-70b (etcd)", steps=(step,), for_causes=("dead-run",)),),
+    )
+
+
+@given(diagnosis=diagnoses(), notes=st.lists(NASTY, max_size=3), title=NASTY)
+@settings(max_examples=120, deadline=None)
+@example(diagnosis=judged(HOSTILE_RUN), notes=["approve mode"], title="Rendezvous")
+@example(diagnosis=judged("x [Approve](https://evil.example) <img src=x> www.evil.example"), notes=["a"], title="t")
+def test_the_form_shows_every_command_and_reason_and_nothing_foreign_acts(
+    diagnosis: Diagnosis, notes: list[str], title: str
+) -> None:
+    tokens = PARSER.parse(approval_text(title, "node-a", diagnosis, diagnosis.plans, tuple(notes)))
+    steps = [s for p in diagnosis.plans for s in p.steps]
+    assert {t.type for t in tokens} <= ALLOWED
+    assert {c.type for t in tokens for c in t.children or []} <= INLINE
+    assert becomes_a_link(tokens) == []
+    assert commands_shown(tokens) == [[as_command(c) for c in s.commands] for s in steps]
+    heads = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
+    assert len(heads) == 1 + len(diagnosis.plans)  # no choice that is not there
+    text = visible(tokens)
+    wanted = [x for p in diagnosis.plans for x in (p.name, p.why)] + [x for s in steps for x in (s.effect, s.loses)]
+    assert [w for w in (*wanted, *notes, diagnosis.headline) if not says(text, w)] == []
+
+
+@given(diagnosis=diagnoses())
+@settings(max_examples=40, deadline=None)
+@example(diagnosis=judged(HOSTILE_RUN))
+def test_the_report_shows_every_command_and_reason(diagnosis: Diagnosis) -> None:
+    tokens = PARSER.parse(render(report(diagnosis=diagnosis, guards=("approve mode",))))
+    shown = commands_shown(tokens)
+    for step in (s for p in diagnosis.plans for s in p.steps):
+        assert [as_command(c) for c in step.commands] in shown
+    assert says(visible(tokens), "approve mode")
+    assert becomes_a_link(tokens) == []
+
+
+def test_long_foreign_text_cannot_push_the_commands_out_of_sight() -> None:
+    endless = "x " * 200_000
+    cause = Cause(slug="dead-run", certainty=Certainty.CONFIRMED, subject=endless, evidence=(endless,) * 500)
+    hostile = judged(endless).model_copy(update={"causes": (cause,) * 40, "must_not": tuple(f"{i} {endless}" for i in range(90))})
+    form = approval_text("Rendezvous", "node-a", hostile, hostile.plans, ("approve mode",))
+    before = form[: form.index("curl -X DELETE")]
+    assert len(before) < 1_500
+    assert "Asked because" in before
+    assert "[cut:" in before
+    assert len(form) < 40_000
+    assert f"and {500 - MOST + 1} more" in form
+
+
+def test_the_form_says_first_what_decides() -> None:
+    form = approval_text("Zombie GPU", "node-a", DIAGNOSIS, DIAGNOSIS.plans, ("approve mode",), {"terminate-processes": "disruptive"})
+    order = ("## Zombie GPU", "**GPU 0 is held", "**Asked because:**", "### Choice 1", "**Step 1:** terminate-processes on node-a")
+    places = [form.index(x) for x in (*order, "(risk: disruptive)", "**Effect:**", "**Lost:**", "kill -CONT 4242\nkill -TERM 4242")]
+    places += [form.index(x) for x in ("**Do not:**", "**Waiting costs:**", "state T in all 12 looks")]
+    assert places == sorted(places)
