@@ -49,6 +49,7 @@ def records() -> tuple[Spec, ...]:
     return (
         Spec("act", "flows.act.act", pool=False, description=f"Record and lock of one change. {RECORD}"),
         Spec("budget-slot", "flows.act.budget_slot", pool=False, description=f"A place in the budget. {RECORD}"),
+        Spec("approver-code", "flows.used_codes.approver_code", pool=False, description=f"A used code. {RECORD}"),
     )
 
 

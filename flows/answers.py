@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.actions import risks
 from flows.gate import risk_of
+from flows.used_codes import first_use
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
 from runbooks.notify.link import Ticket, proof
@@ -46,7 +47,7 @@ def check_answer(
         return Checked(taken=False, why=f"{who or 'nobody'!r} is no approver; the policy names {', '.join(approvers)}")
     if not code:
         return Checked(taken=False, why=f"“{plan.name}” is destructive and needs the code of {who}'s authenticator")
-    verdict = check_code(who, code, f"{run_id}/{key}", decided)
+    verdict = check_code(who, code, f"{run_id}/{key}", decided, first_use)
     if not verdict.ok:
         return Checked(taken=False, why=f"code of {who} not taken: {verdict.said}")
     return Checked(taken=True, how=" and ".join(h for h in (how, "approver code") if h))

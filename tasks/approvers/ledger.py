@@ -1,5 +1,9 @@
-"""Checks one-time codes: each counts once, wrong ones are counted, and too many lock the name for an hour."""
+"""Checks one-time codes: each counts once, wrong ones are counted, and too many lock the name for an hour.
 
+That a code was used is known on every machine (`FirstUse`); verdicts and wrong codes stand in a file of this one.
+"""
+
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +16,8 @@ from tasks.installation import state_folder
 MOST_WRONG = 10  # per name and hour, over all runs: a guess is right once in 330,000
 WINDOW = timedelta(hours=1)
 KEPT = timedelta(days=60)  # answers are looked up again each time that their run goes on
+FirstUse = Callable[[str, int, str], str]
+"""(name, time step, question) → the question that this code was used for first, anywhere. Raises if that is not known."""
 
 
 class Verdict(Frozen):
@@ -21,7 +27,7 @@ class Verdict(Frozen):
     said: str = ""
 
 
-def check_code(name: str, code: str, question: str, at: datetime) -> Verdict:
+def check_code(name: str, code: str, question: str, at: datetime, first_use: FirstUse) -> Verdict:
     """Judges the code that `name` gave for `question` at `at`. The same question always gets the same verdict.
 
     `at` is when the answer reached the server, not now: the run may go on hours later.
@@ -34,17 +40,19 @@ def check_code(name: str, code: str, question: str, at: datetime) -> Verdict:
         return Verdict(ok=False, said=f"no approver {name!r} on the machine that checks: gpu-runbooks approver add")
     try:
         with locked_json(state_folder() / "approver-codes.json") as book:
-            return _judge(book, secret, name, code, question, at)
-    except (OSError, ValueError) as e:
+            return _judge(book, secret, name, code, question, at, first_use)
+    except Exception as e:
         return Verdict(ok=False, said=f"the book of used codes cannot be kept ({type(e).__name__}), so none counts")
 
 
-def _judge(book: dict[str, Any], secret: bytes, name: str, code: str, question: str, at: datetime) -> Verdict:
+def _judge(
+    book: dict[str, Any], secret: bytes, name: str, code: str, question: str, at: datetime, first_use: FirstUse
+) -> Verdict:
     verdicts, used, wrong = (book.setdefault(k, {}) for k in ("verdicts", "used", "wrong"))
     if question in verdicts:
         return Verdict(ok=verdicts[question]["ok"], said=verdicts[question]["said"])
     recent = [t for t in wrong.get(name, []) if at - datetime.fromisoformat(t) < WINDOW]
-    verdict = _fresh(used.setdefault(name, {}), recent, secret, name, code, question, at)
+    verdict = _fresh(used.setdefault(name, {}), recent, secret, name, code, question, at, first_use)
     if verdict.said == WRONG:
         recent.append(at.isoformat())
     wrong[name] = recent
@@ -57,14 +65,21 @@ WRONG = "wrong code"
 
 
 def _fresh(
-    used: dict[str, str], recent: list[str], secret: bytes, name: str, code: str, question: str, at: datetime
+    used: dict[str, str],
+    recent: list[str],
+    secret: bytes,
+    name: str,
+    code: str,
+    question: str,
+    at: datetime,
+    first_use: FirstUse,
 ) -> Verdict:
     if len(recent) >= MOST_WRONG:
         return Verdict(ok=False, said=f"{len(recent)} wrong codes for {name} within an hour: locked, try later")
     step = matching_step(secret, code, at)
     if step is None:
         return Verdict(ok=False, said=WRONG)
-    if used.get(str(step), question) != question:
+    if used.get(str(step), question) != question or first_use(name, step, question) != question:
         return Verdict(ok=False, said="this code was used before: wait for the next one")
     for old in [s for s in used if int(s) < step - 100]:
         del used[old]

@@ -3,18 +3,22 @@
 import json
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from httpx import TransportError
+from prefect.context import SettingsContext, get_settings_context
 
-from flows import store
+from flows import answers, store
 from flows.answers import check_answer
 from flows.approval import answer_run
+from flows.used_codes import first_use
 from runbooks.core.plan import Plan, Step
 from runbooks.core.totp import STEP_S, base32, code_at, matching_step, provisioning_uri
-from tasks.approvers import secrets
-from tasks.approvers.ledger import MOST_WRONG, check_code
+from tasks.approvers import ledger, secrets
+from tasks.approvers.ledger import MOST_WRONG, FirstUse, Verdict
 from tasks.approvers.secrets import NoSecrets, put_approver, read_approvers
 from tasks.context import utc_now
 from tests.support.engine_rig import Rig, World
@@ -56,11 +60,66 @@ def right(at: datetime) -> str:
     return code_at(RFC, int(at.timestamp()) // STEP_S)
 
 
+class Book:
+    """The used codes of all machines, in this process."""
+
+    def __init__(self) -> None:
+        self.used: dict[tuple[str, int], str] = {}
+
+    def __call__(self, name: str, step: int, question: str) -> str:
+        return self.used.setdefault((name, step), question)
+
+
+def check_code(name: str, code: str, question: str, at: datetime, book: FirstUse | None = None) -> Verdict:
+    return ledger.check_code(name, code, question, at, book or Book())
+
+
 def test_a_code_counts_once_and_for_one_question(home: Path) -> None:
     assert check_code("ana", right(AT), "q1", AT).ok
     assert check_code("ana", right(AT), "q1", AT + timedelta(hours=3)).ok  # the run went on later: same verdict
     assert "used before" in check_code("ana", right(AT), "q2", AT).said
     assert check_code("ana", right(AT + timedelta(seconds=30)), "q3", AT).ok
+
+
+def on_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker, to which the approvers' file was copied."""
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(folder))
+    put_approver("ana", RFC)
+
+
+def test_a_code_counts_once_on_all_machines(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second machine never heard of it; the same question is judged alike there, where the run may go on."""
+    code, first, second = right(AT), f"{tmp_path}/first", f"{tmp_path}/second"
+    for machine in ("one", "two", "three"):
+        on_machine(tmp_path / machine, monkeypatch)
+        assert check_code("ana", code, first, AT, first_use).ok
+    on_machine(tmp_path / "four", monkeypatch)
+    assert "used before" in check_code("ana", code, second, AT, first_use).said
+    assert "used before" in check_code("ana", code, second, AT, first_use).said
+    assert check_code("ana", right(AT + timedelta(seconds=30)), second + "'", AT, first_use).ok
+
+
+def test_ten_machines_given_one_code_at_once_take_it_once(rig: Rig, tmp_path: Path) -> None:
+    asked = [f"{tmp_path}/q{i}" for i in range(10)]
+    step = int(AT.timestamp()) // STEP_S + 1000
+    settings = get_settings_context()
+
+    def give(question: str) -> str:
+        with SettingsContext(profile=settings.profile, settings=settings.settings):
+            return first_use("ana", step, question)
+
+    with ThreadPoolExecutor(10) as pool:
+        said = list(pool.map(give, asked))
+    assert len(set(said)) == 1
+    assert sum(one == question for one, question in zip(said, asked, strict=True)) == 1
+
+
+def test_no_code_counts_where_its_use_cannot_be_recorded(home: Path) -> None:
+    def away(*_: object) -> str:
+        raise TransportError("the server is away")
+
+    assert "cannot be kept (TransportError)" in check_code("ana", right(AT), "q", AT, away).said
+    assert check_code("ana", right(AT), "q", AT).ok, "and it is not spent by that"
 
 
 def test_guessing_locks_the_name_for_an_hour(home: Path) -> None:
@@ -90,8 +149,9 @@ def plan(kind: str) -> Plan:
     return Plan(name="p", steps=(step,), for_causes=("c",))
 
 
-def test_who_is_asked_for_a_code(home: Path) -> None:
+def test_who_is_asked_for_a_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install()
+    monkeypatch.setattr(answers, "first_use", Book())
 
     def taken(kind: str, who: str, code: str, approvers: tuple[str, ...], decision: str = "approve") -> bool:
         answer = {"decision": decision, "who": who, "code": code}
