@@ -13,6 +13,7 @@ from runbooks.checkpoint_fallback.places import place_causes
 from runbooks.checkpoint_fallback.plans import lacks, offer
 from runbooks.checkpoint_fallback.store import store_causes
 from runbooks.core.reading import Known, Unknown
+from runbooks.core.unread import by_what_was_read
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -30,8 +31,11 @@ FIRST = (  # what came first in time stands first
 RANK = list(Certainty)
 
 
+@by_what_was_read("checkpoint-fallback")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
+    if isinstance(evidence.config, Unknown):
+        return _blind(evidence.config)
     if not isinstance(evidence.config, Known):
         why = getattr(evidence.config, "proof", "") or "its configuration is not known"
         return Diagnosis(
@@ -62,6 +66,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         unknowns=story.unknowns(evidence),
         by_hand=story.by_hand(choice),
     )
+
+
+def _blind(config: Unknown) -> Diagnosis:
+    return Diagnosis(
+        state=State.CANNOT_TELL, headline=f"cannot tell: which checkpoints there should be is not known: {config.reason}",
+        must_not=("start the run from step 0, or from any checkpoint, before its tiers were looked at",),
+    )  # fmt: skip
 
 
 def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:

@@ -18,6 +18,7 @@ from runbooks.container_death.words import (
     said_dead,
     span,
 )
+from runbooks.core.reading import Unknown
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import says
 
@@ -160,11 +161,13 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         words = f"{unit.name} was stopped at {clock(unit.left_at)}, before it ended, and passed signal {signals[0]} on"
         return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, innocent=True)]
     if signals:
+        seen = not isinstance(e.supervisors, Unknown)  # a unit that was stopped passes its signal on like this
         return [
             cause(
-                "killed-through-engine", Certainty.CONFIRMED, f"container {c.name}",
+                "killed-through-engine", Certainty.CONFIRMED if seen else Certainty.POSSIBLE, f"container {c.name}",
                 f"the event stream shows signal {', '.join(signals)} sent through the engine, without a stop request",
                 f"exit code {c.exit_code}; no kernel line about memory",
+                decides=() if seen else ("whether a unit of systemd was stopped then: units were not read",),
             )
         ]  # fmt: skip
     return []

@@ -49,7 +49,7 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
         return ()
     if slugs == {"kept-container"}:
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
-    if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
+    if {"daemon-down", "daemon-upgraded"} & slugs and "daemon-stuck" not in slugs and known(e.daemon) is None:
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
     units = stop_units(e)
     if first_read(e):

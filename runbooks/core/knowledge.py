@@ -65,6 +65,7 @@ class CauseKnowledge(Frozen):
     signatures: tuple[Signature, ...] = ()
     no_text: str = ""  # why no text can say this cause, where it has no signature: only readings can
     references: tuple[str, ...] = ()
+    rests_on: tuple[str, ...] = ()  # readings without which no plan for it is offered; "a or b": one of them is enough
     yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
     undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
 
@@ -88,6 +89,13 @@ class Option(Frozen):
     example: str = ""
 
 
+class Cover(Frozen):
+    """Why a healthy verdict stands without a reading: what covers it, and how."""
+
+    covered_by: tuple[str, ...] = Field(min_length=1)  # readings, by their paths; all of them must have been read
+    because: str = Field(min_length=20)
+
+
 class Runbook(Frozen):
     """A runbook.yaml."""
 
@@ -98,6 +106,7 @@ class Runbook(Frozen):
     target: str  # what one run is about, in words: "a node of the fleet"
     scenario: str = ""  # what `gpu-runbooks lab <slug>` breaks
     options: dict[str, Option] = {}
+    may_be_unread: dict[str, Cover] = {}  # by path, "tiers[].space"; a healthy verdict needs every other reading
     causes: dict[str, CauseKnowledge]
     limits: dict[str, Limit]
     references: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import load_table
@@ -17,6 +18,7 @@ class Where(Frozen):
     percent: int | None = None  # where the pattern gives one
 
 
+@cache
 def default_phases() -> tuple[StartPhase, ...]:
     """The set for a training job with an inference engine."""
     return tuple(StartPhase(**row) for row in load_table("ray_phases")["phases"])

@@ -2,11 +2,12 @@
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
+from runbooks.core.unread import by_what_was_read
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.stale_rendezvous.advice import do_now, must_not, proposals
 from runbooks.stale_rendezvous.causes import confirmed, possible
 from runbooks.stale_rendezvous.etcd_judge import etcd_causes
-from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.stale_rendezvous.evidence import NO_RETURN, Evidence
 from runbooks.stale_rendezvous.launches import launch_causes
 from runbooks.stale_rendezvous.life import known_nodes, life_of
 from runbooks.stale_rendezvous.plans import plans_for
@@ -37,11 +38,12 @@ class Limits(Frozen):
     old_agent_age_s: float
 
 
+@by_what_was_read("stale-rendezvous")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one rendezvous (or one run of it)."""
     if isinstance(evidence.configured, Absent):
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
-    if evidence.saved != NOT_RECORDED:
+    if evidence.saved not in (NOT_RECORDED, NO_RETURN):
         return judge_putback(evidence)
     causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
     plans = plans_for(causes, evidence, limits.old_agent_age_s)

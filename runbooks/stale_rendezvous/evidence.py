@@ -5,9 +5,11 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, Why
 from runbooks.parsers.etcd_v2 import RunKeys
 from runbooks.parsers.torchrun_cmdline import Launch
+
+NO_RETURN = Unknown(reason=Why.NOT_ASKED, detail="nobody asked for a saved run to be put back")
 
 
 class EtcdFacts(Frozen):

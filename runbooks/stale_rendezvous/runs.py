@@ -176,7 +176,10 @@ def _waiting(run: RunKeys, life: Life) -> list[Cause]:
     number = run.state.round if isinstance(run.state, DynamicState) else 0
     if number > 0:
         return [confirmed("below-min-nodes", subject(run), words, f"round {number}: nodes were lost")]
-    return [likely("waiting-for-nodes", subject(run), words, decides=("which nodes have not started an agent",))]
+    check = ("which nodes have not started an agent",)
+    if life.unsure:  # agents may run where nobody could look
+        return [possible("waiting-for-nodes", subject(run), words, *life.unsure, decides=check)]
+    return [likely("waiting-for-nodes", subject(run), words, decides=check)]
 
 
 def _late(run: RunKeys, life: Life) -> list[Cause]:

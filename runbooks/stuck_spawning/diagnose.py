@@ -1,6 +1,7 @@
 """Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
 
 from runbooks.core.reading import Absent, Known
+from runbooks.core.unread import by_what_was_read
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
 from runbooks.stuck_spawning.around import DONE, judge_around, judge_others
@@ -43,6 +44,7 @@ WARN = {
 }
 
 
+@by_what_was_read("stuck-spawning")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one worker, or of all that are past their limit."""
     if not evidence.worker:
@@ -51,7 +53,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         return _no_row(evidence, evidence.row.proof)
     v = View(evidence, limits)
     judge_around(v)
-    if not (v.row and v.row.status in DONE):
+    if v.row and v.row.status not in DONE:
         judge_pod(v)
         judge_inside(v)
         judge_without_inside(v)

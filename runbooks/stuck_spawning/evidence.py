@@ -102,7 +102,6 @@ class Evidence(Frozen):
     worker: str
     taken_at: datetime
     row: Reading[WorkerRow]
-    row_again: Reading[WorkerRow] = NOT_RECORDED
     pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
     pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
     ssh: Reading[SshLook] = NOT_RECORDED

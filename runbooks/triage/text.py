@@ -76,7 +76,12 @@ def says(text: Text, *names: str) -> bool:
 
 def telling(text: Text) -> tuple[str, ...]:
     """Lines that say what went wrong, in order: those of what the knowledge base names, else those that report a failure."""
-    outcome = judge_lines(text)
+    return _telling(_whole(text))
+
+
+@lru_cache(maxsize=32)
+def _telling(whole: str) -> tuple[str, ...]:
+    outcome = judge_lines(whole)
     named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
     lines = {line.number: line.text for line in (*named, *outcome.unexplained)}
     return tuple(lines[n] for n in sorted(lines))

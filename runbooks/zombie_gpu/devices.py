@@ -155,8 +155,9 @@ def _vanished(view: View, gpu: Gpu) -> Verdict | None:
     pids = ", ".join(str(g.pid) for g in lost)
     words = [f"pid {pids} holds {size(held)} of GPU {gpu.index} and is not a process of this PID namespace"]
     if view.in_container:
+        sure = Certainty.LIKELY if view.facts else Certainty.POSSIBLE
         return _of(
-            gpu, "holder-in-other-namespace", Certainty.LIKELY, words, ("look from the host: `ps -p " + pids + "`",)
+            gpu, "holder-in-other-namespace", sure, words, ("look from the host: `ps -p " + pids + "`",)
         )
     asks = (
         f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a killed process late",

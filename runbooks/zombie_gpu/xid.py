@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from runbooks.core.knowledge import load_table
-from runbooks.core.reading import Known
+from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.kernel_log import bus_key, recovery_action, says_nonfatal
 from runbooks.zombie_gpu.activity import activity
@@ -132,6 +132,9 @@ def _off_the_bus(view: View, f: Fault) -> Verdict:
         return _verdict(f, "gpu-off-the-bus", Certainty.POSSIBLE, words, ("a soak test before it takes work again",))
     missing = "the driver lists no GPU there" if view.gpu_set else "whether the driver still lists it could not be read"
     sure = Certainty.CONFIRMED if placed else Certainty.LIKELY
+    gpus = view.evidence.gpus
+    if view.in_container and isinstance(gpus, Unknown) and gpus.reason is not Why.FAILED:  # it may be another tenant's
+        sure = Certainty.POSSIBLE
     return _verdict(f, "gpu-off-the-bus", sure, (*f.lines, missing), ("`lspci -d 10de:` on the host (rev ff: dead)",))
 
 
@@ -143,7 +146,14 @@ def _needs_reset(view: View, f: Fault) -> Verdict:
         return _verdict(f, "gpu-needs-reset", Certainty.RULED_OUT, (*words, recovered))
     placed = f.root.at_s is not None and view.facts is not None
     asks = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
-    return _verdict(f, "gpu-needs-reset", Certainty.CONFIRMED if placed else Certainty.LIKELY, words, asks)
+    sure = Certainty.CONFIRMED if placed and not _history_unread(view, f) else Certainty.LIKELY
+    return _verdict(f, "gpu-needs-reset", sure, words, asks)
+
+
+def _history_unread(view: View, f: Fault) -> bool:
+    """Whether that a later process works on the GPU could not be seen: the event may be history."""
+    table = f.gpu is not None and not isinstance(f.gpu.processes, Known)
+    return view.gpu_set is None or table or not isinstance(view.evidence.processes, Known)
 
 
 def _recovered(view: View, f: Fault) -> str:

@@ -37,7 +37,8 @@ def read_node_tier(
     context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int, timeout_s: float = 120
 ) -> TierLook:
     """One look at one tier of one node."""
-    look: dict[str, Any] = {"tier": tier.name, "kind": tier.kind, "node": node.name, "where": tier.path}
+    none = Absent(proof="this tier is a folder, no object store")
+    look: dict[str, Any] = {"tier": tier.name, "kind": tier.kind, "node": node.name, "where": tier.path, "store": none, "uploads": none}
     source = Source(command=f"ls -la {tier.path}; df {tier.path}", host=node.name, taken_at=context.now())
     ask = {
         "do": "scan", "root": tier.path.rstrip("/"), "pattern": step_pattern(config.naming_on(tier)), "newest": newest,

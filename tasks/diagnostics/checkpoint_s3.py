@@ -30,6 +30,8 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, 
         "kind": tier.kind,
         "node": "",
         "where": f"s3://{tier.bucket}/{tier.prefix}",
+        "space": Absent(proof="an object store has no file system"),
+        "holders": Absent(proof="no process holds an object open"),
     }
     try:
         s3 = S3Tier(tier, tries=2)

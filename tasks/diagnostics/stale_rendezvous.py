@@ -8,7 +8,7 @@ from runbooks.core.reading import Absent, Known, Source, Unknown, Why
 from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys, without_most_keys
 from runbooks.parsers.rdzv_state import DynamicState
-from runbooks.stale_rendezvous.evidence import EtcdFacts, Evidence, NodeView, Reads, StoreView
+from runbooks.stale_rendezvous.evidence import NO_RETURN, EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
 from runbooks.stale_rendezvous.ports import named
 from runbooks.stale_rendezvous.runs import wanted
@@ -67,6 +67,7 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         hands_off=tuple(n.name for n in context.fleet.nodes if n.hands_off),
         contained=place.contained,
         room=len(place.nodes),
+        saved=NO_RETURN,
     )
     return _short(evidence.model_copy(update={"stores": _stores(evidence)}))
 
@@ -94,6 +95,7 @@ def _probe_command(place: Rendezvous) -> str:
 
 def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
     """A saved run that a person wants back: only its own keys are looked at, and nothing beats, so nothing is waited for."""
+    alone = Absent(proof="only the keys of the saved run were looked at")
     return Evidence(
         name=place.name,
         taken_at=context.now(),
@@ -102,6 +104,8 @@ def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
         asks=place.asks,
         prefix=place.prefix,
         configured=Known[bool](value=True),
+        etcd=alone,
+        runs=alone,
         saved=read_putback(context, place, file),
     )
 

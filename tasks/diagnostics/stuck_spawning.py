@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, Why
 from runbooks.parsers.runpod import Phase, Pod
+from runbooks.stuck_spawning.all_workers import SHARED
 from runbooks.stuck_spawning.diagnose import Limits, is_coming
 from runbooks.stuck_spawning.evidence import Evidence, PodRead, WorkerRow
 from runbooks.stuck_spawning.inside import UP
@@ -22,6 +23,7 @@ from tasks.transport.base import TransportError
 T = TypeVar("T")
 GAP_S = 5.0  # used only where the runbook's limits don't say
 ALL = "workers"
+OWN = ("row", "pod", "pod_log", "ssh", "inside", "stored_log")  # what belongs to one worker alone
 
 
 def gather_stuck_spawning(context: Context) -> Evidence:
@@ -56,7 +58,7 @@ def _look(context: Context, config: Orchestrator) -> Evidence:
 def _stock(context: Context, config: Orchestrator, rows: list[Any]) -> Any:
     """The provider's stock, where a worker that comes up has no pod."""
     podless = [r for r in rows if isinstance(r, Known) and not r.value.pod_id and r.value.status in UP]
-    return read_stock(context, config) if podless else NOT_RECORDED
+    return read_stock(context, config) if podless else Absent(proof="no worker that comes up lacks a pod")
 
 
 def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[str, Any]:
@@ -87,7 +89,8 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
 
     def one(r: WorkerRow) -> Evidence:
         own = _own(context, config, r.id, Known(value=r, source=rows["workers"].source))
-        return Evidence(worker=r.id, taken_at=context.now(), **own)
+        once = Absent(proof="read once for all workers")
+        return Evidence(worker=r.id, taken_at=context.now(), **own, **dict.fromkeys(SHARED, once))
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         each = tuple(pool.map(one, stuck[:most]))
@@ -95,7 +98,7 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
         worker="", taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
         not_looked_at=tuple(r.id for r in stuck[most:]), pods=_pods(context, config),
         stock=_stock(context, config, [x.row for x in each]),
-        **(rows | {"row": Absent(proof="about all workers past their limit")}),
+        **(rows | dict.fromkeys(OWN, Absent(proof="about all workers past their limit"))),
     )  # fmt: skip
 
 

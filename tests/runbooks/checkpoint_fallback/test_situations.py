@@ -73,15 +73,18 @@ def look(raw: dict[str, Any]) -> TierLook:
             Upload(key=k, upload_id=k, begun_s_ago=a, newest_part_s_ago=a, parts=1) for k, a in raw.get("uploads", [])
         )
         data["uploads"] = Known[tuple[Upload, ...]](value=ups)
+        data["space"] = data["holders"] = Absent(proof="an object store")
     else:
         given = raw.get("space", {})
         given = {"free": given["available"], **given} if "available" in given else given
         data["space"] = Known[Space](value=Space(path=where, **SPACE | given))
         held = tuple(Holder(pid=p, start_ticks=1, command="x", path=f, writing=w) for p, f, w in raw.get("holders", []))
         data["holders"] = Known[tuple[Holder, ...]](value=held)
+        data["store"] = data["uploads"] = Absent(proof="no object store")
     data["leftovers"] = tuple(
         Leftover(**n) if isinstance(n, dict) else Leftover(name=n) for n in raw.get("leftovers", [])
     )
+    data["pointer"] = Absent(proof="there is none")
     if "pointer" in raw:
         data["pointer"] = Known[Pointer](value=Pointer(text=raw["pointer"], identity="p"))
     return TierLook(**data)
@@ -100,7 +103,8 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
     )
     seen = Evidence(
         node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]),
-        others=others,
+        others=others, kernel=Known[tuple[str, ...]](value=()), node_credentials=Known[tuple[str, ...]](value=()),
+        load=Unknown(reason=Why.NOT_ASKED, detail="option load"),
         log=Known[str](value=raw["log"]) if "log" in raw else Unknown(reason=Why.NOT_ASKED),
         torch=Known[str](value=raw["torch"]) if "torch" in raw else Absent(proof="none"),
         hands_off=raw.get("hands_off", False),

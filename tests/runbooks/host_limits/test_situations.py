@@ -25,13 +25,18 @@ DOCS = list(yaml.safe_load_all((Path(__file__).parent / "situations.yaml").read_
 
 def judge(given: dict[str, Any]) -> Diagnosis:
     """The diagnosis of one situation."""
+    return diagnose(evidence(given), LIMITS)
+
+
+def evidence(given: dict[str, Any]) -> Evidence:
+    """The evidence of one situation."""
     unread = given.get("unread", [])
     over = {k: v for k, v in given.items() if k in WELL}
     read: dict[str, Any] = {k: {"kind": "known", "value": v} for k, v in (WELL | over).items()}
     if "all" in given:
         read = {k: {"kind": "unknown", "reason": given["all"]} for k in WELL}
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    return diagnose(Evidence.model_validate({"node": "a", "taken_at": at, "unread": unread, **read}), LIMITS)
+    return Evidence.model_validate({"node": "a", "taken_at": at, "unread": unread, **read})
 
 
 @pytest.mark.parametrize("doc", [pytest.param(d, id=d["title"]) for d in DOCS])

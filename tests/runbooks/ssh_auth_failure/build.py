@@ -53,7 +53,11 @@ def merged(base: Any, over: Any) -> Any:
 
 def judge(given: dict[str, Any]) -> Diagnosis:
     """The diagnosis of one situation."""
-    limits = load_runbook("ssh-auth-failure").limit_values()
+    return diagnose(evidence(given), Limits.model_validate(load_runbook("ssh-auth-failure").limit_values()))
+
+
+def evidence(given: dict[str, Any]) -> Evidence:
+    """The evidence of one situation."""
     wire = merged(WIRE, given.get("wire") or {})
     refused = wire["auth"] == "refused"
     data = {
@@ -66,4 +70,4 @@ def judge(given: dict[str, Any]) -> Diagnosis:
         "wire": given.get("wire_unknown", {"kind": "known", "value": wire}),
         "far": known(FAR, given["far"]) if "far" in given else known(FAR, {} if refused else None),
     }  # fmt: skip
-    return diagnose(Evidence.model_validate(data), Limits.model_validate(limits))
+    return Evidence.model_validate(data)

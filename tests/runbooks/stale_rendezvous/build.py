@@ -4,11 +4,12 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, LegacyState, RunKeys
 from runbooks.parsers.rdzv_state import Beat, DynamicState, Member, Seat
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.stale_rendezvous.evidence import (
+    NO_RETURN,
     Agent,
     EtcdFacts,
     Evidence,
@@ -176,5 +177,5 @@ def evidence(given: dict[str, Any]) -> Evidence:
         symptom=given.get("symptom", ""),
         hands_off=tuple(given.get("hands_off", [])),
         contained=given.get("contained", False),
-        saved=Known[Putback](value=Putback(**given["saved"])) if "saved" in given else NOT_RECORDED,
+        saved=Known[Putback](value=Putback(**given["saved"])) if "saved" in given else NO_RETURN,
     )

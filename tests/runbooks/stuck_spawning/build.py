@@ -6,6 +6,7 @@ from typing import Any
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
 from runbooks.parsers.orchestrator_log import parse_orchestrator_log
+from runbooks.stuck_spawning.all_workers import SHARED
 from runbooks.stuck_spawning.diagnose import Limits, diagnose
 from runbooks.stuck_spawning.evidence import Evidence
 
@@ -21,6 +22,7 @@ INSIDE = {
     "boot_id": "b", "processes": [{"pid": 7, "start_ticks": 1, "age_s": 60, "command": "python worker.py"}],
     "log_exists": True, "log": ["started"], "gpus": 1, "driver_cuda": "12.8", "image_cuda": "12.4", "free_bytes": {"/": 1 << 34},
 }  # fmt: skip
+OWN = ("row", "pod", "pod_log", "ssh", "inside", "stored_log")
 STARTING = {"runtime": "null", "ip": "", "ssh_port": None, "gpus": None}
 
 
@@ -65,21 +67,25 @@ def orchestrator(given: dict[str, Any]) -> dict[str, Any]:
 
 def judge(given: dict[str, Any]) -> Diagnosis:
     """The diagnosis of one situation; with `each`, of the target `workers`: one worker per entry."""
-    limits = Limits.model_validate(load_runbook("stuck-spawning").limit_values())
+    return diagnose(whole(given), Limits.model_validate(load_runbook("stuck-spawning").limit_values()))
+
+
+def whole(given: dict[str, Any]) -> Evidence:
+    """The evidence of one situation."""
     if "each" not in given:
-        return diagnose(Evidence.model_validate(evidence(given)), limits)
+        return Evidence.model_validate(evidence(given))
     each = [
         evidence({**x, "row": ROW | {"id": f"w{i}", "pod_id": f"p{i}"} | x.get("row", {})})
         for i, x in enumerate(given["each"])
     ]
     rows = [x["row"]["value"] for x in each]
-    whole = evidence(
+    read = evidence(
         {**given, "row": None, "others": [*rows, *ago(given.get("others", []))], "all_pods": given.get("all_pods", [])}
     )
-    own = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "can_start", "start_argv", "taken_at")
-    whole = {k: x for k, x in whole.items() if k not in own or k in ("row", "taken_at")}
-    whole |= {"worker": "", "each": [{k: x[k] for k in own} | {"worker": x["row"]["value"]["id"]} for x in each]}
-    return diagnose(Evidence.model_validate(whole), limits)
+    none, once = reading(None, None), dict.fromkeys(SHARED, reading(None, None))
+    read |= dict.fromkeys(OWN, none) | {"worker": "", "can_start": False, "start_argv": []}
+    read |= {"each": [x | once | {"worker": x["row"]["value"]["id"]} for x in each]}
+    return Evidence.model_validate(read)
 
 
 def evidence(given: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +100,7 @@ def evidence(given: dict[str, Any]) -> dict[str, Any]:
         "orchestrator": orchestrator(given), "deployment": reading(None, given.get("deployment", "SUCCESS")),
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
-        "stock": reading({"gpu_type": "RTX 4090", "gpus": 1}, given.get("stock", {"kind": "unknown", "reason": "not-recorded"})),
+        "stock": reading({"gpu_type": "RTX 4090", "gpus": 1}, given.get("stock")),
         "workers": reading(None, [*mine, *given.get("others", [])]), "pods": reading(None, given.get("all_pods", listed)),
         "can_start": given.get("can_start", True), "start_argv": ["start"],
     }  # fmt: skip

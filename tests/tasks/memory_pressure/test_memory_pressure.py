@@ -125,7 +125,10 @@ def test_without_numbers_it_says_so() -> None:
     got = judge("RuntimeError: CUDA error: out of memory")
     assert got.state is State.CANNOT_TELL
     assert got.causes[0].decides
-    assert judge("all is well").state is State.HEALTHY
+    read = {"host": HostMemory(total=64 * GIB, available=32 * GIB), "gpus": GpuSet(gpus=()), "killed": (), "commands": {}}
+    whole: dict[str, Any] = {name: Known(value=value) for name, value in read.items()}
+    assert judge("all is well", **whole).state is State.HEALTHY
+    assert judge("all is well").state is State.CANNOT_TELL, "of the machine nothing was read"
 
 
 def test_gather_on_this_machine(tmp_path: Path) -> None:

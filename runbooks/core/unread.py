@@ -1,0 +1,160 @@
+"""What was not read is never well: one wrapper around every judgment compares what is unknown with runbook.yaml.
+
+A healthy verdict needs every reading; those that `may_be_unread` names may be lost, as long as what covers them was read. A
+plan needs what its causes rest on (`rests_on`). Whatever was not read is named. Pure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel
+
+from runbooks.core.base import Frozen
+from runbooks.core.knowledge import Runbook, load_runbook
+from runbooks.core.plan import Plan
+from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.verdict import Diagnosis, State
+
+E = TypeVar("E", bound=BaseModel)
+L = TypeVar("L")
+NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
+MOST_NAMED = 3  # readings in a headline
+
+
+class Lost(Frozen):
+    """A reading that is unknown."""
+
+    path: str  # "tiers[].space": as runbook.yaml names it
+    label: str  # "tiers[nvme].space"
+    reading: Unknown
+
+    @property
+    def why(self) -> str:
+        """Its reason, and what was said."""
+        return f"{self.reading.reason}: {self.reading.detail}" if self.reading.detail else str(self.reading.reason)
+
+
+def by_what_was_read(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
+    """Wraps a runbook's `diagnose`, so that no caller gets a judgment past this rule."""
+
+    def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
+        @wraps(judge)
+        def diagnose(evidence: E, limits: L) -> Diagnosis:
+            return held(_book(slug), evidence, judge(evidence, limits))
+
+        return diagnose
+
+    return wrap
+
+
+def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
+    """The judgment as far as what was read allows it."""
+    lost = unread(evidence)
+    if not lost or found.state is State.NOT_APPLICABLE:
+        return found
+    blind = {x.path for x in lost}
+    open_ = tuple(x for x in lost if not covered(book, x.path, blind))
+    kept, withheld = _plans(book, found.plans, lost)
+    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_)}
+    if found.state is State.HEALTHY and open_:
+        new |= {"state": State.CANNOT_TELL, "headline": _headline(open_, found.headline)}
+    if withheld:
+        new |= {"plans": kept, "do_now": (*found.do_now, *withheld)}
+    return found.model_copy(update=new)
+
+
+def covered(book: Runbook, path: str, blind: set[str]) -> bool:
+    """Whether runbook.yaml names what covers this reading, and that was read."""
+    cover = book.may_be_unread.get(path)
+    return cover is not None and not blind.intersection(cover.covered_by)
+
+
+def missing(book: Runbook, plan: Plan, blind: set[str]) -> tuple[str, ...]:
+    """What the causes of a plan rest on and was not read. "a or b": one of them is enough."""
+    grounds = [g for c in plan.for_causes if c in book.causes for g in book.causes[c].rests_on]
+    return tuple(dict.fromkeys(g for g in grounds if blind.issuperset(g.split(" or "))))
+
+
+def unread(evidence: BaseModel) -> tuple[Lost, ...]:
+    """Every unknown reading, in the order of the evidence. Evidence nested in itself is named like the outer one."""
+    return tuple(_walk(evidence, "", "", type(evidence)))
+
+
+def _plans(book: Runbook, plans: Sequence[Plan], lost: Sequence[Lost]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+    """Those that still stand, and why the others do not."""
+    blind = {x.path for x in lost}
+    gaps = [(plan, missing(book, plan, blind)) for plan in plans]
+    said = tuple(f"“{plan.name}” is not offered: not read: {', '.join(gap)}" for plan, gap in gaps if gap)
+    return tuple(plan for plan, gap in gaps if not gap), said
+
+
+def _named(book: Runbook, own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
+    """The judgment's own lines, and one for each lost reading that they leave out. What nobody asked for and is covered
+    is no gap."""
+    gaps = [x for x in lost if x in open_ or x.reading.reason is not Why.NOT_ASKED]
+    lines = [_line(book, x, x in open_) for x in gaps if not _is_named(x, own, gaps)]
+    return tuple(dict.fromkeys((*own, *lines)))
+
+
+def _line(book: Runbook, gap: Lost, needed: bool) -> str:
+    if needed:
+        return f"{gap.label}: {gap.why}"
+    cover = book.may_be_unread[gap.path]
+    return f"{gap.label}: {gap.why} (covered by {', '.join(cover.covered_by)}: {cover.because})"
+
+
+def _is_named(gap: Lost, own: Sequence[str], gaps: Sequence[Lost]) -> bool:
+    """Whether a line names it: by its name and reason, or by the reason where there is a line for each gap that has it."""
+    lines = [u for u in own if gap.reading.reason in u and gap.reading.detail in u]
+    name = gap.path.rpartition(".")[2].removesuffix("[]")
+    alike = [x for x in gaps if x.why == gap.why]
+    return len(lines) >= len(alike) or any(u.startswith((name, name.replace("_", " "))) for u in lines)
+
+
+def _headline(open_: Sequence[Lost], headline: str) -> str:
+    names = ", ".join(x.label for x in open_[:MOST_NAMED])
+    more = f" and {len(open_) - MOST_NAMED} more" if len(open_) > MOST_NAMED else ""
+    return f"cannot tell: not read: {names}{more} ({open_[0].why}); as far as it was read: {headline}"
+
+
+def _walk(value: Any, path: str, label: str, root: type[BaseModel]) -> Iterator[Lost]:
+    if isinstance(value, Unknown):
+        yield Lost(path=path, label=label, reading=value)
+    elif isinstance(value, Known):
+        yield from _walk(value.value, path, label, root)
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _walk(item, f"{path}[]", f"{label}[{_name(item, i)}]", root)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _walk(item, f"{path}[]", f"{label}[{key}]", root)
+    elif isinstance(value, BaseModel) and not isinstance(value, Absent):
+        inside = "" if type(value) is root or not path else f"{path}."
+        for field in _fields(type(value)):
+            yield from _walk(getattr(value, field), inside + field, f"{label}.{field}".lstrip("."), root)
+
+
+def _name(item: Any, position: int) -> str:
+    thing = item.value if isinstance(item, Known) else item
+    return next((str(v) for n in NAMES if isinstance(v := getattr(thing, n, None), str | int) and v != ""), str(position))
+
+
+@cache
+def _fields(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a model below which a reading may stand."""
+    return tuple(n for n, f in kind.model_fields.items() if _may_hold(f.annotation, frozenset({kind})))
+
+
+def _may_hold(annotation: Any, seen: frozenset[Any]) -> bool:
+    if annotation is Unknown or annotation in seen:
+        return True
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields.values()
+        return annotation is not Absent and any(_may_hold(f.annotation, seen | {annotation}) for f in fields)
+    return any(_may_hold(a, seen) for a in get_args(annotation))
+
+
+@cache
+def _book(slug: str) -> Runbook:
+    return load_runbook(slug)

@@ -1,0 +1,88 @@
+"""Every situation of every runbook as (runbook, title, evidence, limits), for the tests that hold for all of them."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel
+
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.verdict import Diagnosis
+from tests.runbooks import more_healthy
+from tests.runbooks.checkpoint_fallback import test_situations as checkpoints
+from tests.runbooks.container_death import test_situations as containers
+from tests.runbooks.distributed_setup import test_situations as launches
+from tests.runbooks.host_limits import test_situations as limits_of_hosts
+from tests.runbooks.ray_job import test_situations as jobs
+from tests.runbooks.ssh_auth_failure import build as ssh
+from tests.runbooks.ssh_auth_failure import test_situations as ssh_situations
+from tests.runbooks.stale_rendezvous import build as stale
+from tests.runbooks.stale_rendezvous import test_situations as rendezvous
+from tests.runbooks.stuck_spawning import build as spawning
+from tests.runbooks.stuck_spawning import test_situations as spawning_situations
+from tests.runbooks.zombie_gpu import build as zombies
+from tests.runbooks.zombie_gpu import test_situations as zombie_situations
+
+
+class Situation(NamedTuple):
+    """One world as it was read, and the limits by which it is judged."""
+
+    runbook: str
+    title: str
+    evidence: BaseModel
+    limits: dict[str, Any]
+
+    def judge(self, evidence: BaseModel | None = None) -> Diagnosis:
+        """The diagnosis, of other evidence where it is given."""
+        module = import_module(f"runbooks.{self.runbook.replace('-', '_')}.diagnose")
+        found: Diagnosis = module.diagnose(evidence or self.evidence, module.Limits.model_validate(self.limits))
+        return found
+
+
+@cache
+def situations() -> tuple[Situation, ...]:
+    """All of them."""
+    none: dict[str, Any] = {}
+    made = [_situation(*world, none) for world in more_healthy.worlds()]
+    return (*(_situation(*given) for given in _read()), *made)
+
+
+def _situation(runbook: str, title: str, evidence: BaseModel, over: dict[str, Any]) -> Situation:
+    return Situation(runbook, title, evidence, _limits(runbook) | over)
+
+
+@cache
+def _limits(runbook: str) -> dict[str, Any]:
+    return load_runbook(runbook).limit_values()
+
+
+def _read() -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:
+    for raw in checkpoints.SITUATIONS:
+        yield "checkpoint-fallback", raw["name"], checkpoints.evidence(raw)[0], {}
+    yield from _changes("container-death", containers)
+    for doc in launches.DOCS:
+        yield "distributed-setup", doc["title"], launches.evidence(doc["evidence"]), {}
+    for doc in limits_of_hosts.DOCS:
+        yield "host-limits", doc["title"], limits_of_hosts.evidence(doc.get("evidence", {})), {}
+    yield from _changes("ray-job", jobs)
+    for doc in ssh_situations.ALL:
+        yield "ssh-auth-failure", doc["title"], ssh.evidence(doc["given"]), {}
+    for param in rendezvous.situations():
+        yield "stale-rendezvous", str(param.id), stale.evidence(param.values[0]["evidence"]), {}
+    for doc in spawning_situations.ALL:
+        yield "stuck-spawning", doc["title"], spawning.whole(doc["given"]), {}
+    for param in zombie_situations.situations():
+        doc = param.values[0]
+        yield "zombie-gpu", str(param.id), zombies.evidence(doc["evidence"]), doc.get("limits", {})
+
+
+def _changes(runbook: str, module: Any) -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:
+    """The runbooks whose situations are files that change a base."""
+    files: list[Path] = module.FILES
+    for path in files:
+        doc = yaml.safe_load(path.read_text(encoding="utf-8"))
+        seen = module.Evidence.model_validate(module.merge(module.BASE, doc["change"]))
+        yield runbook, path.stem, seen, doc.get("limits") or {}

@@ -1,0 +1,217 @@
+"""What was not read is never well: over every situation of every runbook, each reading is lost in turn."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel
+
+from flows.specs import load_spec
+from runbooks.core.knowledge import Runbook, load_runbook, runbook_slugs
+from runbooks.core.plan import Plan
+from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.unread import unread
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.runbooks.every import Situation, situations
+
+LEAST_READINGS, LEAST_RUNBOOKS, LEAST_WORLDS = 60, 9, 10  # below these the test proves nothing; worlds of one runbook
+LEAST_PLANS = 1000  # losses tried on situations with a plan
+GONE = Unknown(reason=Why.TIMED_OUT, detail="lost by this test")
+NEVER_EXCUSED = {
+    "container-death": ("inside", "host", "fuse", "ray"),
+    "stuck-spawning": ("pods", "orchestrator", "variables", "tasks", "queued", "workers", "deployment", "row"),
+    "ray-job": ("nodes", "actors", "job", "other_jobs"),
+    "stale-rendezvous": ("etcd", "etcd.alarms", "runs", "nodes[].facts"),
+    "zombie-gpu": ("processes", "gpus", "gpus.gpus[].processes"),
+}
+Place = tuple[str | int, ...]
+
+
+class Loss(NamedTuple):
+    """A situation judged again with one reading unknown."""
+
+    case: Situation
+    path: str  # as runbook.yaml names it
+    place: Place
+    before: Diagnosis
+    after: Diagnosis
+
+    def __str__(self) -> str:
+        return f"{self.case.runbook} {self.path} in {self.case.title!r}: {self.after.state} {self.after.headline[:120]}"
+
+
+def places(value: Any, at: Place = ()) -> Iterator[Place]:
+    """Where the known and absent readings of an evidence stand, those inside a reading too; of alike items the first two."""
+    if isinstance(value, Known | Absent):
+        yield at
+    if isinstance(value, Known):
+        yield from places(value.value, (*at, "value"))
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value[:2]):
+            yield from places(item, (*at, i))
+    elif isinstance(value, dict):
+        for key in list(value)[:2]:
+            yield from places(value[key], (*at, key))
+    elif isinstance(value, BaseModel) and not isinstance(value, Absent | Unknown):
+        for name in type(value).model_fields:
+            yield from places(getattr(value, name), (*at, name))
+
+
+def without(value: Any, place: Place) -> Any:
+    """A copy of the evidence in which the reading at that place is unknown."""
+    if not place:
+        return GONE
+    key, rest = place[0], place[1:]
+    if isinstance(value, tuple):
+        return tuple(without(x, rest) if i == key else x for i, x in enumerate(value))
+    if isinstance(value, dict):
+        return {k: without(x, rest) if k == key else x for k, x in value.items()}
+    return value.model_copy(update={str(key): without(getattr(value, str(key)), rest)})
+
+
+@cache
+def losses() -> tuple[Loss, ...]:
+    """Every situation that is healthy or has a plan, with each of its readings lost in turn."""
+    found = []
+    for case in situations():
+        before = case.judge()
+        if before.state is State.HEALTHY or before.plans:
+            found += [_loss(case, place, before) for place in places(case.evidence)]
+    return tuple(found)
+
+
+def _loss(case: Situation, place: Place, before: Diagnosis) -> Loss:
+    evidence = without(case.evidence, place)
+    (path,) = {x.path for x in unread(evidence) if x.reading == GONE}
+    return Loss(case, path, place, before, case.judge(evidence))
+
+
+def of_healthy() -> list[Loss]:
+    return [x for x in losses() if x.before.state is State.HEALTHY]
+
+
+def books() -> dict[str, Runbook]:
+    return {slug: load_runbook(slug) for slug in runbook_slugs()}
+
+
+def test_enough_is_tried_to_mean_anything() -> None:
+    """Readings, runbooks, and worlds in each."""
+    tried = of_healthy()
+    worlds = Counter(case.runbook for case in situations() if case.judge().state is State.HEALTHY)
+    assert len({(x.case.runbook, x.path) for x in tried}) >= LEAST_READINGS
+    assert set(worlds) == set(runbook_slugs())
+    assert len(worlds) >= LEAST_RUNBOOKS
+    assert min(worlds.values()) >= LEAST_WORLDS, worlds
+    assert len([x for x in losses() if x.before.plans]) >= LEAST_PLANS
+
+
+def test_a_lost_reading_is_never_well() -> None:
+    """It cannot be told, or runbook.yaml names what covers it, that was read, and the loss is said."""
+    known = books()
+    wrong = []
+    for x in of_healthy():
+        cover = known[x.case.runbook].may_be_unread.get(x.path)
+        if x.after.state is State.CANNOT_TELL:
+            wrong += [f"{x}: not named"] if not _named(x) else []
+        elif x.after.state is not State.HEALTHY:
+            wrong += [] if _told_by_the_loss(x) else [f"{x}: not {x.after.state}"]
+        elif cover is None:
+            wrong.append(f"{x}: healthy, and nothing covers it")
+        elif {y.path for y in unread(without(x.case.evidence, x.place))} & set(cover.covered_by):
+            wrong.append(f"{x}: healthy, and what covers it was not read either")
+        elif not _named(x):
+            wrong.append(f"{x}: healthy, and not named")
+    assert wrong == []
+
+
+def _told_by_the_loss(x: Loss) -> bool:
+    """Sick without a plan: the silence itself is the symptom and is cited, or what ruled a cause out is gone, and it is likely."""
+    excluded = {c.slug for c in x.before.causes if c.certainty is Certainty.RULED_OUT}
+    new = [c for c in x.after.wrong if c not in x.before.causes]
+    open_ = [c for c in new if "lost by this test" not in " ".join(c.evidence)]
+    likely = all(c.slug in excluded and c.certainty is not Certainty.CONFIRMED for c in open_)
+    return bool(new) and likely and not x.after.plans
+
+
+def _named(x: Loss) -> bool:
+    """Whether an unknown tells of the loss."""
+    return any("lost by this test" in u for u in x.after.unknowns) and len(x.after.unknowns) > len(x.before.unknowns)
+
+
+def test_nothing_is_well_while_two_readings_are_lost_that_cover_each_other() -> None:
+    """What covers a reading is itself needed."""
+    for slug, book in books().items():
+        for path, cover in book.may_be_unread.items():
+            assert not set(cover.covered_by) & set(book.may_be_unread), (slug, path)
+            assert path not in NEVER_EXCUSED.get(slug, ()), (slug, path)
+
+
+def test_every_name_is_a_reading() -> None:
+    """`may_be_unread`, `covered_by` and `rests_on` name readings that some situation has."""
+    seen: dict[str, set[str]] = {slug: set() for slug in runbook_slugs()}
+    for case in situations():
+        seen[case.runbook] |= {y.path for p in places(case.evidence) for y in _lost_at(case, p)}
+        seen[case.runbook] |= {y.path for y in unread(case.evidence)}
+    for slug, book in books().items():
+        named = {*book.may_be_unread, *(p for c in book.may_be_unread.values() for p in c.covered_by)}
+        named |= {p for c in book.causes.values() for g in c.rests_on for p in g.split(" or ")}
+        assert named <= seen[slug], (slug, named - seen[slug])
+        assert set(NEVER_EXCUSED.get(slug, ())) <= seen[slug]
+
+
+def _lost_at(case: Situation, place: Place) -> list[Any]:
+    return [y for y in unread(without(case.evidence, place)) if y.reading == GONE]
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_no_caller_gets_past_the_rule(slug: str) -> None:
+    """The rule is part of every `diagnose`: whoever calls it gets what it allows."""
+    module = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose")
+    assert module.diagnose.__wrapped__ is not module.diagnose
+    assert load_spec(slug).diagnose is module.diagnose
+
+
+def test_no_plan_survives_the_loss_of_what_it_rests_on() -> None:
+    """A plan that is offered all the same stands on causes that say word for word what they said before, or runbook.yaml
+    names another reading that is enough."""
+    wrong = []
+    for x in losses():
+        for plan in x.after.plans if x.before.plans else ():
+            lost_ground = [c for c in _grounds(x.after, plan) if not _still_told(x, c)]
+            same = any(set(plan.owners) <= set(p.owners) and _does(plan) <= _does(p) for p in x.before.plans)
+            if (lost_ground or not same) and not _enough(x, plan):
+                wrong.append(f"{x}: {plan.name} for {plan.for_causes}: {[c.evidence for c in lost_ground]} {same}")
+    assert wrong == []
+
+
+def _still_told(x: Loss, cause: Cause) -> bool:
+    """Every sentence of it was there before, and none is missing; or the silence itself is the symptom."""
+    twins = [c.evidence for c in x.before.causes if (c.slug, c.subject) == (cause.slug, cause.subject)]
+    said = {line for c in x.before.causes for line in c.evidence}
+    same = cause.evidence in twins if twins else said >= set(cause.evidence)
+    return same or "lost by this test" in " ".join(cause.evidence)
+
+
+def _grounds(d: Diagnosis, plan: Plan) -> list[Cause]:
+    return [c for c in d.causes if c.slug in plan.for_causes and c.certainty is not Certainty.RULED_OUT]
+
+
+def _does(plan: Plan) -> set[str]:
+    """Every step with what it would be done to; of a step about several processes, each."""
+    found = set()
+    for step in plan.steps:
+        many = step.args.get("processes")
+        parts = [{**step.args, "processes": [p]} for p in many] if many else [step.args]
+        found |= {f"{step.kind} {step.owner} {sorted(part.items(), key=str)}" for part in parts}
+    return found
+
+
+def _enough(x: Loss, plan: Plan) -> bool:
+    """Whether one of its causes names alternatives to the lost reading, and one of them was read."""
+    book = load_runbook(x.case.runbook)
+    blind = {y.path for y in unread(without(x.case.evidence, x.place))}
+    groups = [g.split(" or ") for c in plan.for_causes if c in book.causes for g in book.causes[c].rests_on]
+    return any(x.path in g and set(g) - blind for g in groups)
