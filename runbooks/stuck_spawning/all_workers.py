@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable
 
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from runbooks.stuck_spawning.around import LIVE, judge_stale
+from runbooks.stuck_spawning.around import ELSEWHERE, LIVE, judge_stale
 from runbooks.stuck_spawning.evidence import Evidence, WorkerRow
 from runbooks.stuck_spawning.limits import Limits
 from runbooks.stuck_spawning.view import View
@@ -15,29 +15,40 @@ ALWAYS = ("shut down all workers, or terminate pods by a listing: one pod, by it
 Judge = Callable[[Evidence, Limits], Diagnosis]
 
 
-def judge_all(e: Evidence, limits: Limits, judge: Judge) -> Diagnosis:
-    """One diagnosis over every worker past its limit, and what was seen of the others."""
-    if isinstance(e.workers, Unknown):
-        no = f"the workers' table: {e.workers.reason}: {e.workers.detail}"
-        return Diagnosis(state=State.CANNOT_TELL, headline=f"cannot tell: {no}", must_not=ALWAYS, unknowns=(no,))
+def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) -> Diagnosis:
+    """One diagnosis over what all workers share, every worker past its limit, and what was seen of the others.
+
+    The same facts get the same judgment as in a run on one worker."""
+    whole = judge_shared(e, limits)
     shared = {name: getattr(e, name) for name in SHARED}
     found = {x.worker: judge(x.model_copy(update=shared), limits) for x in e.each}
     alike = _alike(found, limits)
-    causes = _unique(([alike] if alike else []), *(d.causes for d in found.values()), _stale(e, limits))
+    stale = _stale(e, limits)
+    first = [c for c in whole.causes if c.slug not in ELSEWHERE]
+    causes = _unique(([alike] if alike else []), first, *(d.causes for d in found.values()), stale, whole.causes)
+    own = [p for d in found.values() for p in d.plans if p in whole.plans]
     kept = () if alike else tuple(found.items())
+    plans = [p.model_copy(update={"name": f"{p.name}: {w}"}) for w, d in kept for p in d.plans if p not in own]
+    parts = (whole, *found.values())
     return Diagnosis(
-        state=_state(found, causes),
-        headline=_headline(e, found, alike, causes),
+        state=_state(whole, found, stale),
+        headline=_headline(e, found, alike, causes, whole),
         symptom=f"{len(e.each)} workers are past {limits.spawning_s:.0f} s in spawning",
         causes=causes,
-        must_not=tuple(dict.fromkeys((*(m for d in found.values() for m in d.must_not), *ALWAYS))),
-        plans=tuple(p.model_copy(update={"name": f"{p.name}: {w}"}) for w, d in kept for p in d.plans),
-        do_now=_do_now(e, found, alike),
-        waiting_costs=tuple(dict.fromkeys(c for d in found.values() for c in d.waiting_costs)),
-        findings=tuple(dict.fromkeys(f for d in found.values() for f in d.findings)),
-        unknowns=tuple(dict.fromkeys(f"{w}: {u}" for w, d in found.items() for u in d.unknowns)),
+        must_not=tuple(dict.fromkeys((*(m for d in parts for m in d.must_not), *ALWAYS))),
+        plans=(*whole.plans, *plans),
+        do_now=_do_now(e, whole, found, alike),
+        waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
+        findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
+        unknowns=_unknowns(whole, found),
         by_hand=("SELECT id, created_at FROM workers WHERE status = 'spawning' ORDER BY created_at;",),
     )
+
+
+def _unknowns(whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:
+    """What all share is said once."""
+    each = (f"{w}: {u}" for w, d in found.items() for u in d.unknowns if u not in whole.unknowns)
+    return tuple(dict.fromkeys((*whole.unknowns, *each)))
 
 
 def _first(d: Diagnosis) -> str:
@@ -77,20 +88,23 @@ def _unique(*groups: "list[Cause] | tuple[Cause, ...]") -> tuple[Cause, ...]:
     return tuple(seen.values())
 
 
-def _state(found: dict[str, Diagnosis], causes: tuple[Cause, ...]) -> State:
-    states = {d.state for d in found.values()}
-    stale = any(c.slug in ("heartbeat-old", "claims-nothing", "status-still") for c in causes)
+def _state(whole: Diagnosis, found: dict[str, Diagnosis], stale: list[Cause]) -> State:
+    states = {whole.state, *(d.state for d in found.values())}
     if State.SICK in states or stale:
         return State.SICK
     return State.CANNOT_TELL if State.CANNOT_TELL in states else State.HEALTHY
 
 
-def _headline(e: Evidence, found: dict[str, Diagnosis], alike: Cause | None, causes: tuple[Cause, ...]) -> str:
+def _headline(
+    e: Evidence, found: dict[str, Diagnosis], alike: Cause | None, causes: tuple[Cause, ...], whole: Diagnosis
+) -> str:
     if alike:
         return f"one incident: {alike.evidence[0]}"
-    if not found:
-        seen = ", ".join(f"{c.subject}: {c.slug}" for c in causes[:5])
-        return "no worker is past its limit in spawning" + (f"; seen on the way: {seen}" if seen else "")
+    faults = [c for c in causes if not c.innocent and c.certainty is not Certainty.RULED_OUT]
+    told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in sorted(faults, key=_doubt)[:3])
+    if not found or whole.state is State.SICK:
+        late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
+        return f"{told}; {late}" if told else f"{late}, and the orchestrator, its records and its queue are well"
     said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]
     more = len(said) - 6 + len(e.not_looked_at)
     count = len(e.each) + len(e.not_looked_at)
@@ -99,11 +113,15 @@ def _headline(e: Evidence, found: dict[str, Diagnosis], alike: Cause | None, cau
     )
 
 
-def _do_now(e: Evidence, found: dict[str, Diagnosis], alike: Cause | None) -> tuple[str, ...]:
-    out = []
+def _doubt(cause: Cause) -> int:
+    return list(Certainty).index(cause.certainty)
+
+
+def _do_now(e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis], alike: Cause | None) -> tuple[str, ...]:
+    out = list(whole.do_now)
     if alike:
         out.append(f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker")
-    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now]
+    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now if x not in whole.do_now]
     if e.not_looked_at:
         out.append(f"{len(e.not_looked_at)} more workers were not looked at: {', '.join(e.not_looked_at[:10])}")
     return tuple(dict.fromkeys(out))

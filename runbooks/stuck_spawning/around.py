@@ -1,11 +1,12 @@
 """Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
 
 from runbooks.core.reading import Known, Unknown, Why
-from runbooks.parsers.runpod import Phase
+from runbooks.parsers.runpod import Phase, Pod
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
+ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker", "queue-not-served")  # not of one worker
 DEAD = (
     "worker-died",
     "pod-gone",
@@ -21,17 +22,28 @@ def judge_around(v: View) -> None:
     """The orchestrator first: nothing is promoted without it."""
     _orchestrator(v)
     _variables(v)
-    if isinstance(v.e.row, Unknown) and v.e.row.reason is not Why.NOT_ASKED:
-        v.say("database-unreadable", POSSIBLE, f"the workers' table: {v.e.row.reason}: {v.e.row.detail}", about="the database",
+    rows = v.e.row if v.e.worker else v.e.workers
+    if isinstance(rows, Unknown) and rows.reason is not Why.NOT_ASKED:
+        v.say("database-unreadable", POSSIBLE, f"the workers' table: {rows.reason}: {rows.detail}", about="the database",
               decides=("gpu-runbooks doctor",))  # fmt: skip
+    if isinstance(v.e.pods, Unknown) and v.e.pods.reason is Why.DENIED:
+        refused(v, v.e.pods)
     if v.row:
         judge_stale(v)
+
+
+def refused(v: View, why: Unknown) -> None:
+    """The provider's API takes the call for somebody who may not ask. Said once."""
+    if not v.has("api-refused"):
+        v.say("api-refused", SURE, f"the provider's API: {why.detail}", about="the provider's API",
+              decides=("one call with the same key by hand",))  # fmt: skip
 
 
 def judge_others(v: View) -> None:
     """Seen on the way, about other workers and pods. Read only."""
     _records(v)
     _held(v)
+    _queue(v)
 
 
 def _orchestrator(v: View) -> None:
@@ -109,6 +121,25 @@ def _records(v: View) -> None:
         if w.id != v.e.worker and w.pod_id and w.status in LIVE and w.pod_id not in there:
             v.say("row-without-pod", POSSIBLE, f"row {w.id} ({w.status}) names pod {w.pod_id}, which is not listed", about=f"worker {w.id}",
                   decides=("a run of this runbook on that worker",))  # fmt: skip
+
+
+def _queue(v: View) -> None:
+    """Tasks wait, and no worker lives or comes up that could take one."""
+    waiting = v.e.queued.value if isinstance(v.e.queued, Known) else 0
+    if not waiting or not isinstance(v.e.workers, Known) or any(w.status not in DONE for w in v.workers):
+        return
+    idle = [p for p in v.pods if p.phase in (Phase.RUNNING, Phase.STARTING)]
+    paid = f"{len(idle)} pods run meanwhile{_cost(idle)}" if idle else ""
+    words = (f"{waiting} tasks wait, and no row is of a worker that lives or comes up", *([paid] if paid else []))
+    last = v.orch.last_cycle if v.orch else None
+    turn = "" if last is None else f" (its last cycle was {v.age(last) or 0.0:.0f} s ago)"
+    v.say("queue-not-served", LIKELY if idle or v.cycling is False else POSSIBLE, *words, about="the queue",
+          decides=(f"whether the orchestrator's next cycle spawns a worker{turn}", "how old the oldest waiting task is"))  # fmt: skip
+
+
+def _cost(pods: list[Pod]) -> str:
+    cost = sum(p.cost_per_hour or 0.0 for p in pods)
+    return f", {cost:.2f} an hour" if cost else ""
 
 
 def _held(v: View) -> None:

@@ -4,7 +4,7 @@ from runbooks.core.reading import Absent, Known
 from runbooks.core.unread import by_what_was_read
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
-from runbooks.stuck_spawning.around import DONE, judge_around, judge_others
+from runbooks.stuck_spawning.around import DONE, ELSEWHERE, judge_around, judge_others
 from runbooks.stuck_spawning.evidence import Evidence
 from runbooks.stuck_spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.stuck_spawning.limits import Limits
@@ -16,7 +16,6 @@ from runbooks.triage.text import findings_of
 
 __all__ = ["Limits", "diagnose", "is_coming"]
 
-ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker")
 NEXT = {
     "spawning": "spawning → active: the orchestrator starts the worker over SSH and promotes the row",
     "active": "active → processing: the worker claims a task",
@@ -39,6 +38,8 @@ WARN = {
     "worker-died": "do not respawn before its last words were read: the next one would end alike",
     "task-held-by-dead-worker": "do not give back all tasks: only those whose worker is proven dead, once each",
     "pod-without-row": "do not end a pod of which it is not proven that it is this orchestrator's own",
+    "queue-not-served": "do not start workers by hand beside an orchestrator that may spawn them too",
+    "private-half-missing": "do not generate a new pair: the public half that is set still lets its own private half in",
     "request-too-narrow": "do not retry in a loop: where the request is the reason, no retry finds a host",
     "pod-host-key-changed": "do not log in: it is another machine, or somebody between",
 }
@@ -48,7 +49,7 @@ WARN = {
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one worker, or of all that are past their limit."""
     if not evidence.worker:
-        return judge_all(evidence, limits, diagnose)
+        return judge_all(evidence, limits, diagnose, judge_shared)
     if isinstance(evidence.row, Absent):
         return _no_row(evidence, evidence.row.proof)
     v = View(evidence, limits)
@@ -74,6 +75,28 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         findings=(*_findings(v), *_worker_log(v)),
         unknowns=v.unknowns,
         by_hand=_by_hand(v),
+    )
+
+
+def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """What concerns all workers: the orchestrator, its variables, the records, the queue. Whatever was read of a worker
+    itself plays no part."""
+    v = View(evidence, limits)
+    judge_around(v)
+    judge_others(v)
+    plans, withheld = offer(v)
+    faults = [c for c in v.causes if not c.innocent]
+    sick = any(c.certainty in (SURE, LIKELY) for c in faults)
+    return Diagnosis(
+        state=State.SICK if sick else State.CANNOT_TELL if faults else State.HEALTHY,
+        headline="; ".join(f"{c.slug}: {c.evidence[0]}" for c in faults[:3]),
+        causes=tuple(v.causes),
+        must_not=tuple(dict.fromkeys(WARN[c.slug] for c in v.causes if c.slug in WARN)),
+        plans=plans,
+        do_now=_do_now(v, withheld),
+        waiting_costs=tuple(c.evidence[0] for c in v.causes if c.slug == "pod-without-row" and "an hour" in c.evidence[0]),
+        findings=_findings(v),
+        unknowns=v.unknowns,
     )
 
 

@@ -3,6 +3,7 @@
 from runbooks.core.reading import Unknown, Why
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
+from runbooks.stuck_spawning.around import refused
 from runbooks.stuck_spawning.capacity import judge_capacity
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 from runbooks.triage.text import meanings, says
@@ -25,7 +26,8 @@ STOPS = {
 def judge_pod(v: View) -> None:
     """Everything about the pod that the provider says."""
     if isinstance(v.e.pod, Unknown):
-        _unread(v, v.e.pod)
+        if v.e.pod.reason is Why.DENIED:
+            refused(v, v.e.pod)
         return
     if v.row and not v.row.pod_id:
         _never(v)
@@ -42,12 +44,6 @@ def judge_pod(v: View) -> None:
         v.say("pod-status-unknown", POSSIBLE, f"the provider says {v.pod.status!r}", about=f"pod {v.pod.id}")
     else:
         _coming(v, v.pod)
-
-
-def _unread(v: View, why: Unknown) -> None:
-    if why.reason is Why.DENIED:
-        v.say("api-refused", SURE, f"the provider's API: {why.detail}", about="the provider's API",
-              decides=("one call with the same key by hand",))  # fmt: skip
 
 
 def _never(v: View) -> None:

@@ -101,6 +101,7 @@ def evidence(given: dict[str, Any]) -> dict[str, Any]:
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
         "stock": reading({"gpu_type": "RTX 4090", "gpus": 1}, given.get("stock")),
-        "workers": reading(None, [*mine, *given.get("others", [])]), "pods": reading(None, given.get("all_pods", listed)),
+        "workers": given.get("workers") or reading(None, [*mine, *given.get("others", [])]),
+        "pods": reading(None, given.get("all_pods", listed)),
         "can_start": given.get("can_start", True), "start_argv": ["start"],
     }  # fmt: skip

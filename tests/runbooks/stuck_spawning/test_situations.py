@@ -36,3 +36,21 @@ def test_every_cause_has_a_situation() -> None:
 
 def test_cost_is_shown_while_waiting() -> None:
     assert any("0.60 an hour, 0.15 since" in x for x in judge({}).waiting_costs)
+
+
+AROUND = [doc for doc in ALL if doc["given"].get("each") == []]
+
+
+@pytest.mark.parametrize("doc", AROUND, ids=lambda d: d["title"])
+def test_the_same_world_is_judged_alike_from_one_worker_and_from_all(doc: dict[str, Any]) -> None:
+    """Whatever concerns all of them is named with the same certainty in a run on one worker that is well."""
+    given = {k: x for k, x in doc["given"].items() if k != "each"}
+    if "kind" in str(given.get("workers", "")):
+        return  # there is no worker to ask about
+    all_pods = given.get("all_pods", [])
+    ended = given.get("queued") and not given.get("others")  # a living worker would take what waits
+    mine = all_pods if ended or isinstance(all_pods, dict) else [*all_pods, {"id": "p1", "phase": "running"}]
+    one = judge({**given, "all_pods": mine, "row": {"status": "terminated"} if ended else {}})
+    everybody = {(c.slug, c.certainty, c.subject) for c in judge(doc["given"]).causes}
+    theirs = {(c.slug, c.certainty, c.subject) for c in one.causes}
+    assert {slug for slug, _, _ in everybody - theirs} <= {"heartbeat-old"}, "only what is wrong with another worker itself"
