@@ -6,7 +6,7 @@ from runbooks.core.unread import by_what_was_read
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
 from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
-from runbooks.ray_job.evidence import Evidence
+from runbooks.ray_job.evidence import Evidence, Job
 from runbooks.ray_job.plans import plans_for
 from runbooks.ray_job.progress import all_lines, judge_start
 from runbooks.ray_job.submission import judge_job
@@ -59,11 +59,12 @@ def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
     wrong = [c for c in causes if not c.innocent]
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
-    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e)))
+    unjudged = _not_judged(e)
+    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or (bool(unjudged) and isinstance(e.job, Absent))
     state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
-    nothing = "cannot tell: " + ", ".join(_unread(e)) + " not read" if blind else "nothing wrong was seen"
+    nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
     headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
     table = knowledge()
     must_not = [line for c in causes for line in table[c.slug].must_not]
@@ -92,6 +93,19 @@ def _unread(e: Evidence) -> tuple[str, ...]:
     return (*lists, *(("a node's logs",) if any(isinstance(r, Unknown) for r in e.node_logs) else ()))
 
 
+def _not_judged(e: Evidence) -> tuple[str, ...]:
+    """Jobs that run and that this look said nothing of: those that a driver started have no record to judge them by."""
+    judged = known(e.job)
+    mine = {judged.submission_id, judged.job_id} if judged else set()
+    runs = [j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id} - {""}]
+    drivers = [j for j in runs if not j.submission_id or judged is not None]
+    return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in drivers)
+
+
+def _of(job: Job) -> str:
+    return "" if job.submission_id else ", started by a driver of its own"
+
+
 def _symptom(e: Evidence) -> str:
     job = known(e.job)
     if isinstance(e.job, Absent):
@@ -105,7 +119,7 @@ def _unknowns(e: Evidence) -> tuple[str, ...]:
     readings = {name: getattr(e, name) for name in type(e).model_fields}
     silent = (Why.NOT_ASKED, Why.NOT_RECORDED)
     lines = [f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown) and r.reason not in silent]
-    return (*lines, *(f"logs: {r.reason}: {r.detail}" for r in e.node_logs if isinstance(r, Unknown)))
+    return (*lines, *_not_judged(e), *(f"logs: {r.reason}: {r.detail}" for r in e.node_logs if isinstance(r, Unknown)))
 
 
 def _by_hand(e: Evidence) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class NodeLogs(Frozen):
     logs: tuple[LogFile, ...] = ()
     activity: tuple[Activity, ...] = ()
     ooms: tuple[KernelOom, ...] = ()
-    gpu_busy_percent: tuple[float, ...] = ()
+    gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read
     disk_free_bytes: int | None = None  # of Ray's temp dir
     interfaces: tuple[str, ...] = ()  # network interfaces with an address
     versions: Versions = Versions()  # of its raylet, or of the `ray` that would start one

@@ -48,7 +48,7 @@ def _working(e: Evidence, limits: "Limits") -> str:
     """What its processes do, in words; "" if nothing moves."""
     moving = [a for n in node_logs(e) for a in n.activity
               if a.cpu_s >= limits.cpu_moving_s or a.read_bytes >= limits.read_moving_bytes]  # fmt: skip
-    busy = [g for n in node_logs(e) for g in n.gpu_busy_percent if g >= limits.gpu_busy_percent]
+    busy = [g for n in node_logs(e) for g in n.gpu_use or () if g >= limits.gpu_busy_percent]
     words = [f"pid {a.pid} on {a.node}: {a.cpu_s:.1f} s CPU, {a.read_bytes >> 20} MiB read" for a in moving[:3]]
     return "; ".join([*words, *([f"{len(busy)} GPUs are busy"] if busy else [])])
 
@@ -72,11 +72,20 @@ def _pace(e: Evidence, where: Where, limits: "Limits") -> Cause:
     return _stalled(e, where, (at, silent), subject, limits)
 
 
+def _silent(e: Evidence, words: tuple[str, str], subject: str) -> Cause:
+    """Nothing of it moves, as far as that was read."""
+    check = ("py-spy dump of a worker", "its GPU's memory and errors")
+    blind = [n.node for n in node_logs(e) if n.gpu_use is None]
+    if blind:
+        gap = f"no process of it uses CPU or disk; the GPUs of {', '.join(blind[:4])} were not read"
+        return cause("phase-late", Certainty.POSSIBLE, subject, *words, gap, decides=("use of its GPUs", *check))
+    return cause("phase-late", Certainty.LIKELY, subject, *words, "no process of it uses CPU, disk or GPU", decides=check)
+
+
 def _stalled(e: Evidence, where: Where, words: tuple[str, str], subject: str, limits: "Limits") -> Cause:
     loading = where.percent is not None and where.percent < 100
     if not loading:
-        return cause("phase-late", Certainty.LIKELY, subject, *words, "no process of it uses CPU, disk or GPU",
-                     decides=("py-spy dump of a worker", "its GPU's memory and errors"))  # fmt: skip
+        return _silent(e, words, subject)
     kills = [k for n in node_logs(e) for k in n.ooms]
     full = [n for n in node_logs(e) if n.disk_free_bytes is not None and n.disk_free_bytes < limits.disk_free_min_bytes]
     stuck = [a for n in node_logs(e) for a in n.activity if a.state == "D"]

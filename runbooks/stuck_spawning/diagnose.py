@@ -94,7 +94,7 @@ def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
         must_not=tuple(dict.fromkeys(WARN[c.slug] for c in v.causes if c.slug in WARN)),
         plans=plans,
         do_now=_do_now(v, withheld),
-        waiting_costs=tuple(c.evidence[0] for c in v.causes if c.slug == "pod-without-row" and "an hour" in c.evidence[0]),
+        waiting_costs=_leaks(v),
         findings=_findings(v),
         unknowns=v.unknowns,
     )
@@ -172,6 +172,13 @@ def _costs(v: View) -> tuple[str, ...]:
         return ()
     so_far = pod.cost_per_hour * v.waits_s / 3600
     return (f"pod {pod.id} costs {pod.cost_per_hour:.2f} an hour, {so_far:.2f} since it was started",)
+
+
+def _leaks(v: View) -> tuple[str, ...]:
+    """What the pods cost that no row names."""
+    nobodys = {c.subject for c in v.causes if c.slug == "pod-without-row"}
+    mine = [p for p in v.pods if f"pod {p.id}" in nobodys and p.cost_per_hour]
+    return tuple(f"pod {p.id} costs {p.cost_per_hour:.2f} an hour, and no live row names it" for p in mine)
 
 
 def _findings(v: View) -> tuple[Finding, ...]:

@@ -158,5 +158,5 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
         activity=tuple(Activity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
                                 read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
         ooms=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills),
-        disk_free_bytes=got["free"], interfaces=tuple(got["interfaces"]),
+        disk_free_bytes=got["free"], gpu_use=None if got["gpu_use"] is None else tuple(got["gpu_use"]), interfaces=tuple(got["interfaces"]),
     )  # fmt: skip

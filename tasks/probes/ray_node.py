@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from typing import Any
@@ -90,6 +91,18 @@ def interfaces() -> "list[str]":
     return [n for n in names if (read("/sys/class/net/%s/operstate" % n) or "").strip() in ("up", "unknown")]
 
 
+def gpu_use() -> "list[float] | None":
+    """Use of each GPU in per cent; [] where there is none; None where there is one that could not be read."""
+    if not glob.glob("/dev/nvidia[0-9]*") and not os.path.exists("/dev/kfd"):
+        return []
+    ask = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=True).stdout
+        return [float(word) for word in said.decode("ascii", "replace").split()] or None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Everything in one answer."""
     folder = ask["temp_dir"] + "/session_latest/logs"
@@ -103,7 +116,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
             "raylet_state": raylet["state"] if raylet else "", "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask), "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
-            "interfaces": interfaces()}  # fmt: skip
+            "interfaces": interfaces(), "gpu_use": gpu_use()}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
 from runbooks.core.ray_config import RayCluster as RayConfig
-from runbooks.core.verdict import Certainty, Diagnosis
+from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.ray_job.diagnose import Limits, diagnose
 from tasks.context import Context, Refused
 from tasks.diagnostics.ray_job import gather_ray_job
@@ -89,6 +89,19 @@ def wait_status(ray: RayCluster, name: str, status: str, seconds: float = 60) ->
 
 def confirmed(found: Diagnosis) -> list[str]:
     return [c.slug for c in found.causes if c.certainty is Certainty.CONFIRMED]
+
+
+def test_a_cluster_with_a_job_that_a_driver_started_is_not_called_well(ray: RayCluster) -> None:
+    assert judged(ray, "").state is State.HEALTHY
+    driver = "import ray, time; ray.init(address='auto'); print('up', flush=True); time.sleep(25)"
+    ray.run("sh", "-c", f'(python -c "{driver}" > {ray.temp}/driver.out 2>&1 &)')
+    end = time.monotonic() + 40
+    while "up" not in ray.run("sh", "-c", f"cat {ray.temp}/driver.out || true").stdout:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    found = judged(ray, "")
+    assert found.state is State.CANNOT_TELL, found.headline
+    assert any("started by a driver of its own) was not judged" in line for line in found.unknowns)
 
 
 def test_an_import_error_in_an_actor_is_found_in_its_own_log(ray: RayCluster) -> None:
