@@ -1,4 +1,4 @@
-"""`gpu-runbooks triage FILE… | -`: what a text says is wrong. No server, no network, no Prefect."""
+"""`gpu-runbooks triage FILE… | -`: what a text points to. No server, no network, no Prefect."""
 
 import argparse
 import gc
@@ -15,10 +15,9 @@ from runbooks.triage.sources import blocks, stream_blocks
 from runbooks.triage.unpack import SourceError
 
 EPILOG = """exit codes:
-  0  nothing found wrong (or only what is innocent)
-  1  cause(s) found
+  1  candidate(s) found, each with the check that decides
   2  bad usage, or nothing could be read
-  3  not enough to tell
+  3  none: nothing known in it, only what is innocent, or not enough to tell (never a word that all is well)
 
 facts that are not in the text: --fact exit_code=137 --fact oom_killed=false --fact gpu_util=100
 """

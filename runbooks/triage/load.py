@@ -15,7 +15,7 @@ from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
 from runbooks.triage.words import spelled
 
-FORMAT = 16  # of the cache file
+FORMAT = 17  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):

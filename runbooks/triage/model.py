@@ -28,7 +28,8 @@ class Candidate(Frozen):
     evidence: tuple[Line, ...]
     confirmed_by: tuple[Line, ...] = ()
     decided_by: tuple[str, ...]  # the exact reading or command
-    remedy: str
+    remedy: str  # what may be done once a check has shown the cause; never what destroys or restarts
+    held_back: bool = False  # a part of the remedy was left out for that
     must_not: tuple[str, ...]
     follows: tuple[str, ...] = ()  # slugs of causes seen in the text of which this is usually the consequence
     references: tuple[str, ...] = ()
@@ -72,5 +73,5 @@ class Outcome(Frozen):
 
     @property
     def exit_code(self) -> int:
-        """0 nothing found wrong, 1 cause(s) found, 3 not enough to tell."""
-        return {"nothing": 0, "innocent": 0, "causes": 1, "not-enough": 3}[self.verdict]
+        """1 candidates found, 3 none: a text that shows nothing proves nothing about the machine."""
+        return 1 if self.verdict == "causes" else 3

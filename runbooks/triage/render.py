@@ -1,11 +1,12 @@
 """The answer as text for a terminal."""
 
+from runbooks.triage.advice import behind_check
 from runbooks.triage.model import Candidate, Code, Line, Near, Outcome
 
 _HEAD = {
-    "nothing": "Nothing in it points to a fault ({lines} lines read).",
-    "innocent": "Nothing is broken: what the text shows has an innocent explanation.",
-    "causes": "{count} found.",
+    "nothing": "Nothing known to me in these {lines} lines. That is no word about the machine: what is wrong may not stand in them.",
+    "innocent": "Nothing known to me in these {lines} lines but what has an innocent explanation, if its check says so.",
+    "causes": "{count}, each behind its check: a text alone proves none.",
     "not-enough": "Not enough to tell.",
 }
 _TOLD = "It tells of trouble and fits nothing known. What would decide: the error itself, the log's last lines, the exit code or state."
@@ -17,7 +18,7 @@ _NEAREST = (
 def render(outcome: Outcome) -> str:
     """The whole answer."""
     real = [c for c in outcome.causes if not c.innocent]
-    count = f"{len(real)} cause{'s' if len(real) != 1 else ''}"
+    count = f"{len(real)} candidate{'s' if len(real) != 1 else ''}"
     parts = [_HEAD[outcome.verdict].format(lines=outcome.lines_read, count=count)]
     notes = [f"Note: {n}" for n in outcome.notes]
     if not real:
@@ -50,14 +51,14 @@ def _code(x: Code) -> str:
 
 def _cause(number: int, cause: Candidate) -> str:
     kind = "innocent" if cause.innocent else cause.certainty.value
-    rows = [f"{number}. {cause.title}  [{kind}] {cause.family}/{cause.slug}", _wrapped(cause.explanation)]
+    rows = [f"{number}. Candidate: {cause.title}  [{kind}] {cause.family}/{cause.slug}", _wrapped(cause.explanation)]
     if cause.follows:
         rows.append(f"   usually follows from: {', '.join(cause.follows)} (seen as well)")
-    rows.append("   lines that say so:\n" + _lines(cause.evidence))
+    rows.append("   lines that point to it:\n" + _lines(cause.evidence))
     if cause.confirmed_by:
         rows.append("   and that fit:\n" + _lines(cause.confirmed_by))
     rows.append(_bullets("what would decide", cause.decided_by))
-    rows.append(f"   do: {cause.remedy}")
+    rows.append(f"   {behind_check(cause.decided_by, cause.remedy, cause.held_back)}")
     rows.append(_bullets("what must not be done", cause.must_not))
     rows.append(_next(cause))
     return "\n".join(r for r in rows if r)

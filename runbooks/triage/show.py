@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import Role
 from runbooks.core.verdict import Certainty
+from runbooks.triage.advice import mild
 from runbooks.triage.load import Known
 from runbooks.triage.model import Candidate, Line
 from runbooks.triage.probe import Raw
@@ -28,6 +29,7 @@ class Shower:
         """The cause with its lines."""
         cause = known.cause
         rooted = rooted and not cause.undecided
+        remedy, held_back = mild(cause.remedy)
         return Candidate(
             slug=known.slug,
             family=known.family,
@@ -40,7 +42,8 @@ class Shower:
             evidence=self.lines(by_role[Role.ROOT] or by_role[Role.FOLLOWS]),
             confirmed_by=self.lines(by_role[Role.CONFIRMS]),
             decided_by=cause.decided_by,
-            remedy=cause.remedy,
+            remedy=remedy,
+            held_back=held_back,
             must_not=prohibitions(cause.must_not),
             follows=before,
             references=cause.references,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from runbooks.core.verdict import Certainty, Finding
+from runbooks.triage.advice import behind_check
 from runbooks.triage.model import Candidate, Outcome
 
 MOST_CHARACTERS = 4_000_000  # of a text that a runbook read; its end is kept
@@ -104,7 +105,7 @@ def findings_of(text: Text, place: str, runbook: str, judged: Iterable[str] = ()
 def _finding(cause: Candidate, place: str, runbook: str) -> Finding:
     line = cause.evidence[0] if cause.evidence else None
     where = f" (line {line.number}: {line.text[:200]})" if line else ""
-    action = " ".join(cause.remedy.split())
+    action = behind_check(cause.decided_by, cause.remedy, cause.held_back)
     if cause.must_not:
         action += " " + "; ".join(" ".join(m.split()) for m in cause.must_not[:2]) + "."
     if cause.runbook and cause.runbook != runbook:

@@ -36,7 +36,7 @@ def test_output_keeps_lines_that_look_like_comments(name: str) -> None:
 def test_a_folder_is_judged_by_what_ran_not_by_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "save.py").write_text(f"# {FAULT}\nraise OSError('{FAULT}')\n")
     (tmp_path / "job.conf").write_text(f"# {FAULT}\nx = 1\n")
-    assert cli_triage.main([str(tmp_path)]) == 0
+    assert cli_triage.main([str(tmp_path)]) == 3
     assert "1 file of source code not read" in capsys.readouterr().out
     (tmp_path / "job.log").write_text(f"{FAULT}\n")
     assert cli_triage.main([str(tmp_path)]) == 1
@@ -54,12 +54,12 @@ def test_an_archive_is_judged_alike(tmp_path: Path, capsys: pytest.CaptureFixtur
             info = tarfile.TarInfo(name)
             info.size = len(text)
             tar.addfile(info, io.BytesIO(text.encode()))
-    assert cli_triage.main([str(tmp_path / "bundle.tar.gz")]) == 0
+    assert cli_triage.main([str(tmp_path / "bundle.tar.gz")]) == 3
     assert "1 file of source code not read" in capsys.readouterr().out
 
 
 def test_empty_files_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for n in range(9):
         (tmp_path / f"{n}.log").touch()
-    assert cli_triage.main([str(tmp_path)]) == 0
+    assert cli_triage.main([str(tmp_path)]) == 3
     assert "0.log, 1.log, 2.log and 6 more: empty" in capsys.readouterr().out

@@ -81,7 +81,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path.write_text(text)
         return main([str(path), *more])
 
-    assert run("step 1 loss 2.0") == 0
+    assert run("step 1 loss 2.0") == 3
     assert run(LINE) == 1
     assert run("root@h: Permission denied (publickey).") == 3
     assert main([]) == 2
