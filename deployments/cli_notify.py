@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from deployments.errors import CommandError
 from deployments.server import use_running_server
+from runbooks.core.show import chat_text
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Severity
 from tasks.notify.send import Outgoing, send
@@ -66,8 +67,10 @@ def test_channels(config: Notifications, names: Iterable[str]) -> list[Result]:
     out = Outgoing(
         incident="test",
         severity=Severity.INFO,
-        title="[test] gpu-runbooks: a test message",
-        body=f"Sent by `gpu-runbooks notify test` at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC. Nothing is wrong.",
+        title=chat_text("[test] gpu-runbooks: a test message"),
+        body=chat_text(
+            "Sent by `gpu-runbooks notify test` at {} UTC. Nothing is wrong.", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+        ),
         closing=True,  # PagerDuty: opens no incident
     )
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 GONE = "\ufffd"
+CONTINUED = "↪ "  # a line of a command that goes on; no command begins with it
+LINE_END, TAB = "⏎", "⇥"  # a line end and a tab inside a command
 STACKED = 3  # combining marks on one letter; more would cover the lines around it
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -59,3 +61,21 @@ def first(lines: Iterable[Any], most: int, where: str = "the report") -> list[An
     """The first `most` of these lines; where there are more, the last one says so and where they are."""
     found = list(lines)
     return found if len(found) <= most else [*found[: most - 1], f"… and {len(found) - most + 1} more: see {where}"]
+
+
+def one_command(command: str) -> str:
+    """A command on one line: its line ends and tabs are marks, so that what follows one is not another command."""
+    text = clean(command).replace("\t", TAB).replace("\n", LINE_END)
+    return GONE + text[1:] if text.startswith(CONTINUED[0]) else text
+
+
+def pieces(line: str, width: int) -> Iterator[str]:
+    """`line` in pieces of at most `width` columns (0: whole)."""
+    begin = columns = 0
+    for at, c in enumerate(line if width else ""):
+        size = 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        if columns + size > width:
+            yield line[begin:at]
+            begin, columns = at, 0
+        columns += size
+    yield line[begin:]

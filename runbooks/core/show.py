@@ -9,14 +9,10 @@ place. What would not be seen (control, direction and zero-width characters) bec
 
 import html as _html
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from runbooks.core.clean import GONE, clean, one_line
-
-CONTINUED = "↪ "  # a line of a command that goes on; no command begins with it
-LINE_END, TAB = "⏎", "⇥"  # a line end and a tab inside a command
+from runbooks.core.clean import CONTINUED, LINE_END, clean, one_command, one_line, pieces
 
 _ENTITY = re.compile(r"&(?=#?[A-Za-z0-9]+;)")
 _ALWAYS = re.compile(r"([\\`*\[|~$])")
@@ -127,23 +123,8 @@ def commands_block(commands: Iterable[str], width: int = 0) -> Markdown:
 
 
 def _wrapped(command: str, width: int) -> str:
-    """A command's line ends are marked: what follows one is not another command."""
-    text = clean(command).replace("\t", TAB).replace("\n", f"{LINE_END}\n")
-    text = GONE + text[1:] if text.startswith(CONTINUED[0]) else text
-    pieces = [piece for line in text.split("\n") for piece in _pieces(line, width)]
-    return f"\n{CONTINUED}".join(pieces)
-
-
-def _pieces(line: str, width: int) -> Iterator[str]:
-    """`line` in pieces of at most `width` columns (0: whole)."""
-    begin = columns = 0
-    for at, c in enumerate(line if width else ""):
-        size = 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        if columns + size > width:
-            yield line[begin:at]
-            begin, columns = at, 0
-        columns += size
-    yield line[begin:]
+    lines = one_command(command).replace(LINE_END, f"{LINE_END}\n").split("\n")
+    return f"\n{CONTINUED}".join(piece for line in lines for piece in pieces(line, width))
 
 
 def in_html(value: Any) -> Markdown:
@@ -213,6 +194,11 @@ def _defanged(address: str) -> str:
     host, path = rest[:end], rest[end:]
     host = re.sub(r"\.(?=[^.\]]*\Z)", "[.]", host)
     return head + host + (path.replace(".", "[.]") if "[:]//" in rest else path)
+
+
+def chat_link(url: str) -> Chat:
+    """An address that we wrote ourselves, to be followed; anything else as harmless text."""
+    return Chat(url) if _OWN_LINK.match(url) else chat(url)
 
 
 def chat_text(template: str, *values: Any) -> Chat:

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from runbooks.alerts.alert import plain
 from runbooks.core.base import Frozen
+from runbooks.core.clean import first, one_command, one_line
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.report import Outcome, Report
 from runbooks.core.verdict import Diagnosis
 
 LINE = 300  # characters
 LINES = 5
+COMMANDS = 10  # of one plan; the report has all
 
 
 class Severity(StrEnum):
@@ -66,6 +67,7 @@ class Choice(Frozen):
     name: str
     why: str = ""
     steps: tuple[str, ...]
+    commands: tuple[str, ...] = ()
     destructive: bool = False
 
 
@@ -146,14 +148,14 @@ def message_of(
         incident=incident_of(report.fleet, report.runbook, report.target),
         severity=SEVERITIES[report.outcome],
         outcome=report.outcome,
-        fleet=plain(report.fleet, LINE),
+        fleet=one_line(report.fleet, LINE),
         runbook=report.runbook,
-        target=plain(report.target, LINE),
-        title=plain(report.title or report.runbook, LINE),
-        headline=plain(report.headline, LINE),
+        target=one_line(report.target, LINE),
+        title=one_line(report.title or report.runbook, LINE),
+        headline=one_line(report.headline, LINE),
         at=report.ended_at,
         mode=report.mode,
-        trigger=plain(report.trigger, LINE),
+        trigger=one_line(report.trigger, LINE),
         causes=tuple(dict.fromkeys(c.slug for c in verdict.wrong))[:LINES],
         do_now=_do_now(report, verdict),
         waiting_costs=() if report.outcome in CLOSING else _lines(verdict.waiting_costs),
@@ -183,14 +185,15 @@ def _choice(plan: Plan, risks: Mapping[str, str]) -> Choice:
     more = [f"… and {len(steps) - LINES + 1} more steps: see the report"] if len(steps) > LINES else []
     return Choice(
         name=plan.name,
-        why=plain(plan.why, LINE),
+        why=one_line(plan.why, LINE),
         steps=_lines((*steps[: LINES - len(more)], *more)),
+        commands=tuple(one_line(c, LINE) for c in first((one_command(c) for s in plan.steps for c in s.commands), COMMANDS)),
         destructive=any(risks.get(s.kind) == Risk.DESTRUCTIVE.value for s in plan.steps),
     )
 
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(x for x in (plain(line, LINE) for line in list(lines)[:LINES]) if x)
+    return tuple(x for x in (one_line(line, LINE) for line in list(lines)[:LINES]) if x)
 
 
 def folded(message: Message, others: tuple[str, ...]) -> Message:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from runbooks.alerts.alert import plain
+from runbooks.core.clean import one_line
 from runbooks.core.nightly import Change, NightlyReport, Result, Trouble
 from runbooks.core.report import Outcome
 from runbooks.notify.message import LINE, SEVERITIES, Message, incident_of
@@ -21,14 +21,14 @@ def message_of_nightly(report: NightlyReport, headline: str, path: str = "", art
         incident=incident_of(report.fleet, report.kind, report.fleet),
         severity=SEVERITIES[report.outcome],
         outcome=report.outcome,
-        fleet=plain(report.fleet, LINE),
+        fleet=one_line(report.fleet, LINE),
         runbook=report.kind,
-        target=plain(report.fleet, LINE),
+        target=one_line(report.fleet, LINE),
         title="Nightly" if report.kind == "nightly" else report.kind.capitalize(),
-        headline=plain(headline, LINE),
+        headline=one_line(headline, LINE),
         at=report.ended_at,
         mode="diagnose",
-        trigger=plain(report.trigger, LINE),
+        trigger=one_line(report.trigger, LINE),
         causes=tuple(dict.fromkeys(t.cause for t in there))[:MOST],
         do_now=_cut([*_troubles(there), *_unread(report)]),
         report=path,
@@ -51,5 +51,5 @@ def _unread(report: NightlyReport) -> list[str]:
 
 
 def _cut(lines: list[str]) -> tuple[str, ...]:
-    short = [plain(line, LINE) for line in lines[:MOST]]
+    short = [one_line(line, LINE) for line in lines[:MOST]]
     return (*short, f"… and {len(lines) - MOST} more: see the report") if len(lines) > MOST else tuple(short)

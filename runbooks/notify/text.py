@@ -1,58 +1,64 @@
-"""A message as text for a phone, and many held ones as a digest. Plain text: every channel shows it as it stands."""
+"""A message as text for a phone, and many held ones as a digest. Every channel gets it as it stands.
 
-import re
-from collections.abc import Sequence
+What was read is made harmless by show.chat; the links are ours and nothing else in a message can be followed.
+"""
+
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from runbooks.notify.message import CLOSING, WORDS, Message
+from runbooks.core.show import Chat, chat, chat_link, chat_text, joined
+from runbooks.notify.message import CLOSING, WORDS, Choice, Message
 
-CALLS = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.I)
 DIGEST_LINES = 40
 
 
-def harmless(text: str) -> str:
-    """Without what chats read as a call to everybody or as their own markup; a target's name may hold anything."""
-    return CALLS.sub("@\u200b", text.replace("<", "‹").replace(">", "›"))
-
-
-def title_of(m: Message) -> str:
+def title_of(m: Message) -> Chat:
     """One line: the same beginning for each message of an incident."""
-    return harmless(f"[{m.incident}] {m.title}: {m.target}: {WORDS[m.outcome]}")[:200]
+    return chat_text("[{}] {}: {}: {}", m.incident, chat(m.title, 60), chat(m.target, 80), WORDS[m.outcome])
 
 
-def body_of(m: Message, links: dict[str, str]) -> str:
+def body_of(m: Message, links: Mapping[str, str]) -> Chat:
     """The message. `links` are name → URL, in the order in which they are shown; made by us, not by the target."""
-    lines = [m.headline]
+    lines = [chat(m.headline)]
     if m.others:
         alike = "Ended alike on" if m.outcome in CLOSING else "Fails alike on"
-        lines += ["", f"{alike} {len(m.others) + 1} targets, told once: {', '.join((m.target, *m.others))}"]
+        names = joined(", ", map(chat, (m.target, *m.others)))
+        lines += [chat(""), chat_text("{} {} targets, told once: {}", alike, len(m.others) + 1, names)]
     lines += _part("Do now:", m.do_now)
     lines += _part("Waiting costs:", m.waiting_costs)
     lines += _part("Do NOT:", m.must_not)
     for choice in m.choices:
-        risk = " (DESTRUCTIVE)" if choice.destructive else ""
-        lines += _part(f"Plan “{choice.name}”{risk}{': ' + choice.why if choice.why else ''}", choice.steps)
+        lines += _choice(choice)
     lines += _part("Asked because:", m.asked_because)
     if m.expires:
-        lines += ["", f"The approval ends at {_time(m.expires)}."]
-    text = [harmless(line) for line in lines]
+        lines += [chat(""), chat_text("The approval ends at {}.", _time(m.expires))]
     if links:
-        text += ["", *(f"{name}: {url}" for name, url in links.items())]
-    where = f"fleet {m.fleet}, runbook {m.runbook}, {m.mode}, started {m.trigger}; run {m.run}"
-    return "\n".join([*text, "", harmless(f"{m.severity.value} · {where} · {_time(m.at)}")])
+        lines += [chat(""), *(chat_text("{}: {}", name, chat_link(url)) for name, url in links.items())]
+    where = chat_text("fleet {}, runbook {}, {}, started {}; run {}", m.fleet, m.runbook, m.mode, m.trigger, m.run)
+    return joined("\n", [*lines, chat(""), chat_text("{} · {} · {}", m.severity.value, where, _time(m.at))])
 
 
-def digest_of(held: Sequence[Message], since: datetime) -> tuple[str, str]:
+def digest_of(held: Sequence[Message], since: datetime) -> tuple[Chat, Chat]:
     """(title, body) for what was held during quiet hours."""
-    lines = [f"{_time(m.at)} {m.target}: {m.title}: {WORDS[m.outcome]}: {m.headline}" for m in held[:DIGEST_LINES]]
+    lines = [
+        chat_text("{} {}: {}: {}: {}", _time(m.at), m.target, m.title, WORDS[m.outcome], m.headline)
+        for m in held[:DIGEST_LINES]
+    ]
     if len(held) > DIGEST_LINES:
-        lines.append(f"… and {len(held) - DIGEST_LINES} more; the run list in Prefect's UI has them all")
-    title = f"gpu-runbooks: {len(held)} thing(s) since {_time(since)} that needed nobody"
-    return title, "\n".join(harmless(line) for line in lines)
+        lines.append(chat_text("… and {} more; the run list in Prefect's UI has them all", len(held) - DIGEST_LINES))
+    title = chat_text("gpu-runbooks: {} thing(s) since {} that needed nobody", len(held), _time(since))
+    return title, joined("\n", lines)
 
 
-def _part(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", title, *(f"- {line}" for line in lines)] if lines else []
+def _choice(choice: Choice) -> list[Chat]:
+    risk = " (DESTRUCTIVE)" if choice.destructive else ""
+    why = chat_text(": {}", choice.why) if choice.why else chat("")
+    commands = [chat_text("    {}", command) for command in choice.commands]
+    return [*_part(chat_text("Plan “{}”{}{}", choice.name, risk, why), choice.steps), *commands]
+
+
+def _part(title: str, lines: Sequence[str]) -> list[Chat]:
+    return [chat(""), chat(title), *(chat_text("- {}", line) for line in lines)] if lines else []
 
 
 def _time(at: datetime) -> str:

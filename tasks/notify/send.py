@@ -6,7 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import InstanceOf
+
 from runbooks.core.base import Frozen
+from runbooks.core.show import Chat
 from runbooks.notify.config import Channel
 from runbooks.notify.message import Severity
 from tasks.installation import installation_redactor
@@ -24,8 +27,8 @@ class Outgoing(Frozen):
 
     incident: str
     severity: Severity
-    title: str
-    body: str
+    title: InstanceOf[Chat]
+    body: InstanceOf[Chat]
     closing: bool = False  # the incident is over
     link: str = ""  # the best page about it
     earlier: str = ""  # what the channel called the incident's first message, if it can be answered there
@@ -137,10 +140,9 @@ def _slack(target: Any, url: str, out: Outgoing) -> Sent:
 
 
 def _teams(target: Any, _url: str, out: Outgoing) -> Sent:
-    """A workflow's card reads Markdown: each line a paragraph, each address a link that shows where it leads."""
-    title, body = (text.replace("](", "]\u200b(") for text in (out.title, out.body))
-    lines = [ADDRESS.sub(r"[\g<0>](\g<0>)", line) for line in body.splitlines() if line]
-    return _apprise(target, "", out.model_copy(update={"title": title, "body": "\n\n".join(lines)}), markdown=True)
+    """A workflow's card reads Markdown: each line a paragraph, each address, all ours, a link that shows where it leads."""
+    lines = [ADDRESS.sub(r"[\g<0>](\g<0>)", line) for line in out.body.splitlines() if line]
+    return _apprise(target, "", out.model_copy(update={"body": "\n\n".join(lines)}), markdown=True)
 
 
 _SENDERS: dict[str, Sender] = {"mailtos": _mail, "pagerduty": _pagerduty, "slack": _slack, "workflow": _teams}

@@ -3,6 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from runbooks.core.clean import one_command
 from runbooks.core.form import MOST, approval_text
 from runbooks.core.plan import Plan, Step
 from runbooks.core.render import render
@@ -12,7 +13,6 @@ from tests.support.foreign import (
     HOSTILE_RUN,
     NASTY,
     PARSER,
-    as_command,
     becomes_a_link,
     commands_shown,
     diagnoses,
@@ -52,7 +52,7 @@ def test_the_form_shows_every_command_and_reason_and_nothing_foreign_acts(
     assert {t.type for t in tokens} <= ALLOWED
     assert {c.type for t in tokens for c in t.children or []} <= INLINE
     assert becomes_a_link(tokens) == []
-    assert commands_shown(tokens) == [[as_command(c) for c in s.commands] for s in steps]
+    assert commands_shown(tokens) == [[one_command(c) for c in s.commands] for s in steps]
     heads = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
     assert len(heads) == 1 + len(diagnosis.plans)  # no choice that is not there
     text = visible(tokens)
@@ -67,7 +67,7 @@ def test_the_report_shows_every_command_and_reason(diagnosis: Diagnosis) -> None
     tokens = PARSER.parse(render(report(diagnosis=diagnosis, guards=("approve mode",))))
     shown = commands_shown(tokens)
     for step in (s for p in diagnosis.plans for s in p.steps):
-        assert [as_command(c) for c in step.commands] in shown
+        assert [one_command(c) for c in step.commands] in shown
     assert says(visible(tokens), "approve mode")
     assert becomes_a_link(tokens) == []
 

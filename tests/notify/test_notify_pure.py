@@ -1,22 +1,26 @@
 """Routes, quiet hours, texts and the file's errors, without a server."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.cli import main
+from runbooks.core.clean import one_command
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.plan import Plan, Step
 from runbooks.core.report import Outcome, Report
+from runbooks.core.show import chat
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.notify.config import Notifications, Quiet
 from runbooks.notify.link import BadLink, Ticket, form_token, proof, read, sign
-from runbooks.notify.message import CLOSING, SEVERITIES, WORDS, folded, message_of
+from runbooks.notify.message import CLOSING, LINE, SEVERITIES, WORDS, folded, message_of
 from runbooks.notify.text import body_of, digest_of, title_of
+from tests.support.foreign import FOLLOWED, NASTY, diagnoses
 from tests.support.receivers import Webhook
 
 AT = datetime(2026, 3, 7, 3, 0, tzinfo=UTC)
@@ -102,8 +106,8 @@ def test_every_outcome_has_words_and_a_severity() -> None:
 
 def test_a_waiting_plan_as_text() -> None:
     m = message_of(report(), offered=("p",), approval_key="k-0", expires=AT)
-    text = body_of(m, {"Report": "http://x/<y>"})
-    for part in ("pid 1 is stuck", "Decide: approve or reject", "- ask bo", "2 GPUs", "Do NOT:\n- reboot", "http://x/<y>"):
+    text = body_of(m, {"Report": "http://x/y"})
+    for part in ("pid 1 is stuck", "Decide: approve or reject", "- ask bo", "2 GPUs", "Do NOT:\n- reboot", "http://x/y"):
         assert part in text
     assert len(m.choices[0].steps) == 5  # five lines on a phone
     assert "5 more steps" in m.choices[0].steps[-1]
@@ -135,6 +139,49 @@ def test_any_text_stays_one_line_and_calls_nobody(target: str, headline: str) ->
     text = body_of(m, {}) + digest_of([m] * 3, AT)[1]
     assert "<" not in text
     assert "@everyone" not in text
+
+
+OURS = "https://gw.example/approve/eyJ.x"
+
+
+@given(diagnosis=diagnoses(), guard=NASTY, target=NASTY)
+@settings(max_examples=60, deadline=None)
+def test_a_message_shows_commands_and_reasons_and_only_our_links_can_be_followed(
+    diagnosis: Diagnosis, guard: str, target: str
+) -> None:
+    names = tuple(p.name for p in diagnosis.plans)
+    found = report(diagnosis=diagnosis, guards=(guard,), target=target, headline=diagnosis.headline, title=target)
+    m = message_of(found, offered=names, approval_key="k-0", expires=AT)
+    body = body_of(m, {"Decide": OURS})
+    assert body.count(OURS) == 1
+    for text in (title_of(m), body.replace(OURS, ""), *digest_of([m], AT)):
+        lines = text.split("\n")
+        assert [(p.pattern, x) for x in lines for p in FOLLOWED if p.search(x)] == []
+    assert [x for x in lines_of(found) if chat(x, LINE) not in body] == []
+
+
+def lines_of(found: Report) -> list[str]:
+    """Every reason, and of every plan that can be chosen the commands, effects and losses."""
+    chosen = {p.name: p for p in found.diagnosis.plans}.values()
+    steps = [s for p in chosen for s in p.steps]
+    commands = [one_command(c) for s in steps for c in s.commands]
+    return [*found.guards, found.headline, *(p.name for p in chosen), *commands]
+
+
+def test_a_false_link_of_a_decision_leads_nowhere() -> None:
+    evil = "Decide (for ana alone; opening it decides nothing): https://evil.example/approve/x"
+    m = message_of(report(headline=evil), offered=("p",), approval_key="k-0")
+    body = body_of(m, {"Decide": OURS})
+    assert re.findall(r"https?://\S+", body) == [OURS]
+    assert "hxxps://evil[.]example/approve/x" in body
+
+
+def test_many_commands_are_counted() -> None:
+    step = Step(kind="k", owner="n", args={}, commands=tuple(f"rm {i}" for i in range(40)), effect="e", loses="data")
+    plan = Plan(name="p", steps=(step,), for_causes=("c1",))
+    found = report(diagnosis=report().diagnosis.model_copy(update={"plans": (plan,)}))
+    body = body_of(message_of(found, offered=("p",)), {})
+    assert "    rm 8\n    … and 31 more: see the report" in body
 
 
 def test_a_digest_is_bounded() -> None:

@@ -6,10 +6,12 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
 
+from runbooks.core.show import chat, chat_link, chat_text
 from runbooks.notify.config import Address, Channel
 from runbooks.notify.message import Severity
 from tasks.notify import keys, threads
@@ -18,7 +20,7 @@ from tests.support.etcd_secure import certificates
 from tests.support.receivers import MailServer, Webhook
 
 CHANNEL = Channel(url=Address(env="THE_URL"))
-OUT = Outgoing(incident="abc", severity=Severity.CRITICAL, title="t & <x>", body="l1\nl2 <b>&", link="http://r")
+OUT = Outgoing(incident="abc", severity=Severity.CRITICAL, title=chat("t & <x>"), body=chat_text("l1\nl2 {}", "<b>&"), link="http://r")
 OVER = OUT.model_copy(update={"closing": True, "severity": Severity.INFO})
 
 
@@ -32,9 +34,16 @@ def test_mail_is_one_thread(mail: MailServer, monkeypatch: pytest.MonkeyPatch) -
     for out in (OUT, OVER):
         assert through(monkeypatch, url, out).ok
     first, last = mail.got
-    assert first["Subject"] == "t & <x>"
+    assert str(make_header(decode_header(first["Subject"]))) == "t & ‹x›"
     assert first["References"] == last["References"] == "<abc@incident.gpu-runbooks.invalid>"
-    assert "l2 <b>&" in str(first.get_payload(decode=True) or first.as_string())
+    payload = first.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    assert "l2 ‹b›&" in payload.decode()
+
+
+def test_a_channel_takes_nothing_that_was_not_made_harmless() -> None:
+    with pytest.raises(ValueError, match="instance of Chat"):
+        Outgoing.model_validate({"incident": "a", "severity": Severity.INFO, "title": "x", "body": "https://evil.example"})
 
 
 def test_pagerduty_is_one_incident_that_is_resolved(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +75,7 @@ def test_slack_bot_answers_in_the_thread(hook: Webhook, monkeypatch: pytest.Monk
     first, last = hook.got
     assert "thread_ts" not in first
     assert (last["thread_ts"], last["reply_broadcast"]) == (sent.ref, False)
-    assert "&lt;b&gt;&amp;" in first["text"]
+    assert "‹b›&amp;" in first["text"]
     hook.reply = {"ok": False, "error": "channel_not_found"}
     assert through(monkeypatch, url).said == "Slack answered 200: channel_not_found"
 
@@ -84,7 +93,9 @@ def teams(tmp_path: Path) -> Iterator[Webhook]:
 
 def test_teams_gets_a_card_that_it_shows(teams: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     """The form that "Post to a channel when a webhook request is received" takes: a message with one adaptive card."""
-    out = OUT.model_copy(update={"body": "l1\nl2 [free GPUs](http://evil)\n\n- a\nReport: http://ui/key/a_b-c"})
+    ours = chat_link("http://ui/key/a_b-c")
+    body = chat_text("l1\nl2 {}\n\n- a\nReport: {}", "[free GPUs](http://evil.example)", ours)
+    out = OUT.model_copy(update={"body": body})
     teams.answer = 202
     assert through(monkeypatch, f"workflows://127.0.0.1:{teams.port}/{'ab12' * 8}/{'s' * 43}/?verify=no", out).ok
     [got] = teams.got
@@ -97,9 +108,9 @@ def test_teams_gets_a_card_that_it_shows(teams: Webhook, monkeypatch: pytest.Mon
     assert (content["type"], content["$schema"]) == ("AdaptiveCard", "http://adaptivecards.io/schemas/adaptive-card.json")
     assert float(content["version"]) <= 1.5  # the newest that Teams shows
     texts = [b["text"] for b in content["body"] if b["type"] == "TextBlock"]
-    assert texts[0] == "t & <x>"
-    evil, report = "[http://evil](http://evil)", "[http://ui/key/a_b-c](http://ui/key/a_b-c)"
-    assert texts[1] == f"l1\n\nl2 [free GPUs]\u200b({evil})\n\n- a\n\nReport: {report}"
+    assert texts[0] == "t & ‹x›"
+    report = "[http://ui/key/a_b-c](http://ui/key/a_b-c)"  # the one link there is
+    assert texts[1] == f"l1\n\nl2 [free GPUs] (hxxp://evil[.]example)\n\n- a\n\nReport: {report}"
     assert {b["type"] for b in content["body"]} <= {"TextBlock", "Image"}
     teams.answer = 400
     failed = through(monkeypatch, f"workflows://127.0.0.1:{teams.port}/{'ab12' * 8}/{'s' * 43}/?verify=no", out)

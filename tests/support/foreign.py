@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from runbooks.core.clean import GONE, clean, one_line
+from runbooks.core.clean import CONTINUED, one_line
 from runbooks.core.plan import Plan, Step
-from runbooks.core.show import CONTINUED, LINE_END, TAB
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 PIECES = [
@@ -162,12 +161,6 @@ def commands_shown(tokens: list[Token]) -> list[list[str]]:
     """The commands of each block, put together from their lines."""
     blocks = [t.content.removesuffix("\n") for t in tokens if t.type == "fence" and t.info == "sh"]
     return [b.replace(f"\n{CONTINUED}", "").split("\n") for b in blocks]
-
-
-def as_command(text: str) -> str:
-    """A command as it is shown: line ends and tabs are marked."""
-    shown = clean(text).replace("\n", LINE_END).replace("\t", TAB)
-    return GONE + shown[1:] if shown.startswith(CONTINUED[0]) else shown
 
 
 def says(text: str, value: str) -> bool:
