@@ -24,8 +24,10 @@ from flows.ends import clean_end, in_words
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
+from flows.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
 from flows.stopping import own_end, settle
 from runbooks.core.plan import Step
+from runbooks.core.reading import Why
 from runbooks.core.report import ActRecord
 from tasks.context import Context, Refused, utc_now
 from tasks.installation import installation_redactor
@@ -42,6 +44,8 @@ class Session:
     runbook_run: str
     said: list[str] = field(default_factory=list)
     outcome: str = "not-started"
+    ends: list[str] = field(default_factory=list)  # of each step of the claim, for people
+    rows: list[str] = field(default_factory=list)  # what its row says; "" if it was not begun
 
 
 _SESSION: ContextVar[Session | None] = ContextVar("act_session", default=None)
@@ -96,36 +100,90 @@ def act(
 
 
 def _do_all(session: Session) -> State[Any]:
-    for i, step in enumerate(session.claim.steps):
-        try:
-            _still_allowed(session)
-            session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
-            store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: begun"})
-            with uninterrupted():
-                said = tuple(map(installation_redactor().text, _do(step, session.context)))
-                session.said.extend(said)
-                store.label(session.claim.act_run, {f"step.{i}": f"{step.kind}: done"})
-            session.timeline.reached("step-done", f"{step.kind}: {'; '.join(said)}")
-        except (Refused, GuardSaidNo) as e:
-            return _ended(session, "refused", f"{step.kind} refused: {e}")
-        except TransportError as e:
-            return _ended(session, "failed", f"{step.kind}: {e}")
-        except Exception as e:
-            return _ended(session, "failed", f"{step.kind}: {in_words(e)}")
+    steps = session.claim.steps
+    session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
+    for i, step in enumerate(steps):
+        session.ends[i], said = _one(session, i, step)
+        said = installation_redactor().text(said)  # Prefect stores it
+        if session.ends[i] == "done":
+            session.timeline.reached("step-done", f"{step.kind}: {said}")
+            continue
+        session.said.append(said)
+        session.timeline.reached("step-done", said)
+        session.outcome = session.ends[i]
+        return Failed(name=session.outcome.capitalize(), message=said[:500])
     session.outcome = "done"
     return Completed(name="Done", message="; ".join(session.said)[:500])
 
 
-def _ended(session: Session, outcome: str, text: str) -> State[Any]:
-    text = installation_redactor().text(text)  # Prefect stores it
-    session.outcome = outcome
-    session.said.append(text)
-    session.timeline.reached("step-done", text)
-    return Failed(name=outcome.capitalize(), message=text[:500])
+def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
+    """(how the step ended, what is said of it). What was begun is written down before and after."""
+    act_run, action = session.claim.act_run, ACTIONS[step.kind]
+    try:
+        _still_allowed(session)
+        session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
+    except GuardSaidNo as e:
+        return "refused", f"{step.kind} refused: {e}"
+    except Exception as e:
+        return "refused", f"{step.kind} was not begun: {in_words(e)}"
+    try:
+        deadline_s = action.deadline_s(step, session.context)
+        begun = begin(act_run, i, session.claim.token, step.kind, deadline_s)
+    except GuardSaidNo as e:
+        return "refused", f"{step.kind} refused: {e}"
+    except Exception as e:  # it may stand there as begun: it is not
+        record(act_run, i, WITHDRAWN, store.PATIENCE_S)
+        return "refused", f"{step.kind} was not begun: {in_words(e)}"
+    with uninterrupted():
+        session.timeline.passed("step-begun")
+        try:
+            _still_allowed(session)  # asked last: what comes after it is named as the window that remains
+            begun.check()
+        except Exception as e:
+            record(act_run, i, WITHDRAWN, store.PATIENCE_S)
+            return "refused", f"{step.kind} refused: {e}"
+        how, said, end = _do(session, step)
+        session.rows[i] = end
+        session.timeline.passed("step-acted")
+        if not record(act_run, i, end):
+            said += "; the server did not answer, so this is not in its record yet"
+    return how, said
 
 
-def _do(step: Step, context: Context) -> tuple[str, ...]:
-    return ACTIONS[step.kind].act(step, context).said
+def _do(session: Session, step: Step) -> tuple[str, str, str]:
+    """(how it ended, what is said of it, what goes into its row)."""
+    try:
+        said = ACTIONS[step.kind].act(step, session.context).said
+    except Refused as e:
+        return "refused", f"{step.kind} refused: {e}", "refused"
+    except TransportError as e:
+        return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
+    except Exception as e:
+        return "failed", f"{step.kind}: {in_words(e)}", RUNS_ON if may_run_on(e) else "failed"
+    clean = tuple(map(installation_redactor().text, said))
+    session.said.extend(clean)
+    return "done", "; ".join(clean), "done"
+
+
+OURS = (TransportError, Refused, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
+
+
+def may_run_on(error: BaseException) -> bool:
+    """True unless it is known that nothing of the failed step is at work any more."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if not isinstance(seen, (*OURS, FileNotFoundError, FileExistsError, PermissionError)):
+            return True
+        if isinstance(seen, TransportError) and _no_end_seen(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _no_end_seen(error: TransportError) -> bool:
+    if "left running" in error.detail or error.reason is Why.UNREACHABLE:
+        return True
+    return error.reason is Why.TIMED_OUT and "it was ended" not in error.detail
 
 
 def _still_allowed(session: Session) -> None:
@@ -149,9 +207,14 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
     try:
         with without_prefect_heartbeat(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
             run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
+        settle(claim.act_run)
+    except Exception as e:
+        if session.outcome == "not-started" and not session.ends:
+            raise
+        session.said.append(f"the act's own state could not be set ({in_words(e)}): what was done stands here")
     finally:
         _SESSION.reset(reset)
-    settle(claim.act_run)
+    label_steps(claim.act_run, [s.kind for s in claim.steps], session.rows)
     return ActRecord(
         owner=claim.owner,
         kinds=tuple(s.kind for s in claim.steps),
@@ -160,6 +223,7 @@ def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: st
         started_at=began,
         ended_at=utc_now(),
         outcome=session.outcome,
+        steps=tuple(session.ends),
         said=tuple(session.said),
     )
 

@@ -41,62 +41,95 @@ from tasks.remediation.ssh_keys import (
 )
 from tasks.remediation.worker_rows import mark_worker_row
 
+Deadline = Callable[[Step, Context], float]
+UNKNOWN_S = 900.0  # longer than any command of a kind that does not say
+
 
 @dataclass(frozen=True)
 class Action:
-    """One kind of change."""
+    """One kind of change.
+
+    `within_s`: what it was begun for is over after so long, even where its process is gone and nobody saw the end: the
+    time-outs of all its commands and reads together, each of which ends on the node by itself.
+    """
 
     risk: Risk
     act: Callable[[Step, Context], ActResult]
     proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
+    within_s: float | Deadline = UNKNOWN_S
+
+    def deadline_s(self, step: Step, context: Context) -> float:
+        """Seconds after which nothing of this step runs any more."""
+        return self.within_s(step, context) if callable(self.within_s) else self.within_s
+
+
+def _terminating(step: Step, _context: Context) -> float:
+    return float(step.args.get("grace_s", 60)) + 180  # its command, two reads of the GPUs, memory that comes back
+
+
+def _recreating(step: Step, context: Context) -> float:
+    a = step.args
+    inside = float(a.get("setup_timeout_s", 300)) * (len(a.get("setup", ())) + len(a.get("mounts", ())) + 1)
+    return 90 + inside + _joining(step, context)
+
+
+def _joining(_step: Step, context: Context) -> float:
+    return 180 + float(context.limits.get("join_s", 30))  # its command, and the head asked twice
+
+
+def _copying(step: Step, _context: Context) -> float:
+    return 3600 + float(step.args.get("size", 0)) / 1e6  # the slowest that an upload may be, and many small files
+
+
+def _probing(_step: Step, context: Context) -> float:
+    return 300 + max((r.probe.timeout_s for r in context.fleet.rendezvous if r.probe), default=0)
 
 
 ACTIONS: dict[str, Action] = {
-    "terminate-processes": Action(Risk.DISRUPTIVE, terminate_processes),
-    "restart-job": Action(Risk.DISRUPTIVE, restart_job),
-    "restart-container": Action(Risk.DISRUPTIVE, restart_container),
-    "reset-node-jobs": Action(Risk.DISRUPTIVE, reset_node_jobs),
-    "reset-gpu": Action(Risk.DESTRUCTIVE, reset_gpu),
-    "quarantine-node": Action(Risk.DESTRUCTIVE, quarantine_node),
-    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container),
-    "restart-application": Action(Risk.DISRUPTIVE, restart_application),
-    "remove-kept-container": Action(Risk.DESTRUCTIVE, remove_kept_container),
-    "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse),
-    "start-engine": Action(Risk.DISRUPTIVE, start_engine),
-    "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space),
-    "stop-supervisor": Action(Risk.DESTRUCTIVE, stop_supervisor),  # somebody else's: only a person says which one stays
-    "stop-unit": Action(Risk.DESTRUCTIVE, stop_unit),
-    "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job),
-    "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet),
-    "copy-checkpoint": Action(Risk.SAFE, copy_checkpoint),
-    "create-checkpoint-folder": Action(Risk.SAFE, create_checkpoint_folder),
-    "repoint-latest": Action(Risk.DISRUPTIVE, repoint_latest),
-    "quarantine-checkpoint": Action(Risk.DISRUPTIVE, quarantine_checkpoint),
-    "restore-folder-mode": Action(Risk.DISRUPTIVE, restore_folder_mode),
-    "restore-archived": Action(Risk.DESTRUCTIVE, restore_archived),
-    "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload),
-    "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints),
-    "put-back-checkpoint": Action(Risk.DISRUPTIVE, put_back_checkpoint),
-    "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion),
-    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys),
-    "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys),  # only a person says that a deletion was a mistake
-    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous, proves=True),
-    "start-etcd": Action(Risk.DISRUPTIVE, start_etcd),
-    "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd),
-    "normalise-key": Action(Risk.DISRUPTIVE, normalise_key),
-    "normalise-secret": Action(Risk.DISRUPTIVE, normalise_secret),
-    "restrict-key-mode": Action(Risk.SAFE, restrict_key_mode),
-    "remove-known-host": Action(Risk.DISRUPTIVE, remove_known_host),
-    "repair-ssh-path": Action(Risk.DISRUPTIVE, repair_ssh_path),
-    "add-public-key": Action(Risk.DISRUPTIVE, add_public_key),
-    "start-worker": Action(Risk.DISRUPTIVE, start_worker),
-    "start-worker-unverified": Action(
-        Risk.DESTRUCTIVE, start_worker
-    ),  # its host key was first seen: a person allows it
-    "set-railway-variable": Action(Risk.DISRUPTIVE, set_railway_variable),
-    "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row),
-    "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod),
-    "stop-pod": Action(Risk.DESTRUCTIVE, stop_pod),  # what is on its container disk is lost
+    "terminate-processes": Action(Risk.DISRUPTIVE, terminate_processes, within_s=_terminating),
+    "restart-job": Action(Risk.DISRUPTIVE, restart_job, within_s=90),
+    "restart-container": Action(Risk.DISRUPTIVE, restart_container, within_s=180),
+    "reset-node-jobs": Action(Risk.DISRUPTIVE, reset_node_jobs, within_s=150),
+    "reset-gpu": Action(Risk.DESTRUCTIVE, reset_gpu, within_s=260),
+    "quarantine-node": Action(Risk.DESTRUCTIVE, quarantine_node, within_s=60),
+    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container, within_s=_recreating),
+    "restart-application": Action(Risk.DISRUPTIVE, restart_application, within_s=_joining),
+    "remove-kept-container": Action(Risk.DESTRUCTIVE, remove_kept_container, within_s=90),
+    "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse, within_s=180),
+    "start-engine": Action(Risk.DISRUPTIVE, start_engine, within_s=200),
+    "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space, within_s=640),
+    "stop-supervisor": Action(Risk.DESTRUCTIVE, stop_supervisor, within_s=60),  # somebody else's: only a person says which one stays
+    "stop-unit": Action(Risk.DESTRUCTIVE, stop_unit, within_s=270),
+    "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job, within_s=90),
+    "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet, within_s=_joining),
+    "copy-checkpoint": Action(Risk.SAFE, copy_checkpoint, within_s=_copying),
+    "create-checkpoint-folder": Action(Risk.SAFE, create_checkpoint_folder, within_s=90),
+    "repoint-latest": Action(Risk.DISRUPTIVE, repoint_latest, within_s=120),
+    "quarantine-checkpoint": Action(Risk.DISRUPTIVE, quarantine_checkpoint, within_s=90),
+    "restore-folder-mode": Action(Risk.DISRUPTIVE, restore_folder_mode, within_s=90),
+    "restore-archived": Action(Risk.DESTRUCTIVE, restore_archived, within_s=600),
+    "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload, within_s=300),
+    "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints, within_s=1800),
+    "put-back-checkpoint": Action(Risk.DISRUPTIVE, put_back_checkpoint, within_s=90),
+    "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion, within_s=90),
+    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys, within_s=240),
+    "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys, within_s=240),  # only a person says that a deletion was a mistake
+    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous, proves=True, within_s=_probing),
+    "start-etcd": Action(Risk.DISRUPTIVE, start_etcd, within_s=180),
+    "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd, within_s=360),
+    "normalise-key": Action(Risk.DISRUPTIVE, normalise_key, within_s=90),
+    "normalise-secret": Action(Risk.DISRUPTIVE, normalise_secret, within_s=90),
+    "restrict-key-mode": Action(Risk.SAFE, restrict_key_mode, within_s=90),
+    "remove-known-host": Action(Risk.DISRUPTIVE, remove_known_host, within_s=90),
+    "repair-ssh-path": Action(Risk.DISRUPTIVE, repair_ssh_path, within_s=90),
+    "add-public-key": Action(Risk.DISRUPTIVE, add_public_key, within_s=90),
+    "start-worker": Action(Risk.DISRUPTIVE, start_worker, within_s=300),
+    # its host key was first seen: a person allows it
+    "start-worker-unverified": Action(Risk.DESTRUCTIVE, start_worker, within_s=300),
+    "set-railway-variable": Action(Risk.DISRUPTIVE, set_railway_variable, within_s=300),
+    "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row, within_s=120),
+    "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod, within_s=300),
+    "stop-pod": Action(Risk.DESTRUCTIVE, stop_pod, within_s=300),  # what is on its container disk is lost
 }
 """Explicit: an action is possible only if it stands here."""
 

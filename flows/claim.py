@@ -1,6 +1,7 @@
 """Locks: an act run on a physical owner is lock, write-ahead record and counter in one object of the server."""
 
 import json
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,6 +11,7 @@ from prefect.states import Cancelled, Pending
 from flows import store
 from flows.clock import server_now
 from flows.gate import PastAct
+from flows.steps import SETTLED, began, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
@@ -43,14 +45,17 @@ def acts_on(owner: str, limit: int = 50) -> list[FlowRun]:
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
 
 
-def began(run: FlowRun) -> bool:
-    """True if a step of this act run was begun: each step is written down before it touches anything."""
-    return any(key.startswith("step.") for key in run.labels)
+def going_on(run: FlowRun, now: datetime) -> str:
+    """Why the owner of this act run is locked: it has not ended, or a step of it may still be at work. "" if it is free."""
+    left = unfinished(run, now)
+    if left:
+        return f"{run.name}: {left}"
+    return "" if run.state and run.state.is_final() else run.name
 
 
 def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
     """Acts on these owners that really began."""
-    past = []
+    past, now = [], server_now()
     for owner in owners:
         for run in acts_on(owner):
             if not began(run):
@@ -62,7 +67,7 @@ def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
                     causes=tuple(run.parameters.get("causes", ())),
                     started_at=run.start_time or run.created or server_now(),
                     verified=str(run.labels.get("verified", "")),
-                    going_on="" if run.state and run.state.is_final() else run.name,
+                    going_on=going_on(run, now),
                     ended_at=run.end_time,
                     of=tuple(str(s.get("of", "")) for s in run.parameters.get("steps", ())),
                 )
@@ -87,8 +92,10 @@ def _claim(owner: str, plan: Plan, about: dict[str, Any]) -> Claim:
     token = uuid4().hex
     known = acts_on(owner)
     for run in known:
-        if run.state and not run.state.is_final():
-            raise Locked(f"{owner} is being worked on by act run {run.name} ({run.id})")
+        if run.start_time and run.state and run.state.is_final() and SETTLED not in run.labels:
+            revoke(run, f"{owner} was claimed by another run")  # whoever ended it: its process may only have slept
+        if busy := going_on(run, server_now()):
+            raise Locked(f"{owner} is being worked on by act run {busy} ({run.id})")
     n = max((int(r.parameters.get("n", 0)) for r in known), default=0) + 1
     for attempt in range(n, n + 1000):
         stored = _create(owner, attempt, token, steps, plan, about)

@@ -25,6 +25,8 @@ POINTS = (
     "budgeted",
     "acting",
     "step-begins",
+    "step-begun",
+    "step-acted",
     "step-done",
     "acted",
     "verified",
@@ -45,5 +47,9 @@ class Timeline:
         text = one_line(self._clean(text))
         self.events.append(Event(at=self._now(), what=text))
         log.info("%s: %s", point, text)
+        self.passed(point, text)
+
+    def passed(self, point: str, text: str = "") -> None:
+        """Only tells those who listen: a point that is no event of the report."""
         for listener in tuple(LISTENERS):
             listener(point, text)

@@ -3,20 +3,24 @@
 import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Crashed
+from prefect.states import Crashed
 
 from flows import reaper_runs, store
-from flows.claim import began
 from flows.clock import server_now
 from flows.liveness import after_an_absence, forget, owner_gone
 from flows.retelling import retell
 from flows.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
+from flows.states import cancel, change
+from flows.steps import began, deliver, left_behind, revoke, unfinished
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")
+KEPT: dict[UUID, datetime] = {}
+"""Acts without a process whose step may still be at work, since when: said once."""
 Handler = Callable[[FlowRun, datetime], str]
 
 
@@ -50,17 +54,25 @@ def _runs(now: datetime) -> Iterator[FlowRun]:
 
 
 def _act(run: FlowRun, now: datetime) -> str:
-    """An act run whose process is gone is ended. Its steps are never repeated; the target is looked at again."""
+    """An act run whose process is gone is ended. Its steps are never repeated; the target is looked at again.
+
+    First nobody can begin a step of it any more; then it stays open while a step that began may still be at work.
+    """
+    deliver(run.id)
     gone = _act_owner_gone(run, now)
-    if run.state_type is StateType.SCHEDULED or gone:
-        begun = began(run)
-        left = _left_behind(run)
-        if not begun:
-            store.set_state(run.id, Cancelled(message="never started: the process that claimed it is gone"))
-            return f"{run.name}: claim of a dead process released"
-        store.set_state(run.id, Crashed(message=f"its process is gone; {left}; not repeated"))
-        return f"{run.name}: ended, {left}"
-    return ""
+    if run.state_type is not StateType.SCHEDULED and not gone:
+        return ""
+    revoke(run, "the reaper found its process gone")
+    if left := unfinished(run, now):
+        first = KEPT.setdefault(run.id, now) == now
+        return f"{run.name}: its process is gone; kept locked: {left}" if first else ""
+    KEPT.pop(run.id, None)
+    if not began(run):
+        done = cancel(run, "never started: the process that claimed it is gone")
+        return f"{run.name}: claim of a dead process released" if done else ""
+    left = left_behind(run)
+    why = f"its process is gone; {left}; not repeated"
+    return f"{run.name}: ended, {left}" if change(run, Crashed(message=why)) or cancel(run, why) else ""
 
 
 def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
@@ -73,13 +85,6 @@ def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
     except (ObjectNotFound, ValueError):
         return True
     return bool(parent.state and parent.state.is_final()) or (owner is None and bool(owner_gone(parent, now)))
-
-
-def _left_behind(run: FlowRun) -> str:
-    steps = sorted((k, str(v)) for k, v in run.labels.items() if k.startswith("step."))
-    if not steps:
-        return "no step had begun"
-    return "; ".join(f"{v} (outcome not seen)" if v.endswith("begun") else v for _, v in steps)
 
 
 HANDLERS: dict[Does, Handler] = {

@@ -9,7 +9,6 @@ from prefect.states import Cancelled, Cancelling, Crashed, Scheduled
 from flows import store
 from flows.alert_notes import resolved
 from flows.approval import EXPIRES, REAPER, answer_run
-from flows.claim import began
 from flows.launch import deployment_name
 from flows.liveness import owner_gone, since
 from flows.outbox import DUE, owe, told_on
@@ -28,6 +27,7 @@ from flows.state_table import (
     name_of,
 )
 from flows.states import cancel, change
+from flows.steps import began, left_behind
 from runbooks.core.policy import Mode
 from runbooks.core.report import Outcome
 
@@ -112,9 +112,7 @@ def look_again(run: FlowRun) -> str:
     if why_not or not slug:
         store.label(run.id, {LOOKED: f"no: {why_not or 'it does not say of which runbook it is'}"})
         return ""
-    from flows.reaper import _left_behind  # the reaper imports this module
-
-    left = "; ".join(f"{a.name}: {_left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
+    left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(
         deployment_name(slug),

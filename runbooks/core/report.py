@@ -65,6 +65,7 @@ class ActRecord(Frozen):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     outcome: str  # done | refused | failed | unfinished | not-started
+    steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
 
 

@@ -18,8 +18,9 @@ import yaml
 
 from flows import store
 from flows.approval import answer_run
-from flows.claim import began, claim_all, release
+from flows.claim import claim_all, release
 from flows.reaper import sweep
+from flows.steps import began
 from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now
 from tests.faults.fault import arm, struck

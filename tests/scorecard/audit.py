@@ -14,7 +14,7 @@ import yaml
 from flows import store
 from flows.actions import risks
 from flows.approval import IN_ADVANCE
-from flows.claim import began
+from flows.steps import began
 from runbooks.core.plan import Risk
 from runbooks.core.policy import Mode, Policy
 from tests.scorecard.notes import FROZEN

@@ -1,6 +1,7 @@
 """A toy runbook on a world that is one JSON file: the engine's tests and the fault harness run on it.
 
-The world file holds {"sick": bool, "identity": str, "unfixable": bool}; every act appends one line to `<world>.log`.
+The world file holds {"sick": bool, "identity": str, "unfixable": bool, "takes_s": seconds that a fix's command takes};
+every act appends one line to `<world>.log`, and such a command two to `<world>.took`.
 """
 
 import json
@@ -21,6 +22,7 @@ from tasks.context import ActResult, Context, Refused
 from tasks.transport.base import TransportError
 
 CAUSE = "stopped-process"
+WITHIN_S = 5.0
 _LOOKS: dict[str, int] = {}
 
 
@@ -137,6 +139,9 @@ def fix(step: Step, context: Context) -> ActResult:
     if world["identity"] != step.args["identity"]:
         raise Refused(f"identity is now {world['identity']}")
     _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
+    if takes := world.get("takes_s"):
+        log = str(world_path(context.target).with_suffix(".took"))
+        context.host.run(("sh", "-c", f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"', log), timeout_s=60)
     write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
     return ActResult(said=(f"fixed {step.args['identity']}",))
 
@@ -152,6 +157,6 @@ def install() -> None:
     specs.SPECS["zombie-gpu"] = lambda: RunbookSpec(
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )
-    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix)
-    ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix)
-    ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart)
+    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix, within_s=WITHIN_S)
+    ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix, within_s=WITHIN_S)
+    ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart, within_s=WITHIN_S)

@@ -1,0 +1,159 @@
+"""A step is begun by one process at most, and its owner stays locked while the step's command may still be at work."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from prefect.states import Cancelled, Completed
+
+import tasks.this_machine
+from flows import steps, store
+from flows.claim import Locked, claim_all, release
+from flows.guards import GuardSaidNo
+from flows.reaper import sweep
+from runbooks.core.plan import Plan, Step
+from tasks.context import utc_now
+from tests.faults.fault import struck
+from tests.faults.test_faults import carry_on, check
+from tests.support.engine_rig import Rig, World, kill_and_wait
+from tests.support.toy import WITHIN_S, acts_done
+
+
+def wait_for(true: Callable[[], bool], limit_s: float = 30.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.02)
+
+
+def acts_of(run: str) -> list[str]:
+    return [str(a.id) for a in store.find_runs([store.ACT_TAG, f"run:{run}"])]
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reaper runs on another machine: it sees whether beats move, never a process. Steps may take minutes."""
+    monkeypatch.setattr(tasks.this_machine, "machine_name", lambda: "other")
+    monkeypatch.setattr(steps, "MARGIN_S", 300.0)
+
+
+def declare_dead() -> list[str]:
+    """What a reaper elsewhere does about a run whose beat stands still for two minutes."""
+    now = utc_now()
+    return [line for s in (0, 50, 100, 150, 165) for line in sweep(now + timedelta(seconds=s))]
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("point", ["step-begins", "step-begun"])
+def test_a_process_that_slept_through_its_own_funeral_does_not_act_besides_its_successor(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    w = rig.world()
+    w.arm(point, "SIGSTOP")
+    pid, id_file = w.start_run("auto")
+    wait_for(lambda: struck(w.fault))
+    try:
+        lines = declare_dead()
+        begun = point == "step-begun"
+        assert any("kept locked" in line for line in lines if w.name in line) == begun, lines
+        second = w.run("auto")
+        assert store.read_run(second).labels["outcome"] == ("refused" if begun else "fixed")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        rig.wait(pid)
+    assert len(acts_done(rig.worlds, w.name)) == (0 if begun else 1)
+    (act,) = acts_of(id_file.read_text())
+    assert [s.begun for s in steps.read_steps(act)] == [False]  # revoked, or withdrawn by the process itself
+    monkeypatch.undo()
+    carry_on(w)
+    check(w, 1)
+
+
+def took(w: World) -> list[str]:
+    path = w.rig.worlds / f"{w.name}.took"
+    return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("ending", ["killed", "cancelled", "completed"])
+def test_the_owner_stays_locked_while_a_step_may_be_at_work(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """Whatever ends the run or its act: killed, cancelled by hand, or set to Completed."""
+    w = rig.world(takes_s=2)
+    pid, id_file = w.start_run("auto")
+    wait_for(lambda: took(w) == ["begin"])
+    (act,) = acts_of(id_file.read_text())
+    if ending == "killed":
+        kill_and_wait(pid)
+        sweep()
+    else:
+        store.set_state(act, Cancelled() if ending == "cancelled" else Completed())
+    step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
+    other = Plan(name="other", steps=(step,), for_causes=("c",))
+    with pytest.raises(Locked):
+        claim_all(other, {"runbook_run": "test", "target": "-"})
+    wait_for(lambda: took(w) == ["begin", "end"])
+    rig.wait(pid)
+    if ending == "killed":  # nobody saw its end: the step's time has to pass
+        with pytest.raises(Locked, match="may run until"):
+            claim_all(other, {"runbook_run": "test", "target": "-"})
+        assert steps.unfinished(store.read_run(act), utc_now() + timedelta(seconds=WITHIN_S))
+        assert sweep() == []  # the reaper waits as well
+        monkeypatch.setattr(steps, "START_S", 0.0)
+        monkeypatch.setattr(steps, "MARGIN_S", 0.0)
+        wait_for(lambda: any("begun (outcome not seen)" in line for line in sweep()))
+    release(claim_all(other, {"runbook_run": "test", "target": "-"}), "only a test")
+    carry_on(w)
+    check(w, 1)
+
+
+def test_a_step_frees_its_owner_early_when_its_machine_says_that_it_is_over(rig: Rig) -> None:
+    w = rig.world(takes_s=1)
+    pid, id_file = w.start_run("auto")
+    wait_for(lambda: took(w) == ["begin"])
+    kill_and_wait(pid)
+    rig.wait(pid)
+    (act,) = acts_of(id_file.read_text())
+    assert steps.unfinished(store.read_run(act), utc_now())
+    wait_for(lambda: took(w) == ["begin", "end"])
+    steps.over(act, 0, "a test that saw it end")
+    assert not steps.unfinished(store.read_run(act), utc_now())
+    carry_on(w)
+    check(w, 1)
+
+
+def claimed(name: str, steps_of_it: int = 2) -> str:
+    """An act run of two steps that this process holds."""
+    step = Step(kind="toy-fix", owner=name, args={}, commands=(), effect="")
+    (claim,) = claim_all(Plan(name="p", steps=(step,) * steps_of_it, for_causes=("c",)), {"runbook_run": "test"})
+    return claim.act_run
+
+
+def test_each_step_is_given_to_one_asker(rig: Rig) -> None:
+    act = claimed(f"steps-{os.getpid()}-a")
+    steps.begin(act, 0, "mine", "toy-fix", 5)
+    with pytest.raises(GuardSaidNo, match="another process began it"):
+        steps.begin(act, 0, "theirs", "toy-fix", 5)
+    run = store.read_run(act)
+    steps.revoke(run, "a test says so")  # step 0 is begun: the next one is what nobody gets
+    steps.revoke(run, "again")
+    with pytest.raises(GuardSaidNo, match="a test says so"):
+        steps.begin(act, 1, "mine", "toy-fix", 5)
+    found = steps.read_steps(act)
+    assert [(s.begun, bool(s.revoked)) for s in found] == [(True, False), (False, True)]
+    assert found[0].until - found[0].begun_at == timedelta(seconds=5 + steps.START_S + steps.MARGIN_S)
+    store.set_state(act, Cancelled())
+
+
+def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    act = claimed(f"steps-{os.getpid()}-b")
+    begun = steps.begin(act, 0, "mine", "toy-fix", 5)
+    begun.check()
+    late = time.time() + steps.START_S + 1
+    monkeypatch.setattr(time, "time", lambda: late)
+    with pytest.raises(GuardSaidNo, match="held up"):
+        begun.check()
+    store.set_state(act, Cancelled())
