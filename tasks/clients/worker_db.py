@@ -128,13 +128,13 @@ class SqlDb:
     def mark(self, row: WorkerRow, status: str) -> int:
         """UPDATE … WHERE the row is as it was read."""
         w = self._config.workers
+        pod = f"{_name(w.metadata)} ->> '{w.pod_id}'" if w.metadata else f"CAST({_name(w.pod_id)} AS text)"
         sql = (
             f"UPDATE {_name(w.table)} SET {_name(w.status)} = :new WHERE CAST({_name(w.id)} AS text) = :id "  # noqa: S608
-            f"AND {_name(w.status)} = :old AND {_name(w.heartbeat)} IS NOT DISTINCT FROM :beat"
+            f"AND {_name(w.status)} = :old AND {_name(w.heartbeat)} IS NOT DISTINCT FROM :beat AND COALESCE({pod}, '') = :pod"
         )
-        return _run(
-            self._execute(sql, {"new": status, "id": row.id, "old": row.status, "beat": row.heartbeat}), self._explain
-        )
+        values = {"new": status, "id": row.id, "old": row.status, "beat": row.heartbeat, "pod": row.pod_id}
+        return _run(self._execute(sql, values), self._explain)
 
     def _rows(self, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
         return _run(self._select(sql, values), self._explain)

@@ -57,7 +57,9 @@ class RestDb:
         """PATCH the row if it is as it was read."""
         w = self._config.workers
         beat = f"eq.{_iso(row.heartbeat)}" if row.heartbeat else "is.null"
+        pod = f"{w.metadata}->>{w.pod_id}" if w.metadata else w.pod_id
         ask = {w.id: f"eq.{row.id}", w.status: f"eq.{row.status}", w.heartbeat: beat}
+        ask |= {pod: f"eq.{row.pod_id}"} if row.pod_id else {"or": f"({pod}.is.null,{pod}.eq.)"}
         rows, _ = self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.status: status})
         return len(rows)
 

@@ -119,13 +119,18 @@ def mkdir(ask: dict[str, Any]) -> list[str]:
     """Creates the tier's folder on the device that was judged."""
     if not os.path.isdir(ask["parent"]) or os.path.dirname(ask["path"]) != ask["parent"]:
         raise Refusal("%s is not there any more" % ask["parent"])
-    device = mount(ask["parent"])["device"]
-    if device != ask["device"]:
-        raise Refusal("%s lies on %s now, it was %s" % (ask["parent"], device, ask["device"]))
+    held = os.open(ask["parent"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # it is made in this very folder
     try:
-        os.mkdir(ask["path"], 0o755)
+        device = mount(ask["parent"])["device"]
+        if device != ask["device"]:
+            raise Refusal("%s lies on %s now, it was %s" % (ask["parent"], device, ask["device"]))
+        if not os.path.samestat(os.stat(ask["parent"]), os.fstat(held)):
+            raise Refusal("%s was mounted or exchanged in this very moment" % ask["parent"])
+        os.mkdir(os.path.basename(ask["path"]), 0o755, dir_fd=held)
     except FileExistsError:
         raise Refusal("%s is there already" % ask["path"]) from None
+    finally:
+        os.close(held)
     return ["created %s" % ask["path"]]
 
 

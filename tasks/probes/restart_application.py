@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from tasks.probes.engine_api import Api, EngineError, Refuse
+from tasks.probes.pidfd import open_pidfd, send
 from tasks.probes.proc import cgroup, command, pids, same, stat, status
 from tasks.probes.run_inside import run_inside, seconds, wanted_time
 
@@ -33,7 +34,7 @@ def end(found: "list[tuple[int, int]]") -> int:
     for sig, wait in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 2.0)):
         left = [(p, t) for p, t in found if alive(p, t)]
         for pid, ticks in left:
-            send(pid, ticks, sig)
+            signal_one(pid, ticks, sig)
         until = time.monotonic() + wait
         while left and time.monotonic() < until and any(alive(p, t) for p, t in left):
             time.sleep(0.05)
@@ -46,23 +47,24 @@ def alive(pid: int, ticks: int) -> bool:
     return now is not None and now["state"] not in "ZX"
 
 
-def send(pid: int, ticks: int, sig: int) -> None:
+def signal_one(pid: int, ticks: int, sig: int) -> None:
     """A signal through a pidfd, so that no other process with that number can get it."""
     try:
-        fd = os.pidfd_open(pid)
+        fd = open_pidfd(pid)
     except OSError:
+        return
+    if fd is None:
         return
     try:
         if alive(pid, ticks):
-            signal.pidfd_send_signal(fd, sig)
-    except OSError:
-        pass
+            send(fd, sig)
     finally:
         os.close(fd)
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
+    found = leftovers(ask["id"], ask["match"])  # first: they lived in the life of the container that is compared after it
     try:
         it = Api(ask["socket"]).inspect(ask["id"])
         if it is None or it["State"]["Status"] != "running":
@@ -71,7 +73,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
             raise Refuse("the container was started again at %s" % it["State"]["StartedAt"])
     except (Refuse, EngineError, OSError) as e:
         return {"refused": str(e)}
-    said = ["%d processes of the application ended inside" % end(leftovers(ask["id"], ask["match"]))]
+    said = ["%d processes of the application ended inside" % end(found)]
     more = ["-d"] if ask["detached"] else []
     ran = run_inside(dict(ask, setup_timeout_s=60), ask["id"], ask["start"], it["Config"].get("Env") or [], more)
     return {"said": said, "ran": [ran]}

@@ -48,7 +48,12 @@ def start(ask: "dict[str, Any]", home: str) -> "dict[str, Any]":
     tail = (read(log) or "")[-400:]
     running = [{"pid": r["pid"], "start_ticks": r["start_ticks"]} for r in matching(ask["match"])]
     return {"pid": p.pid, "start_ticks": now["start_ticks"] if now else None, "log": log, "exit": p.returncode,
-            "tail": tail, "running": running[:20], "boot_id": boot_id()}  # fmt: skip
+            "tail": tail, "running": running[:20], "others": others(running, p.pid), "boot_id": boot_id()}  # fmt: skip
+
+
+def others(running: "list[dict[str, Any]]", mine: int) -> "list[int]":
+    """Processes of the job that somebody else started in the same moment: in another session than ours."""
+    return [r["pid"] for r in running if (stat(r["pid"]) or {"sid": mine})["sid"] != mine]
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":

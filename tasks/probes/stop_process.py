@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from tasks.probes.pidfd import open_pidfd, send
 from tasks.probes.proc import boot_id, same
 
 
@@ -15,13 +16,15 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     if boot_id() != ask["boot_id"]:
         return {"refused": "the machine was booted since"}
     try:
-        fd = os.pidfd_open(ask["pid"])
+        fd = open_pidfd(ask["pid"])
     except OSError as e:
         return {"refused": "pid %d: %s" % (ask["pid"], e)}
     now = same(ask["pid"], ask["start_ticks"])
-    if now is None or now["state"] in "ZX":
+    if fd is None or now is None or now["state"] in "ZX":
         return {"refused": "pid %d is another process, or has ended" % ask["pid"]}
-    signal.pidfd_send_signal(fd, signal.SIGTERM)
+    error = send(fd, signal.SIGTERM)
+    if error:
+        return {"refused": "pid %d: %s" % (ask["pid"], os.strerror(error))}
     end = time.monotonic() + 5
     while time.monotonic() < end:
         left = same(ask["pid"], ask["start_ticks"])

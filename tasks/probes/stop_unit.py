@@ -22,6 +22,9 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     state = (systemctl("show", "-p", "ActiveState", "--value", "--", unit, uid=uid) or "unknown").strip()
     if state not in ("inactive", "failed"):
         return {"failed": "%s is %s after systemctl stop; look at it with systemctl status" % (unit, state)}
+    life = (systemctl("show", "-p", "InvocationID", "--value", "--", unit, uid=uid) or "").strip()
+    if life and life != ask["life"]:
+        return {"failed": "%s was started again in this very moment, and that life was stopped; it is %s" % (unit, state)}
     return {"said": ["%s is %s; its file and its start at boot were not touched" % (unit, state)]}
 
 

@@ -6,7 +6,6 @@ driver lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refus
 A pidfd is taken first and the start time read after it, so that the signal can only reach the process that was checked.
 """
 
-import ctypes
 import json
 import os
 import platform
@@ -17,13 +16,12 @@ import sys
 import time
 from typing import Any
 
+from tasks.probes.pidfd import open_pidfd, send
 from tasks.probes.proc import ancestors, boot_id, cgroup, command, container, nvidia_fds, pids, stat, uid
 
 SECRET = "<secret:"  # noqa: S105 - where a replaced secret begins: what stands before it is compared
-PIDFD_SEND_SIGNAL, PIDFD_OPEN = 424, 434  # the same on every architecture but alpha
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 KILL_WAIT_S = 10.0
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Refuse(Exception):
@@ -32,18 +30,10 @@ class Refuse(Exception):
 
 def pidfd(pid: int) -> "int | None":
     """A descriptor of that process; None when it is gone. Raises Refuse where the kernel has no pidfd (before 5.3)."""
-    fd = LIBC.syscall(PIDFD_OPEN, pid, 0)
-    if fd >= 0:
-        return int(fd)
-    error = ctypes.get_errno()
-    if error == 3:  # ESRCH
-        return None
-    raise Refuse("pidfd_open(%d): %s (kernel %s)" % (pid, os.strerror(error), platform.release()))
-
-
-def send(fd: int, number: int) -> int:
-    """Signal the process behind the descriptor; 0, or the errno."""
-    return 0 if LIBC.syscall(PIDFD_SEND_SIGNAL, fd, number, None, 0) == 0 else ctypes.get_errno()
+    try:
+        return open_pidfd(pid)
+    except OSError as e:
+        raise Refuse("pidfd_open(%d): %s (kernel %s)" % (pid, e.strerror, platform.release())) from None
 
 
 def ended(fd: int, wait_s: float) -> bool:

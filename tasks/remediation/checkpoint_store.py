@@ -17,6 +17,7 @@ from tasks.diagnostics.s3 import Object, S3Tier, code_of, set_identity
 from tasks.diagnostics.s3_answers import read_uploads
 from tasks.probes.ckpt_fs import best_crc32
 from tasks.remediation.checkpoint_upload import URL_S, Note, Run, check_there, send_one
+from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
@@ -131,7 +132,7 @@ def abort(tier: Tier, a: dict[str, Any], now: datetime) -> ActResult:
     if found[0].parts != a["parts"] or newest < a["older_than_s"]:
         raise Refused(f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
     s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a["key"], UploadId=a["upload_id"])
-    return ActResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)",))
+    return ActResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)", UNSEEN))
 
 
 def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:

@@ -5,6 +5,7 @@ import time
 from runbooks.core.plan import Step
 from tasks.context import ActResult, Context
 from tasks.remediation.changing_probe import change
+from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
@@ -36,13 +37,14 @@ def free_engine_space(step: Step, context: Context) -> ActResult:
             raise RuntimeError(f"{' '.join(words)}: {e.reason}: {e.detail}") from e
         last = (done.out.strip() or done.err.strip()).splitlines()[-1:] or [""]
         said.append(f"{' '.join(words)}: exit {done.exit}, {last[0][:200]}")
-    return ActResult(said=tuple(said))
+    told = "whatever had no name and no container at that moment went, also what lost its name since the judgment"
+    return ActResult(said=(*said, told))
 
 
 def stop_unit(step: Step, context: Context) -> ActResult:
     """Stop a systemd unit that restarts a container, in the life it was judged in. Raises Refused after another start."""
     ask = {"unit": step.args["unit"], "life": step.args["life"], "uid": step.args.get("uid")}
-    return ActResult(said=tuple(change(context.host, "stop_unit", ask, 230)["said"]))
+    return ActResult(said=(*change(context.host, "stop_unit", ask, 230)["said"], UNSEEN))
 
 
 def stop_supervisor(step: Step, context: Context) -> ActResult:

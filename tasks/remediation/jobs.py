@@ -32,7 +32,11 @@ def restart_job(step: Step, context: Context) -> ActResult:
     )
     if got["exit"] == 0:
         said = f"the start command ended with 0; output in {got['log']}"
-    return ActResult(said=(f"job {job.name}: {said}", f"processes of {job.name} now: {running or 'none seen yet'}"))
+    more = [f"pid {pid} was started by somebody else in the same moment: it may run twice" for pid in got["others"]]
+    if got["exit"] == 0:
+        more = []  # its start command ended, and who started what is left can't be told
+    now = f"processes of {job.name} now: {running or 'none seen yet'}"
+    return ActResult(said=(f"job {job.name}: {said}", now, *more))
 
 
 def _job(context: Context, name: str) -> Job:

@@ -1,5 +1,7 @@
 """Resets what the leader counts for a node, once its processes are proven gone."""
 
+from typing import Any
+
 from runbooks.core.fleet import Leader
 from runbooks.core.plan import Step
 from runbooks.core.reading import Unknown, Why
@@ -17,8 +19,8 @@ def reset_node_jobs(step: Step, context: Context) -> ActResult:
     """POST <leader>/admin/reset_node_jobs for one node; says its count before and after.
 
     Refused when a listed process lives, a process matches a job of the node, the asked one is not the leader, or the
-    fleet file names another leader. The window that remains: a job that starts between the proof and the POST is
-    counted anew by its own registration.
+    fleet file names another leader. The window that remains: a job that starts between the proof and the POST; it is
+    looked for afterwards, and the step has failed then.
     """
     leader, node = _leader(step, context), step.args["node"]
     proof = _nothing_runs(step, context)
@@ -35,6 +37,7 @@ def reset_node_jobs(step: Step, context: Context) -> ActResult:
         http.post(PATH, {"node_id": node})
     finally:
         http.close()
+    _started_meanwhile(step, context)
     after = _count(_status(context, leader), node)
     if after:
         raise TransportError(Why.FAILED, f"the leader still counts {after} jobs on {node} after the reset", PATH)
@@ -50,20 +53,38 @@ def _leader(step: Step, context: Context) -> Leader:
 
 def _nothing_runs(step: Step, context: Context) -> str:
     """Proof, on the node itself, that nothing the count could stand for is there. Raises Refused."""
-    jobs = context.fleet.jobs_on(context.node.name)
-    if not jobs:
-        raise Refused("the fleet file has no job pattern for this node: that nothing runs can't be proven")
-    ask = {"gone": step.args["gone"], "boot_id": step.args["boot_id"], "matches": [j.match for j in jobs]}
-    got = run_probe(context.host, "gone", ask)
+    got = _look(step, context)
     if got["live"]:
         raise Refused(
             f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
         )
     if got["running"]:
-        first = got["running"][0]
-        raise Refused(f"pid {first['pid']} runs a job of the node: {redact(context, first['command'])[:120]}")
+        raise Refused(_runs(context, got))
     listed = ", ".join(str(p["pid"]) for p in step.args["gone"]) or "no process was listed"
-    return f"on {context.node.name}: gone ({listed}); no process matches {', '.join(j.name for j in jobs)}"
+    names = ", ".join(j.name for j in context.fleet.jobs_on(context.node.name))
+    return f"on {context.node.name}: gone ({listed}); no process matches {names}"
+
+
+def _started_meanwhile(step: Step, context: Context) -> None:
+    """Raises TransportError when a job has begun on the node while the leader was told that there is none."""
+    got = _look(step, context)
+    if got["running"]:
+        words = f"{_runs(context, got)}: it began in this very moment, and the leader does not count it now"
+        raise TransportError(Why.FAILED, words, PATH)
+
+
+def _runs(context: Context, got: dict[str, Any]) -> str:
+    first = got["running"][0]
+    return f"pid {first['pid']} runs a job of the node: {redact(context, first['command'])[:120]}"
+
+
+def _look(step: Step, context: Context) -> dict[str, Any]:
+    """What lives of the listed processes and of the node's jobs. Raises Refused."""
+    jobs = context.fleet.jobs_on(context.node.name)
+    if not jobs:
+        raise Refused("the fleet file has no job pattern for this node: that nothing runs can't be proven")
+    ask = {"gone": step.args["gone"], "boot_id": step.args["boot_id"], "matches": [j.match for j in jobs]}
+    return run_probe(context.host, "gone", ask)
 
 
 def _status(context: Context, leader: Leader) -> LeaderStatus:

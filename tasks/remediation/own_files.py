@@ -44,7 +44,7 @@ def content(fd: int) -> bytes:
 def still_there(path: Path, fd: int) -> None:
     """The name still means the opened file. Raises Refused."""
     with suppress(OSError):
-        if os.path.samestat(path.lstat(), os.fstat(fd)):
+        if os.path.samestat(os.fstat(fd), path.lstat()):
             return
     raise Refused(f"{path} was replaced in this very moment; what lies there now was not touched")
 

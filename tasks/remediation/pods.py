@@ -15,6 +15,7 @@ from tasks.diagnostics.pod_trust import FIRST_SEEN, trust_of
 from tasks.diagnostics.ssh_memory import memory_of
 from tasks.diagnostics.stuck_spawning import start_argv
 from tasks.remediation.changing_probe import change
+from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 WATCH_S = 2.0
@@ -56,8 +57,7 @@ def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, 
         left = _left(client, a["pod"])
     finally:
         client.close()
-    window = "it was read right before; a change between that and the call could not be seen"
-    return ActResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", window))
+    return ActResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", UNSEEN))
 
 
 def _read(client: RunPodClient, pod_id: str) -> Pod:

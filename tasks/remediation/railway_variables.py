@@ -7,6 +7,7 @@ from tasks.context import ActResult, Context, Refused
 from tasks.credentials import credential
 from tasks.diagnostics.railway import describe_variables, sealed_of
 from tasks.remediation.pods import orchestrator_of
+from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
@@ -35,4 +36,4 @@ def set_railway_variable(step: Step, context: Context) -> ActResult:
         client.set_variable(a["name"], value)
     finally:
         client.close()
-    return ActResult(said=(f"{a['name']} is set to the private half of {a['fingerprint']}; a deployment follows",))
+    return ActResult(said=(f"{a['name']} is set to the private half of {a['fingerprint']}; a deployment follows", UNSEEN))

@@ -7,13 +7,14 @@ from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import run_probe
 from tasks.remediation.changing_probe import change
 from tasks.remediation.ray_join import nodes_at, wait_for_new
+from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
 def stop_ray_job(step: Step, context: Context) -> ActResult:
     """Stop a job by submission id through the head's dashboard, only in the state it was judged in. Raises Refused."""
     host = context.open_host(context.fleet.node(step.owner))
-    return ActResult(said=tuple(change(host, "ray_stop_job", step.args, 60)["said"]))
+    return ActResult(said=(*change(host, "ray_stop_job", step.args, 60)["said"], UNSEEN))
 
 
 def restart_raylet(step: Step, context: Context) -> ActResult:
@@ -33,4 +34,4 @@ def restart_raylet(step: Step, context: Context) -> ActResult:
         raise RuntimeError(f"{e.reason}: {e.detail}") from e
     if done.exit != 0:
         raise RuntimeError(f"{shlex.join(args['start'])}: exit {done.exit}: {done.err.strip()[-200:]}")
-    return ActResult(said=(f"{shlex.join(args['start'])}: exit 0", *wait_for_new(context, ip, before)))
+    return ActResult(said=(f"{shlex.join(args['start'])}: exit 0", UNSEEN, *wait_for_new(context, ip, before)))

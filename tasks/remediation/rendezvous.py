@@ -20,6 +20,7 @@ from tasks.diagnostics.etcd import ask_etcd, parse_runs, read_runs
 from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.rendezvous import read_node
 from tasks.remediation.rendezvous_save import NotSaved, write_saved
+from tasks.remediation.unseen import UNSEEN
 from tasks.report_store import reports_root
 from tasks.transport.base import Host, TransportError
 
@@ -148,7 +149,7 @@ def probe_rendezvous(step: Step, context: Context) -> ActResult:
     said += _after_probe(run, backend, host, place, context)
     if not matched:
         raise Unfinished(f"the probe formed no world that matches {probe.expect!r}: {'; '.join(said)}")
-    return ActResult(said=(f"a world was formed ({probe.expect!r} seen on {', '.join(matched)})", *said))
+    return ActResult(said=(f"a world was formed ({probe.expect!r} seen on {', '.join(matched)})", *said, UNSEEN))
 
 
 def _everywhere(argv: list[str], place: Rendezvous, context: Context, timeout_s: float) -> list[tuple[str, str]]:

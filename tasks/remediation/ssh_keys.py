@@ -17,6 +17,7 @@ from tasks.diagnostics.ssh_memory import memory_of
 from tasks.installation import lasting
 from tasks.remediation.changing_probe import change
 from tasks.remediation.own_files import comment_out, content, exchange, opened, still_there
+from tasks.remediation.unseen import UNSEEN
 
 BUDGET_S = 30.0
 
@@ -59,8 +60,7 @@ def normalise_secret(step: Step, context: Context) -> ActResult:
         raise Refused(f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})")
     write_secret(block, clean)
     memory_of(context).changed()
-    window = "it was read right before; a change between that and the write could not be seen: Prefect compares nothing"
-    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", window))
+    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", UNSEEN))
 
 
 def _same_key(text: str, where: str) -> tuple[str, str]:

@@ -21,9 +21,10 @@ def mark_worker_row(step: Step, context: Context) -> ActResult:
     if row is None or row.pod_id != a["pod"]:
         raise Refused(f"row {a['worker']} is gone or names another pod")
     judged = WorkerRow(
-        id=a["worker"], status=a["from"], heartbeat=datetime.fromisoformat(a["heartbeat"]) if a["heartbeat"] else None
-    )
+        id=a["worker"], status=a["from"], pod_id=a["pod"],
+        heartbeat=datetime.fromisoformat(a["heartbeat"]) if a["heartbeat"] else None,
+    )  # fmt: skip
     changed = db.mark(judged, a["to"])
     if changed != 1:
-        raise Refused(f"row {a['worker']} is not as it was read (status or heartbeat changed)")
+        raise Refused(f"row {a['worker']} is not as it was read (status, heartbeat or pod changed)")
     return ActResult(said=(f"row {a['worker']}: status {a['from']} is now {a['to']}",))

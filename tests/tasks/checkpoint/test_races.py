@@ -13,7 +13,9 @@ import pytest
 from tasks.probes import aside, ckpt_guard
 from tasks.probes.ckpt_act import main
 from tasks.probes.ckpt_files import identity, members
+from tasks.probes.ckpt_fs import mount
 from tests.support.racing import Steps, every_step, process, writing_at
+from tests.support.smallfs import tmpfs
 
 OLD, NEW, KEPT = b"old" * 100, b"new" * 90, b"kept" * 10
 FORMS = ("file", "folder")
@@ -292,6 +294,28 @@ def test_a_file_system_that_cannot_rename_without_replacing(tmp_path: Path, take
         else:
             aside.rename_free(str(tmp_path / "a"), str(tmp_path / "b"))
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == ({"a": "a", "b": "b"} if taken else {"b": "a"})
+
+
+def test_a_folder_is_made_only_in_the_one_that_was_judged(tmp_path: Path) -> None:
+    """Its parent is exchanged for a link to another device before every step."""
+    top, value = tmp_path / "top", tmp_path / "value"
+
+    def exchange() -> None:
+        (top / "parent").rename(top / "away")
+        (top / "parent").symlink_to(value)
+
+    def run(at: int) -> Steps:
+        shutil.rmtree(top, ignore_errors=True)
+        (top / "parent").mkdir(parents=True)
+        ask = {"do": "mkdir", "parent": str(top / "parent"), "path": str(top / "parent" / "tier"),
+               "device": mount(str(top / "parent"))["device"]}  # fmt: skip
+        with writing_at(top, at, exchange) as steps:
+            main(ask)
+        assert list(value.iterdir()) == [], at
+        return steps
+
+    with tmpfs(value, "1m"):
+        assert every_step(top, run) > 3
 
 
 def test_a_deletion_follows_no_link_that_appears_in_it(tmp_path: Path, nobody: None) -> None:

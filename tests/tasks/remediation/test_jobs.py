@@ -12,6 +12,7 @@ import pytest
 from runbooks.core.fleet import Job
 from runbooks.core.plan import Step
 from tasks.context import Refused
+from tasks.probes import start_job
 from tasks.remediation.jobs import restart_job
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import JOB, context, job, look, running, wait_state
@@ -63,6 +64,15 @@ def test_it_refuses_while_the_job_runs() -> None:
     one = trainer("start2")
     with running("sleep", tag="start2") as p, pytest.raises(Refused, match=f"already runs: pid {p.pid}"):
         restart_job(step(one), context(jobs=(one,)))
+
+
+def test_who_else_started_it_in_the_same_moment_is_named(tmp_path: Path, started: list[int]) -> None:
+    """Nobody else takes our lock: it is seen afterwards, by its session."""
+    one = trainer("start4")
+    with running("sleep", tag="start4") as other:
+        got = start_job.start({"job": one.name, "argv": list(one.restart), "match": one.match, "watch_s": 0.3}, str(tmp_path))
+        started.append(got["pid"])
+        assert got["others"] == [other.pid]
 
 
 def test_a_command_that_is_not_the_fleet_files_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Resetting a node's job count on a real leader, only once nothing is left of the jobs."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -59,6 +60,24 @@ def test_a_job_that_runs_unlisted_is_refused() -> None:
         with pytest.raises(Refused, match=f"pid {p.pid} runs a job"):
             act(lab, step(lab))
         assert posts(lab) == []
+
+
+def test_a_job_that_begins_while_the_leader_is_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the proof and the call: it is counted 0, so the step has failed and says whom it forgot."""
+    from tasks.transport.http import HttpReader
+
+    real = HttpReader.post
+    with full() as lab, ExitStack() as stack:
+        begun: list[int] = []
+
+        def late(*args: Any, **more: Any) -> Any:
+            begun.append(stack.enter_context(running("sleep", tag="lead")).pid)
+            return real(*args, **more)
+
+        monkeypatch.setattr(HttpReader, "post", late)
+        with pytest.raises(TransportError, match="began in this very moment") as e:
+            act(lab, step(lab))
+        assert f"pid {begun[0]}" in str(e.value)
 
 
 def test_a_pid_that_was_given_to_another_is_gone() -> None:

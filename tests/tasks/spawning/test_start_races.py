@@ -1,11 +1,9 @@
 """Starting a worker where others live too: lock and log lead nowhere that another user chose, and two starts make one worker."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,11 @@ from typing import Any
 import pytest
 
 from runbooks.core.orchestrator_config import WorkerProcess
-from tasks.diagnostics.probe import probe_text
+from tasks.diagnostics.probe import run_probe
 from tasks.probes import pod_start_worker
 from tasks.probes.below import open_trusted
 from tasks.probes.pod_processes import boot_id, matching
+from tasks.transport.local import LocalHost
 from tests.support.racing import Steps, every_step, writing_at
 
 UID = 12345
@@ -105,17 +104,10 @@ def test_exchanged_before_every_step(folder: Path) -> None:
 
 @pytest.mark.parametrize("tries", [3, pytest.param(40, marks=pytest.mark.soak)])
 def test_two_starts_at_once(folder: Path, tries: int) -> None:
-    text = probe_text("pod_start_worker")
+    host = LocalHost("pod")
     for _ in range(tries):
-        both = [subprocess.Popen([sys.executable, "-", json.dumps({"gpu-runbooks-probe": "x", **ask(folder)})], text=True,
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]  # fmt: skip
-        for p in both:
-            assert p.stdin is not None
-            p.stdin.write(text)
-            p.stdin.close()
-        answers = [json.loads(p.stdout.read()) for p in both if p.stdout is not None]
-        for p in both:
-            p.wait(10)
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda _: run_probe(host, "pod_start_worker", ask(folder)), range(2)))
         assert sorted("pid" in a for a in answers) == [False, True], answers
         assert end(folder) == 1
 

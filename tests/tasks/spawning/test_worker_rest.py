@@ -95,10 +95,14 @@ def test_our_requests_are_those_of_the_official_client(recorder: Recorder, db: R
     assert db.queued() == 7
     beat = datetime(2026, 1, 1, tzinfo=UTC)
     change = official.from_("workers").update({"status": "terminated"})
-    change.eq("id", "w1").eq("status", "spawning").eq("last_heartbeat", beat.isoformat()).execute()
-    assert db.mark(WorkerRow(id="w1", status="spawning", heartbeat=beat), "terminated") == 1
+    change.eq("id", "w1").eq("status", "spawning").eq("last_heartbeat", beat.isoformat()).eq(
+        "runpod_id", "p1"
+    ).execute()
+    assert db.mark(WorkerRow(id="w1", status="spawning", heartbeat=beat, pod_id="p1"), "terminated") == 1
     change = official.from_("workers").update({"status": "terminated"})
-    change.eq("id", "w1").eq("status", "spawning").is_("last_heartbeat", "null").execute()
+    change.eq("id", "w1").eq("status", "spawning").is_("last_heartbeat", "null").or_(
+        "runpod_id.is.null,runpod_id.eq."
+    ).execute()
     assert db.mark(WorkerRow(id="w1", status="spawning"), "terminated") == 1
     theirs, ours = recorder.asked[0::2], recorder.asked[1::2]
     assert [a[:4] for a in ours] == [a[:4] for a in theirs]

@@ -388,6 +388,31 @@ def test_a_row_is_marked_only_as_it_was_read(world: World) -> None:
     assert d.state is State.HEALTHY
 
 
+def test_a_row_that_changes_between_the_look_and_the_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The orchestrator gives it another pod, beats or sets its status in that very moment: one statement compares them all."""
+    from tasks.clients.worker_db import SqlDb
+
+    gone(world)
+    step = step_of(world.look()[1], "mark-worker-row")
+    real = SqlDb.workers
+    before = world.db.do("SELECT * FROM workers")
+    for change in ("runpod_id = 'another'", "runpod_id = NULL", "last_heartbeat = now()", "status = 'active'"):
+
+        def late(db: SqlDb, change: str = change) -> object:
+            found = real(db)
+            world.db.do("UPDATE workers SET " + change)  # noqa: S608
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqlDb, "workers", late)
+            with pytest.raises(Refused, match="not as it was read"):
+                mark_worker_row(step, world.context())
+        world.db.do("UPDATE workers SET status = $1, last_heartbeat = $2, runpod_id = $3", *(before[0][k] for k in
+                    ("status", "last_heartbeat", "runpod_id")))  # fmt: skip
+    mark_worker_row(step, world.context())
+    assert world.db.do("SELECT status FROM workers")[0]["status"] == "terminated"
+
+
 def test_a_reading_role_is_enough_to_diagnose(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     gone(world)
     monkeypatch.setenv("DATABASE_URL", world.db.reader_url)

@@ -7,6 +7,7 @@ import pytest
 from runbooks.core.fleet import KeySource
 from runbooks.core.verdict import State
 from tasks.context import Refused
+from tasks.credentials import write_secret
 from tasks.remediation.ssh_keys import normalise_secret
 from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_real_sshd import context_of, look
@@ -62,3 +63,26 @@ def test_another_blocks_key_is_never_touched(folder: Path, blocks: dict[str, str
         with pytest.raises(Refused, match="is not the key of"):
             normalise_secret(step.model_copy(update={"args": step.args | {"block": "theirs"}}), context)
     assert len(blocks) == 2
+
+
+def test_a_block_that_changes_in_that_moment_stays(
+    folder: Path, blocks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody rotates the key while the old text is put aside; Prefect compares nothing, so the report names the moment."""
+    room = Room(folder)
+    blocks["node-key"] = damaged = room.key.read_text().replace("\n", "\\n")
+
+    def rotated(block: str, value: str) -> None:
+        write_secret(block, value)
+        if block != "node-key":
+            blocks["node-key"] = "rotated"
+
+    with room.start(), context_of(room.fleet(folder, key=KeySource(secret="node-key"))) as context:
+        (step,) = [s for p in look(context)[1].plans for s in p.steps]
+        with monkeypatch.context() as patch:
+            patch.setattr("tasks.remediation.ssh_keys.write_secret", rotated)
+            with pytest.raises(Refused, match="in this very moment"):
+                normalise_secret(step, context)
+        assert blocks["node-key"] == "rotated"
+        blocks["node-key"] = damaged
+        assert "could not be seen" in normalise_secret(step, context).said[-1]

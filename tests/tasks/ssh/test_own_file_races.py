@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.context import Refused
+from runbooks.core.fleet import Fleet, KeySource, Node
+from runbooks.core.plan import Step
+from tasks.context import Context, Refused
 from tasks.remediation import own_files
 from tasks.remediation.own_files import comment_out, exchange
+from tasks.remediation.ssh_keys import restrict_key_mode
+from tasks.transport.local import LocalHost
 from tests.support.racing import Steps, every_step, process, writing_at
 
 LINES = ["# a head\n", "a.example ssh-ed25519 AAAA\n", "b.example ssh-ed25519 BBBB\n", "last.example ssh-ed25519 CCCC\n"]
@@ -169,6 +173,40 @@ def test_a_key_exchanged_before_every_step(tmp_path: Path, other: Callable[[Path
         return steps
 
     assert every_step(folder, run) >= 5
+
+
+def exchange_names(theirs: Path, path: Path) -> None:
+    theirs.replace(path)
+
+
+def test_the_mode_of_a_key_that_is_exchanged_before_every_step(tmp_path: Path) -> None:
+    """A key that somebody puts there meanwhile keeps the mode that they gave it, and it is told."""
+    folder = tmp_path / "ssh"
+    folder.mkdir()
+    path, theirs = folder / "key", folder / "theirs"
+    text = "".join(LINES)
+
+    def run(at: int) -> Steps:
+        path.write_text(text)
+        path.chmod(0o644)
+        seen = path.lstat()
+        context = Context(Fleet(nodes=(Node(name="n", host="h", key=KeySource(file=str(path))),)), "n", LocalHost)  # type: ignore[arg-type]
+        identity = f"{seen.st_ino}:{len(text)}:{context.redactor.hash(text)}"
+        step = Step(kind="restrict-key-mode", owner="", args={"path": str(path), "identity": identity, "mode": 0o644},
+                    commands=(), effect="")  # fmt: skip
+        theirs.write_text(text)
+        theirs.chmod(0o640)
+        with writing_at(folder, at, lambda: exchange_names(theirs, path), on_fd=True) as steps:
+            try:
+                restrict_key_mode(step, context)
+                refused = False
+            except Refused:
+                refused = True
+        assert refused is steps.wrote, at
+        assert path.stat().st_mode & 0o777 == (0o640 if steps.wrote else 0o600), at
+        return steps
+
+    assert every_step(folder, run) > 3
 
 
 def test_the_signal_of_a_lease_ends_nobody(tmp_path: Path) -> None:
