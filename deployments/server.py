@@ -106,7 +106,7 @@ def find(state: LocalState | None, name: str) -> Proc | None:
 def _spawn(name: str, argv: list[str], env: dict[str, str]) -> Proc:
     logs = state_dir() / "logs"
     logs.mkdir(exist_ok=True)
-    log = (logs / f"{name}.log").open("ab")
+    log = os.fdopen(os.open(logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
     child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

@@ -33,15 +33,23 @@ class LocalState(Frozen):
 
 
 def state_dir() -> Path:
-    """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Made 0700."""
+    """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Mode 0700."""
     base = state_folder()
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _for_this_user_only(base)
     except OSError as e:
         raise CommandError(
             f"the state folder {base} cannot be used ({e.strerror}); set GPU_RUNBOOKS_HOME to another"
         ) from e
     return base
+
+
+def _for_this_user_only(folder: Path) -> None:
+    """An older folder, or one made by hand, is closed to others: logs, reports and keys lie in it."""
+    found = folder.stat()
+    if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+        folder.chmod(found.st_mode & 0o700)
 
 
 def freeze_file() -> Path:

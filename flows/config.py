@@ -26,9 +26,14 @@ def read_text(path: str) -> str:
         raise ConfigError(f"{path}: {e.strerror or e}") from e
 
 
+def fleet_file(path: str | None) -> str | None:
+    """The fleet file that a run uses: the one it was given, else the one named by GPU_RUNBOOKS_FLEET, else none."""
+    return path or os.environ.get("GPU_RUNBOOKS_FLEET") or None
+
+
 def load_fleet(path: str | None) -> Fleet:
-    """The fleet file; with no path the file named by GPU_RUNBOOKS_FLEET, else this machine alone."""
-    path = path or os.environ.get("GPU_RUNBOOKS_FLEET")
+    """The fleet file; where there is none, this machine alone."""
+    path = fleet_file(path)
     return parse_yaml(read_text(path), Fleet, path) if path else LOCAL_FLEET
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from prefect.client.schemas.objects import State
 
 from flows import store
-from flows.config import load_fleet, load_policy, with_target
+from flows.config import fleet_file, load_fleet, load_policy, with_target
 from flows.engine import run_runbook
 from flows.fan_out import fan_out
 from flows.log_pipe import outlive_the_pipe
@@ -60,7 +60,7 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
     given = load_fleet(asked.fleet)
     if asked.target.startswith(LABEL):
         return fan_out(slug, given, dict(vars(asked)), run_id)
-    full, target = with_target(given, asked.target, bool(asked.fleet), spec.targets(given))
+    full, target = with_target(given, asked.target, fleet_file(asked.fleet) is not None, spec.targets(given))
     folder = reports_root(asked.out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)

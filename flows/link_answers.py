@@ -35,6 +35,7 @@ class Standing(StrEnum):
     NOT_YET = "not-yet"
     GONE = "gone"
     REVOKED = "revoked"  # its person is no longer in notifications.yaml
+    UNCHECKED = "unchecked"  # notifications.yaml is missing here, or cannot be used: nobody knows who may decide
 
 
 class Question(Frozen):
@@ -52,8 +53,9 @@ def look(ticket: Ticket, now: datetime | None = None) -> Question:
     now = now or server_now()
     if ticket.expired(now):
         return Question(standing=Standing.EXPIRED)
-    if _revoked(ticket.person):
-        return Question(standing=Standing.REVOKED)
+    person = _person(ticket.person)
+    if person is not None:
+        return Question(standing=person)
     try:
         run = store.read_run(ticket.run)
     except ObjectNotFound:
@@ -87,13 +89,17 @@ def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> Question:
     )
 
 
-def _revoked(person: str) -> bool:
-    """True if the file is here and names nobody of that name any more."""
+def _person(person: str) -> Standing | None:
+    """Why that person may not decide by link; None if notifications.yaml names them. Unknown is not allowed."""
     try:
         config = load_notifications()
-    except ConfigError:
-        return False
-    return config is not None and person not in {c.person for c in config.channels.values()}
+    except ConfigError as e:
+        log.error("links cannot be checked: %s", e)
+        return Standing.UNCHECKED
+    if config is None:
+        log.error("links cannot be checked: there is no notifications.yaml here")
+        return Standing.UNCHECKED
+    return None if person in {c.person for c in config.channels.values()} else Standing.REVOKED
 
 
 def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, code: str) -> tuple[bool, Question]:

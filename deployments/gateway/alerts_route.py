@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from httpx import HTTPStatusError, TransportError
 from prefect.exceptions import ObjectNotFound
 
-from deployments.gateway.auth import Answered, Denied, proves_nothing, signature_of, verify
+from deployments.gateway.auth import Answered, Denied, header_proves, proves_nothing, signature_of, verify
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
 from deployments.gateway.service import Answer, Said, Service
 from runbooks.alerts.alert import Alert, BadPayload, Source
@@ -25,6 +25,7 @@ READ_LIMIT_S = 15.0
 AT_ONCE = 8
 WRONG_PER_SECOND, WRONG_BURST = 0.5, 10
 COME_AGAIN_S = "5"
+TOO_MANY = "too many refused requests from here"
 NO_SUCH_DEPLOYMENT = "the runbooks' deployments are not registered on the Prefect server: gpu-runbooks up"
 
 
@@ -52,6 +53,8 @@ class Desk:
         settings, pagerduty = self.service.settings, source is Source.PAGERDUTY
         if proves_nothing(settings, request.headers, pagerduty):
             raise self._denied(request, "authentication required")
+        if not settings.open and not header_proves(settings, request.headers) and self.wrong.empty(_sender(request)):
+            raise Refusal(429, TOO_MANY)  # only its body could prove it, and it is not read any more
         try:
             body = await asyncio.wait_for(read_body(request, settings.largest_body), READ_LIMIT_S)
             how = verify(settings, request.headers, body, time.time(), pagerduty)
@@ -68,8 +71,7 @@ class Desk:
         return body, signature_of(request.headers) if how == "signature" else ""
 
     def _denied(self, request: Request, why: str) -> Refusal:
-        wait = self.wrong.take(request.client.host if request.client else "-")
-        return Refusal(429, "too many refused requests from here") if wait else Refusal(401, why)
+        return Refusal(429, TOO_MANY) if self.wrong.take(_sender(request)) else Refusal(401, why)
 
     async def take_all(self, alerts: tuple[Alert, ...]) -> list[Answer]:
         """All alerts, a few at a time; one that fails never stops the others."""
@@ -89,6 +91,10 @@ class Desk:
         self.service.metrics.alerts.labels(alert.source.value, outcome.value).inc()
         log.warning("alert not taken: %s", why)
         return [Answer(alert=alert.name, outcome=outcome, why=why)]
+
+
+def _sender(request: Request) -> str:
+    return request.client.host if request.client else "-"
 
 
 def _trouble(e: Exception) -> tuple[Said, str]:

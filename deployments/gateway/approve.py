@@ -20,7 +20,7 @@ from tasks.notify.keys import NoKey, link_key
 log = logging.getLogger("gateway")
 LARGEST_FORM = 8_192
 READ_LIMIT_S = 10.0
-STATUS = {Standing.NOT_YET: 503, Standing.OPEN: 409, Standing.GONE: 404}  # every other end of a link: 410
+STATUS = {Standing.NOT_YET: 503, Standing.UNCHECKED: 503, Standing.OPEN: 409, Standing.GONE: 404}  # every other end of a link: 410
 NO_ANSWER = "Prefect's server does not answer. Nothing was decided: try again, or use another way."
 NOT_OURS = "It was not made here, or was changed on the way. Nothing was done."
 
@@ -48,7 +48,7 @@ class Limits:
 
 
 def approve_router() -> APIRouter:
-    """The routes. They need nothing but the link key and the Prefect server: any number of gateways may serve them."""
+    """The routes. They need the link key, notifications.yaml and the Prefect server: any number of gateways may serve them."""
     router = APIRouter(prefix="/approve")
     limits = Limits()
 

@@ -25,6 +25,10 @@ WORDS = {
     Standing.ENDED: ("The run has ended", "There is nothing left to decide. Nothing was done now."),
     Standing.NOT_YET: ("Not ready yet", "The run is about to ask. Load this page again in a few seconds."),
     Standing.GONE: ("No such run", "The run is not there any more. Nothing was done."),
+    Standing.UNCHECKED: (
+        "This gateway cannot check the link",
+        "Its notifications.yaml, which says who may decide, is missing or cannot be used. Nothing was done: decide in another way.",
+    ),
     Standing.REVOKED: ("This link was withdrawn", "Its person is no longer set up to decide by link. Nothing was done."),
 }
 

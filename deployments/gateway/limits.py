@@ -30,6 +30,11 @@ class Bucket:
             return 0.0
         return (1 - self._level) / self._rate
 
+    @property
+    def empty(self) -> bool:
+        """True if the next one may not come now. Takes nothing."""
+        return self._level + (self._clock() - self._at) * self._rate < 1
+
 
 class Buckets:
     """One bucket per sender; the longest unseen ones are forgotten."""
@@ -45,6 +50,11 @@ class Buckets:
         if len(self._of) > MOST_SENDERS:
             self._of.popitem(last=False)
         return bucket.take()
+
+    def empty(self, sender: str) -> bool:
+        """True if the next one of this sender may not come now."""
+        bucket = self._of.get(sender)
+        return bucket is not None and bucket.empty
 
 
 async def read_body(request: Request, largest: int) -> bytes:

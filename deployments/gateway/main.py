@@ -70,9 +70,10 @@ def serve(settings: GatewaySettings) -> int:
     import uvicorn
 
     from deployments.gateway.app import create_app
-    from deployments.gateway.connections import server_config
+    from deployments.gateway.connections import allow_open_files, server_config
 
     _say(settings)
+    allow_open_files()
     for s in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again when all has ended: that is a clean end
         signal.signal(s, lambda *_: None)
     server = uvicorn.Server(server_config(create_app(settings), settings))

@@ -71,7 +71,8 @@ def loopback(host: str) -> bool:
 
 def checked(settings: GatewaySettings) -> GatewaySettings:
     """`settings`, if they are safe to listen with. Raises CommandError that says what to do."""
-    for name, value in (("token", settings.secrets.token), ("HMAC secret", settings.secrets.hmac)):
+    known = settings.secrets
+    for name, value in (("token", known.token), ("HMAC secret", known.hmac), ("PagerDuty secret", known.pagerduty)):
         if value and len(value) < SHORTEST_SECRET:
             raise CommandError(f"the gateway's {name} is shorter than {SHORTEST_SECRET} characters; make a long random one")
     if bool(settings.tls_cert) != bool(settings.tls_key):

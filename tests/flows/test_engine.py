@@ -1,5 +1,6 @@
 """The engine on a real Prefect server and a toy world: every outcome, every guard."""
 
+import socket
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +28,23 @@ def test_diagnose_changes_nothing(rig: Rig) -> None:
     state = store.read_run(run).state
     assert state is not None
     assert state.name == "Something is wrong"
+
+
+def test_where_a_worker_has_a_fleet_file_no_other_address_is_connected_to(rig: Rig) -> None:
+    """The form takes any text as a target: without a fleet of its own the run goes by the worker's."""
+    w = rig.world()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+        target = f"root@127.0.0.1:{listener.getsockname()[1]}"
+        job = {"do": "run", "slug": "zombie-gpu", "parameters": {"target": target, "mode": "diagnose", "out": str(w.out)}}
+        id_file = rig.home / f"{w.name}.id"
+        rig.wait(rig.start(job | {"id_file": str(id_file), "env": {"FAULT": "", "GPU_RUNBOOKS_FLEET": str(w.fleet)}}))
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    run = store.read_run(id_file.read_text())
+    assert run.state is not None
+    assert run.state.name == "Bad configuration"
+    assert w.name in str(run.state.message), "the names that it may be are given"
 
 
 def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:

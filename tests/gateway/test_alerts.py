@@ -1,6 +1,7 @@
 """Payloads, matchers, mapping, targets and keys of alerts: pure, in milliseconds."""
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ MATCHERS = [
     ('a=~"b.*"', {"a": "b\nx"}, True),
     ('a!~"b.*"', {"a": "c"}, True),
     (r'a="x\"y\\z"', {"a": 'x"y\\z'}, True),
+    ('a=~"(?i:gpu)"', {"a": "GPU"}, True),
 ]
 
 
@@ -111,10 +113,17 @@ def test_matchers_are_alertmanagers(matcher: str, labels: dict[str, str], holds:
     assert matches(checked(matcher), labels) is holds
 
 
-@pytest.mark.parametrize("bad", ["", "a", "a==b\"", "1a=b", 'a=~"("', 'a=~"(x+)+"', 'a=~"' + "x" * 600 + '"'])
+@pytest.mark.parametrize("bad", ["", "a", "a==b\"", "1a=b", 'a=~"("', 'a=~"(?=x)"', 'a=~"' + "x" * 600 + '"'])
 def test_a_bad_matcher_says_how(bad: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         checked(bad)
+
+
+@pytest.mark.parametrize("pattern", ["(x+)+", "((x+))+", "(x|x)*", "(x*)*y", "(?:x{0,9}){0,9}z"])
+def test_no_pattern_takes_long_on_a_hostile_label(pattern: str) -> None:
+    began = time.process_time()
+    assert not matches(checked(f'a=~"{pattern}"'), {"a": "x" * 20_000 + "!"})
+    assert time.process_time() - began < 1  # re needs longer than the age of the universe
 
 
 ROWS = """

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from deployments.gateway import connections
 from deployments.gateway import service as module
 from deployments.gateway.connections import server_config
 from tests.gateway.test_doors import BEARER, BODY, World, quiet_events, signed
+from tests.support.need import need_program
 
 HEAD = b"POST /alerts/alertmanager HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"t" * 32 + b"\r\n"
 
@@ -23,15 +26,17 @@ HEAD = b"POST /alerts/alertmanager HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer 
 class Listening:
     """The application behind the gateway's own way to listen."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tls: Path | None = None) -> None:
         self.world = world
-        self.server = uvicorn.Server(server_config(world.app, world.settings.model_copy(update={"port": 0})))
+        cert = {"tls_cert": str(tls), "tls_key": str(tls)} if tls else {}
+        self.server = uvicorn.Server(server_config(world.app, world.settings.model_copy(update={"port": 0} | cert)))
         self._thread = threading.Thread(target=self.server.run, daemon=True)
         self._thread.start()
         while not self.server.started:
             time.sleep(0.01)
         self.port = int(self.server.servers[0].sockets[0].getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
+        self.verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=str(tls)) if tls else True
 
     def open(self, first: bytes = b"") -> socket.socket:
         """A connection that has sent so much."""
@@ -53,7 +58,8 @@ class Listening:
 
     def works(self) -> bool:
         """True if a sender that is believed is answered."""
-        return httpx.post(f"{self.url}/alerts/alertmanager", content=BODY, headers=BEARER).status_code == 200
+        answer = httpx.post(f"{self.url}/alerts/alertmanager", content=BODY, headers=BEARER, verify=self.verify, timeout=20)
+        return answer.status_code == 200
 
     def close(self) -> None:
         """Ends it."""
@@ -82,9 +88,58 @@ def test_idle_and_slow_connections_lose_their_place(listening: Listening) -> Non
         s.close()
     kept = listening.open(HEAD + b"Content-Length: 2\r\n\r\n{}")
     kept.settimeout(5)
-    assert kept.recv(65536)
+    got = b""
+    while b'"}' not in got:
+        part = kept.recv(65536)
+        assert part, got
+        got += part
     kept.sendall(b"POST /al")  # a second request that never comes
     assert kept.recv(100) == b""
+
+
+def test_the_body_of_a_sender_with_too_many_refusals_is_not_read(listening: Listening) -> None:
+    head = HEAD.replace(b"Authorization: Bearer " + b"t" * 32, b"X-Signature: " + b"0" * 64 + b"\r\nX-Signature-Timestamp: 1")
+    junk = {"X-Signature": "0" * 64, "X-Signature-Timestamp": "1"}
+    with httpx.Client() as client:
+        codes = [client.post(f"{listening.url}/alerts/alertmanager", content=b"{}", headers=junk).status_code for _ in range(20)]
+    assert (codes[0], codes[-1]) == (401, 429)
+    began = time.monotonic()
+    assert b" 429 " in listening.raw(head + b"Content-Length: 1000000\r\n\r\n").split(b"\r\n")[0]  # none of it was sent
+    assert time.monotonic() - began < 2
+    assert listening.works(), "a right token is believed by its header, from the same address"
+
+
+def test_many_silent_connections_do_not_hold_up_a_sender(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before their time is up: of too many that have not sent a request, the longest silent one goes."""
+    monkeypatch.setattr(connections, "HEADERS_S", 60)
+    held = [listening.open(first) for first in (b"", b"POST /al") for _ in range(connections.MOST_CONNECTIONS)]
+    began = time.monotonic()
+    assert listening.works()
+    assert time.monotonic() - began < 3
+    for s in held:
+        s.close()
+
+
+def test_connections_that_never_begin_tls_do_not_stop_the_gateway(tmp_path: Path) -> None:
+    """More of them than the files that a process usually may open; a believed sender is served meanwhile."""
+    need_program("openssl", "openssl")
+    argv = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    pem = tmp_path / "both.pem"
+    subprocess.run([*argv.split(), "-keyout", pem, "-out", tmp_path / "cert.pem"], check=True, capture_output=True)
+    pem.write_text(pem.read_text() + (tmp_path / "cert.pem").read_text())
+    connections.allow_open_files()
+    world = World(tmp_path)
+    with patch.object(module, "place", world.place), patch.object(module, "resolve", world.place), quiet_events():
+        gateway = Listening(world, pem)
+        held = [gateway.open() for _ in range(1_200)]
+        began = time.monotonic()
+        assert gateway.works()
+        assert time.monotonic() - began < connections.HANDSHAKE_S  # not only when theirs are over
+        held[0].settimeout(connections.HANDSHAKE_S + 3)
+        assert held[0].recv(1) == b"", "a handshake that never begins is ended"
+        for s in held:
+            s.close()
+        gateway.close()
 
 
 def test_too_large_bodies_and_headers_are_not_read_to_their_end(listening: Listening) -> None:

@@ -133,6 +133,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"host": "::", "secrets": ALL, "tls_cert": "c"}, "both"),
     ({}, "no secret"),
     ({"secrets": Secrets(token="short")}, "shorter"),
+    ({"secrets": Secrets(pagerduty="1")}, "PagerDuty secret is shorter"),
 ]
 
 
