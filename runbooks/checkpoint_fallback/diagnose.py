@@ -13,7 +13,7 @@ from runbooks.checkpoint_fallback.places import place_causes
 from runbooks.checkpoint_fallback.plans import lacks, offer
 from runbooks.checkpoint_fallback.store import store_causes
 from runbooks.core.reading import Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -31,7 +31,7 @@ FIRST = (  # what came first in time stands first
 RANK = list(Certainty)
 
 
-@by_what_was_read("checkpoint-fallback")
+@by_the_rules("checkpoint-fallback")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     if isinstance(evidence.config, Unknown):

@@ -16,7 +16,7 @@ from runbooks.container_death.warnings import do_now, must_not
 from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
 from runbooks.core.reading import Absent, Unknown, Why
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -39,7 +39,7 @@ ORDER = (
 RUNS = ("running", "paused")
 
 
-@by_what_was_read("container-death")
+@by_the_rules("container-death")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The judgment. Pure."""
     e, c = evidence, known(evidence.container)

@@ -21,16 +21,6 @@ DEAD = frozenset(
     ]
 )  # fmt: skip # what a recreation answers
 INSIDE = frozenset(("application-dead", "raylet-gone", "application-stuck", "head-replaced"))
-BLOCKS = frozenset(
-    [
-        "image-gone", "mount-gone", "inodes-full", "bus-error", "bad-command", "start-refused",
-        "stopped-on-purpose", "paused", "daemon-stuck", "head-gone", "head-stuck", "head-unreachable",
-        "dashboard-down", "version-mismatch", "fuse-hung", "restart-loop", "killed-by-probe",
-        "container-missing", "too-many-deaths",
-    ]
-)  # fmt: skip # with one of these nothing is restored: that fault first
-
-
 NEEDED = ("daemon", "siblings", "supervisors")  # an engine that hangs leaves it half done; one not seen would fight
 SETTLE_MORE_S = 0.5
 
@@ -49,12 +39,12 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
         return ()
     if slugs == {"kept-container"}:
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
-    if {"daemon-down", "daemon-upgraded"} & slugs and "daemon-stuck" not in slugs and known(e.daemon) is None:
+    if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
     units = stop_units(e)
     if first_read(e):
         return ()
-    if c is None or BLOCKS & {x.slug for x in causes} or len(units) < _in_charge(causes):
+    if c is None or len(units) < _in_charge(causes):
         return ()
     steps = [*units, *stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
     plans = [

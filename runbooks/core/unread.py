@@ -1,23 +1,21 @@
-"""What was not read is never well: one wrapper around every judgment compares what is unknown with runbook.yaml.
+"""What was not read is never well: what is unknown in the evidence is compared with runbook.yaml.
 
 A healthy verdict needs every reading; those that `may_be_unread` names may be lost, as long as what covers them was read. A
 plan needs what its causes rest on (`rests_on`). Whatever was not read is named. Pure.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, wraps
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import Runbook, load_runbook
+from runbooks.core.knowledge import Runbook
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.verdict import Diagnosis, State
 
-E = TypeVar("E", bound=BaseModel)
-L = TypeVar("L")
 NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
 
@@ -33,19 +31,6 @@ class Lost(Frozen):
     def why(self) -> str:
         """Its reason, and what was said."""
         return f"{self.reading.reason}: {self.reading.detail}" if self.reading.detail else str(self.reading.reason)
-
-
-def by_what_was_read(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
-    """Wraps a runbook's `diagnose`, so that no caller gets a judgment past this rule."""
-
-    def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
-        @wraps(judge)
-        def diagnose(evidence: E, limits: L) -> Diagnosis:
-            return held(_book(slug), evidence, judge(evidence, limits))
-
-        return diagnose
-
-    return wrap
 
 
 def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
@@ -153,8 +138,3 @@ def _may_hold(annotation: Any, seen: frozenset[Any]) -> bool:
         fields = annotation.model_fields.values()
         return annotation is not Absent and any(_may_hold(f.annotation, seen | {annotation}) for f in fields)
     return any(_may_hold(a, seen) for a in get_args(annotation))
-
-
-@cache
-def _book(slug: str) -> Runbook:
-    return load_runbook(slug)

@@ -5,7 +5,7 @@ from functools import cache
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data_check.evidence import DataFile, Evidence, Fault
 from runbooks.triage.text import findings_of, says
@@ -36,7 +36,7 @@ def book() -> Runbook:
     return load_runbook("data-check")
 
 
-@by_what_was_read("data-check")
+@by_the_rules("data-check")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 - every runbook has limits
     """The whole judgment."""
     causes: list[Cause] = []

@@ -3,7 +3,7 @@
 from runbooks.core.base import Frozen
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.distributed_setup.causes import failed
 from runbooks.distributed_setup.config_checks import config_causes, world_sizes
@@ -20,7 +20,7 @@ class Limits(Frozen):
     memlock_bytes: int
 
 
-@by_what_was_read("distributed-setup")
+@by_the_rules("distributed-setup")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one launch."""
     if isinstance(evidence.launch, Absent):

@@ -6,7 +6,7 @@ from functools import cache
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.host_limits import advice
 from runbooks.host_limits.evidence import Evidence, Gauge, Name
@@ -39,7 +39,7 @@ def book() -> Runbook:
     return load_runbook("host-limits")
 
 
-@by_what_was_read("host-limits")
+@by_the_rules("host-limits")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = [*_gauges(evidence, limits), *_clock(evidence, limits), *_names(evidence)]

@@ -8,7 +8,7 @@ from functools import cache
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.memory_pressure import advice
 from runbooks.memory_pressure.evidence import Evidence
@@ -31,7 +31,7 @@ def book() -> Runbook:
     return load_runbook("memory-pressure")
 
 
-@by_what_was_read("memory-pressure")
+@by_the_rules("memory-pressure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = (*_host(evidence, limits), *_cuda(evidence, limits), *_snapshot(evidence))

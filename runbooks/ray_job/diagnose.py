@@ -2,7 +2,7 @@
 
 from runbooks.core.base import Amount, Frozen, Size
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
 from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
@@ -29,7 +29,7 @@ class Limits(Frozen):
     memory_kill_window_s: Amount
 
 
-@by_what_was_read("ray-job")
+@by_the_rules("ray-job")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The judgment. Pure."""
     e = evidence

@@ -1,7 +1,7 @@
 """Judges one log-in: the stage at which it stops and the one thing that is wrong. Pure."""
 
 from runbooks.core.reading import Absent
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ssh_auth_failure import story
 from runbooks.ssh_auth_failure.evidence import Auth, Evidence, Stage
@@ -17,7 +17,7 @@ __all__ = ["Limits", "diagnose"]
 BEFORE_KEY = (Stage.NAME, Stage.TCP, Stage.BANNER, Stage.KEX, Stage.HOST_KEY, Stage.METHODS)
 
 
-@by_what_was_read("ssh-auth-failure")
+@by_the_rules("ssh-auth-failure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one log-in."""
     if isinstance(evidence.wire, Absent):

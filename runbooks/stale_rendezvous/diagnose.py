@@ -2,7 +2,7 @@
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.stale_rendezvous.advice import do_now, must_not, proposals
 from runbooks.stale_rendezvous.causes import confirmed, possible
@@ -38,7 +38,7 @@ class Limits(Frozen):
     old_agent_age_s: float
 
 
-@by_what_was_read("stale-rendezvous")
+@by_the_rules("stale-rendezvous")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one rendezvous (or one run of it)."""
     if isinstance(evidence.configured, Absent):

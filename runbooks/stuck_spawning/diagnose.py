@@ -1,7 +1,7 @@
 """Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
 
 from runbooks.core.reading import Absent, Known
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
 from runbooks.stuck_spawning.around import DONE, ELSEWHERE, judge_around, judge_others
@@ -45,7 +45,7 @@ WARN = {
 }
 
 
-@by_what_was_read("stuck-spawning")
+@by_the_rules("stuck-spawning")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one worker, or of all that are past their limit."""
     if not evidence.worker:

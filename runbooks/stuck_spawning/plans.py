@@ -168,7 +168,7 @@ def _why_not(v: View, pod: Pod) -> str:
         return "the provider marks it as locked"
     if v.reports:
         return "its worker reports: the row's heartbeat is fresh"
-    if not v.cycling or v.has("orchestrator-down"):
+    if not v.cycling:
         return "the orchestrator is not seen cycling now, so nothing would spawn the next one"
     if not isinstance(v.e.tasks, Known):
         return "the tasks in progress could not be read"

@@ -1,7 +1,7 @@
 """Judges one node: which GPUs and processes are busy on paper only, and which only look so. Pure."""
 
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.unread import by_what_was_read
+from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.zombie_gpu import story
 from runbooks.zombie_gpu.devices import judge_devices
@@ -18,7 +18,7 @@ from runbooks.zombie_gpu.xid import judge_xids
 __all__ = ["Limits", "diagnose"]
 
 
-@by_what_was_read("zombie-gpu")
+@by_the_rules("zombie-gpu")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one node."""
     view = View(evidence, limits)

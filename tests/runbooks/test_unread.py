@@ -175,7 +175,7 @@ def test_no_caller_gets_past_the_rule(slug: str) -> None:
     module = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose")
     source = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     (judge,) = [f for f in source.body if isinstance(f, ast.FunctionDef) and f.name == "diagnose"]
-    assert [ast.unparse(d) for d in judge.decorator_list] == [f"by_what_was_read('{slug}')"]
+    assert [ast.unparse(d) for d in judge.decorator_list] == [f"by_the_rules('{slug}')"]
     assert load_spec(slug).diagnose is module.diagnose
 
 

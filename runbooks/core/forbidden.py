@@ -1,0 +1,68 @@
+"""Prohibitions as data: a plan with a step that a cause of the same report forbids is withheld, and the report says so. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from runbooks.core.knowledge import Runbook
+from runbooks.core.plan import Plan, Step
+from runbooks.core.verdict import Cause, Certainty, Diagnosis
+
+NAMED = re.compile(r"\b(?:pid|worker|pod|job|run|container|node) ([^\s,:;()]+)")  # the id in "pid 460 on GPU 0"
+
+
+def allowed(book: Runbook, found: Diagnosis) -> Diagnosis:
+    """The judgment without the plans that its own causes or findings forbid."""
+    if not found.plans:
+        return found
+    against = [(plan, objection(book, found, plan)) for plan in found.plans]
+    said = tuple(f"“{plan.name}” is not offered: {words}" for plan, words in against if words)
+    if not said:
+        return found
+    kept = tuple(plan for plan, words in against if not words)
+    return found.model_copy(update={"plans": kept, "do_now": (*found.do_now, *said)})
+
+
+def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
+    """What in the report forbids that plan, "" if nothing does. A cause that is ruled out forbids nothing."""
+    for step in plan.steps:
+        for slug in _told(book, found):
+            if step.kind in book.causes[slug].forbids:
+                return f"{slug} forbids {step.kind} ({book.causes[slug].title})"
+        for cause in found.causes:
+            known = book.causes.get(cause.slug)
+            if known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step):
+                return f"{cause.slug} of {cause.subject} forbids {step.kind} on it ({known.title})"
+    return ""
+
+
+def _told(book: Runbook, found: Diagnosis) -> Iterator[str]:
+    """Causes of this runbook that the report names, as its own or as what a text says."""
+    yield from (c.slug for c in found.causes if _stands(c) and c.slug in book.causes)
+    for finding in found.findings:
+        family, _, slug = finding.category.partition("/")
+        if family == book.slug and slug in book.causes:
+            yield slug
+
+
+def _stands(cause: Cause) -> bool:
+    return cause.certainty is not Certainty.RULED_OUT
+
+
+def is_about(cause: Cause, step: Step) -> bool:
+    """Whether the step is about the very thing that the cause is about: an id of its subject stands in the step's arguments."""
+    ids = set(NAMED.findall(cause.subject)) or {cause.subject}
+    return bool(ids & {step.owner, *_words(step.args)})
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every id in a step's arguments: numbers and whole texts, not keys and not parts of a command."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key not in ("argv", "command", "tasks"):
+                yield from _words(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _words(item)
+    elif isinstance(value, str | int) and not isinstance(value, bool) and str(value):
+        yield str(value)

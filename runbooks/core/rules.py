@@ -1,0 +1,33 @@
+"""The rules that hold for every judgment, as one wrapper around each runbook's `diagnose`: no caller gets past them. Pure."""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from runbooks.core.forbidden import allowed
+from runbooks.core.knowledge import Runbook, load_runbook
+from runbooks.core.unread import held
+from runbooks.core.verdict import Diagnosis
+
+E = TypeVar("E", bound=BaseModel)
+L = TypeVar("L")
+
+
+def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
+    """What was not read is never well (unread.py); no plan does what a cause of the same report forbids (forbidden.py)."""
+
+    def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
+        @wraps(judge)
+        def diagnose(evidence: E, limits: L) -> Diagnosis:
+            return allowed(_book(slug), held(_book(slug), evidence, judge(evidence, limits)))
+
+        return diagnose
+
+    return wrap
+
+
+@cache
+def _book(slug: str) -> Runbook:
+    return load_runbook(slug)

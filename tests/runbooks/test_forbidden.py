@@ -1,0 +1,71 @@
+"""Prohibitions as data: over every situation, no report offers what one of its own causes forbids."""
+
+from collections import Counter
+
+import pytest
+
+from flows.actions import ACTIONS
+from runbooks.core.forbidden import allowed, is_about, objection
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.plan import Step
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
+from tests.runbooks.every import Situation, situations
+
+OFFERED = [case for case in situations() if case.judge().plans]
+FORBIDDING = [(slug, name) for slug in runbook_slugs() for name, c in load_runbook(slug).causes.items() if c.forbids or c.forbids_on_it]
+
+
+def test_what_is_forbidden_is_an_action() -> None:
+    for slug in runbook_slugs():
+        for name, cause in load_runbook(slug).causes.items():
+            assert {*cause.forbids, *cause.forbids_on_it} <= set(ACTIONS), (slug, name)
+
+
+def test_no_report_offers_what_it_forbids() -> None:
+    withheld: Counter[str] = Counter()
+    for case in situations():
+        found, book = case.judge(), load_runbook(case.runbook)
+        assert [p.name for p in found.plans if objection(book, found, p)] == [], (case.runbook, case.title)
+        withheld[case.runbook] += any(" forbids " in line for line in found.do_now)
+    assert len(OFFERED) >= 100
+    assert withheld["container-death"] >= 5, "the rule is met by situations that would offer something"
+    assert withheld["stuck-spawning"] >= 1
+
+
+@pytest.mark.parametrize(("slug", "name"), FORBIDDING, ids=[f"{s}/{n}" for s, n in FORBIDDING])
+def test_each_prohibition_takes_the_plan_away(slug: str, name: str) -> None:
+    """That cause beside any plan of its runbook: every plan with such a step goes and is named, every other stays."""
+    book = load_runbook(slug)
+    known = book.causes[name]
+    for case in (c for c in OFFERED if c.runbook == slug):
+        found = _plain(case)
+        told = Cause(slug=name, certainty=Certainty.LIKELY, subject="something else", evidence=("as read",))
+        after = allowed(book, found.model_copy(update={"causes": (told,)}))
+        kept = tuple(p for p in found.plans if not {s.kind for s in p.steps} & set(known.forbids))
+        assert after.plans == kept
+        assert all(any(p.name in line and name in line for line in after.do_now) for p in found.plans if p not in kept)
+        ruled_out = told.model_copy(update={"certainty": Certainty.RULED_OUT})
+        assert allowed(book, found.model_copy(update={"causes": (ruled_out,)})).plans == found.plans
+        said = Finding(priority="HIGH", category=f"{slug}/{name}", issue="its log says so", action="look")
+        assert allowed(book, found.model_copy(update={"causes": (), "findings": (said,)})).plans == kept
+
+
+def _plain(case: Situation) -> Diagnosis:
+    return case.judge().model_copy(update={"causes": (), "findings": ()})
+
+
+def test_a_prohibition_of_one_thing_leaves_the_others() -> None:
+    book = load_runbook("zombie-gpu")
+    mine = [_plain(c) for c in OFFERED if c.runbook == "zombie-gpu"]
+    found = next(d for d in mine if any(s.kind == "terminate-processes" for p in d.plans for s in p.steps))
+    pid = next(p["pid"] for plan in found.plans for s in plan.steps for p in s.args.get("processes", ()))
+    for subject, stays in ((f"pid {pid} on GPU 0", False), ("pid 99999 on GPU 0", True)):
+        told = Cause(slug="writing-checkpoint", certainty=Certainty.CONFIRMED, subject=subject, evidence=("it writes",), innocent=True)
+        assert bool(allowed(book, found.model_copy(update={"causes": (told,)})).plans) is stays
+
+
+def test_a_step_is_about_what_its_arguments_name() -> None:
+    step = Step(kind="x", owner="pod:p1", args={"pod": "p1", "n": [{"pid": 46}], "argv": ["kill", "460"]}, commands=(), effect="")
+    for subject, is_it in (("pod p1", True), ("pid 46 on GPU 0", True), ("pid 460", False), ("pid 4", False), ("worker w1", False)):
+        cause = Cause(slug="c", certainty=Certainty.CONFIRMED, subject=subject, evidence=())
+        assert is_about(cause, step) is is_it, subject
