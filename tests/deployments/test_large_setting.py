@@ -96,3 +96,29 @@ def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
     assert drain.main([]) == 0
     assert drain.main(["--resume"]) == 0
     assert not paused()
+
+
+def test_the_gateway_reaches_no_more_than_it_needs() -> None:
+    """The network can reach it: no database password, no approvers' secrets, no keys of the workers."""
+    unit = (HERE / "systemd/gpu-runbooks-gateway.service").read_text()
+    settings = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    assert settings["EnvironmentFile"] == "/etc/gpu-runbooks/gateway.environment"
+    others = [dict(x.split("=", 1) for x in p.read_text().splitlines() if "=" in x) for p in UNITS if "gateway" not in p.name]
+    assert settings["User"] not in {o["User"] for o in others}
+    assert settings["StateDirectory"] not in {o["StateDirectory"] for o in others}
+    assert "--no-warm-processes" in settings["ExecStart"]
+    known = (HERE / "systemd/gateway.environment.example").read_text()
+    assert not re.search(r"^#? ?\w*(DATABASE|SERVER_API_AUTH|APPROVERS)\w*=", known, re.M)
+    services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
+    gateway, worker = services["gateway"], services["worker"]
+    shared = {v.split(":")[0] for v in gateway["volumes"]} & {v.split(":")[0] for v in worker["volumes"]}
+    assert shared == {"./config"}
+    assert not [v for v in gateway["volumes"] if ".ssh" in v or "./ssh" in v]
+    assert not [k for k in gateway["environment"] if "DATABASE" in k or "PASSWORD" in k or "SERVER_API_AUTH" in k]
+
+
+def test_only_the_server_unit_knows_the_database() -> None:
+    examples = {p.name: p.read_text() for p in (HERE / "systemd").glob("*environment.example")}
+    assert [name for name, text in examples.items() if "DATABASE_CONNECTION_URL" in text] == ["server.environment.example"]
+    readers = [p.name for p in UNITS if "server.environment" in p.read_text()]
+    assert readers == ["gpu-runbooks-server.service"]

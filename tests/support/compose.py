@@ -23,6 +23,7 @@ from tests.support.postgres import Postgres
 HERE = REPO / "deployments"
 SECRETS = {"POSTGRES_PASSWORD": "not-asked-for", "PREFECT_AUTH": "admin:a-password-of-the-tests"}
 SECRETS |= {"GATEWAY_TOKEN": "a-token-of-the-tests-0123456789", "UI_NAME": "ui.test", "GATEWAY_NAME": "alerts.test"}
+SECRETS |= {"LINK_KEY": "0" * 64, "NOTIFICATIONS": ""}
 
 
 class Compose:
