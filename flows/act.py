@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -29,7 +29,7 @@ from flows.stopping import own_end, settle
 from runbooks.core.plan import Step
 from runbooks.core.reading import Why
 from runbooks.core.report import ActRecord
-from tasks.context import Context, Refused, utc_now
+from tasks.context import Acting, Context, Refused, utc_now
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 
@@ -201,6 +201,7 @@ def _still_allowed(session: Session) -> None:
 
 def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: str) -> ActRecord:
     """Runs the act flow for `claim` in this process and returns what happened."""
+    context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner))
     session = Session(claim=claim, context=context, timeline=timeline, runbook_run=runbook_run)
     reset = _SESSION.set(session)
     began = utc_now()

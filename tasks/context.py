@@ -18,6 +18,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class Acting(Frozen):
+    """The act that a context is lent to: on the machine that it changes, a lock file says so."""
+
+    run: str  # the act run
+    owner: str  # what is locked
+
+
 @dataclass(frozen=True)
 class Context:
     """One run's access to the world. Tests pass their own clock, sleep and hosts."""
@@ -31,6 +38,7 @@ class Context:
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
+    acting: Acting | None = None  # None while nothing may be changed
 
     @property
     def node(self) -> Node:

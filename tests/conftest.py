@@ -1,7 +1,10 @@
 """For every test: with CI=true a skipped test is a failure that says what to install."""
 
 import os
-from collections.abc import Generator
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
@@ -10,6 +13,16 @@ from tests.support.sharing_out import PROVED, ByFile, rank
 
 pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture", "tests.scorecard.plugin"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def node_locks() -> Iterator[Path]:
+    """Lock files of this process's acts: the nodes of many tests are one machine under one name, and they run side by side."""
+    folder = Path(tempfile.mkdtemp(prefix="node-locks-"))
+    folder.chmod(0o1777)  # each user's in a folder of its own
+    os.environ["GPU_RUNBOOKS_LOCKS"] = str(folder)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,7 +3,7 @@ it shows in a process list."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -15,7 +15,7 @@ from tasks.transport.base import Done, Host, TransportError
 MARK = "gpu-runbooks-probe"
 BOOT = (  # $2 the probe's name, for people who look at a process list; $3 bytes that must have arrived
     "import sys;t=sys.stdin.buffer.read();len(t)==int(sys.argv[3])or sys.exit('the program came cut off');"
-    "p,_,d=t.decode().partition(chr(0));sys.argv=['-',d];exec(compile(p,'probe','exec'))"
+    "p,*d=t.decode().split(chr(0));sys.argv=['-']+d;exec(compile(p,'probe','exec'))"
 )
 _OURS = re.compile(r"^from tasks\.probes\.(\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.M)
 
@@ -47,12 +47,12 @@ def run_probe(
 
 def run_program(
     host: Host, name: str, program: str, data: Mapping[str, Any], *, timeout_s: float,
-    env: Mapping[str, str] | None = None, python: str = "python3", limit_bytes: int = 8 << 20,
+    env: Mapping[str, str] | None = None, python: str = "python3", limit_bytes: int = 8 << 20, more: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The same for a program that is built another way. It finds `data` as JSON in `sys.argv[1]`.
+    """The same for a program that is built another way. It finds `data` as JSON in `sys.argv[1]`, and `more` behind it.
 
     The mark stands in its arguments: it keeps probes from being taken for jobs whose pattern they were given."""
-    sent = program + "\0" + json.dumps(data, separators=(",", ":"))
+    sent = "\0".join((program, json.dumps(data, separators=(",", ":")), *more))
     argv: tuple[str, ...] = (python, "-c", BOOT, MARK, name, str(len(sent.encode())))
     if env:
         argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)

@@ -85,14 +85,15 @@ def set_aside(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]") -> None:
 
 
 def put_back(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]", new: str) -> str:
-    """Undo: the new container (which never ran well) goes, the old one gets its name and policy back."""
-    said = []
-    for what, call in (
+    """Undo: the new container (which never ran well) goes, the old one gets its name and policy back, and runs if it ran."""
+    said, again = [], [("old one started again", ("POST", "/containers/%s/start" % ask["id"], None))]
+    for what, call in [
         ("new container removed", ("DELETE", "/containers/%s?force=1" % new, None)),
         ("old name back", ("POST", "/containers/%s/rename?name=%s" % (ask["id"], ask["name"]), None)),
         ("old restart policy back", ("POST", "/containers/%s/update" % ask["id"],
                                      {"RestartPolicy": old["HostConfig"].get("RestartPolicy") or {"Name": "no"}})),
-    ):  # fmt: skip
+        *(again if ask["running"] else []),
+    ]:  # fmt: skip
         try:
             api.call(*call)
             said.append(what)

@@ -4,13 +4,12 @@ from typing import Any
 
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Step
-from runbooks.core.reading import Known, Why
+from runbooks.core.reading import Known
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.checkpoint_node import read_node_tier, spec_of
-from tasks.diagnostics.probe import run_program
 from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
-from tasks.transport.base import TransportError
+from tasks.remediation.changing import change
 
 ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
 SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
@@ -18,13 +17,8 @@ SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: float = 60) -> dict[str, Any]:
     """Runs the changing program on the node. Raises Refused (nothing changed), TransportError."""
-    host, program = context.open_host(context.fleet.node(node)), bundle("ckpt_act", *ACTING)
-    got = run_program(host, "ckpt_act", program, ask, timeout_s=timeout_s)
-    if "refused" in got:
-        raise Refused(context.redactor.text(str(got["refused"])))
-    if "failed" in got:
-        raise TransportError(Why.FAILED, context.redactor.text(str(got["failed"])), f"{ask['do']} on {node}")
-    return got
+    host = context.open_host(context.fleet.node(node))
+    return change(context, host, "ckpt_act", ask, timeout_s, program=bundle("ckpt_act", *ACTING))
 
 
 def config_of(context: Context) -> Checkpoints:

@@ -8,6 +8,7 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Why
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import redact
+from tasks.remediation.changing import command
 from tasks.transport.base import Done, TransportError
 
 FULL_ID = re.compile(r"[0-9a-f]{64}")
@@ -29,7 +30,7 @@ def restart_container(step: Step, context: Context) -> ActResult:
     labels = (before.get("Config") or {}).get("Labels") or {}
     if str(labels.get(OPT_OUT, "")).lower() in ("1", "true", "yes"):
         raise Refused(f"container {box[:12]} opts out by its label {OPT_OUT}")
-    done = _run(context, ("docker", "restart", box), 90)
+    done = command(context, context.host, ("docker", "restart", box), 90)
     if done.exit != 0:
         raise TransportError(Why.FAILED, redact(context, done.err.strip()[-300:]), done.command)
     after = _inspect(context, box)

@@ -10,7 +10,7 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from tasks.context import ActResult, Context
 from tasks.diagnostics.docker import read_siblings
-from tasks.remediation.changing_probe import change
+from tasks.remediation.changing import change
 from tasks.remediation.ray_join import ids_at, ray_container, wait_joined
 from tasks.transport.base import Host
 
@@ -28,7 +28,7 @@ def recreate_container(step: Step, context: Context) -> ActResult:
         waited = _back_off(context, host, args)
         before = nodes.result()
     budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
-    got = change(host, "recreate", args, budget)
+    got = change(context, host, "recreate", args, budget)
     said = [*waited, *got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
             f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
@@ -75,11 +75,11 @@ def restart_application(step: Step, context: Context) -> ActResult:
     """End what is left of the application inside a running container and start it again. Raises Refused."""
     it = ray_container(context, str(step.args.get("name", "")))
     before = ids_at(context, it)
-    got = change(context.host, "restart_application", step.args, 120)
+    got = change(context, context.host, "restart_application", step.args, 120)
     return ActResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
 
 
 def remove_kept_container(step: Step, context: Context) -> ActResult:
     """Remove a container that a recreation has set aside, by id; its volumes stay. Raises Refused."""
-    got = change(context.host, "remove_kept", step.args, 60)
+    got = change(context, context.host, "remove_kept", step.args, 60)
     return ActResult(said=tuple(got["said"]))

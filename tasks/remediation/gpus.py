@@ -4,7 +4,7 @@ from runbooks.core.plan import Step
 from tasks.context import ActResult, Context
 from tasks.diagnostics.gpus import smi_path
 from tasks.diagnostics.probe import redact
-from tasks.remediation.probing import change
+from tasks.remediation.changing import change
 
 
 def reset_gpu(step: Step, context: Context) -> ActResult:
@@ -14,5 +14,5 @@ def reset_gpu(step: Step, context: Context) -> ActResult:
     holds the GPU or has a device file open (each is named).
     """
     ask = {k: step.args[k] for k in ("uuid", "bus_id", "boot_id")} | {"smi": smi_path(context), "timeout_s": 60}
-    got = change(context, "reset_gpu", ask, timeout_s=200)
+    got = change(context, context.host, "reset_gpu", ask, timeout_s=200)
     return ActResult(said=(f"GPU {step.args['uuid']}: {redact(context, got['said'])}",))

@@ -5,7 +5,7 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Why
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import redact
-from tasks.remediation.probing import change
+from tasks.remediation.changing import change
 from tasks.transport.base import TransportError
 
 WATCH_S = 2.0  # how long a start is watched for dying at once
@@ -20,7 +20,7 @@ def restart_job(step: Step, context: Context) -> ActResult:
     if list(job.restart) != list(step.args["argv"]):
         raise Refused(f"the fleet file's restart command of {job.name} is not the one that was planned")
     ask = {"job": job.name, "argv": list(job.restart), "match": job.match, "watch_s": WATCH_S}
-    got = change(context, "start_job", ask, timeout_s=WATCH_S + 20)
+    got = change(context, context.host, "start_job", ask, timeout_s=WATCH_S + 20)
     if got["exit"] not in (None, 0):
         tail = redact(context, got["tail"]).strip()
         raise TransportError(

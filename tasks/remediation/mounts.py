@@ -2,7 +2,7 @@
 
 from runbooks.core.plan import Step
 from tasks.context import ActResult, Context
-from tasks.remediation.changing_probe import change
+from tasks.remediation.changing import change
 
 
 def remount_fuse(step: Step, context: Context) -> ActResult:
@@ -13,5 +13,5 @@ def remount_fuse(step: Step, context: Context) -> ActResult:
     ask = {"path": args["path"], "mount": args["mount"]}
     if args["where"] != "host":
         ask |= {"engine": args["engine"], "id": args["id"]}
-    got = change(context.host, "remount", ask, 150)
+    got = change(context, context.host, "remount", ask, 150)
     return ActResult(said=tuple(context.redactor.text(x) for x in got["said"]))

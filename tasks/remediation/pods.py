@@ -14,7 +14,7 @@ from tasks.diagnostics.pod_inside import pod_node
 from tasks.diagnostics.pod_trust import FIRST_SEEN, trust_of
 from tasks.diagnostics.ssh_memory import memory_of
 from tasks.diagnostics.stuck_spawning import start_argv
-from tasks.remediation.changing_probe import change
+from tasks.remediation.changing import change
 from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
@@ -137,7 +137,7 @@ def start_worker(step: Step, context: Context) -> ActResult:
     out = p.log.replace("{worker}", a["worker"])
     ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
            "watch_s": WATCH_S}  # fmt: skip
-    got = change(context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
+    got = change(context, context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
     memory_of(context).changed()
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
     return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))

@@ -9,7 +9,7 @@ from runbooks.core.reading import Known, Unknown, Why, value_or
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import ActResult, Context
 from tasks.diagnostics.gpus import Gpus, read_gpus, read_presence
-from tasks.remediation.probing import change
+from tasks.remediation.changing import change
 from tasks.transport.base import TransportError
 
 TOLERANCE = 64 << 20  # bytes: a context's own overhead and rounding to MiB
@@ -31,7 +31,7 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     ask = {k: args[k] for k in ("boot_id", "processes", "cgroup", "sid", "grace_s")} | _clients(
         before, args["gpu_uuids"]
     )
-    got = change(context, "terminate", ask, timeout_s=float(args["grace_s"]) + 40)
+    got = change(context, context.host, "terminate", ask, timeout_s=float(args["grace_s"]) + 40)
     said = [_outcome(one) for one in got["ended"]]
     said += [f"appeared meanwhile, left alone: {one}" for one in got["appeared"]]
     lasting = [one for one in got["ended"] if "survives" in one["outcome"]]

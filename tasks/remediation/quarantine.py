@@ -2,7 +2,7 @@
 
 from runbooks.core.plan import Step
 from tasks.context import ActResult, Context
-from tasks.remediation.probing import change
+from tasks.remediation.changing import change
 
 MARK = "/var/lib/gpu-runbooks/quarantine.json"
 
@@ -26,5 +26,5 @@ def _mark(step: Step, context: Context, *, undo: bool) -> ActResult:
         "id": str(step.args.get("id", "")),
         "undo": undo,
     }
-    got = change(context, "quarantine", ask, timeout_s=20)
+    got = change(context, context.host, "quarantine", ask, timeout_s=20)
     return ActResult(said=(f"{step.args['node']}: {got['said']}",))

@@ -5,7 +5,7 @@ import shlex
 from runbooks.core.plan import Step
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import run_probe
-from tasks.remediation.changing_probe import change
+from tasks.remediation.changing import change, command
 from tasks.remediation.ray_join import nodes_at, wait_for_new
 from tasks.remediation.unseen import UNSEEN
 from tasks.transport.base import TransportError
@@ -14,7 +14,7 @@ from tasks.transport.base import TransportError
 def stop_ray_job(step: Step, context: Context) -> ActResult:
     """Stop a job by submission id through the head's dashboard, only in the state it was judged in. Raises Refused."""
     host = context.open_host(context.fleet.node(step.owner))
-    return ActResult(said=(*change(host, "ray_stop_job", step.args, 60)["said"], UNSEEN))
+    return ActResult(said=(*change(context, host, "ray_stop_job", step.args, 60)["said"], UNSEEN))
 
 
 def restart_raylet(step: Step, context: Context) -> ActResult:
@@ -29,7 +29,7 @@ def restart_raylet(step: Step, context: Context) -> ActResult:
         if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
             raise Refused(f"a raylet runs on {args['node']}")
         before = frozenset(n.node_id for n in nodes_at(context, ip))
-        done = host.run(args["start"], timeout_s=120)
+        done = command(context, host, args["start"], 120)
     except TransportError as e:
         raise RuntimeError(f"{e.reason}: {e.detail}") from e
     if done.exit != 0:

@@ -17,8 +17,8 @@ from runbooks.stale_rendezvous.plans import delete_order
 from runbooks.stale_rendezvous.saved import LARGEST, Saved, shown, work_s
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.etcd import ask_etcd, parse_runs, read_runs
-from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.rendezvous import read_node
+from tasks.remediation.changing import change, command
 from tasks.remediation.rendezvous_save import NotSaved, write_saved
 from tasks.remediation.unseen import UNSEEN
 from tasks.report_store import reports_root
@@ -39,7 +39,7 @@ def delete_run_keys(step: Step, context: Context) -> ActResult:
     _nobody(now, place, context)
     path = _save(now, place, context)
     try:
-        said, stopped = _clear(step, host, place)
+        said, stopped = _clear(step, context, host, place)
     except TransportError as e:
         back = f"put back with: gpu-runbooks restore {path}"
         raise Unfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
@@ -111,13 +111,13 @@ def absent_key(backend: Backend, run: str, prefix: str) -> str:
     return f"{DYNAMIC_ROOT}/{run}" if backend is Backend.ETCD_V2 else f"{prefix}/run_{run}/rdzv/active_version"
 
 
-def _clear(step: Step, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
+def _clear(step: Step, context: Context, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
     data = place.access | {
         "guard": step.args["guard"],
         "absent": absent_key(Backend(step.args["backend"]), step.args["run"], place.prefix),
         "keys": step.args["keys"],
     }
-    answer = run_probe(host, "rdzv_clear", data, timeout_s=work_s(len(step.args["keys"])), limit_bytes=LARGEST)
+    answer = change(context, host, "rdzv_clear", data, work_s(len(step.args["keys"])), limit_bytes=LARGEST)
     return shown(answer["done"]), f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
 
 
@@ -158,7 +158,7 @@ def _everywhere(argv: list[str], place: Rendezvous, context: Context, timeout_s:
 
     def one(node: str) -> tuple[str, str]:
         try:
-            done = context.open_host(context.fleet.node(node)).run(argv, timeout_s=timeout_s)
+            done = command(context, context.open_host(context.fleet.node(node)), argv, timeout_s)
         except TransportError as e:
             return node, str(e)
         return node, done.out + done.err
@@ -182,7 +182,7 @@ def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, cont
     args = {"backend": backend.value, "run": run, "guard": guard, "keys": keys}
     step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
     _nobody(left, place, context)
-    _, stopped = _clear(step, host, place)
+    _, stopped = _clear(step, context, host, place)
     return [stopped or f"the probe's own {len(keys)} keys were cleared"]
 
 
@@ -197,7 +197,7 @@ def start_etcd(step: Step, context: Context) -> ActResult:
     host = context.open_host(context.fleet.node(start.node))
     if start.data_dir and host.run(["test", "-d", f"{start.data_dir}/member"]).exit != 0:
         raise Refused(f"{start.data_dir}/member is not there: started like this etcd would be empty")
-    done = host.run(list(start.command), timeout_s=60)
+    done = command(context, host, start.command, 60)
     if done.exit != 0:
         raise Unfinished(f"`{done.command}` ended with {done.exit}: {_last(done.err or done.out)}")
     return ActResult(said=(f"`{done.command}` on {start.node}", _wait_for(asks, place, context)))
@@ -223,7 +223,7 @@ def _wait_for(host: Host, place: Rendezvous, context: Context) -> str:
 def defragment_etcd(step: Step, context: Context) -> ActResult:
     """Compacts etcd's old v3 revisions, defragments it and switches its no-space alarm off. No key is touched."""
     place, host = _place(step, context)
-    answer = run_probe(host, "rdzv_defrag", place.access, timeout_s=300)
+    answer = change(context, host, "rdzv_defrag", place.access, 300)
     if answer["stopped"]:
         raise Unfinished("; ".join([answer["stopped"], *answer["said"]]))
     return ActResult(said=tuple(answer["said"]))

@@ -7,8 +7,8 @@ from runbooks.core.rendezvous_config import find_named
 from runbooks.stale_rendezvous.saved import LARGEST, BadSave, age_of, others, puts_for, shown, work_s
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.etcd import read_runs
-from tasks.diagnostics.probe import run_probe
 from tasks.diagnostics.rendezvous_saved import read_saved, refusal
+from tasks.remediation.changing import change
 
 
 class HalfWritten(Exception):
@@ -33,7 +33,7 @@ def restore_run_keys(step: Step, context: Context) -> ActResult:
     if no:
         raise Refused(no)
     ask = place.access | {"puts": puts}
-    answer = run_probe(host, "rdzv_restore", ask, timeout_s=work_s(len(puts)), limit_bytes=LARGEST)
+    answer = change(context, host, "rdzv_restore", ask, work_s(len(puts)), limit_bytes=LARGEST)
     said = shown(answer["done"])
     if answer["stopped"]:
         wrote = any(result == "written" for _, result in answer["done"])

@@ -15,7 +15,7 @@ from tasks.diagnostics.ssh_host_key import known_hosts_path, line_hash
 from tasks.diagnostics.ssh_key import configured_public_text
 from tasks.diagnostics.ssh_memory import memory_of
 from tasks.installation import lasting
-from tasks.remediation.changing_probe import change
+from tasks.remediation.changing import change
 from tasks.remediation.own_files import comment_out, content, exchange, opened, still_there
 from tasks.remediation.unseen import UNSEEN
 
@@ -57,7 +57,9 @@ def normalise_secret(step: Step, context: Context) -> ActResult:
     aside = f"{block}-before-{secrets.token_hex(4)}"
     write_secret(aside, text)
     if read_secret(block) != text:
-        raise Refused(f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})")
+        raise Refused(
+            f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})"
+        )
     write_secret(block, clean)
     memory_of(context).changed()
     return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", UNSEEN))
@@ -160,6 +162,6 @@ def _through(context: Context, probe: str, ask: dict[str, Any]) -> dict[str, Any
     host = other_way(context, context.node)
     if host is None:
         raise Refused(f"the fleet file names no second way into {context.node.name}")
-    got = change(host, probe, ask, BUDGET_S)
+    got = change(context, host, probe, ask, BUDGET_S)
     memory_of(context).changed()
     return got

@@ -12,8 +12,10 @@ from runbooks.container_death.backoff import kept_name
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import State
 from tasks.context import Refused
+from tasks.probes import recreate
 from tasks.probes.container_config import create_body, differences
-from tasks.probes.engine_api import Api
+from tasks.probes.engine_api import Api, EngineError
+from tasks.transport.base import TransportError
 from tests.support.docker_engine import Engine, docker_engine
 from tests.tasks.containers.world import World, confirmed
 
@@ -168,7 +170,9 @@ def test_setup_words_arrive_as_they_are_and_each_exit_code_is_told(engine: Engin
     plan = world.judge().plans[0]
     assert "hf_QwEr" not in plan.model_dump_json()
     said = world.act(plan)
-    assert engine.inspect("setup")["Config"]["Cmd"] == ["sh", "-c", f"{secret}sleep infinity"], "its own words, not cleaned"
+    assert engine.inspect("setup")["Config"]["Cmd"] == ["sh", "-c", f"{secret}sleep infinity"], (
+        "its own words, not cleaned"
+    )
     assert engine.run("exec", "setup", "cat", "/tmp/word") == NESTED
     assert sum("-> exit 0" in line for line in said) == 3
     world.context.sleep(3.2)
@@ -213,11 +217,33 @@ def test_a_start_that_fails_puts_everything_back(engine: Engine, tmp_path: Path)
     world = World(engine, "undo")
     plan = world.judge().plans[0]
     device.unlink()
-    with pytest.raises(RuntimeError, match="old name back"):
+    with pytest.raises(TransportError, match="old name back"):
         world.act(plan)
     now = engine.inspect("undo")
     assert (now["Id"], now["HostConfig"]["RestartPolicy"]["Name"]) == (ident, "always")
     assert confirmed(world.judge()) == ["devices-lost", "killed-through-engine"]
+
+
+def test_undo_starts_the_old_container_again_if_it_ran(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its new one cannot be started: what was stopped for it must not stay stopped."""
+    ident = engine.create("back", "sleep", "1000", options=("--restart", "always"))
+    kill(engine, "back")
+    args = dict(World(engine, "back").judge().plans[0].steps[0].args)
+    engine.run("start", "back")
+    ran = engine.inspect("back")["State"]["StartedAt"]
+    real = Api.call
+
+    def call(self: Api, method: str, url: str, *more: Any, **named: Any) -> Any:
+        if url.endswith("/start") and ident not in url:
+            raise EngineError(500, "no such device")
+        return real(self, method, url, *more, **named)
+
+    monkeypatch.setattr(Api, "call", call)
+    got = recreate.main(args | {"running": True, "started_at": ran})
+    assert "old one started again" in got["failed"]
+    now = engine.inspect("back")
+    assert (now["Id"], now["State"]["Running"], now["HostConfig"]["RestartPolicy"]["Name"]) == (ident, True, "always")
+    assert now["State"]["StartedAt"] != ran
 
 
 def test_an_auto_remove_container_is_not_recoverable(engine: Engine) -> None:

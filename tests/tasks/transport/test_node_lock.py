@@ -1,0 +1,210 @@
+"""One act at a time on an owner, held on the machine itself: here and over a real sshd, whatever becomes of the engine."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runbooks.core.fleet import Fleet, Node
+from tasks.context import Acting, Context, Refused
+from tasks.diagnostics.probe import probe_text
+from tasks.remediation.changing import ask_over, change, command
+from tasks.transport.base import Host
+from tasks.transport.local import LocalHost
+from tests.support.engine_rig import kill_and_wait
+
+REPO = Path(__file__).parents[3]
+SLEEPER = """
+import json, sys, time
+ask = json.loads(sys.argv[1])
+with open(ask["mark"], "a") as f:
+    f.write("begin %s\\n" % ask["name"])
+time.sleep(ask["s"])
+with open(ask["mark"], "a") as f:
+    f.write("end %s\\n" % ask["name"])
+print(json.dumps({"sys": len(sys.argv)}))
+"""
+ENGINE = """
+import sys
+from pathlib import Path
+from runbooks.core.fleet import Node
+from tests.tasks.transport.test_node_lock import sleep_there
+from tasks.transport.open import HostPool
+sleep_there(HostPool()(Node.model_validate_json(sys.argv[1])), sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lock files of this test alone."""
+    monkeypatch.setenv("GPU_RUNBOOKS_LOCKS", str(tmp_path / "locks"))
+    return tmp_path / "locks" / str(os.geteuid())
+
+
+def acting(host: Host, run: str, owner: str = "node-1") -> Context:
+    """A context that an act was lent."""
+    fleet = Fleet(nodes=(Node(name="n", local=True),))
+    return Context(fleet=fleet, target="n", open_host=lambda _: host, acting=Acting(run=run, owner=owner))
+
+
+def sleep_there(host: Host, run: str, mark: Path, s: float, timeout_s: float = 30) -> dict[str, object]:
+    """A change that takes that long."""
+    return change(
+        acting(host, run), host, "sleeper", {"mark": str(mark), "name": run, "s": s}, timeout_s, program=SLEEPER
+    )
+
+
+@pytest.fixture(params=["here", "over ssh"])
+def node(request: pytest.FixtureRequest) -> Node:
+    if request.param == "here":
+        return Node(name="n", local=True)
+    return Node.model_validate(request.getfixturevalue("shared_sshd").node().model_dump())
+
+
+@pytest.fixture
+def either(node: Node, request: pytest.FixtureRequest) -> Host:
+    return LocalHost("n") if node.local else request.getfixturevalue("host")
+
+
+def engine(node: Node, run: str, mark: Path, s: float, timeout_s: float = 30) -> "subprocess.Popen[bytes]":
+    """An engine that is at work on the node, as a process of its own."""
+    argv = [sys.executable, "-c", ENGINE, node.model_dump_json(), run, str(mark), str(s), str(timeout_s)]
+    process = subprocess.Popen(argv, cwd=REPO)
+    until(lambda: mark.exists())
+    return process
+
+
+def until(true: Callable[[], bool], limit_s: float = 30) -> None:
+    end = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.02)
+
+
+def test_the_engine_is_killed_and_its_command_goes_on(node: Node, either: Host, tmp_path: Path) -> None:
+    """The second run is refused until the first one's command has ended there; then it goes on. Nothing overlapped."""
+    mark = tmp_path / "mark"
+    kill_and_wait(engine(node, "act-1", mark, 4).pid)
+    with pytest.raises(Refused, match="another action of run act-1 is still working here") as caught:
+        sleep_there(either, "act-2", mark, 0)
+    assert "pid " in str(caught.value)
+    held, said = ask_over(either, "node-1", "act-1")
+    assert held, said
+    assert "act-1" in said
+    assert ask_over(either, "node-2", "act-1") == (False, "")  # another owner of that machine is nobody's
+    until(lambda: ask_over(either, "node-1", "act-1")[0] is False)
+    sleep_there(either, "act-2", mark, 0)
+    assert mark.read_text().split("\n") == ["begin act-1", "end act-1", "begin act-2", "end act-2", ""]
+
+
+def test_a_command_that_comes_after_its_run_was_declared_over_does_nothing(either: Host, tmp_path: Path) -> None:
+    """It was on its way while the node was asked: without that, "nothing works here" would be true for a moment only."""
+    assert ask_over(either, "late", "act-1") == (False, "")
+    for run, may in (("act-1", False), ("act-2", True), ("act-1", False)):
+        context = acting(either, run, "late")
+        if may:
+            assert command(context, either, ("echo", "x"), 20).out == "x\n"
+        else:
+            with pytest.raises(Refused, match="declared over"):
+                command(context, either, ("touch", str(tmp_path / "touched")), 20)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_commands_of_one_run_work_side_by_side(either: Host, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        assert len(list(pool.map(lambda n: sleep_there(either, "act-1", tmp_path / str(n), 0.5), range(6)))) == 6
+
+
+def test_what_a_command_leaves_running_does_not_hold_the_lock(either: Host, tmp_path: Path) -> None:
+    """A started service lives for months: the act that started it is over when its command is."""
+    pid_file = tmp_path / "pid"
+    script = f"sleep 60 & echo $! > {pid_file}; echo said; exit 3"
+    try:
+        done = command(acting(either, "act-1"), either, ("sh", "-c", script), 20)
+        assert (done.exit, done.out) == (3, "said\n")
+        assert Path(f"/proc/{pid_file.read_text().strip()}").exists()
+        assert ask_over(either, "node-1", "act-1") == (False, "")
+    finally:
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+def test_here_a_command_ends_in_time_though_nobody_is_left_to_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over SSH the node's own time limit does that; a local command had none once its engine was killed."""
+    mark = tmp_path / "mark"
+    shorter = "from tasks.remediation import changing\nchanging.GRACE_S = 0.0\n"
+    monkeypatch.setitem(globals(), "ENGINE", shorter + ENGINE)
+    kill_and_wait(engine(Node(name="n", local=True), "act-1", mark, 60, 2).pid)
+    assert ask_over(LocalHost("n"), "node-1", "act-1")[0]
+    until(lambda: ask_over(LocalHost("n"), "node-1", "act-1")[0] is False, 10)
+    assert mark.read_text() == "begin act-1\n"
+
+
+@pytest.mark.parametrize("trap", ["link", "second name", "folder of all", "folder is a link"])
+def test_nobody_else_can_lend_the_lock(trap: str, tmp_path: Path, locks: Path) -> None:
+    """What lies there already is looked at: a link, a file with another name, an open folder."""
+    folder, other = locks, tmp_path / "other"
+    folder.parent.mkdir()
+    other.write_text("precious")
+    if trap == "folder is a link":
+        (tmp_path / "elsewhere").mkdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+    if trap == "link":
+        (folder / "node-1.lock").symlink_to(other)
+    if trap == "second name":
+        os.link(other, folder / "node-1.lock")
+    host = LocalHost("n")
+    if trap == "folder of all":
+        command(acting(host, "act-1"), host, ("true",), 20)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / "node-1.lock").stat().st_mode & 0o777 == 0o600
+        return
+    with pytest.raises(Refused):
+        command(acting(host, "act-1"), host, ("true",), 20)
+    assert other.read_text() == "precious"
+    assert not (tmp_path / "elsewhere").exists() or not list((tmp_path / "elsewhere").iterdir())
+    assert ask_over(host, "node-1", "act-1")[0] is None
+
+
+def test_a_file_that_was_cut_off_holds_nobody(locks: Path) -> None:
+    host = LocalHost("n")
+    command(acting(host, "act-1"), host, ("true",), 20)
+    file = locks / "node-1.lock"
+    said = json.loads(file.read_text())
+    assert (said["run"], said["probe"]) == ("act-1", "run_command")
+    assert 20 <= said["until"] - said["since"] <= 40
+    file.write_text('{"run": "act-')
+    command(acting(host, "act-2"), host, ("true",), 20)
+
+
+READS = {  # what an action may ask a machine without holding its lock: it changes nothing
+    "containers.py:_run", "docker_daemon.py:start_engine", "leader.py:_nothing_runs", "ray.py:restart_raylet",
+    "rendezvous.py:start_etcd", "changing.py:change", "changing.py:ask_over",
+}  # fmt: skip
+
+
+def test_every_change_goes_through_the_one_place() -> None:
+    """No action runs a command or a probe on a machine in another way than `change` and `command`."""
+    found = set()
+    for path in (REPO / "tasks/remediation").glob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        for function in [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)]:
+            for call in [c for c in ast.walk(function) if isinstance(c, ast.Call)]:
+                name = ast.unparse(call.func)
+                if name in ("run_probe", "run_program") or (name.endswith(".run") and "host" in name):
+                    found.add(f"{path.name}:{function.name}")
+    assert found == READS
+    assert "def main" in probe_text("lock_state")
