@@ -17,6 +17,7 @@ from tasks.context import Refused
 from tasks.remediation import checkpoint_upload
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import context, do, folder, look, plan
+from tests.support.locks import end_holder
 from tests.support.s3 import Proxy, S3Server
 from tests.tasks.checkpoint.test_outages import assert_only
 from tests.tasks.checkpoint.test_s3 import tier
@@ -48,12 +49,17 @@ def ready(monkeypatch: pytest.MonkeyPatch, tiers: tuple[Tier, ...], to: str = "s
 
 
 def act_and_die(proxy: Proxy, tiers: tuple[Tier, ...], step: Step) -> None:
-    """The act in a process group of its own: the engine, and the program it started on the node."""
+    """The engine is killed, and with it the program that it started on the node: that one would go on."""
     proc = subprocess.Popen(
         [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         cwd=Path(__file__).parents[3],
     )  # fmt: skip
-    proxy.strike = lambda: os.killpg(proc.pid, signal.SIGKILL)
+
+    def strike() -> None:
+        os.killpg(proc.pid, signal.SIGKILL)
+        end_holder("a")
+
+    proxy.strike = strike
     _, err = proc.communicate(json.dumps([[t.model_dump(mode="json") for t in tiers], step.model_dump(mode="json")]))
     assert proc.returncode == -signal.SIGKILL, err
 
