@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runbooks.core.plan import Risk, Step
+from runbooks.stale_rendezvous.saved import MOST_KEYS, work_s
 from tasks.context import ActResult, Context
 from tasks.remediation.checkpoints import (
     abort_upload,
@@ -81,6 +82,10 @@ def _copying(step: Step, _context: Context) -> float:
     return 3600 + float(step.args.get("size", 0)) / 1e6  # the slowest that an upload may be, and many small files
 
 
+def _keys(step: Step, _context: Context) -> float:
+    return 120 + work_s(len(step.args.get("keys", ())) or MOST_KEYS)  # its reads, and one command for all keys
+
+
 def _probing(_step: Step, context: Context) -> float:
     return 300 + max((r.probe.timeout_s for r in context.fleet.rendezvous if r.probe), default=0)
 
@@ -98,7 +103,9 @@ ACTIONS: dict[str, Action] = {
     "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse, within_s=180),
     "start-engine": Action(Risk.DISRUPTIVE, start_engine, within_s=200),
     "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space, within_s=640),
-    "stop-supervisor": Action(Risk.DESTRUCTIVE, stop_supervisor, within_s=60),  # somebody else's: only a person says which one stays
+    "stop-supervisor": Action(
+        Risk.DESTRUCTIVE, stop_supervisor, within_s=60
+    ),  # somebody else's: only a person says which one stays
     "stop-unit": Action(Risk.DESTRUCTIVE, stop_unit, within_s=270),
     "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job, within_s=90),
     "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet, within_s=_joining),
@@ -112,8 +119,10 @@ ACTIONS: dict[str, Action] = {
     "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints, within_s=1800),
     "put-back-checkpoint": Action(Risk.DISRUPTIVE, put_back_checkpoint, within_s=90),
     "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion, within_s=90),
-    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys, within_s=240),
-    "restore-run-keys": Action(Risk.DESTRUCTIVE, restore_run_keys, within_s=240),  # only a person says that a deletion was a mistake
+    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys, within_s=_keys),
+    "restore-run-keys": Action(
+        Risk.DESTRUCTIVE, restore_run_keys, within_s=_keys
+    ),  # only a person says that a deletion was a mistake
     "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous, proves=True, within_s=_probing),
     "start-etcd": Action(Risk.DISRUPTIVE, start_etcd, within_s=180),
     "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd, within_s=360),

@@ -12,6 +12,7 @@ from prefect.states import Crashed
 from flows import reaper_runs, store
 from flows.clock import server_now
 from flows.liveness import after_an_absence, forget, owner_gone
+from flows.node_over import ASKED, ask_machines
 from flows.retelling import retell
 from flows.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
 from flows.states import cancel, change
@@ -63,10 +64,14 @@ def _act(run: FlowRun, now: datetime) -> str:
     if run.state_type is not StateType.SCHEDULED and not gone:
         return ""
     revoke(run, "the reaper found its process gone")
+    asked = ask_machines(run, now) if unfinished(run, now) else ""
     if left := unfinished(run, now):
         first = KEPT.setdefault(run.id, now) == now
-        return f"{run.name}: its process is gone; kept locked: {left}" if first else ""
+        return (
+            f"{run.name}: its process is gone; kept locked: {'; '.join(filter(None, (left, asked)))}" if first else ""
+        )
     KEPT.pop(run.id, None)
+    ASKED.pop(run.id, None)
     if not began(run):
         done = cancel(run, "never started: the process that claimed it is gone")
         return f"{run.name}: claim of a dead process released" if done else ""

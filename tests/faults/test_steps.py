@@ -4,13 +4,17 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 from prefect.states import Cancelled, Completed
 
 import tasks.this_machine
-from flows import steps, store
+from flows import node_over, steps, store
+from flows.approval import answer_run
 from flows.claim import Locked, claim_all, release
 from flows.guards import GuardSaidNo
 from flows.reaper import sweep
@@ -19,6 +23,7 @@ from tasks.context import utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.support.engine_rig import Rig, World, kill_and_wait
+from tests.support.sshd import Sshd
 from tests.support.toy import WITHIN_S, acts_done
 
 
@@ -81,7 +86,8 @@ def took(w: World) -> list[str]:
 def test_the_owner_stays_locked_while_a_step_may_be_at_work(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    """Whatever ends the run or its act: killed, cancelled by hand, or set to Completed."""
+    """Whatever ends the run or its act: killed, cancelled by hand, or set to Completed. Its machine gives no answer."""
+    monkeypatch.setattr(node_over, "machines_of", lambda *_: ())
     w = rig.world(takes_s=2)
     pid, id_file = w.start_run("auto")
     wait_for(lambda: took(w) == ["begin"])
@@ -123,6 +129,39 @@ def test_a_step_frees_its_owner_early_when_its_machine_says_that_it_is_over(rig:
     assert not steps.unfinished(store.read_run(act), utc_now())
     carry_on(w)
     check(w, 1)
+
+
+@pytest.mark.parametrize("way", ["here", "over ssh"])
+def test_the_machine_is_asked_whether_a_killed_runs_command_still_works(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The engine's process is gone, its command goes on: the next run is refused until that has ended, then it goes on."""
+    monkeypatch.setattr(node_over, "AGAIN_S", 0.0)
+    w = rig.world(takes_s=4)
+    with Sshd(tmp_path, w.name) if way == "over ssh" else nullcontext() as sshd:
+        if sshd:
+            w.fleet.write_text(yaml.safe_dump({"name": f"f-{w.name}", "nodes": [sshd.node().model_dump(mode="json")]}))
+        pid, id_file = w.start_run("auto")
+        wait_for(lambda: took(w) == ["begin"])
+        kill_and_wait(pid)
+        rig.wait(pid)
+        (act,) = acts_of(id_file.read_text())
+        lines = [line for line in sweep() if "kept locked" in line]
+        assert f"another action of run {act} is still working here" in lines[0]
+        assert took(w) == ["begin"]
+        refused = w.run("auto")
+        assert store.read_run(refused).labels["outcome"] == "refused"
+        wait_for(lambda: took(w) == ["begin", "end"])
+        wait_for(lambda: any("begun (outcome not seen)" in line for line in sweep()))
+        assert [s.over for s in steps.read_steps(act)] == [w.name]
+        again = w.run("auto")
+        assert store.read_run(again).labels["outcome"] == "waiting"  # what nobody saw the end of is a person's to repeat
+        assert answer_run(again, {"decision": "approve", "who": "ana"}) == ""
+        w.work()
+        assert store.read_run(again).labels["outcome"] == "fixed"
+        assert took(w) == ["begin", "end"] * 2
+        carry_on(w)
+        check(w, 2)
 
 
 def claimed(name: str, steps_of_it: int = 2) -> str:

@@ -19,6 +19,7 @@ from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tasks.context import ActResult, Context, Refused
+from tasks.remediation.changing import command
 from tasks.transport.base import TransportError
 
 CAUSE = "stopped-process"
@@ -141,7 +142,8 @@ def fix(step: Step, context: Context) -> ActResult:
     _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
     if takes := world.get("takes_s"):
         log = str(world_path(context.target).with_suffix(".took"))
-        context.host.run(("sh", "-c", f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"', log), timeout_s=60)
+        script = f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"'
+        command(context, context.host, ("sh", "-c", script, log), 60)
     write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
     return ActResult(said=(f"fixed {step.args['identity']}",))
 

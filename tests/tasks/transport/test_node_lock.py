@@ -191,7 +191,7 @@ def test_a_file_that_was_cut_off_holds_nobody(locks: Path) -> None:
 
 
 READS = {  # what an action may ask a machine without holding its lock: it changes nothing
-    "containers.py:_run", "docker_daemon.py:start_engine", "leader.py:_nothing_runs", "ray.py:restart_raylet",
+    "containers.py:_run", "docker_daemon.py:start_engine", "leader.py:_look", "ray.py:restart_raylet",
     "rendezvous.py:start_etcd", "changing.py:change", "changing.py:ask_over",
 }  # fmt: skip
 
