@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deployments.errors import CommandError
+from deployments.terminal import rewrite
+from runbooks.core.clean import one_line
 
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet
@@ -172,7 +174,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _said(place: Path, size: int, pieces: "list[Piece]", read: int) -> str:
-    missing = [f"  {p.name}: {' '.join(p.problem.split())[:150]}" for p in pieces if p.problem and not p.text]
+    missing = [f"  {p.name}: {one_line(p.problem, 150)}" for p in pieces if p.problem and not p.text]
     rows = [f"{place} ({size / 1024:.0f} KiB, {sum(bool(p.text) for p in pieces)} files)"]
     if not read:
         rows.append("The machine itself could not be read; what is known here is in it.")
@@ -193,10 +195,11 @@ class Steps:
         for piece in pieces:
             self._count += 1
             if self._on:
-                print(f"\r{self._count:3} {piece.name:<60}", end="", file=sys.stderr, flush=True)
+                rewrite(f"{self._count:3} {one_line(piece.name, 60):<60}")
             yield piece
 
     def end(self) -> None:
         """Take the line away."""
         if self._on:
-            print("\r" + " " * 66 + "\r", end="", file=sys.stderr, flush=True)
+            rewrite(" " * 66)
+            rewrite("")

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from deployments.cli_parser import build_parser
 from deployments.errors import CommandError
+from deployments.terminal import cleaned
 
 COMMANDS = {
     "up": "deployments.updown:cmd_up",
@@ -46,6 +47,11 @@ PLACES = (
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code (see `--help`)."""
+    with cleaned():
+        return _main(argv)
+
+
+def _main(argv: list[str] | None) -> int:
     args = sys.argv[1:] if argv is None else argv
     wants_json = "--json" in args
     for name in (n for n in PLACES if os.environ.get(n)):

@@ -118,7 +118,7 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
     for problem in saved.problems:
         print(f"gpu-runbooks: {problem}", file=sys.stderr)
     if as_json:
-        print(to_json(report), end="")
+        print(json.dumps(json.loads(to_json(report)), indent=1))  # ASCII: exact, and no code for a terminal
     elif saved.problems:
         print(markdown, end="")
     else:
@@ -131,7 +131,7 @@ def print_summary(report: "Report", markdown: Path | None, record: Path | None) 
     from runbooks.core.clean import one_line
     from runbooks.core.render import SAYS, do_now
 
-    print(f"{report.title or report.runbook} on {one_line(report.target)}: {SAYS[report.outcome]}.")
+    print(f"{one_line(report.title or report.runbook)} on {one_line(report.target)}: {SAYS[report.outcome]}.")
     print(one_line(report.headline))
     for line in do_now(report):
         print(f"  - {one_line(line)}")

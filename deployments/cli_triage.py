@@ -2,12 +2,15 @@
 
 import argparse
 import gc
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from deployments.terminal import rewrite
+from runbooks.core.clean import one_line
 from runbooks.core.redact import Redactor
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
 from runbooks.triage.folder import files_below
@@ -110,7 +113,7 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
         print("triage: nothing could be read: " + "; ".join(notes), file=sys.stderr)
         return 2
     outcome = outcome.model_copy(update={"notes": tuple(notes)})
-    print(outcome.model_dump_json(indent=2) if given.json else render(outcome), end="" if not given.json else "\n")
+    print(json.dumps(outcome.model_dump(mode="json"), indent=2) if given.json else render(outcome), end="\n" if given.json else "")
     return outcome.exit_code
 
 
@@ -153,7 +156,7 @@ def _paths(name: str) -> tuple[Sequence[Path | None], list[str]]:
 
 def _label(path: Path, named: Path) -> str:
     label = str(path.relative_to(named)) if named.is_dir() else str(path)
-    return "".join(c if c.isprintable() else "?" for c in label)
+    return one_line(label)
 
 
 def _total(names: list[str]) -> int:
@@ -181,9 +184,10 @@ class Progress:
         share = min(self._done / self._total, 1.0) if self._total else 0.0
         left = f", {max(self._total - self._done, 0) / speed:.0f} s left" if self._total else ""
         bar = f"[{'#' * int(share * 30):<30}] {share:4.0%} " if self._total else ""
-        print(f"\r{bar}{self._done >> 20} MiB, {speed / 2**20:.0f} MiB/s{left}   ", end="", file=sys.stderr, flush=True)
+        rewrite(f"{bar}{self._done >> 20} MiB, {speed / 2**20:.0f} MiB/s{left}   ")
 
     def end(self) -> None:
         """Take the line away."""
         if self._shown:
-            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
+            rewrite(" " * 79)
+            rewrite("")

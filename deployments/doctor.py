@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deployments.ports import is_free
+from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 
 LEAST_FREE = 1 << 30  # bytes; the server's database and the reports of some weeks
@@ -42,8 +43,8 @@ def cmd_doctor(ns: Namespace) -> int:
         width = max(len(c.name) for c in checks)
         for c in checks:
             print(
-                f"{c.state:<5}  {c.name:<{width}}  {c.says}"
-                + (f"\n       {'':<{width}}  fix: {c.fix}" if c.fix else "")
+                f"{c.state:<5}  {c.name:<{width}}  {one_line(c.says)}"
+                + (f"\n       {'':<{width}}  fix: {one_line(c.fix)}" if c.fix else "")
             )
     faults = {c.name for c in checks if c.state == "FAULT"}
     return 0 if not faults else 2 if faults <= {"fleet file", "policy file"} else 1

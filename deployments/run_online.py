@@ -10,6 +10,7 @@ from typing import Any
 from deployments.errors import CommandError
 from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
+from runbooks.core.clean import one_line
 from runbooks.core.report import Outcome
 
 FOLLOW_EVERY_S = 1.0
@@ -158,7 +159,7 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
 
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
-    print(f"{facts['outcome'] or facts['state']}: {facts['headline']}")
+    print(one_line(f"{facts['outcome'] or facts['state']}: {facts['headline']}"))
     if facts["report"]:
         print(f"report: {facts['report']}")
     if facts["ui"]:

@@ -9,6 +9,7 @@ from typing import Any
 from deployments.errors import CommandError
 from deployments.server import describe, ensure_up, own_server
 from deployments.state import freeze_file, read_state, use_server
+from runbooks.core.clean import one_line
 from tasks.freeze_file import read_freeze_file
 
 
@@ -61,10 +62,10 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["freeze"]:
         print(f"FROZEN for all since {facts['freeze'].get('at')}: {facts['freeze'].get('why')}")
     for name, tripped in facts["breakers"].items():
-        print(f"BREAKER {name} tripped at {tripped.get('at')}: {tripped.get('why')}")
+        print(one_line(f"BREAKER {name} tripped at {tripped.get('at')}: {tripped.get('why')}"))
     print(f"runs now: {', '.join(facts['running']) or 'none'}")
     for w in facts["waiting"]:
-        print(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}")
+        print(one_line(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}"))
 
 
 def cmd_freeze(ns: argparse.Namespace) -> int:

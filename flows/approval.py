@@ -1,5 +1,6 @@
 """Asks a person: suspends the run with the whole plan in the form, and reads the decision when it comes back."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -22,6 +23,7 @@ REAPER = "the reaper"
 EXPIRES = "approval.expires"
 IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed the command that names exactly it
 CODES = "approval.codes"
+DIGITS = 40  # of the plans' digest in a key
 CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
 CODE = "six digits of your authenticator, where approver codes are set up: destructive plans need them; they count once"
 
@@ -52,7 +54,7 @@ def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
 
 def approval_key(digest: str, attempt: int) -> str:
     """Suspension key: `[a-z0-9-]`, one per plan and attempt."""
-    return f"{digest[:40]}-{attempt}"
+    return f"{digest[:DIGITS]}-{attempt}"
 
 
 def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
@@ -114,13 +116,24 @@ def ask(run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str,
     model = approval_model(tuple(p.name for p in gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
+    store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
     suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
     raise RuntimeError(f"the run was not suspended under key {key}; nothing was done")
 
 
-def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:
-    import json
+def plans_key(key: str) -> str:
+    """Where the plans of a question are kept for whoever shows them."""
+    return f"plans-{key}"
 
+
+def asked_plans(run_id: str, key: str) -> tuple[Plan, ...]:
+    """The plans that a question is about, whole; none if they are not there or not those of its key."""
+    text = store.read_input(run_id, plans_key(key))
+    plans = tuple(Plan.model_validate(p) for p in json.loads(text)) if text else ()
+    return plans if plan_digest(plans)[:DIGITS] == key.rpartition("-")[0] else ()
+
+
+def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:
     text = store.read_input(run_id, f"suspended-{key}-response")
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None

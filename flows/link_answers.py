@@ -11,12 +11,13 @@ from prefect.exceptions import ObjectNotFound
 
 from flows import store
 from flows.answers import LINK
-from flows.approval import CODES, EXPIRES, answer_run
+from flows.approval import CODES, EXPIRES, answer_run, asked_plans
 from flows.clock import server_now
 from flows.notify_file import load_notifications
 from flows.outbox import message_on
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError
+from runbooks.core.plan import Plan
 from runbooks.notify.link import Ticket, proof
 from runbooks.notify.message import Message
 
@@ -42,7 +43,8 @@ class Question(Frozen):
     """What the page shows."""
 
     standing: Standing
-    message: Message | None = None  # the plan; None where it cannot be shown
+    message: Message | None = None  # None where the plans cannot be shown
+    plans: tuple[Plan, ...] = ()  # whole: what is approved is what is seen
     codes: str = "no"  # approver codes: no, optional, needed
     said: str = ""
     until: datetime | None = None
@@ -80,10 +82,12 @@ def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> Question:
     if _claimed_by_another(store.read_input(run.id, _claim_key(ticket)), "", now):
         return Question(standing=Standing.DECIDED)
     message = message_on(run)
-    same = message is not None and message.approval_key == ticket.key
+    plans = asked_plans(str(run.id), ticket.key)
+    same = message is not None and message.approval_key == ticket.key and bool(plans)
     return Question(
         standing=Standing.OPEN,
         message=message if same else None,
+        plans=plans if same else (),
         codes=str(run.labels.get(CODES, "no")),
         until=min(until, ticket.ends),
     )
@@ -108,7 +112,7 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     question = look(ticket, now)
     if question.standing is not Standing.OPEN:
         return False, question
-    names = [c.name for c in question.message.choices] if question.message else []
+    names = [p.name for p in question.plans]
     choice = choice or next(iter(names), "")
     if choice not in names:
         return False, question.model_copy(update={"said": "There is no plan of that name, or none that can be shown."})

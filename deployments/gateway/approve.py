@@ -13,7 +13,8 @@ from fastapi.responses import HTMLResponse
 from deployments.gateway import approve_page as page
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
 from flows.link_answers import Standing, decide, look
-from runbooks.alerts.alert import plain
+from runbooks.core.clean import one_line
+from runbooks.core.show import Html
 from runbooks.notify.link import BadLink, Ticket, form_token, read
 from tasks.notify.keys import NoKey, link_key
 
@@ -76,7 +77,7 @@ def approve_router() -> APIRouter:
             decision = form.get("decision", "")
             if decision not in ("approve", "reject"):
                 raise Refusal(400, "Neither approve nor reject", "Nothing was done. Open the link again.")
-            fields = [plain(form.get(name, ""), longest) for name, longest in (("choice", 200), ("why", 300), ("code", 12))]
+            fields = [one_line(form.get(name, "")[:longest]) for name, longest in (("choice", 200), ("why", 300), ("code", 12))]
             taken, question = await asyncio.to_thread(decide, ticket, key, decision, *fields)
         except Exception as e:
             return _failed(e, nonce)
@@ -136,7 +137,7 @@ def _failed(error: Exception, nonce: str) -> HTMLResponse:
     return _html(503, page.notice("No answer", NO_ANSWER, nonce), nonce)
 
 
-def _html(code: int, text: str, nonce: str) -> HTMLResponse:
+def _html(code: int, text: Html, nonce: str) -> HTMLResponse:
     csp = f"default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     headers = {
         "Content-Security-Policy": csp,

@@ -2,18 +2,24 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from html import escape
 
 from flows.link_answers import Question, Standing
+from runbooks.core.clean import one_command, one_line
+from runbooks.core.plan import Plan, Step
+from runbooks.core.show import Html, html, joined
 from runbooks.notify.link import Ticket
-from runbooks.notify.message import Choice, Message
+from runbooks.notify.message import Message
 
-STYLE = """body{font:17px/1.45 system-ui,sans-serif;max-width:40em;margin:0 auto;padding:1em;color:#111;background:#fff}
+LONGEST = 300  # characters of what is no command
+STYLE = Html(
+    """body{font:17px/1.45 system-ui,sans-serif;max-width:40em;margin:0 auto;padding:1em;color:#111;background:#fff}
 h1{font-size:1.25em;margin:.2em 0}h2{font-size:1em;margin:1.1em 0 .3em}li{margin:.2em 0;overflow-wrap:anywhere}
 p,label{overflow-wrap:anywhere}fieldset{border:1px solid #999;border-radius:8px;margin:.6em 0;padding:.6em}
 input[type=text]{font:inherit;width:100%;box-sizing:border-box;padding:.5em;border:1px solid #777;border-radius:6px}
 button{font:inherit;font-weight:600;width:100%;padding:.8em;margin:.5em 0;border-radius:8px;border:1px solid #333}
-.no{color:#8a0000}.yes{background:#0b5d1e;color:#fff}.small{font-size:.85em;color:#444}"""
+.no{color:#8a0000}.yes{background:#0b5d1e;color:#fff}.small{font-size:.85em;color:#444}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#eee;margin:.3em 0;padding:.4em;font-size:.85em}"""
+)
 
 WORDS = {
     Standing.EXPIRED: ("This link is over", "Nobody can decide with it any more. If the run still waits, use Prefect's UI."),
@@ -33,82 +39,103 @@ WORDS = {
 }
 
 
-def question_page(ticket: Ticket, question: Question, form_token: str, nonce: str) -> str:
-    """The plan in a few lines, what must not be done, and the two buttons."""
+def question_page(ticket: Ticket, question: Question, form_token: str, nonce: str) -> Html:
+    """Each plan whole, with its exact commands, what must not be done, and the two buttons."""
     m = question.message
     if m is None:
         return notice("Cannot show the plan", "Decide in Prefect's UI or by `gpu-runbooks approve`. Nothing was done.", nonce)
-    parts = [
-        f"<h1>{escape(m.title)}: {escape(m.target)}</h1>",
-        f"<p><b>{escape(m.headline)}</b></p>",
-        _list("Waiting costs", m.waiting_costs),
-        _list("Do NOT", m.must_not, "no"),
+    body = html(
+        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}",
+        m.title,
+        m.target,
+        m.headline,
         _list("Asked because", m.asked_because),
         _form(m, question, form_token),
-        f'<p class="small">For {escape(ticket.person)} alone{_until(question.until)}. Opening this page decided nothing. '
-        f"Fleet {escape(m.fleet)}, runbook {escape(m.runbook)}, run {escape(m.run)}.</p>",
-    ]
-    return _page(f"Decide: {m.target}", "".join(parts), nonce)
-
-
-def _form(m: Message, question: Question, form_token: str) -> str:
-    code = (
-        '<label>Code of your authenticator<input type="text" name="code" inputmode="numeric" autocomplete="one-time-code" '
-        'maxlength="12"></label>'
-        if question.codes != "no"
-        else ""
+        _list("Do NOT", m.must_not, "no"),
+        _list("Waiting costs", m.waiting_costs),
+        html(
+            '<p class="small">For {} alone{}. Opening this page decided nothing. Fleet {}, runbook {}, run {}.</p>',
+            *(ticket.person, _until(question.until), m.fleet, m.runbook, m.run),
+        ),
     )
-    needs = "<p>A destructive plan needs it; to reject you don't.</p>" if question.codes == "needed" else ""
-    return (
-        f'<form method="post" autocomplete="off"><input type="hidden" name="form" value="{escape(form_token)}">'
-        f"{''.join(_choice(c, i) for i, c in enumerate(m.choices))}"
-        f'<label>Why (optional)<input type="text" name="why" maxlength="300"></label>{code}{needs}'
+    return _page(f"Decide: {m.target}", body, nonce)
+
+
+def _form(m: Message, question: Question, form_token: str) -> Html:
+    destructive = {c.name for c in m.choices if c.destructive}
+    return html(
+        '<form method="post" autocomplete="off"><input type="hidden" name="form" value="{}">{}'
+        '<label>Why (optional)<input type="text" name="why" maxlength="300"></label>{}{}'
         '<button name="decision" value="reject">Reject</button>'
-        '<button class="yes" name="decision" value="approve">Approve exactly this plan</button></form>'
+        '<button class="yes" name="decision" value="approve">Approve exactly this plan</button></form>',
+        form_token,
+        _all(_choice(plan, i, plan.name in destructive) for i, plan in enumerate(question.plans)),
+        CODE_FIELD if question.codes != "no" else "",
+        CODE_NEEDED if question.codes == "needed" else "",
     )
 
 
-def _choice(choice: Choice, number: int) -> str:
-    risk = ' <b class="no">DESTRUCTIVE</b>' if choice.destructive else ""
-    steps = "".join(f"<li>{escape(s)}</li>" for s in choice.steps)
-    why = f"<p>{escape(choice.why)}</p>" if choice.why else ""
-    picked = " checked" if number == 0 else ""
-    return (
-        f'<fieldset><label><input type="radio" name="choice" value="{escape(choice.name)}"{picked}> '
-        f"<b>{escape(choice.name)}</b>{risk}</label>{why}<ol>{steps}</ol></fieldset>"
+CODE_FIELD = html(
+    '<label>Code of your authenticator<input type="text" name="code" inputmode="numeric" autocomplete="one-time-code" '
+    'maxlength="12"></label>'
+)
+CODE_NEEDED = html("<p>A destructive plan needs it; to reject you don't.</p>")
+
+
+def _choice(plan: Plan, number: int, destructive: bool) -> Html:
+    return html(
+        '<fieldset><label><input type="radio" name="choice" value="{}"{}> <b>{}</b>{}</label>{}<ol>{}</ol></fieldset>',
+        plan.name,
+        html(" checked") if number == 0 else "",
+        plan.name,
+        html(' <b class="no">DESTRUCTIVE</b>') if destructive else "",
+        html("<p>{}</p>", one_line(plan.why, LONGEST)) if plan.why else "",
+        _all(_step(step) for step in plan.steps),
     )
 
 
-def standing_page(question: Question, nonce: str) -> str:
+def _step(step: Step) -> Html:
+    """The commands are whole, each in a box of its own."""
+    said = (one_line(text, LONGEST) for text in (step.kind, step.owner, step.effect, step.loses))
+    commands = _all(html("<pre>{}</pre>", one_command(c)) for c in step.commands)
+    return html("<li>{} on {}. Effect: {}. Lost: {}.{}</li>", *said, commands)
+
+
+def standing_page(question: Question, nonce: str) -> Html:
     """Why there is nothing to decide."""
     title, text = WORDS.get(question.standing, ("Not taken", "The server did not take the answer. Nothing was done."))
     return notice(title, f"{text} {question.said}".strip(), nonce)
 
 
-def decided_page(decision: str, ticket: Ticket, nonce: str) -> str:
+def decided_page(decision: str, ticket: Ticket, nonce: str) -> Html:
     """The answer was taken."""
     text = f"{decision}d" if decision == "approve" else "rejected"
     more = "A worker looks at the target again, and acts only if the plan is still the same." if decision == "approve" else ""
     return notice(text.capitalize(), f"Noted for {ticket.person}. {more} You will be told how it ends.", nonce)
 
 
-def notice(title: str, text: str, nonce: str) -> str:
+def notice(title: str, text: str, nonce: str) -> Html:
     """A page with one thing to say."""
-    return _page(title, f"<h1>{escape(title)}</h1><p>{escape(text)}</p>", nonce)
+    return _page(title, html("<h1>{}</h1><p>{}</p>", title, text), nonce)
 
 
-def _list(title: str, lines: Iterable[str], kind: str = "") -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<h2 class="{kind}">{title}</h2><ul>{items}</ul>' if items else ""
+def _list(title: str, lines: Iterable[str], kind: str = "") -> Html:
+    items = _all(html("<li>{}</li>", line) for line in lines)
+    return html('<h2 class="{}">{}</h2><ul>{}</ul>', kind, title, items) if items else items
+
+
+def _all(parts: Iterable[Html]) -> Html:
+    return joined("", [html(""), *parts])
 
 
 def _until(at: datetime | None) -> str:
     return f", until {at:%Y-%m-%d %H:%M} UTC" if at else ""
 
 
-def _page(title: str, body: str, nonce: str) -> str:
-    return (
+def _page(title: str, body: Html, nonce: str) -> Html:
+    return html(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">'
-        f'<title>{escape(title)}</title><style nonce="{nonce}">{STYLE}</style></head><body>{body}</body></html>'
+        '<title>{}</title><style nonce="{}">{}</style></head><body>{}</body></html>',
+        *(title, nonce, STYLE, body),
     )

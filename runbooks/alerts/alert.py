@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from runbooks.core.base import Frozen
+from runbooks.core.clean import one_line
 
 MOST_ALERTS = 5_000  # in one request
 MOST_PAIRS = 100  # labels or annotations of one alert
@@ -65,7 +66,7 @@ class Alert(Frozen):
 def plain(value: object, longest: int = LONGEST_VALUE) -> str:
     """`value` as one printable line: no line ends, control, direction or lone surrogate characters; cut to `longest`."""
     text = value if isinstance(value, str) else ("true" if value is True else "false" if value is False else str(value))
-    return "".join(c if c.isprintable() else " " for c in text[: longest + 1]).strip()[:longest]
+    return one_line(text[: longest + 1])[:longest]
 
 
 def pairs(data: object, field: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The nightly's short table for a terminal: one line a node."""
 
+from runbooks.core.clean import one_line
 from runbooks.core.nightly import NightlyReport, Result
 from runbooks.core.report import Outcome
 
@@ -27,5 +28,5 @@ def _rank(result: Result) -> int:
 
 
 def _short(text: str) -> str:
-    plain = "".join(ch if ch.isprintable() else " " for ch in text)
+    plain = one_line(text)
     return plain if len(plain) <= WIDEST else plain[: WIDEST - 1] + "…"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from runbooks.core.clean import one_line
 from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import Role
 from runbooks.core.verdict import Certainty
@@ -12,9 +13,6 @@ from runbooks.triage.probe import Raw
 
 SHOWN = 4  # evidence lines of a cause
 LONGEST = 300
-_CONTROLS = {
-    c: " " if c == 9 else None for c in (*range(32), *range(127, 160), 0x202E, 0x2066, 0x2067)
-}  # a terminal obeys them
 
 
 class Shower:
@@ -56,5 +54,5 @@ class Shower:
         return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
 
     def _text(self, raw: Raw) -> str:
-        text = self._redact(raw.text.translate(_CONTROLS).strip())
+        text = self._redact(one_line(raw.text))
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} … {text[-50:]}"
