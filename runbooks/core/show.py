@@ -1,10 +1,9 @@
-"""The one place where text becomes Markdown, HTML, a chat message or a terminal's line.
+"""The one place where text becomes Markdown, HTML or a chat message. (A terminal is cleaned as a stream.)
 
 Everything that is not made here counts as foreign: log lines, keys, names, and whatever a judgment says about them. A
-type for each kind of output (`Markdown`, `Html`, `Chat`, `Terminal`) is made by its escaper or by filling a literal
-template with it, and passes its own escaper unchanged; a bare `str` is always escaped. So foreign text cannot act by
-being forgotten: it is shown as it was read, makes no link, image, heading or tag, hides nothing and cannot leave its
-place. What would not be seen (control, direction and zero-width characters) becomes U+FFFD.
+type for each kind of output (`Markdown`, `Html`, `Chat`) is made by its escaper or by filling a literal template with
+it, and passes its own escaper unchanged; a bare `str` is always escaped. So foreign text cannot act by being forgotten:
+it is shown as it was read, makes no link, image, heading or tag, hides nothing and cannot leave its place.
 """
 
 import html as _html
@@ -53,13 +52,7 @@ class Chat(str):
     __slots__ = ()
 
 
-class Terminal(str):
-    """Text for a terminal or a plain log made here: whole lines, no codes."""
-
-    __slots__ = ()
-
-
-Made = TypeVar("Made", Markdown, Html, Chat, Terminal)
+Made = TypeVar("Made", Markdown, Html, Chat)
 
 
 def md(value: Any, longest: int = 0) -> Markdown:
@@ -204,21 +197,6 @@ def chat_link(url: str) -> Chat:
 def chat_text(template: str, *values: Any) -> Chat:
     """A literal `template` filled with values; each is made harmless unless it is Chat already."""
     return _filled(Chat, chat, template, values)
-
-
-def term(value: Any, longest: int = 0) -> Terminal:
-    """`value` as part of one line of a terminal: no codes, and it cannot begin a line of its own."""
-    return value if isinstance(value, Terminal) else Terminal(one_line(str(value), longest))
-
-
-def term_block(text: str) -> Terminal:
-    """Text of many lines that was laid out here (a report, a table): codes are taken out, lines stay."""
-    return Terminal(clean(text))
-
-
-def terminal(template: str, *values: Any) -> Terminal:
-    """A literal `template` filled with values; each is cleaned and on one line unless it is Terminal already."""
-    return _filled(Terminal, term, template, values)
 
 
 def _filled(made: type[Made], escape: Callable[[Any], Made], template: str, values: Iterable[Any]) -> Made:

@@ -5,6 +5,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import IO
 
+from runbooks.core.clean import one_line
+
 MOST_MEMBERS = 20_000
 LARGEST = 1 << 30  # bytes of one member that are read
 
@@ -33,7 +35,7 @@ def members(plain: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _shown(name: str) -> str:
     """The name without what could play tricks on a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:200]
+    return one_line(name, 200)
 
 
 class Bounded(io.RawIOBase):

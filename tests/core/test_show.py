@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from runbooks.core.clean import clean, one_line
 from runbooks.core.render import render
-from runbooks.core.show import block, chat, chat_text, commands_block, html, in_html, link, markdown, md, term, terminal
+from runbooks.core.show import block, chat, chat_text, commands_block, html, in_html, link, markdown, md
 from tests.core.samples import fixed, report
 from tests.support.foreign import FOLLOWED, NASTY, PARSER, becomes_a_link, inlines
 
@@ -187,7 +187,6 @@ def test_only_what_was_made_here_passes_as_it_is() -> None:
     assert markdown("**{}** {}", "**x**", markdown("*y*")) == r"**\*\*x\*\*** *y*"
     assert html("<b>{}</b>{}", "<i>", html("<br>")) == "<b>&lt;i&gt;</b><br>"
     assert chat_text("{}: {}", chat("x"), "https://a.b/c") == "x: hxxps://a[.]b/c"
-    assert terminal("{}|{}", "a\nb\x1b[2J", term("c")) == "a b|c"
     assert md(html("<br>")) == "&lt;br&gt;"  # made for another kind of output: foreign here
     assert link("[x](y)", "https://us.example/a") == r"[\[x\](y)](https://us.example/a)"
     for url in ("https://us.example/a b", "javascript:x", "https://x/)", "/a b", "//evil.example"):
