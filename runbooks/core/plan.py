@@ -64,3 +64,16 @@ def plan_digest(plans: tuple[Plan, ...]) -> str:
     body = [[p.name, [[s.kind, s.owner, s.args, list(s.commands)] for s in p.steps]] for p in plans]
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def named_apart(plans: tuple[Plan, ...]) -> tuple[Plan, ...]:
+    """The plans with names that differ: a person chooses by name, and two that were read may look alike."""
+    seen: set[str] = set()
+    found = []
+    for plan in plans:
+        name, number = plan.name, 2
+        while name in seen:
+            name, number = f"{plan.name} ({number})", number + 1
+        seen.add(name)
+        found.append(plan if name == plan.name else plan.model_copy(update={"name": name}))
+    return tuple(found)

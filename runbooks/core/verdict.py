@@ -1,11 +1,12 @@
 """What a judgment says: state, causes with their evidence, what must not be done, and the plans on offer."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.plan import Plan
+from runbooks.core.plan import Plan, named_apart
 
 
 class Certainty(StrEnum):
@@ -54,7 +55,7 @@ class Diagnosis(Frozen):
     symptom: str = ""
     causes: tuple[Cause, ...] = ()  # earliest credible cause first
     must_not: tuple[str, ...] = ()  # what must not be done here, each with its reason
-    plans: tuple[Plan, ...] = ()  # choices, the recommended one first; empty: nothing safe to do
+    plans: Annotated[tuple[Plan, ...], AfterValidator(named_apart)] = ()  # choices, the recommended one first; empty: nothing safe to do
     do_now: tuple[str, ...] = ()  # what a person must do now
     waiting_costs: tuple[str, ...] = ()  # jobs, GPUs, steps, money; only what was read
     findings: tuple[Finding, ...] = ()

@@ -85,6 +85,16 @@ def test_long_foreign_text_cannot_push_the_commands_out_of_sight() -> None:
     assert f"and {500 - MOST + 1} more" in form
 
 
+def test_names_that_look_alike_are_told_apart() -> None:
+    """A person chooses by name: two plans never share one."""
+    plan = DIAGNOSIS.plans[0]
+    names = ("clear run a\u200b", "clear run a\ufeff", "clear run a\ufffd (2)", "clear\nrun a\u200b")
+    judged_ = DIAGNOSIS.model_dump() | {"plans": [plan.model_dump() | {"name": n} for n in names]}
+    found = [p.name for p in Diagnosis.model_validate(judged_).plans]
+    assert found == ["clear run a\ufffd", "clear run a\ufffd (2)", "clear run a\ufffd (2) (2)", "clear run a\ufffd (3)"]
+    assert len({p.digest for p in Diagnosis.model_validate(judged_).plans}) == 4
+
+
 def test_the_form_says_first_what_decides() -> None:
     form = approval_text("Zombie GPU", "node-a", DIAGNOSIS, DIAGNOSIS.plans, ("approve mode",), {"terminate-processes": "disruptive"})
     order = ("## Zombie GPU", "**GPU 0 is held", "**Asked because:**", "### Choice 1", "**Step 1:** terminate-processes on node-a")

@@ -44,6 +44,7 @@ def test_approved_from_a_phone(rig: Rig, told: Told, served: str) -> None:
         page.on("dialog", lambda d: faults.append(f"a script ran: {d.message}"))
         page.goto(served + link_in(told))
         assert page.locator("img").count() == 0
+        assert "fix <img src=x onerror=alert(1)>" in page.inner_text("pre")  # the command that would be run
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         box = page.get_by_role("button", name="Approve exactly this plan").bounding_box()
         assert box is not None
