@@ -26,6 +26,7 @@ from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
 from flows.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
 from flows.stopping import own_end, settle
+from runbooks.core.clean import one_line
 from runbooks.core.plan import Step
 from runbooks.core.reading import Why
 from runbooks.core.report import ActRecord
@@ -111,9 +112,9 @@ def _do_all(session: Session) -> State[Any]:
         session.said.append(said)
         session.timeline.reached("step-done", said)
         session.outcome = session.ends[i]
-        return Failed(name=session.outcome.capitalize(), message=said[:500])
+        return Failed(name=session.outcome.capitalize(), message=one_line(said, 500))
     session.outcome = "done"
-    return Completed(name="Done", message="; ".join(session.said)[:500])
+    return Completed(name="Done", message=one_line("; ".join(session.said), 500))
 
 
 def _one(session: Session, i: int, step: Step) -> tuple[str, str]:

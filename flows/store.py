@@ -27,6 +27,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, kept_client, kept_settings
+from runbooks.core.clean import one_line
 from runbooks.core.show import Markdown
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ ACT_TAG = "gpu-act"
 OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 
 
+LONGEST_NAME = 200  # of a run
 PATIENCE_S = 20.0
 PAGE = 200  # the most the server gives at once
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
@@ -84,7 +86,7 @@ def create_run(
             d.id,
             parameters=parameters,
             state=state,
-            name=name,
+            name=one_line(name, LONGEST_NAME) if name else None,
             tags=list(tags),
             idempotency_key=key or uuid4().hex,  # never without: the request may be sent twice
             labels=dict(labels),
