@@ -144,7 +144,8 @@ def journal() -> str:
     ]
     argv = ["journalctl", "-b", "-q", "--no-pager", "-S", "-1h", "_PID=1", *(w for u in units for w in ("+", u))]
     try:
-        return subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False, errors="replace").stdout
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)
+        return done.stdout.decode("utf-8", "replace")
     except (OSError, subprocess.TimeoutExpired):
         return ""
 

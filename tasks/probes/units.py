@@ -30,10 +30,11 @@ def systemctl(*words: str, uid: "int | None" = None, limit_s: float = 5) -> "str
         more["env"] = dict(os.environ, XDG_RUNTIME_DIR="/run/user/%d" % uid, DBUS_SESSION_BUS_ADDRESS="")
         more["preexec_fn"] = (lambda: become(uid)) if uid != os.geteuid() else None
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s, check=False, **more)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=limit_s,
+                              **more)  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return None if done.returncode else done.stdout
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def become(uid: int) -> None:

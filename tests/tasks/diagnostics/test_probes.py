@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tasks.diagnostics import probe
 from tasks.diagnostics.probe import probe_text, run_probe
 from tests.support.gpu_node import context, job, look, state, wait_state
 
@@ -25,6 +26,27 @@ def test_probes_are_one_program_of_the_standard_library(name: str) -> None:
     found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert {f.split(".")[0] for f in found} <= set(sys.stdlib_module_names)
     assert 'if __name__ == "__main__"' in probe_text(name)
+
+
+NEWER = {  # keyword or attribute -> the Python that brought it
+    "capture_output": "3.7", "text": "3.7", "pidfd_open": "3.9", "pidfd_send_signal": "3.9", "missing_ok": "3.8",
+    "removeprefix": "3.9", "removesuffix": "3.9", "fromisoformat": "3.7", "dirs_exist_ok": "3.8", "prod": "3.8", "isqrt": "3.8",
+}  # fmt: skip
+SENT = sorted(
+    p.stem for p in Path(probe.__file__).parents[1].joinpath("probes").glob("*.py")
+    if "sys.argv[1]" in p.read_text() and not p.stem.startswith("ckpt")  # those say themselves which Python they need
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_no_probe_needs_a_newer_python(name: str) -> None:
+    """Nodes may have Python 3.6: its grammar, and none of what later ones brought."""
+    import ast
+
+    tree = ast.parse(probe_text(name), feature_version=(3, 6))
+    words = {str(k.arg) for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+    words |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    assert sorted(words & set(NEWER)) == []
 
 
 def test_the_stack_of_a_stuck_process_cannot_hang_the_probe() -> None:
