@@ -170,6 +170,7 @@ class KeysFile(Frozen):
     path: str
     exists: bool
     entry: PathEntry | None = None
+    leads_to: str = ""  # where it really lies, when a part below the home is a link
     lines: tuple[AuthorizedKey, ...] = ()  # a field named `keys` would make dict() take the model for a mapping
 
 

@@ -120,6 +120,8 @@ def _register(v: View, sure: set[str]) -> Plan | str:
     file = next((f for f in v.far.files if f.path.startswith(home)), None)
     if file is None:
         return "no key is added: sshd's key files lie outside the user's home; their owner adds it"
+    if file.leads_to:
+        return f"no key is added: {file.path} lies behind a link, at {file.leads_to}; whoever made the link adds it there"
     step = _add(v, file)
     return Plan(name="register the public key", steps=(step,), for_causes=("key-not-registered",), settle_s=0.5)
 

@@ -130,4 +130,5 @@ def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) 
 
 def _keys_file(f: dict[str, Any]) -> KeysFile:
     entry = PathEntry(**f["entry"]) if f.get("entry") else None
-    return KeysFile(path=f["path"], exists=f["exists"], entry=entry, lines=tuple(AuthorizedKey(**k) for k in f["keys"]))
+    lines = tuple(AuthorizedKey(**k) for k in f["keys"])
+    return KeysFile(path=f["path"], exists=f["exists"], entry=entry, leads_to=f.get("leads_to", ""), lines=lines)

@@ -133,6 +133,14 @@ def way_to(path: str, home: str) -> List[str]:
     return out
 
 
+def leads_to(path: str, home: str) -> str:
+    """Where it really lies when a part of it below the home is a link; links on the way to the home are the machine's own."""
+    if not path.startswith(home.rstrip("/") + "/"):
+        return ""
+    real = os.path.realpath(path)
+    return real if real != os.path.join(os.path.realpath(home), os.path.relpath(path, home)) else ""
+
+
 def look(ask: Dict[str, Any]) -> Dict[str, Any]:
     runs, conf, log, text, said = choose(ask)
     place = log_place(log)
@@ -157,6 +165,7 @@ def look(ask: Dict[str, Any]) -> Dict[str, Any]:
         full = name if name.startswith("/") else os.path.join(who["home"], name)
         e = entry(full)
         files.append({"path": full, "exists": e["exists"], "entry": e, "keys": keys_in(full) if e["exists"] else []})
+        files[-1]["leads_to"] = leads_to(full, who["home"])
         path += [p for p in way_to(full, who["home"]) if p not in path and (e["exists"] or p != full)]
     answer["files"] = files
     answer["path"] = [entry(p) for p in path]

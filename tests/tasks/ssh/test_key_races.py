@@ -12,6 +12,7 @@ import pytest
 
 from tasks.probes.ssh_add_key import add
 from tasks.probes.ssh_authorized import keys_in
+from tasks.probes.ssh_far_side import leads_to
 from tasks.probes.ssh_fix_path import fix
 from tests.support.racing import Steps, every_step, process, writing_at
 
@@ -69,6 +70,18 @@ def test_a_linked_folder_is_not_followed(home: Home, with_file: bool) -> None:
     got = add(home.ask())
     assert ".ssh is a link or no folder" in got["refused"]
     assert home.untouched()
+
+
+def test_where_a_linked_key_file_leads_is_read(home: Home) -> None:
+    """Links on the way to the home are the machine's own; those below it are somebody's."""
+    home.fresh(with_file=True)
+    assert leads_to(str(home.keys), str(home.path)) == ""
+    way = home.folder / "way"
+    way.symlink_to(home.folder)
+    assert leads_to(str(way / "home" / ".ssh" / "authorized_keys"), str(way / "home")) == ""
+    shutil.rmtree(home.ssh)
+    home.ssh.symlink_to(home.roots)
+    assert leads_to(str(home.keys), str(home.path)) == str(home.roots / "authorized_keys")
 
 
 def test_what_is_made_is_the_users(home: Home) -> None:
