@@ -190,7 +190,10 @@ def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
 
 def local_fields_alike(blob: Blob, member: Member) -> bool:
     """Version and time in the local header are those of the directory."""
-    f = LOCAL.unpack_from(blob.read(member.offset, LOCAL.size))
+    header = blob.read(member.offset, LOCAL.size)
+    if len(header) < LOCAL.size:  # the file became shorter since the directory was read
+        return False
+    f = LOCAL.unpack_from(header)
     return (f[1], f[4], f[5]) == (member.odd[1], member.odd[4], member.odd[5])
 
 

@@ -3,6 +3,7 @@
 What a user exchanges for a link meanwhile leads root nowhere: each part is opened in the folder that is held open already.
 """
 
+import contextlib
 import errno
 import os
 import stat
@@ -37,8 +38,8 @@ class As:
             os.setgroups(self.before[0])
 
 
-def open_folder(top: int, parts: "list[str]", make: bool = False) -> "tuple[int, list[str]]":
-    """The folder below the opened one, and which parts had to be made (mode 700). Raises Linked, OSError."""
+def open_folder(top: int, parts: "list[str]", make: bool = False, mode: int = 0o700) -> "tuple[int, list[str]]":
+    """The folder below the opened one, and which parts had to be made. Raises Linked, OSError."""
     fd, made = os.dup(top), []  # type: int, list[str]
     try:
         for part in parts:
@@ -49,8 +50,9 @@ def open_folder(top: int, parts: "list[str]", make: bool = False) -> "tuple[int,
             except FileNotFoundError:
                 if not make:
                     raise
-                os.mkdir(part, 0o700, dir_fd=fd)
-                made.append(part)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, mode, dir_fd=fd)
+                    made.append(part)
                 below = _open(part, FOLDER, 0, fd)
             os.close(fd)
             fd = below
@@ -63,6 +65,19 @@ def open_folder(top: int, parts: "list[str]", make: bool = False) -> "tuple[int,
 def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
     """A file in the opened folder; a link is not followed, a pipe not waited for. Raises Linked, OSError."""
     return _open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, folder)
+
+
+def open_below(top: str, path: str, flags: int, mode: int = 0o600) -> int:
+    """A file below a folder, by its path in it: no part of that is a link. Raises Linked, OSError."""
+    held, parts = os.open(top, FOLDER & ~os.O_NOFOLLOW), path.split("/")
+    try:
+        folder, _ = open_folder(held, parts[:-1])
+    finally:
+        os.close(held)
+    try:
+        return open_file(folder, parts[-1], flags, mode)
+    finally:
+        os.close(folder)
 
 
 def _open(name: str, flags: int, mode: int, folder: int) -> int:

@@ -9,14 +9,15 @@ import errno
 import json
 import os
 import stat
+import struct
 import sys
 from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
-from tasks.probes.aside import Changed, Misplaced, rename_free, swap
+from tasks.probes.aside import Changed, Misplaced, give_back, rename_free, swap, take, unguessable
 from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
-from tasks.probes.ckpt_files import identity, open_set
+from tasks.probes.ckpt_files import identity, members, open_set
 from tasks.probes.ckpt_fs import best_crc32, mount
 from tasks.probes.ckpt_guard import Unfinished, move, not_open, same
 from tasks.probes.ckpt_node import spec_from
@@ -29,15 +30,16 @@ def copy(ask: dict[str, Any]) -> list[str]:
     spec = spec_from(ask["spec"])
     folder = os.path.isdir(path)
     target = os.path.join(ask["root"], ask["name"])
-    source = open_set(path)[1]
-    temporary = copy_set(source, target, folder, ask["identity"])
+    source = open_set(path, ask["from"])[1]
+    temporary = copy_set(source, ask["root"], ask["name"], folder, ask["identity"])
     same(ask["from"], ask["name"], ask["identity"])
     return publish(temporary, target, folder, spec, ask["name"])
 
 
 def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) -> list[str]:
-    """Checks the copy where it lies and gives it its final name. Raises Refusal if that name is taken."""
-    _, blobs = open_set(temporary)
+    """Checks the copy where it lies and gives it its final name, by way of one that nobody knows, where it still is what was
+    checked. Raises Refusal if the final name is taken or somebody wrote to the copy."""
+    found, blobs = open_set(temporary)
     if not folder:
         blobs = {os.path.basename(target): next(iter(blobs.values()))}
     structure = check_set(blobs, spec)
@@ -45,9 +47,19 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
     faults = structure.faults + content.faults
     if faults:
         raise OSError(errno.EIO, "the copy is not whole: %s %s" % (faults[0].kind, faults[0].detail), temporary)
+
+    hidden = unguessable(temporary[: -len(".tmp")]) + ".tmp"
+
+    def look() -> None:
+        now = members(hidden)
+        if identity(now if folder else {next(iter(found)): next(iter(now.values()))}) != identity(found):
+            raise Refusal("%s was written to while it was checked" % temporary)
+
+    take(temporary, hidden, look)
     try:
-        rename_free(temporary, target)
+        rename_free(hidden, target)
     except FileExistsError:
+        give_back(hidden, temporary, "%s appeared meanwhile" % target)
         raise Refusal("%s appeared meanwhile and was not replaced" % target) from None
     sync_folder(os.path.dirname(target))
     proof = "content proven" if content.checksummed else "bytes compared with the source"
@@ -163,6 +175,8 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(e)}
     except (Unfinished, Misplaced) as e:
         return {"failed": str(e)}
+    except (ValueError, struct.error) as e:  # it changed while it was read
+        return {"failed": "it could not be read as a checkpoint: %s" % e}
     except OSError as e:
         return {"failed": "%s: %s %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror, e.filename or "")}
     return {"said": said}

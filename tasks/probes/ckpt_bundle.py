@@ -42,6 +42,7 @@ def bundle(script: str, *extra: str) -> str:
     modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [
         "tasks.probes.ckpt_fs",
         "tasks.probes.ckpt_holders",
+        "tasks.probes.below",
         "tasks.probes.ckpt_files",
         "tasks.probes.ckpt_names",
         *(f"tasks.probes.{name}" for name in extra),

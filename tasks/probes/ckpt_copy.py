@@ -7,6 +7,7 @@ import contextlib
 import os
 
 from runbooks.parsers.ckpt_types import Blob
+from tasks.probes.below import Linked, open_file, open_folder
 from tasks.probes.ckpt_journal import Journal
 
 CHUNK = 8 << 20
@@ -27,31 +28,57 @@ def journal_name(target: str, identity: str) -> str:
 
 
 def copy_set(
-    source: dict[str, Blob], target: str, folder: bool, identity: str, journal: Journal | None = None
+    source: dict[str, Blob], root: str, name: str, folder: bool, identity: str, journal: Journal | None = None
 ) -> str:
-    """The temporary path with every byte of the source, on disk. Raises Refusal if the target exists."""
+    """The temporary path below `root` with every byte of the source, on disk. Raises Refusal if the name is taken, or if
+    a part of a path below `root` is a link: nothing is written through one."""
+    target = os.path.join(root, name)
     if os.path.lexists(target):
         raise Refusal("%s is there, and nothing is ever replaced" % target)
     temporary = temporary_name(target, identity)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.makedirs(root, exist_ok=True)
+    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part, blob in sorted(source.items()):
+            path = os.path.relpath(os.path.join(temporary, part) if folder else temporary, root)
+            copy_blob(blob, (top, path), part, journal)
+    except Linked as e:
+        raise Refusal("%s: %s" % (temporary, e.strerror)) from None
+    finally:
+        os.close(top)
     if folder:
         os.makedirs(temporary, exist_ok=True)
-    for name, blob in sorted(source.items()):
-        path = os.path.join(temporary, name) if folder else temporary
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        copy_blob(blob, path, name, journal)
-    if folder:
         for below, _, _ in os.walk(temporary):
             sync_folder(below)
     sync_folder(os.path.dirname(target))
     return temporary
 
 
-def copy_blob(blob: Blob, path: str, name: str, journal: Journal | None) -> None:
-    """One file, from where an earlier try ended if what is there agrees; compared once more after fsync: with the
-    source, or with what a journal says came from it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o644)
+def make_way(root: str, name: str) -> None:
+    """The folders above a name below `root`. Raises Refusal if one is a link."""
+    os.makedirs(root, exist_ok=True)
+    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        os.close(open_folder(top, name.split("/")[:-1], make=True, mode=0o755)[0])
+    except Linked as e:
+        raise Refusal("%s: %s" % (os.path.join(root, name), e.strerror)) from None
+    finally:
+        os.close(top)
+
+
+def copy_blob(blob: Blob, where: tuple[int, str], name: str, journal: Journal | None) -> None:
+    """One file, from where an earlier try ended if what is there agrees; compared once more after fsync: with the
+    source, or with what a journal says came from it. `where` is a path below an opened folder."""
+    path = where[1]
+    *folders, last = path.split("/")
+    inside, _ = open_folder(where[0], folders, make=True, mode=0o755)
+    try:
+        fd = open_file(inside, last, os.O_RDWR | os.O_CREAT, 0o644)
+    finally:
+        os.close(inside)
+    try:
+        if os.fstat(fd).st_nlink != 1:
+            raise Refusal("%s has a second name: it is somebody else's file" % path)
         at = journal.agreeing(name, fd) if journal else _agreeing(blob, fd)
         os.ftruncate(fd, at)
         while at < blob.size:

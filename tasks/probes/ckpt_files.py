@@ -8,15 +8,16 @@ import os
 import stat
 
 from runbooks.parsers.ckpt_types import Blob
+from tasks.probes.below import open_below
 
 MOST_FILES = 20_000
 
 
-def file_blob(path: str, name: str, size: int) -> Blob:
-    """A file in ranges; opened for each read so that thousands need no descriptors."""
+def file_blob(top: str, path: str, name: str, size: int) -> Blob:
+    """A file below `top` in ranges, no link followed; opened for each read so that thousands need no descriptors."""
 
     def read(offset: int, length: int) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+        fd = open_below(top, os.path.relpath(path, top), os.O_RDONLY)
         try:
             return _full(fd, offset, length)
         finally:
@@ -64,11 +65,12 @@ def identity(found: dict[str, os.stat_result]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def open_set(path: str) -> tuple[dict[str, os.stat_result], dict[str, Blob]]:
-    """Members and blobs of one checkpoint."""
+def open_set(path: str, top: str = "") -> tuple[dict[str, os.stat_result], dict[str, Blob]]:
+    """Members and blobs of one checkpoint; no part of their paths below `top` (else: below its own folder) is a link."""
+    top = top or os.path.dirname(path)
     found = members(path)
     folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    return found, {n: file_blob(os.path.join(path, n) if folder else path, n, s.st_size) for n, s in found.items()}
+    return found, {n: file_blob(top, os.path.join(path, n) if folder else path, n, s.st_size) for n, s in found.items()}
 
 
 def beside(path: str, blobs: dict[str, Blob]) -> None:
@@ -76,4 +78,4 @@ def beside(path: str, blobs: dict[str, Blob]) -> None:
     for ending in (".sha256", ".md5"):
         if os.path.isfile(path + ending):
             name = os.path.basename(path) + ending
-            blobs[name] = file_blob(path + ending, name, os.path.getsize(path + ending))
+            blobs[name] = file_blob(os.path.dirname(path), path + ending, name, os.path.getsize(path + ending))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
-from tasks.probes.ckpt_copy import Refusal, copy_set, journal_name
+from tasks.probes.ckpt_copy import Refusal, copy_set, journal_name, make_way
 from tasks.probes.ckpt_files import open_set
 from tasks.probes.ckpt_journal import Journal
 from tasks.probes.ckpt_node import spec_from
@@ -67,10 +67,10 @@ def download(ask: dict[str, Any], publish: Callable[..., list[str]]) -> list[str
     target = os.path.join(ask["root"], ask["name"])
     if os.path.lexists(target):
         raise Refusal("%s is there, and nothing is ever replaced" % target)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
+    make_way(ask["root"], ask["name"])
     versions = json.dumps([ask["identity"], sorted((n, f["etag"], f["size"]) for n, f in ask["files"].items())])
     journal = Journal(journal_name(target, ask["identity"]), versions)
-    temporary = copy_set(source, target, ask["folder"], ask["identity"], journal)
+    temporary = copy_set(source, ask["root"], ask["name"], ask["folder"], ask["identity"], journal)
     journal.drop()
     spec = spec_from(ask["spec"])
     return publish(temporary, target, ask["folder"], spec, ask["name"])
@@ -81,7 +81,7 @@ def upload(ask: dict[str, Any], same: Callable[[str, str, str], str]) -> dict[st
     A part whose sum the store `have`s already is not sent; one without a URL is only summed up."""
     try:
         path = same(ask["from"], ask["name"], ask["identity"])
-        blobs = open_set(path)[1]
+        blobs = open_set(path, ask["from"])[1]
         etags = [_part(blobs[p["file"]], p) for p in ask["parts"]]
         same(ask["from"], ask["name"], ask["identity"])
     except Refusal as e:

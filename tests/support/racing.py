@@ -61,9 +61,10 @@ def writing_at(root: Path, at: int, other: Callable[[], None], on_fd: bool = Fal
         yield steps
 
 
-def every_step(root: Path, run: Callable[[int], Steps], most: int = 2000) -> int:
-    """Runs it with a writer before its first call, its second … until it ends before the writer's turn. How many there were."""
-    for at in range(1, most):
+def every_step(root: Path, run: Callable[[int], Steps], stride: int = 1, most: int = 2000) -> int:
+    """Runs it with a writer before its first call, its second (or each so many) … until it ends before the writer's turn.
+    How many calls there were."""
+    for at in range(1, most, stride):
         if not run(at).wrote:
             return at - 1
     raise AssertionError("it never ended before the writer's turn")

@@ -14,6 +14,8 @@ from tasks.probes import aside, ckpt_guard
 from tasks.probes.ckpt_act import main
 from tasks.probes.ckpt_files import identity, members
 from tasks.probes.ckpt_fs import mount
+from tests.support.ckpt_files import spec_for
+from tests.support.ckpt_fleet import Shelf
 from tests.support.racing import Steps, every_step, process, writing_at
 from tests.support.smallfs import tmpfs
 
@@ -341,3 +343,75 @@ def test_a_deletion_follows_no_link_that_appears_in_it(tmp_path: Path, nobody: N
         return steps
 
     assert every_step(root, run) > 6
+
+
+def copy_ask(folder: Path, shelf: Shelf, form: str) -> dict[str, Any]:
+    """One whole checkpoint in `from`, to be copied to `to`."""
+    for name in ("from", "to"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+    (path,) = shelf.put(folder / "from", 300, form=form)
+    return {"do": "copy", "from": str(folder / "from"), "root": str(folder / "to"), "name": path.name,
+            "identity": identity(members(str(path))), "spec": spec_for(form, 300)._asdict()}  # fmt: skip
+
+
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("what", ["target", "source", "copy"])
+def test_a_copy_while_others_write_before_every_step(tmp_path: Path, shelf: Shelf, what: str, stride: int) -> None:
+    """The target's name is taken, the source is written anew, or somebody writes to the copy: never a wrong one under the name."""
+    name = "checkpoint_step_300.pt"
+    target, source = tmp_path / "to" / name, tmp_path / "from" / name
+
+    def write() -> None:
+        if what == "target":
+            target.write_bytes(NEW)
+        elif what == "source":
+            write_anew(source, "file")
+        for copy in tmp_path.glob("to/*.incoming-????????.tmp") if what == "copy" else ():
+            copy.write_bytes(NEW)
+
+    def run(at: int) -> Steps:
+        ask = copy_ask(tmp_path, shelf, "torch-zip")
+        whole = source.read_bytes()
+        with writing_at(tmp_path, at, write, on_fd=True) as steps:
+            got = main(ask)
+        if what == "target" and steps.wrote:
+            assert target.read_bytes() == NEW, f"{at}: {got}"
+        elif "said" in got:
+            assert target.read_bytes() == whole, f"{at}: {got}"
+        else:
+            assert not target.exists(), f"{at}: {got}"
+        return steps
+
+    assert every_step(tmp_path, run, stride) > 50
+
+
+@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("place", ["to", "from"])
+def test_a_copy_follows_no_link_below_the_tier(tmp_path: Path, shelf: Shelf, place: str, stride: int) -> None:
+    """The tier's user exchanges a folder for a link, where it is read and where it is written, before every step."""
+    value = tmp_path / "of-root"
+    secret = b"nobody else may read this"
+
+    def exchange() -> None:
+        found = [p for p in (tmp_path / place).glob("*") if p.is_dir()]
+        for p in found:
+            p.rename(tmp_path / f"away-{os.urandom(3).hex()}")
+            p.symlink_to(value)
+
+    def run(at: int) -> Steps:
+        ask = copy_ask(tmp_path, shelf, "sharded")
+        shutil.rmtree(value, ignore_errors=True)
+        value.mkdir()
+        if place == "from":
+            for p in (tmp_path / "from").glob("*/*"):
+                (value / p.name).write_bytes(secret)
+        with writing_at(tmp_path / place, at, exchange) as steps:
+            main(ask)
+        if place == "to":
+            assert list(value.iterdir()) == [], at
+        copied = [p for p in (tmp_path / "to").rglob("*") if p.is_file() and not p.is_symlink()]
+        assert secret not in [p.read_bytes() for p in copied], at
+        return steps
+
+    assert every_step(tmp_path, run, stride) > 100

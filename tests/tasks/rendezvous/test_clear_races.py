@@ -42,7 +42,7 @@ for line in sys.stdin:
         how = {"prevExist": "false"}
     print("wrote" if call("PUT", {"value": "theirs"}, **how) else "beaten", flush=True)
 """
-TRIES = pytest.mark.parametrize("tries", [6, pytest.param(200, marks=pytest.mark.soak)])
+TRIES = pytest.mark.parametrize("tries", [6, pytest.param(100, marks=pytest.mark.soak)])
 
 
 @pytest.fixture(scope="module")
