@@ -7,15 +7,18 @@ import logging
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 
 EVERY_S = 15.0
 
 
 def main() -> int:
-    """Runs until SIGTERM or Ctrl-C. An error in a round is logged, the next round comes."""
+    """Runs until SIGTERM or Ctrl-C. An error in a round is logged, the next round comes. Of several, one does the work."""
     from deployments.register import register_records
+    from flows.clock import server_now
     from flows.reaper import sweep
+    from flows.reaper_lead import beat, leave, own_name
     from tasks.clean_log import clean_process
 
     clean_process()
@@ -28,16 +31,23 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    registered = False
+    log = logging.getLogger("reaper")
+    since, done, led_by = None, 0, ""
     while not stop.is_set():
         try:
-            if not registered:
+            if since is None:
                 register_records()
-                registered = True
-            sweep()
+                since = server_now()
+            first = beat(since, done)
+            if first is not None and first.name != led_by:
+                led_by = first.name
+                log.info("this reaper leads" if led_by == own_name() else f"{first.who} leads; standing by")
+            done = len(sweep()) if led_by == own_name() else 0
         except Exception as e:
-            logging.getLogger("reaper").warning("round failed: %s: %s", type(e).__name__, e)
+            log.warning("round failed: %s: %s", type(e).__name__, e)
         stop.wait(EVERY_S)
+    with suppress(Exception):  # the server may have ended before
+        leave()
     return 0
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deployments.errors import CommandError
-from deployments.server import describe, ensure_up, own_server
+from deployments.server import POOL, describe, ensure_up, own_server
 from deployments.state import freeze_file, read_state, use_server
 from runbooks.core.clean import one_line
 from tasks.freeze_file import read_freeze_file
@@ -29,22 +29,14 @@ def cmd_status(ns: argparse.Namespace) -> int:
 
 
 def _server_facts() -> dict[str, Any]:
-    from prefect.client.schemas.objects import StateType
-
     from flows import store
     from flows.guards import FREEZE
+    from flows.self_health import read_health
 
-    waiting = [
-        {
-            "run": str(r.id),
-            "name": r.name,
-            "headline": r.labels.get("headline", ""),
-            "expires": r.labels.get("approval.expires"),
-        }
-        for r in store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
-    ]
+    health = read_health(POOL)
     return {
-        "waiting": waiting,
+        "waiting": [w.model_dump() for w in health.waiting],
+        "health": health.model_dump(mode="json", exclude={"waiting"}),
         "running": store.running_runs(),
         "freeze": store.get_variable(FREEZE),
         "breakers": store.variables("gpu_runbooks_breaker_"),
@@ -64,8 +56,26 @@ def _print(facts: dict[str, Any]) -> None:
     for name, tripped in facts["breakers"].items():
         print(one_line(f"BREAKER {name} tripped at {tripped.get('at')}: {tripped.get('why')}"))
     print(f"runs now: {', '.join(facts['running']) or 'none'}")
+    _print_health(facts["health"])
     for w in facts["waiting"]:
         print(one_line(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}"))
+
+
+def _print_health(h: dict[str, Any]) -> None:
+    """What is not as it should be, and who holds what."""
+    if h["reaper"] is None:
+        age = h["reaper_age_s"]
+        print("REAPER:   none runs; the last round was " + (f"{age:.0f} s ago" if age is not None else "never"))
+    else:
+        others = f"; {h['reapers'] - 1} more stand(s) by" if h["reapers"] > 1 else ""
+        print(f"reaper:   last round {h['reaper_age_s']:.0f} s ago, by {h['reaper']['who']}{others}")
+    if h["pool_paused"]:
+        print("PAUSED:   workers take no runs: a worker is being stopped, or the pool was paused by hand")
+    for runs in h["open_runs"]:
+        print(one_line(f"open:     {runs['count']} {runs['state']}, the oldest for {runs['oldest_s']:.0f} s: {runs['oldest']}"))
+    for k in h["locks"]:
+        why = f"; its run has ended, but {k['why']}" if k["why"] else ""
+        print(one_line(f"locked:   {k['owner']} for {k['age_s']:.0f} s by {k['holder']} (action run {k['act_run']}){why}"))
 
 
 def cmd_freeze(ns: argparse.Namespace) -> int:

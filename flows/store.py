@@ -224,8 +224,17 @@ def delete_variable(name: str) -> bool:
 
 def variables(prefix: str) -> dict[str, dict[str, Any]]:
     """Every Prefect Variable whose name begins so, by the rest of its name."""
-    found = ask(lambda c: c.request("POST", "/variables/filter", json={"limit": 200}).json())
+    asked = {"limit": 200, "variables": {"name": {"like_": prefix}}}
+    found = ask(lambda c: c.request("POST", "/variables/filter", json=asked).json())
     return {v["name"].removeprefix(prefix): v["value"] for v in found if v["name"].startswith(prefix)}
+
+
+def pool_is_paused(name: str) -> bool | None:
+    """True while no worker takes runs from the pool; None: there is no such pool."""
+    try:
+        return bool(ask(lambda c: c.read_work_pool(name)).is_paused)
+    except ObjectNotFound:
+        return None
 
 
 def pause_pool(name: str, paused: bool) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -11,8 +12,11 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from deployments.gateway.alerts_route import alerts_router
+from deployments.gateway.self_metrics import SelfHealth
 from deployments.gateway.service import Service
 from deployments.gateway.settings import GatewaySettings
+from deployments.server import POOL
+from flows.self_health import read_health
 
 DRAIN_LIMIT_S = 600.0
 APPROVE = "deployments.gateway.approve"  # signed links to approve or reject; its router factory is approve_router()
@@ -22,6 +26,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def create_app(settings: GatewaySettings, service: Service | None = None) -> FastAPI:
     """The whole application. `service` is made from the settings unless one is given."""
     made = service or Service(settings)
+    made.metrics.also(SelfHealth(partial(read_health, POOL)))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -48,7 +53,8 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(service.metrics.text(), media_type=METRICS_TYPE)
+        """The gateway's counts, and how the engine itself is: runs, locks, questions, reaper, pool."""
+        return Response(await asyncio.to_thread(service.metrics.text), media_type=METRICS_TYPE)
 
 
 def drain(service: Service, limit_s: float = DRAIN_LIMIT_S) -> None:

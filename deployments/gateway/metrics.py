@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.registry import Collector
 
 BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20)
 
@@ -25,6 +26,10 @@ class Metrics:
         Gauge("queued_runs", "Runs that wait for a free process", **known).set_function(lambda: queue()[0])
         Gauge("running_runs", "Runs in a process of their own now", **known).set_function(lambda: queue()[1])
         Gauge("warm_restarts", "How often the warm process had to be started anew", **known).set_function(restarts)
+
+    def also(self, collector: Collector) -> None:
+        """More metrics on the same page."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """The page."""

@@ -1,0 +1,122 @@
+"""Reads how the engine itself is: open runs, locks, questions, the reaper, the pool, the switches. Changes nothing."""
+
+from datetime import datetime, timedelta
+
+from prefect.client.schemas.objects import FlowRun, StateType
+
+from flows import store
+from flows.approval import EXPIRES
+from flows.clock import server_now
+from flows.guards import FREEZE
+from flows.reaper_lead import Reaper, leader, reapers
+from flows.steps import unfinished
+from runbooks.core.base import Frozen
+from tasks.this_machine import Owner
+
+STEP_LONGEST = timedelta(hours=2)  # an action that ended so long ago holds no lock any more, whatever its steps say
+
+
+class OpenRuns(Frozen):
+    """Runs of one state; ages in seconds since that state began."""
+
+    state: str
+    count: int
+    oldest_s: float
+    oldest: str  # name of the oldest run
+    oldest_run: str  # its id
+
+
+class Lock(Frozen):
+    """One owner that is being worked on."""
+
+    owner: str
+    act_run: str
+    holder: str  # the process that claimed it: host and pid
+    age_s: float
+    why: str = ""  # set if its run has ended, and a step of it may still be at work
+
+
+class Question(Frozen):
+    """One run that waits for a person."""
+
+    run: str
+    name: str
+    headline: str
+    age_s: float
+    expires: str
+
+
+class Health(Frozen):
+    """The whole of it."""
+
+    open_runs: tuple[OpenRuns, ...]
+    locks: tuple[Lock, ...]
+    waiting: tuple[Question, ...]
+    reaper: Reaper | None  # the one that leads, if one lives
+    reaper_age_s: float | None  # since the last round of any reaper; None: none was ever seen
+    reapers: int  # that live
+    pool_paused: bool | None  # None: there is no pool
+    frozen: bool
+    breakers: tuple[str, ...]
+
+
+def read_health(pool: str) -> Health:
+    """Asks the server; `pool` is the name of the workers' pool. Raises what the API raises."""
+    now = server_now()
+    known = reapers()
+    last = max((r.at for r in known), default=None)
+    runs = store.find_runs([store.RUNBOOK_TAG], store.OPEN)
+    return Health(
+        open_runs=_open_runs(runs, now),
+        locks=_locks(now),
+        waiting=tuple(_question(r, now) for r in runs if r.state and r.state.is_paused()),
+        reaper=leader(known, now),
+        reaper_age_s=max(0.0, (now - last).total_seconds()) if last else None,
+        reapers=sum(r.alive(now) for r in known),
+        pool_paused=store.pool_is_paused(pool),
+        frozen=bool(store.get_variable(FREEZE)),
+        breakers=tuple(sorted(store.variables("gpu_runbooks_breaker_"))),
+    )
+
+
+def _age_s(run: FlowRun, now: datetime) -> float:
+    since = run.state.timestamp if run.state else run.created or now
+    planned = run.state.state_details.scheduled_time if run.state and run.state.is_scheduled() else None
+    return round(max(0.0, (now - (planned or since)).total_seconds()), 1)
+
+
+def _open_runs(runs: list[FlowRun], now: datetime) -> tuple[OpenRuns, ...]:
+    found = []
+    for state in store.OPEN:
+        of_state = sorted((r for r in runs if r.state_type is state), key=lambda r: -_age_s(r, now))
+        if of_state:
+            first = of_state[0]
+            facts = {"oldest_s": _age_s(first, now), "oldest": first.name, "oldest_run": str(first.id)}
+            found.append(OpenRuns(state=state.value.lower(), count=len(of_state), **facts))
+    return tuple(found)
+
+
+def _locks(now: datetime) -> tuple[Lock, ...]:
+    going = store.find_runs([store.ACT_TAG], [s for s in StateType if s in store.OPEN])
+    ended = store.find_runs([store.ACT_TAG], ended_since=now - STEP_LONGEST)
+    at_work = [(r, unfinished(r, now)) for r in ended if r.id not in {g.id for g in going}]
+    return tuple(
+        Lock(
+            owner=str(r.parameters.get("owner")),
+            act_run=str(r.id),
+            holder=_holder(r),
+            age_s=round(max(0.0, (now - (r.start_time or r.created or now)).total_seconds()), 1),
+            why=why,
+        )
+        for r, why in [*((g, "") for g in going), *((r, why) for r, why in at_work if why)]
+    )
+
+
+def _holder(run: FlowRun) -> str:
+    owner = Owner.from_labels(dict(run.labels))
+    return f"{owner.host.split('/')[0]} pid {owner.pid}" if owner else "unknown"
+
+
+def _question(run: FlowRun, now: datetime) -> Question:
+    facts = {"headline": str(run.labels.get("headline", "")), "expires": str(run.labels.get(EXPIRES, ""))}
+    return Question(run=str(run.id), name=run.name, age_s=_age_s(run, now), **facts)
