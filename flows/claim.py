@@ -138,7 +138,11 @@ def _recorded(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
     if len(json.dumps(whole)) <= RECORDED:
         return whole
     short = f"{sum(len(s.commands) for s in steps)} commands, too many for this record: they stand in the report"
-    return [s.model_copy(update={"args": {}, "commands": (short,)}).model_dump(mode="json") for s in steps]
+    small = [{k: v for k, v in s.args.items() if len(json.dumps(v)) <= 1000} for s in steps]
+    return [
+        s.model_copy(update={"args": args, "commands": (short,)}).model_dump(mode="json")
+        for s, args in zip(steps, small, strict=True)
+    ]
 
 
 def release(claims: tuple[Claim, ...], why: str) -> None:

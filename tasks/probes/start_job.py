@@ -4,7 +4,6 @@ Own session, stdin from /dev/null, output to a file that the answer names, an en
 Answer: {"refused": why}, {"failed": why}, or pid, start_ticks, log, exit (null while it runs), running.
 """
 
-import fcntl
 import json
 import os
 import subprocess
@@ -57,19 +56,11 @@ def others(running: "list[dict[str, Any]]", mine: int) -> "list[int]":
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
-    """One start at a time per job."""
-    home = folder()
-    lock = os.open(
-        os.path.join(home, ask["job"] + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return {"refused": "another start of job %s is under way" % ask["job"]}
+    """Starts of ours exclude each other by the lock of their owner, which is held around this."""
     running = matching(ask["match"])
     if running:
         return {"refused": "job %s already runs: pid %s" % (ask["job"], ", ".join(str(p["pid"]) for p in running[:10]))}
-    return start(ask, home)
+    return start(ask, folder())
 
 
 if __name__ == "__main__":

@@ -155,13 +155,30 @@ def test_the_machine_is_asked_whether_a_killed_runs_command_still_works(
         wait_for(lambda: any("begun (outcome not seen)" in line for line in sweep()))
         assert [s.over for s in steps.read_steps(act)] == [w.name]
         again = w.run("auto")
-        assert store.read_run(again).labels["outcome"] == "waiting"  # what nobody saw the end of is a person's to repeat
+        assert (
+            store.read_run(again).labels["outcome"] == "waiting"
+        )  # what nobody saw the end of is a person's to repeat
         assert answer_run(again, {"decision": "approve", "who": "ana"}) == ""
         w.work()
         assert store.read_run(again).labels["outcome"] == "fixed"
         assert took(w) == ["begin", "end"] * 2
         carry_on(w)
         check(w, 2)
+
+
+def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:
+    """The server takes 512 KiB of parameters: of more, what tells the steps apart is recorded."""
+    keys = [f"/torch/elastic/store/{n:06d}" for n in range(10_000)]
+    args = {"rendezvous": "main", "keys": keys}
+    step = Step(
+        kind="toy-fix", owner="etcd:large", args=args, commands=tuple(f"curl -X DELETE {k}" for k in keys), effect=""
+    )
+    claims = claim_all(Plan(name="p", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    (recorded,) = store.read_run(claims[0].act_run).parameters["steps"]
+    release(claims, "only a test")
+    assert claims[0].steps == (step,)
+    assert recorded["args"] == {"rendezvous": "main"}
+    assert "10000 commands" in recorded["commands"][0]
 
 
 def claimed(name: str, steps_of_it: int = 2) -> str:
