@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tasks.probes import remove_kept, restart_application, stop_unit
+from tasks.probes import recreate, remove_kept, restart_application, stop_unit
 from tasks.probes.engine_api import Api
 from tests.support.docker_engine import Engine
+from tests.tasks.containers.world import World
 
 
 @pytest.mark.parametrize(("look", "what"), [(1, "start"), (2, "start"), (1, "rename"), (2, "rename")])
@@ -38,6 +39,30 @@ def test_a_kept_container_that_is_put_to_use_stays(engine: Engine, monkeypatch: 
             assert got["said"], got
     finally:
         engine.run("rm", "-f", ident, check=False)
+
+
+def test_a_dead_container_that_somebody_starts_while_it_is_recreated(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs again under its own name, and no second one is left beside it."""
+    engine.create("dead", "sleep", "1000")
+    ident = engine.inspect("dead")["Id"]
+    engine.run("kill", "dead")
+    engine.wait_status("dead", "exited")
+    step = next(s for p in World(engine, "dead").judge().plans for s in p.steps if s.kind == "recreate-container")
+    real = recreate.set_aside
+
+    def late(api: Api, *more: Any) -> None:
+        engine.run("start", ident)
+        real(api, *more)
+
+    monkeypatch.setattr(recreate, "set_aside", late)
+    try:
+        got = recreate.main(dict(step.args))
+        assert got.keys() & {"refused", "failed"}, got
+        now = engine.inspect("dead")
+        assert (now["Id"], now["State"]["Running"]) == (ident, True)
+        assert engine.run("ps", "-aq", "--no-trunc", "--filter", "name=dead").split() == [ident]
+    finally:
+        engine.run("rm", "-f", "dead", check=False)
 
 
 def test_an_application_in_a_container_that_was_started_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
