@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -55,6 +56,10 @@ def _of_process(pid: str, real: str, files: dict[str, dict[int, str]]) -> list[d
                 out[path] = out.get(path, False) or _flags(pid, fd) & 3 != 0
         except OSError:
             continue
+    with contextlib.suppress(FileNotFoundError):
+        inside = os.readlink("/proc/%s/cwd" % pid)
+        if inside.startswith(real + "/"):  # it reaches what lies there whatever the folder is called
+            out.setdefault(os.path.relpath(inside, real), False)
     for path, writing in _mapped(pid, real, files):
         out[path] = out.get(path, False) or writing
     return [_holder(pid, path, writing) for path, writing in out.items()]

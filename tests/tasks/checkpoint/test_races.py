@@ -161,6 +161,20 @@ def test_opened_for_writing_right_before_its_turn(tmp_path: Path) -> None:
     assert read(root / "step_2") == {OLD}
 
 
+@pytest.mark.parametrize("do", ["prune", "quarantine"])
+def test_a_process_that_works_inside_of_it(tmp_path: Path, do: str) -> None:
+    """It has nothing open, and writes by names that no renaming takes from it."""
+    root = tmp_path / "tier"
+    ask = ASKS[do](root, tier(root, "folder"))
+    code = "import os, sys; os.chdir(sys.argv[1]); print('there', flush=True); sys.stdin.readline()"
+    with process(code, str(root / "step_2")) as p:
+        assert p.stdout is not None
+        assert p.stdout.readline() == "there\n"
+        assert f"pid {p.pid} has step_2 open" in main(ask)["refused"]
+    assert read(root / "step_2") == {OLD}
+    assert "said" in main(ask)
+
+
 WRITER = """
 import os, sys, time
 path, new = sys.argv[1], sys.argv[2].encode()
