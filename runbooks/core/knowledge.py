@@ -109,6 +109,7 @@ class Runbook(Frozen):
     scenario: str = ""  # what `gpu-runbooks lab <slug>` breaks
     options: dict[str, Option] = {}
     may_be_unread: dict[str, Cover] = {}  # by path, "tiers[].space"; a healthy verdict needs every other reading
+    speaks: tuple[str, ...] = ()  # where the evidence holds words: what reports a failure there must be explained
     causes: dict[str, CauseKnowledge]
     limits: dict[str, Limit]
     references: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from runbooks.core.forbidden import allowed
 from runbooks.core.knowledge import Runbook, load_runbook
+from runbooks.core.unexplained import explained
 from runbooks.core.unread import held
 from runbooks.core.verdict import Diagnosis
 
@@ -16,12 +17,14 @@ L = TypeVar("L")
 
 
 def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
-    """What was not read is never well (unread.py); no plan does what a cause of the same report forbids (forbidden.py)."""
+    """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py); no
+    plan does what a cause of the same report forbids (forbidden.py)."""
 
     def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
         @wraps(judge)
         def diagnose(evidence: E, limits: L) -> Diagnosis:
-            return allowed(_book(slug), held(_book(slug), evidence, judge(evidence, limits)))
+            book, found = _book(slug), judge(evidence, limits)
+            return allowed(book, held(book, evidence, explained(book, evidence, found)))
 
         return diagnose
 

@@ -79,7 +79,8 @@ def judge(
     seen = _collect(lib, Reading(probes, known, fact_lines, around if scanner.lines > SMALL else None))
     show = Shower(redact)
     outcome = _weigh(seen, show)
-    left = _unexplained(lib, probes, show) if not outcome.causes and not outcome.undecided else ()
+    silent = all(c.innocent for c in outcome.causes) and not outcome.undecided  # an innocent line explains itself alone
+    left = _unexplained(lib, probes, show, seen) if silent else ()
     answer = outcome.model_copy(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
@@ -177,8 +178,9 @@ def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
     return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
 
 
-def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower) -> tuple[Line, ...]:
-    hits = (h.line for p in lib.failure for h in probes[p].hits)
+def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower, seen: list[Seen]) -> tuple[Line, ...]:
+    told = {(r.file, r.number) for s in seen for raws in s.by_role.values() for r in raws}
+    hits = (h.line for p in lib.failure for h in probes[p].hits if (h.line.file, h.line.number) not in told)
     raws = sorted((r for r in hits if not _CHATTER.match(r.text) and _reports(lib, r.text)), key=lambda r: r.order)
     return show.lines(raws)
 

@@ -88,6 +88,18 @@ def _telling(whole: str) -> tuple[str, ...]:
     return tuple(lines[n] for n in sorted(lines))
 
 
+def failures(text: Text) -> tuple[tuple[str, str], ...]:
+    """What reports a failure: (slug, line) of each cause that the text points to, and ("", line) of what fits none."""
+    return _failures(_whole(text))
+
+
+@lru_cache(maxsize=32)
+def _failures(whole: str) -> tuple[tuple[str, str], ...]:
+    outcome = judge_lines(whole)
+    named = [(c.slug, c.evidence[0].text) for c in (*outcome.causes, *outcome.undecided) if c.evidence and not c.innocent]
+    return (*named, *(("", line.text) for line in outcome.unexplained))
+
+
 def _is_cause(candidate: Candidate) -> bool:
     return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 
