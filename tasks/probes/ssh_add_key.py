@@ -28,7 +28,8 @@ def add(ask: Dict[str, Any]) -> Dict[str, Any]:
         return {"refused": "%s does not lie in the home %s, or not in a folder directly below it" % (path, home or "/")}
     made = []  # type: List[str]
     try:
-        top = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # links on the way to it are the machine's own
+        with As(ask["uid"], ask["gid"]):  # on a network file system root may be nobody; links on the way are the machine's own
+            top = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as e:
         return {"refused": "%s: %s" % (home, e.strerror)}
     try:
