@@ -11,7 +11,8 @@ from prefect.states import Cancelled, Pending
 from flows import store
 from flows.clock import server_now
 from flows.gate import PastAct
-from flows.steps import SETTLED, began, revoke, unfinished
+from flows.node_over import ask_machines
+from flows.steps import RUNS_ON, SETTLED, began, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
@@ -48,6 +49,9 @@ def acts_on(owner: str, limit: int = 50) -> list[FlowRun]:
 def going_on(run: FlowRun, now: datetime) -> str:
     """Why the owner of this act run is locked: it has not ended, or a step of it may still be at work. "" if it is free."""
     left = unfinished(run, now)
+    if left and run.state and run.state.is_final():
+        ask_machines(run, now, (RUNS_ON,))  # its process lost sight of a command; of others the reaper asks
+        left = unfinished(run, now)
     if left:
         return f"{run.name}: {left}"
     return "" if run.state and run.state.is_final() else run.name

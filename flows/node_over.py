@@ -7,7 +7,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from flows import store
 from flows.config import load_fleet
-from flows.steps import StepRecord, over, read_steps
+from flows.steps import RUNS_ON, StepRecord, over, read_steps
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
 from runbooks.core.rendezvous_config import find_named
@@ -25,8 +25,10 @@ ASKED: dict[UUID, datetime] = {}
 """When the machines of an act run were last asked."""
 
 
-def ask_machines(run: FlowRun, now: datetime) -> str:
+def ask_machines(run: FlowRun, now: datetime, ends: tuple[str, ...] = ("", RUNS_ON)) -> str:
     """Writes down as over each step of which no machine that it changes runs anything; what they said, in words.
+
+    Of steps that ended so: where the process of an act lives, only those of which it has lost sight.
 
     Where that is not a machine's to say (a pod, a row, a bucket), or it gives no answer, the step's time has to pass.
     """
@@ -37,7 +39,7 @@ def ask_machines(run: FlowRun, now: datetime) -> str:
     said = []
     pool = HostPool()
     try:
-        for step in [s for s in read_steps(run.id) if s.open_at(now)]:
+        for step in [s for s in read_steps(run.id) if s.open_at(now) and s.ended in ends]:
             said.append(_ask(run, step, pool))
     finally:
         pool.close_all()

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed
 
 import tasks.this_machine
 from flows import node_over, steps, store
 from flows.approval import answer_run
-from flows.claim import Locked, claim_all, release
+from flows.claim import Locked, claim_all, going_on, release
 from flows.guards import GuardSaidNo
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
@@ -131,7 +132,7 @@ def test_a_step_frees_its_owner_early_when_its_machine_says_that_it_is_over(rig:
     check(w, 1)
 
 
-@pytest.mark.parametrize("way", ["here", "over ssh"])
+@pytest.mark.parametrize("way", [pytest.param("here", marks=pytest.mark.soak), "over ssh"])
 def test_the_machine_is_asked_whether_a_killed_runs_command_still_works(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -164,6 +165,32 @@ def test_the_machine_is_asked_whether_a_killed_runs_command_still_works(
         assert took(w) == ["begin", "end"] * 2
         carry_on(w)
         check(w, 2)
+
+
+@pytest.mark.soak
+def test_a_command_that_was_lost_sight_of_locks_its_owner_while_it_works(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link is cut in the middle of the command: the run ends, the command does not. The next run asks the machine."""
+    w = rig.world(takes_s=8)
+    with Sshd(tmp_path, w.name) as sshd:
+        w.fleet.write_text(yaml.safe_dump({"name": f"f-{w.name}", "nodes": [sshd.node().model_dump(mode="json")]}))
+        pid, id_file = w.start_run("auto")
+        wait_for(lambda: took(w) == ["begin"])
+        sshd.cut()
+        rig.wait(pid)
+        (act,) = acts_of(id_file.read_text())
+        assert [s.ended for s in steps.read_steps(act)] == [steps.RUNS_ON]
+        assert store.read_run(act).state_type is StateType.FAILED
+        monkeypatch.setattr(node_over, "AGAIN_S", 0.0)
+        assert "may run until" in going_on(store.read_run(act), utc_now())
+        assert took(w) == ["begin"], "it was seen at work"
+        wait_for(lambda: took(w) == ["begin", "end"])
+        assert going_on(store.read_run(act), utc_now()) == ""
+        assert [s.over for s in steps.read_steps(act)] == [w.name]
+        assert store.read_run(w.run("auto")).labels["outcome"] == "waiting"
+        carry_on(w)
+        check(w, 1)
 
 
 def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:

@@ -379,16 +379,20 @@ def test_nothing_is_deleted_where_the_saved_file_would_not_bring_it_back(
     assert etcd.leaves() == before
 
 
-@pytest.mark.parametrize("keys", [1_300, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
-def test_thousands_of_keys_go_and_come_back(etcd: Etcd, tmp_path: Path, keys: int) -> None:
-    """A world of that many ranks: more than fits into an argument, both ways."""
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [(400, 400), *(pytest.param(n, 0, marks=[pytest.mark.soak, pytest.mark.timeout(900)]) for n in (1_500, 5_000))],
+)
+def test_thousands_of_keys_go_and_come_back(etcd: Etcd, tmp_path: Path, keys: int, name: int) -> None:
+    """A world of that many ranks, or of long names: more than fits into an argument (128 KiB), both ways."""
     dead_run(etcd, "job")
-    many_keys(etcd, "job", keys)
+    many_keys(etcd, "job", keys, "n" * name)
     dead_run(etcd, "other")
     before = etcd.leaves()
     context = asked(etcd, tmp_path, "t/job")
     _, d = look(context)
     (result,) = act(d.plans[0], context)
+    assert len(json.dumps(d.plans[0].steps[0].args)) > 128 << 10
     assert f"deleted: {keys + 4} keys" in result.said
     assert len(etcd.leaves()) == 4
     (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
@@ -396,12 +400,12 @@ def test_thousands_of_keys_go_and_come_back(etcd: Etcd, tmp_path: Path, keys: in
     assert etcd.leaves() == before
 
 
-def many_keys(etcd: Etcd, run: str, count: int) -> None:
+def many_keys(etcd: Etcd, run: str, count: int, name: str = "") -> None:
     """So many more keys in that run's store, with values as long as torch's."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         list(
             pool.map(
-                lambda n: etcd.store(f"torch.rendezvous.{run}.0/torchelastic/agent/terminal_state/{n}", "x" * 60),
+                lambda n: etcd.store(f"torch.rendezvous.{run}.0/torchelastic/agent/terminal_state/{name}{n}", "x" * 60),
                 range(count),
             )
         )
