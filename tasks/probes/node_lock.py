@@ -28,13 +28,13 @@ def folders(given: str) -> "list[str]":
     """Where it may lie, the usual place first. Never from the environment: a login and a service have different ones."""
     if given:
         return [os.path.join(given, str(os.geteuid()))]
+    last = "/tmp/gpu-runbooks-%d" % os.geteuid()  # noqa: S108 - owner and mode are looked at
     if os.geteuid() == 0:
-        return ["/run/gpu-runbooks", "/var/lib/gpu-runbooks/lock"]
+        return ["/run/gpu-runbooks", "/var/lib/gpu-runbooks/lock", last]
     try:
-        home = pwd.getpwuid(os.geteuid()).pw_dir
+        return [os.path.join(pwd.getpwuid(os.geteuid()).pw_dir, ".gpu-runbooks/lock"), last]
     except KeyError:
-        home = "/nonexistent"
-    return [os.path.join(home, ".gpu-runbooks/lock"), "/tmp/gpu-runbooks-%d" % os.geteuid()]  # noqa: S108 - owner and mode are looked at
+        return [last]
 
 
 def folder(given: str) -> int:

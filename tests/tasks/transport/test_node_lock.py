@@ -3,18 +3,21 @@
 import ast
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from runbooks.core.fleet import Fleet, Node
 from tasks.context import Acting, Context, Refused
 from tasks.diagnostics.probe import probe_text
+from tasks.probes import node_lock
 from tasks.remediation.changing import ask_over, change, command
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
@@ -188,6 +191,25 @@ def test_a_file_that_was_cut_off_holds_nobody(locks: Path) -> None:
     assert 20 <= said["until"] - said["since"] <= 40
     file.write_text('{"run": "act-')
     command(acting(host, "act-2"), host, ("true",), 20)
+
+
+def test_the_usual_place_is_this_users_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's folder under /run; another user's below its home, whatever the environment of a login or a service says."""
+    monkeypatch.delenv("GPU_RUNBOOKS_LOCKS")
+    host, owner = LocalHost("n"), f"test-{uuid4().hex}"
+    place = Path(node_lock.folders("")[0])
+    assert ask_over(host, owner, "act-1") == (False, "")
+    made = place / f"{owner}.lock"
+    try:
+        assert (made.stat().st_mode & 0o777, made.stat().st_uid) == (0o600, os.geteuid())
+        assert (place.stat().st_mode & 0o777, place.stat().st_uid) == (0o700, os.geteuid())
+    finally:
+        made.unlink()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert node_lock.folders("")[0] == "/run/gpu-runbooks"
+    monkeypatch.setattr(os, "geteuid", lambda: pwd.getpwnam("daemon").pw_uid)
+    monkeypatch.setenv("HOME", "/elsewhere")
+    assert node_lock.folders("")[0] == f"{pwd.getpwnam('daemon').pw_dir}/.gpu-runbooks/lock"
 
 
 READS = {  # what an action may ask a machine without holding its lock: it changes nothing
