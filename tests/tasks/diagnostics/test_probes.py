@@ -15,6 +15,7 @@ from tasks.diagnostics.probe import probe_text, run_probe
 from tests.support.gpu_node import context, job, look, state, wait_state
 
 OURS = "processes presence gpus kernel progress container_gpus terminate gone start_job reset_gpu quarantine"
+OURS += " node_lock lock_state run_command"
 
 
 @pytest.mark.parametrize("name", OURS.split())
