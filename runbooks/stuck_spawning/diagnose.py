@@ -48,8 +48,10 @@ WARN = {
 @by_the_rules("stuck-spawning")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one worker, or of all that are past their limit."""
-    if not evidence.worker:
-        return judge_all(evidence, limits, diagnose, judge_shared)
+    return _one(evidence, limits) if evidence.worker else judge_all(evidence, limits, diagnose, judge_shared)
+
+
+def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
     if isinstance(evidence.row, Absent):
         return _no_row(evidence, evidence.row.proof)
     v = View(evidence, limits)
@@ -101,8 +103,8 @@ def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 
 def is_coming(evidence: Evidence, limits: Limits) -> bool:
-    """Whether the worker is merely on its way: nothing is wrong, and waiting is the right thing."""
-    d = diagnose(evidence, limits)
+    """Whether the worker is merely on its way as far as was read: waiting is the right thing, whatever else is not known."""
+    d = _one(evidence, limits)
     row = evidence.row.value if isinstance(evidence.row, Known) else None
     return d.state is State.HEALTHY and row is not None and row.status in UP
 
