@@ -65,7 +65,8 @@ class CauseKnowledge(Frozen):
     signatures: tuple[Signature, ...] = ()
     no_text: str = ""  # why no text can say this cause, where it has no signature: only readings can
     references: tuple[str, ...] = ()
-    rests_on: tuple[str, ...] = ()  # readings without which no plan for it is offered; "a or b": one of them is enough
+    rests_on: tuple[str, ...] = ()  # readings without which it is not confirmed, and no plan for it offered; "a or b": one is enough
+    plan_needs: tuple[str, ...] = ()  # further readings without which no plan for it is offered
     forbids: tuple[str, ...] = ()  # action kinds that no plan of a report with this cause may have
     forbids_on_it: tuple[str, ...] = ()  # the same, but only for steps about the cause's own subject
     yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root

@@ -1,7 +1,8 @@
 """What was not read is never well: what is unknown in the evidence is compared with runbook.yaml.
 
 A healthy verdict needs every reading; those that `may_be_unread` names may be lost, as long as what covers them was read. A
-plan needs what its causes rest on (`rests_on`). Whatever was not read is named. Pure.
+cause is confirmed only with what it `rests_on`; a plan needs that, and what its causes name as `plan_needs`. Whatever was
+not read is named. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.verdict import Diagnosis, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
@@ -41,7 +42,7 @@ def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
     blind = {x.path for x in lost}
     open_ = tuple(x for x in lost if not covered(book, x.path, blind))
     kept, withheld = _plans(book, found.plans, lost)
-    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_)}
+    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_), "causes": _surely(book, found.causes, blind)}
     if found.state is State.HEALTHY and open_:
         new |= {"state": State.CANNOT_TELL, "headline": _headline(open_, found.headline)}
     if withheld:
@@ -55,10 +56,23 @@ def covered(book: Runbook, path: str, blind: set[str]) -> bool:
     return cover is not None and not blind.intersection(cover.covered_by)
 
 
-def missing(book: Runbook, plan: Plan, blind: set[str]) -> tuple[str, ...]:
-    """What the causes of a plan rest on and was not read. "a or b": one of them is enough."""
-    grounds = [g for c in plan.for_causes if c in book.causes for g in book.causes[c].rests_on]
+def missing(book: Runbook, slugs: Sequence[str], blind: set[str], plan: bool = False) -> tuple[str, ...]:
+    """What these causes rest on, or a plan for them needs, and was not read. "a or b": one of them is enough."""
+    known = [book.causes[slug] for slug in slugs if slug in book.causes]
+    grounds = [g for c in known for g in (*c.rests_on, *(c.plan_needs if plan else ()))]
     return tuple(dict.fromkeys(g for g in grounds if blind.issuperset(g.split(" or "))))
+
+
+def _surely(book: Runbook, causes: Sequence[Cause], blind: set[str]) -> tuple[Cause, ...]:
+    """No cause is confirmed while something that it rests on was not read."""
+    return tuple(_lowered(c, missing(book, (c.slug,), blind)) if c.certainty is Certainty.CONFIRMED else c for c in causes)
+
+
+def _lowered(cause: Cause, gap: Sequence[str]) -> Cause:
+    if not gap:
+        return cause
+    decides = (*cause.decides, *(f"{path}: it was not read" for path in gap))
+    return cause.model_copy(update={"certainty": Certainty.LIKELY, "decides": decides})
 
 
 def unread(evidence: BaseModel) -> tuple[Lost, ...]:
@@ -69,7 +83,7 @@ def unread(evidence: BaseModel) -> tuple[Lost, ...]:
 def _plans(book: Runbook, plans: Sequence[Plan], lost: Sequence[Lost]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """Those that still stand, and why the others do not."""
     blind = {x.path for x in lost}
-    gaps = [(plan, missing(book, plan, blind)) for plan in plans]
+    gaps = [(plan, missing(book, plan.for_causes, blind, plan=True)) for plan in plans]
     said = tuple(f"“{plan.name}” is not offered: not read: {', '.join(gap)}" for plan, gap in gaps if gap)
     return tuple(plan for plan, gap in gaps if not gap), said
 

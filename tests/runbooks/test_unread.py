@@ -130,6 +130,19 @@ def test_a_lost_reading_is_never_well() -> None:
     assert wrong == []
 
 
+def test_where_nothing_at_all_was_read_nothing_is_well_and_nothing_is_offered() -> None:
+    """Every reading of every situation lost at once: no judge raises, none says well, not applicable, or offers a plan."""
+    wrong = []
+    for case in situations():
+        evidence, every = case.evidence, set(places(case.evidence))
+        for place in (p for p in every if not any(p[:n] in every for n in range(len(p)))):
+            evidence = without(evidence, place)
+        after = case.judge(evidence)
+        if after.state in (State.HEALTHY, State.NOT_APPLICABLE) or after.plans:
+            wrong.append(f"{case.runbook} {case.title}: {after.state} {[p.name for p in after.plans]} {after.headline}")
+    assert wrong == []
+
+
 def _told_by_the_loss(x: Loss) -> bool:
     """Sick without a plan: the silence itself is the symptom and is cited, or what ruled a cause out is gone, and it is likely."""
     excluded = {c.slug for c in x.before.causes if c.certainty is Certainty.RULED_OUT}
@@ -153,14 +166,14 @@ def test_nothing_is_well_while_two_readings_are_lost_that_cover_each_other() -> 
 
 
 def test_every_name_is_a_reading() -> None:
-    """`may_be_unread`, `covered_by` and `rests_on` name readings that some situation has."""
+    """`may_be_unread`, `covered_by`, `rests_on` and `plan_needs` name readings that some situation has."""
     seen: dict[str, set[str]] = {slug: set() for slug in runbook_slugs()}
     for case in situations():
         seen[case.runbook] |= {y.path for p in places(case.evidence) for y in _lost_at(case, p)}
         seen[case.runbook] |= {y.path for y in unread(case.evidence)}
     for slug, book in books().items():
         named = {*book.may_be_unread, *(p for c in book.may_be_unread.values() for p in c.covered_by)}
-        named |= {p for c in book.causes.values() for g in c.rests_on for p in g.split(" or ")}
+        named |= {p for c in book.causes.values() for g in (*c.rests_on, *c.plan_needs) for p in g.split(" or ")}
         assert named <= seen[slug], (slug, named - seen[slug])
         assert set(NEVER_EXCUSED.get(slug, ())) <= seen[slug]
 
@@ -200,6 +213,19 @@ def _still_told(x: Loss, cause: Cause) -> bool:
     return same or "lost by this test" in " ".join(cause.evidence)
 
 
+def test_no_cause_is_confirmed_without_what_it_rests_on() -> None:
+    """The certainty falls with the reading."""
+    tried, wrong = 0, []
+    for x in losses():
+        book = load_runbook(x.case.runbook)
+        for c in x.after.causes:
+            grounds = book.causes[c.slug].rests_on if c.slug in book.causes else ()
+            tried += x.path in grounds
+            wrong += [f"{x}: {c.slug}"] if x.path in grounds and c.certainty is Certainty.CONFIRMED else []
+    assert wrong == []
+    assert tried >= 30
+
+
 def _grounds(d: Diagnosis, plan: Plan) -> list[Cause]:
     return [c for c in d.causes if c.slug in plan.for_causes and c.certainty is not Certainty.RULED_OUT]
 
@@ -218,5 +244,6 @@ def _enough(x: Loss, plan: Plan) -> bool:
     """Whether one of its causes names alternatives to the lost reading, and one of them was read."""
     book = load_runbook(x.case.runbook)
     blind = {y.path for y in unread(without(x.case.evidence, x.place))}
-    groups = [g.split(" or ") for c in plan.for_causes if c in book.causes for g in book.causes[c].rests_on]
+    causes = [book.causes[c] for c in plan.for_causes if c in book.causes]
+    groups = [g.split(" or ") for c in causes for g in (*c.rests_on, *c.plan_needs)]
     return any(x.path in g and set(g) - blind for g in groups)
