@@ -8,27 +8,17 @@ boundaries, quantifiers are bounded.
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runbooks.core.redact_named import looks_like_environment, named, options
-from runbooks.core.redact_text import (
-    PLACEHOLDER,
-    Mark,
-    bare_token,
-    headers,
-    is_value,
-    known,
-    pem,
-    schemes,
-    urls,
-)
+from runbooks.core.redact_named import shown
+from runbooks.core.redact_passes import passes
+from runbooks.core.redact_text import PLACEHOLDER
+from runbooks.core.redact_tools import secret_part, tool_words
 from runbooks.core.secret_names import is_secret_name
+from runbooks.core.secret_values import is_address_in_part, is_value
 
-Pass = Callable[[str, Mark], str]
 _OPTION = re.compile(r"--?([A-Za-z][\w.\-]{0,99})\Z", re.ASCII)
-_SHORT = {"sshpass": ("-p",), "curl": ("-u", "--user", "-U", "--proxy-user"), "redis-cli": ("-a",)}
 _MIN_KNOWN = 6  # shorter known values would eat ordinary text
 
 
@@ -61,21 +51,22 @@ class Redactor:
         """`text` with every secret found replaced. Doing it twice changes nothing."""
         for name, value in self._known:
             text = text.replace(value, self.mark(name, value))
-        by_name = partial(named, environment=looks_like_environment(text))
-        passes: tuple[Pass, ...] = (pem, headers, schemes, urls, options, by_name, known)
-        for one in passes:
-            text = _between(text, one, self.mark)
+        for one in passes():
+            text = one.over(text, self.mark)
         return text
 
     def argv(self, argv: Sequence[str]) -> tuple[str, ...]:
         """A command line, where a secret option's next argument is wholly secret."""
         out: list[str] = []
-        tool = argv[0].rsplit("/", 1)[-1] if argv else ""
-        name = ""
-        for arg in argv:
-            out.append(self._value(name, arg) if name and not arg.startswith("--") else self.text(arg))
-            name = _option(tool, arg)
-            tool = arg if arg in _SHORT else tool
+        short, name = tool_words(argv), ""
+        for i, arg in enumerate(argv):
+            if i in short and not PLACEHOLDER.search(arg):
+                at, row = short[i]
+                plain, secret = secret_part(arg[at:], row)
+                out.append(arg[:at] + plain + (self.mark(row.tools[0], secret) if secret else ""))
+            else:
+                out.append(self._value(name, arg) if name and not arg.startswith("--") else self.text(arg))
+            name = _option(arg)
         return tuple(out)
 
     def env(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -124,23 +115,10 @@ class Redactor:
         """The whole value under a secret name, unless it is empty, a switch, a reference or a path."""
         if PLACEHOLDER.fullmatch(value) or not is_value(name, value):
             return self.text(value)
-        return self.mark(name, bare_token(value))
+        return self.text(value) if is_address_in_part(name, value) else shown(name, value, self.mark)
 
 
-def _option(tool: str, arg: str) -> str:
+def _option(arg: str) -> str:
     """The name under which the next argument is secret; "" if it is not."""
-    if arg in _SHORT.get(tool, ()):
-        return tool
     found = _OPTION.match(arg)
     return found[1] if found and is_secret_name(found[1]) else ""
-
-
-def _between(text: str, one: Pass, mark: Mark) -> str:
-    """Apply a pass to what lies between placeholders that are already there."""
-    if "<secret:" not in text:
-        return one(text, mark)
-    out, at = [], 0
-    for found in PLACEHOLDER.finditer(text):
-        out += [one(text[at : found.start()], mark), found[0]]
-        at = found.end()
-    return "".join([*out, one(text[at:], mark)])

@@ -2,19 +2,14 @@
 
 import re
 
-from runbooks.core.redact_text import PROSE, Mark, bare_token, is_value
-from runbooks.core.secret_names import is_secret_name
+from runbooks.core.redact_text import Mark
+from runbooks.core.secret_names import is_address, is_secret_name, name_hint
+from runbooks.core.secret_values import bare_token, is_address_in_part, is_prose, is_said, is_value
 
 _OPTION = re.compile(
     r"(?<![\w\-.])--?([A-Za-z][\w.\-]{0,60}+)(?:[ \t\0]{1,8}|\\{0,4}[\"'],\s{0,40}(?P<q>\\{0,4}[\"']))",
     re.ASCII,
 )
-_TOOLS = (
-    re.compile(r"\bsshpass[ \t\0]+-p[ \t\0]*([^\s\0]++)"),
-    re.compile(r"\bcurl\b[^\n|;]{0,300}?[ \t\0](?:-u|--user)[ \t\0=]?[\"']?([^\s\0\"':]{0,80}:[^\s\0\"']++)"),
-    re.compile(r"\blogin[ \t]+[^\s]{1,200}[ \t]+password[ \t]+([^\s]++)"),
-)
-
 _NAMED = re.compile(
     r"(?<![\w.\-])-{0,2}([A-Za-z_][\w.\-]{0,99}+)\\{0,4}[\"']?[ \t]{0,8}(=>|:=|==|[:=])[ \t]{0,8}", re.ASCII
 )
@@ -23,16 +18,14 @@ _BARE = re.compile(r"[^\s\0\"'`]++")
 _TO_EOL = re.compile(r"[^\r\n\0\"]++")
 _BLOCK = re.compile(r"[|>][+\-0-9]{0,2}[ \t]*\r?\n")
 _INDENTED = re.compile(r"([ \t]*+)([^\n]*+)\n?")
+_LONGEST_SAID = 500  # longer values are no sentence
 _TRAIL = ",;)]}"
 
-_HINT = re.compile(r"passw|passp|passc|pwd|secret|token|credential|key|auth|cookie|jwt|bearer", re.I)
 _ENV_LINE = re.compile(r"[A-Za-z_]\w*=")
 
 
 def options(text: str, mark: Mark) -> str:
     """`--token X` with blanks, NUL or list punctuation between; `--token=X` is found by name."""
-    for tool in _TOOLS:
-        text = _group(tool, "password", text, mark)
     out, at, pos = [], 0, 0
     while m := _OPTION.search(text, pos):
         pos = m.end()
@@ -40,15 +33,10 @@ def options(text: str, mark: Mark) -> str:
             continue
         start, end = _quoted(text, pos - len(m["q"])) if m["q"] else (_quoted(text, pos) or _bare(text, pos))  # type: ignore[misc]
         value = text[start:end]
-        if value and not value.startswith("-") and value.lower() not in PROSE and is_value(m[1], value):
-            out += [text[at:start], mark(m[1], bare_token(value))]
+        if value and not value.startswith("-") and not is_prose(value) and is_value(m[1], value):
+            out += [text[at:start], shown(m[1], value, mark)]
             at = pos = end
     return "".join([*out, text[at:]])
-
-
-def _group(pattern: re.Pattern[str], name: str, text: str, mark: Mark) -> str:
-    """Replace group 1 of every match."""
-    return pattern.sub(lambda m: m[0][: m.start(1) - m.start()] + mark(name, m[1]) + m[0][m.end(1) - m.start() :], text)
 
 
 def looks_like_environment(text: str) -> bool:
@@ -59,19 +47,57 @@ def looks_like_environment(text: str) -> bool:
 
 def named(text: str, mark: Mark, environment: bool = False) -> str:
     """`NAME=VALUE`, `NAME: VALUE` and quoted fields whose name announces a secret."""
-    if not _HINT.search(text):
-        return text
     out, at, pos = [], 0, 0
     while m := _NAMED.search(text, pos):
         pos = m.end()
-        if not is_secret_name(m[1]):
+        if not is_secret_name(m[1]) or (m[2] == ":" and text.startswith("//", pos)) or _quoted_name(text, m):
             continue
         start, end = _value_span(text, m, environment)
-        value = text[start:end]
-        if value.strip() and is_value(m[1], value) and not (m[2] == ":" and value.lower() in PROSE):
-            out += [text[at:start], mark(m[1], bare_token(value))]
-            at = pos = end
+        value, quoted = text[start:end], bool(_QUOTE.match(text, m.end()))
+        if (
+            not value.strip()
+            or not is_value(m[1], value)
+            or (m[2] == ":" and not quoted and not _is_said(text, m, end))
+        ):
+            continue
+        out += [text[at:start], shown(m[1], value, mark)]
+        at = pos = end
     return "".join([*out, text[at:]])
+
+
+def shown(name: str, value: str, mark: Mark) -> str:
+    """What may be shown of the value: of an address its host, else the placeholder."""
+    if is_address_in_part(name, value):
+        return value
+    where, sign, path = value.partition("://")
+    host, _, rest = path.partition("/")
+    if is_address(name) and sign and host:
+        return f"{where}://{host}/{mark(name, rest)}" if rest else value
+    return mark(name, bare_token(value))
+
+
+def named_hint() -> str:
+    """An expression of RE2 that is found in every text with something for `named`."""
+    return rf"{name_hint()}\\{{0,4}}[\"']?[ \t]{{0,8}}[:=]"
+
+
+def options_hint() -> str:
+    """The same for `options`."""
+    return rf"-[\w.\-]*{name_hint()}(?:[ \t\x00]|\\{{0,4}}[\"'],)"
+
+
+def _quoted_name(text: str, m: re.Match[str]) -> bool:
+    """`"token:"`: the quote behind the colon closes the one before the name."""
+    before = text[m.start() - 1 : m.start()]
+    return before in ("'", '"', "`") and m[0][-1] in ":=" and text.startswith(before, m.end()) and before not in m[0]
+
+
+def _is_said(text: str, m: re.Match[str], end: int) -> bool:
+    """Whether the rest of the line behind `name:` is a value, not how a sentence goes on."""
+    if end - m.end() > _LONGEST_SAID or "\n" in text[m.end() : end]:
+        return True
+    line = text.find("\n", end, end + 200)
+    return is_said(m[1], text[m.end() : line if line >= 0 else end + 200])
 
 
 def _value_span(text: str, m: re.Match[str], environment: bool) -> tuple[int, int]:

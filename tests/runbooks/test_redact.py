@@ -256,6 +256,36 @@ HOSTILE += [
     "<secret:",
     "<secret:a:12345678>",
 ]
+HOSTILE += [
+    "docker login ",
+    "docker login -p",
+    "mysql ",
+    "mysql -p",
+    "redis-cli -a ",
+    "curl -u a:",
+    "password is ",
+    "password for a is ",
+    "webhook=https://a/",
+    "dsn=",
+    "DB_PASS: ",
+    "pass: a ",
+    ";pwd=",
+    "a/b@c/",
+    "a:b@tcp(",
+    "hooks.slack.com/services/",
+    "https://a/hooks/",
+    "slack://",
+    "SK",
+    "N.abcdef.",
+    "$6$",
+    "1234567:AA",
+    "AAAA8Q~",
+    "Private-Lines: 1\n",
+    "b3BlbnNzaC1rZXktdjE\nAAAAAAAAAAAAAAAAAAAA\n",
+    "MIIEpAIBAAKC",
+    "sk-a",
+    "hf_",
+]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
