@@ -16,9 +16,10 @@ from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk, Step
-from runbooks.core.reading import Why
+from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics.command import read
 from tasks.remediation.changing import command
 from tasks.transport.base import TransportError
 
@@ -34,6 +35,7 @@ class ToyEvidence(Frozen):
     taken_at: datetime
     sick: bool
     identity: str
+    log: Known[str] | Absent | Unknown | None = None  # what the file says that the world names as its log
 
 
 class ToyLimits(Frozen):
@@ -74,10 +76,15 @@ def gather(context: Context) -> ToyEvidence:
     _LOOKS[context.target] = _LOOKS.get(context.target, 0) + 1
     if world.get("cut_at_look") == _LOOKS[context.target]:
         raise TransportError(Why.UNREACHABLE, "the link is cut")
-    if world.get("raises"):
+    if world.get("raises") and _LOOKS[context.target] >= world.get("raises_at_look", 1):  # type: ignore[operator]
         _raise(str(world["raises"]), str(world["raised"]))
+    log = world.get("log")
     return ToyEvidence(
-        node=context.target, taken_at=context.now(), sick=bool(world["sick"]), identity=str(world["identity"])
+        node=context.target,
+        taken_at=context.now(),
+        sick=bool(world["sick"]),
+        identity=str(world["identity"]),
+        log=read(context.host, ["cat", str(log)], str, redactor=context.redactor, at=context.now()) if log else None,
     )
 
 
@@ -98,7 +105,10 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
     """Sick or not."""
     if not evidence.sick:
         return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
-    cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
+    said = tuple(evidence.log.value.splitlines()) if isinstance(evidence.log, Known) else ()
+    cause = Cause(
+        slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so", *said)
+    )
     steps = (
         Step(
             kind="toy-wipe" if evidence.identity.startswith("wipe") else "toy-fix",
@@ -121,7 +131,11 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
         ),
     )
     return Diagnosis(
-        state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=plans, must_not=("reboot",)
+        state=State.SICK,
+        headline=": ".join([f"{evidence.identity} is stuck", *said[:1]]),
+        causes=(cause,),
+        plans=plans,
+        must_not=("reboot",),
     )
 
 
@@ -145,7 +159,7 @@ def fix(step: Step, context: Context) -> ActResult:
         script = f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"'
         command(context, context.host, ("sh", "-c", script, log), 60)
     write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
-    return ActResult(said=(f"fixed {step.args['identity']}",))
+    return ActResult(said=(f"fixed {step.args['identity']}", *str(world.get("says", "")).splitlines()))
 
 
 def restart(_step: Step, context: Context) -> ActResult:
