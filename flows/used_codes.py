@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import store
+from flows.ends import clean_end
 
 DEPLOYMENT = "approver-code/approver-code"
 TAG = "approver-code"
@@ -30,6 +31,7 @@ def first_use(name: str, step: int, question: str) -> str:
 
 
 @flow(name="approver-code", persist_result=False, retries=0)
+@clean_end
 def approver_code(who: str, step: int, question: str) -> State[Any]:
     """Never run: its runs are used codes, created finished."""
     return Failed(message=f"a used code is a record, not a program ({who}, {step}, {question})")
