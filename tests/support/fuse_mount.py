@@ -95,6 +95,14 @@ def mount(script: Path, root: Path, path: Path) -> int:
 
 def server(path: Path) -> int:
     """Pid of the process that serves the mount at `path`."""
+    found = servers(path)
+    assert found, f"nobody serves {path}"
+    return found[0]
+
+
+def servers(path: Path) -> list[int]:
+    """Pids of all that serve, or have just served, a mount at `path`."""
+    found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -102,8 +110,8 @@ def server(path: Path) -> int:
             except OSError:
                 continue
             if str(path).encode() in words and any(w.endswith(b"passfs.py") for w in words):
-                return int(entry.name)
-    raise AssertionError(f"nobody serves {path}")
+                found.append(int(entry.name))
+    return found
 
 
 def unmount(path: Path) -> None:

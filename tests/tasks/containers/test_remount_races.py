@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ class Mount:
 
     def dead(self) -> None:
         """A mount whose process is gone."""
-        os.kill(self.mount(), signal.SIGKILL)
+        self.mount()
+        for pid in fuse_mount.servers(self.path):  # of an earlier mount there may be one that is just ending
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         wait_for(self.state, "dead")
 
     def state(self) -> str:

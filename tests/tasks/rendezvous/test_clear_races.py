@@ -18,7 +18,7 @@ from tasks.remediation.rendezvous import _clear
 from tasks.transport.local import LocalHost
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.racing import process
-from tests.support.rendezvous import place
+from tests.support.rendezvous import context_of, place
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
 KEY = "/torch/elastic/rendezvous/job"
@@ -90,9 +90,10 @@ def emptied(etcd: Etcd) -> None:
 
 
 @TRIES
-def test_an_agent_that_joins_while_its_run_is_deleted(etcd: Etcd, tries: int) -> None:
+def test_an_agent_that_joins_while_its_run_is_deleted(etcd: Etcd, tmp_path: Path, tries: int) -> None:
     """What it wrote stands there in the end; and no key is deleted once it was seen."""
     host, where, seen = LocalHost("local"), place(etcd.url), set()
+    context = context_of(where, tmp_path)
     with process(JOINS, f"{etcd.url}/v2/keys{KEY}", "joins") as p:
         lasts = 0.2
         for n in range(tries):
@@ -104,7 +105,7 @@ def test_an_agent_that_joins_while_its_run_is_deleted(etcd: Etcd, tries: int) ->
                     "keys": [[k.key, None if k.dir else k.modified] for k in delete_order(run)]}  # fmt: skip
             step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
             writer = Writer(p, lasts, n, tries)
-            said, stopped = _clear(step, host, where)
+            said, stopped = _clear(step, context, host, where)
             lasts = writer.lasted()
             writer.answer()
             left = etcd.leaves()
