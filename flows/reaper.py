@@ -11,6 +11,7 @@ from prefect.states import Crashed
 
 from flows import reaper_runs, store
 from flows.clock import server_now
+from flows.draining import lift_lost
 from flows.liveness import after_an_absence, forget, owner_gone
 from flows.node_over import ASKED, ask_machines
 from flows.retelling import retell
@@ -40,7 +41,14 @@ def sweep(now: datetime | None = None) -> list[str]:
             log.info("%s", line)
             done.append(line)
     forget(now)
-    return done + retell(now)
+    return done + _lift_lost(now) + retell(now)
+
+
+def _lift_lost(now: datetime) -> list[str]:
+    try:
+        return lift_lost(now)
+    except Exception as e:
+        return [f"marks of workers that drain: {type(e).__name__}: {e}"]
 
 
 def _runs(now: datetime) -> Iterator[FlowRun]:

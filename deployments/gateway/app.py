@@ -46,10 +46,12 @@ def create_app(settings: GatewaySettings, service: Service | None = None) -> Fas
 def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
-        """200 while alerts are taken; whether Prefect answers is said, not decided upon."""
+        """200 while alerts are taken and their runs can begin here; whether Prefect answers is said, not decided upon."""
         queued, running = service.runner.counts() if service.runner else (0, 0)
+        able = service.runner is None or service.runner.able
         said = {"draining": service.draining, "queued": queued, "running": running, "config_ok": service.files.in_order}
-        return JSONResponse(said, 503 if service.draining else 200)
+        said |= {"warm": able}
+        return JSONResponse(said, 503 if service.draining or not able else 200)
 
     @app.get("/metrics")
     async def metrics() -> Response:

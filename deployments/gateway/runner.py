@@ -16,7 +16,10 @@ from tasks.this_machine import start_ticks
 
 log = logging.getLogger("gateway.runner")
 START_LIMIT_S = 150.0
-RESTART_WAIT_S = 1.0
+FORK_LIMIT_S = 30.0  # a fork takes milliseconds: a warm process that has not answered for so long hangs
+DOWN_LIMIT_S = 20.0  # without a warm process for so long: runs are for the workers
+RESTART_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+LOOK_EVERY_S = 1.0
 SENDERS = (TOKEN_ENV, HMAC_ENV, PAGERDUTY_ENV)
 
 
@@ -29,7 +32,12 @@ class Runner:
         self._lock = threading.RLock()
         self._queue: deque[tuple[str, str]] = deque()
         self._running: dict[str, tuple[int, int]] = {}  # run -> (pid, start ticks); (0, 0) until it was forked
+        self._asked: dict[str, float] = {}  # run -> when the zygote was told to fork it, until it says that it has
+        self._gone: dict[str, float] = {}  # run -> since when its process is gone, until the zygote says so
         self._process: subprocess.Popen[bytes] | None = None
+        self._coming: tuple[subprocess.Popen[bytes], float] | None = None  # a zygote that is not ready yet, since when
+        self._down_since: float | None = None
+        self._wait_s = RESTART_WAIT_S
         self._closing = self._draining = False
         self.restarts = -1  # the first start is none
 
@@ -41,11 +49,17 @@ class Runner:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the warm process did not start; see the lines above")
             time.sleep(0.02)
+        threading.Thread(target=self._look_after, name="zygote's health", daemon=True).start()
+
+    @property
+    def able(self) -> bool:
+        """False while there has been no warm process for some time."""
+        return self._down_since is None or time.monotonic() - self._down_since < DOWN_LIMIT_S
 
     def submit(self, run: str, slug: str) -> bool:
-        """Takes a run, now or as soon as there is room. False while draining: the run is for a worker then."""
+        """Takes a run, now or as soon as there is room. False while draining or unable: the run is for a worker then."""
         with self._lock:
-            if self._draining:
+            if self._draining or not self.able:
                 return False
             self._queue.append((run, slug))
         self._pump()
@@ -81,6 +95,7 @@ class Runner:
     def _spawn(self) -> "subprocess.Popen[bytes]":
         env = {k: v for k, v in os.environ.items() if k not in SENDERS}  # what a run starts need not know them
         process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=env)
+        self._coming = (process, time.monotonic())
         threading.Thread(target=self._read, args=(process,), name="zygote", daemon=True).start()
         return process
 
@@ -94,10 +109,12 @@ class Runner:
     def _heard(self, process: "subprocess.Popen[bytes]", said: dict[str, Any]) -> None:
         if "ready" in said:
             with self._lock:
-                self._process = process
+                self._process, self._coming, self._down_since = process, None, None
+                self._wait_s = RESTART_WAIT_S
                 self.restarts += 1
         elif "forked" in said:
             with self._lock:
+                self._asked.pop(said["forked"], None)
                 if said["forked"] in self._running:
                     self._running[said["forked"]] = (said["pid"], said["start"])
         elif "ended" in said:
@@ -107,13 +124,14 @@ class Runner:
     def _end(self, run: str, clean: bool) -> None:
         with self._lock:
             self._running.pop(run, None)
+            self._asked.pop(run, None)
         threading.Thread(target=self._ended, args=(run, clean), name="ended", daemon=True).start()
 
     def _pump(self) -> None:
         with self._lock:
             while self._queue and self._process and len(self._running) < self._at_once:
                 run, slug = self._queue.popleft()
-                self._running[run] = (0, 0)
+                self._running[run], self._asked[run] = (0, 0), time.monotonic()
                 try:
                     stdin = self._process.stdin
                     assert stdin is not None  # noqa: S101 - PIPE was asked for
@@ -121,6 +139,7 @@ class Runner:
                     stdin.flush()
                 except (OSError, ValueError):
                     self._running.pop(run)
+                    self._asked.pop(run)
                     self._queue.appendleft((run, slug))
                     return
 
@@ -130,13 +149,38 @@ class Runner:
             if self._closing:
                 return
             if self._process is process:
-                self._process = None
+                self._process, self._down_since = None, time.monotonic()
+            self._coming = None
             orphans = dict(self._running)
         log.warning("the warm process ended (status %s); starting another", process.returncode)
         threading.Thread(target=self._watch, args=(orphans,), name="orphans", daemon=True).start()
-        time.sleep(RESTART_WAIT_S)
+        time.sleep(self._wait_s)
+        self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S)
         if not self._closing:
             self._spawn()
+
+    def _look_after(self) -> None:
+        """Ends a zygote that hangs (another one is started then); without one for some time, the queue is for the workers."""
+        while not self._closing:
+            time.sleep(LOOK_EVERY_S)
+            with self._lock:
+                hung = self._hung()
+                given_up = [] if self.able else [run for run, _ in self._queue]
+                if given_up:
+                    self._queue.clear()
+            if hung:
+                log.warning("the warm process does not answer; ending it")
+                hung.kill()
+            for run in given_up:
+                self._end(run, False)
+
+    def _hung(self) -> "subprocess.Popen[bytes] | None":
+        now = time.monotonic()
+        ended = [run for run, (pid, start) in self._running.items() if pid and start_ticks(pid) != start]
+        self._gone = {run: self._gone.get(run, now) for run in ended}  # it says so at once, unless it hangs
+        if self._process and any(now - at > FORK_LIMIT_S for at in (*self._asked.values(), *self._gone.values())):
+            return self._process
+        return self._coming[0] if self._coming and now - self._coming[1] > START_LIMIT_S else None
 
     def _watch(self, orphans: dict[str, tuple[int, int]]) -> None:
         while orphans:

@@ -12,6 +12,7 @@ from deployments.gateway.runner import Runner
 from deployments.watch.fleet_file import FleetFile
 from deployments.watch.listeners import EngineListener, Listener, RayListener
 from deployments.watch.runs import Found, adopt, answer_of, open_run
+from flows.launch import hand_to_worker
 from runbooks.container_death.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
 from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
@@ -184,14 +185,22 @@ class Watch:
 
     def _begin(self, w: Watched, found: Found) -> None:
         w.run, w.ours, w.ask_at = found.run, found.ours, 0.0
-        if found.ours:
-            self._runner.submit(found.run, "container-death")
+        if found.ours and not self._runner.submit(found.run, "container-death"):
+            w.ours = not hand_to_worker(found.run, "the watch cannot run it itself")
         log.info("%s on %s: run %s%s", w.it.name, w.it.node, found.run, "" if found.ours else " (runs already)")
 
     def _ended(self, run: str) -> None:
         for w in self.watched.values():
-            if w.run == run:
+            if w.run == run and not self._never_began(w):
                 self._close(w)
+
+    def _never_began(self, w: Watched) -> bool:
+        """True if its process ended before it began it: a worker has it now, and is asked about it now and then."""
+        try:
+            w.ours = not hand_to_worker(w.run, "its process ended before it began")
+        except Exception as e:
+            log.warning("run %s: %s", w.run, type(e).__name__)
+        return not w.ours
 
     def _check_elsewhere(self, w: Watched) -> None:
         try:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from deployments import drain
 from deployments.cli import COMMANDS
 from deployments.server import POOL
 from flows import store
+from flows.clock import server_now
+from flows.draining import LIMIT_S, MARK
+from flows.reaper import sweep
 from tests.support.engine_rig import REPO, Rig
 
 HERE = REPO / "deployments"
@@ -33,7 +37,7 @@ def test_unit_runs_something_that_exists_as_a_plain_user(path: Path) -> None:
     if "worker" in path.name:
         assert "ExecStop=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain %i\n" in text
         assert "ExecStopPost=/opt/gpu-runbooks/.venv/bin/python -m deployments.drain --resume %i\n" in text
-        assert float(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > drain.LIMIT_S
+        assert float(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > LIMIT_S
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda p: p.name)
@@ -92,7 +96,7 @@ def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
     assert paused()  # the second one is being stopped still
     assert drain.main(["--resume", "2"]) == 0
     assert not paused()
-    store.set_variable(f"{drain.MARK}lost", {"since": "2026-01-01T00:00:00+00:00"})  # a machine lost while it drained
+    store.set_variable(f"{MARK}lost", {"since": "2026-01-01T00:00:00+00:00"})  # a machine lost while it drained
     assert drain.main([]) == 0
     assert drain.main(["--resume"]) == 0
     assert not paused()
@@ -122,3 +126,25 @@ def test_only_the_server_unit_knows_the_database() -> None:
     assert [name for name, text in examples.items() if "DATABASE_CONNECTION_URL" in text] == ["server.environment.example"]
     readers = [p.name for p in UNITS if "server.environment" in p.read_text()]
     assert readers == ["gpu-runbooks-server.service"]
+
+
+def test_a_machine_lost_while_it_drained_does_not_keep_the_pool_paused(rig: Rig) -> None:
+    """Its `--resume` never comes: the reaper lets the pool go on. It leaves alone what others drain or a person paused."""
+
+    def paused_after(minutes: float) -> bool:
+        sweep(server_now() + timedelta(minutes=minutes))
+        return store.ask(lambda c: c.read_work_pool(POOL)).is_paused
+
+    assert drain.main(["lost"]) == 0
+    assert paused_after(9)  # it may be waiting for its runs
+    assert not paused_after(12)
+    assert store.variables(MARK) == {}
+    store.set_variable(f"{MARK}older", {"since": "2026-01-01T00:00:00+00:00"})
+    assert drain.main(["other"]) == 0
+    assert paused_after(0)
+    assert drain.main(["--resume", "other"]) == 0
+    store.pause_pool(POOL, True)  # a person, in Prefect's UI
+    try:
+        assert paused_after(60)
+    finally:
+        store.pause_pool(POOL, False)

@@ -18,7 +18,7 @@ from flows import claim, reaper_runs, store
 from flows.claim import Locked, claim_all
 from flows.clock import server_now
 from flows.launch import create_pending, run_here
-from flows.ownership import BEAT
+from flows.ownership import BEAT, SIGNED
 from flows.reaper import sweep
 from flows.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
 from runbooks.core.plan import Plan, Step
@@ -61,7 +61,9 @@ def new_run(kind: Kind, state: StateType | None, owner: Owner, begin: State[Any]
     )
     if state is not None:
         store.set_state(run.id, by_hand(state))
-    store.label(run.id, owner.labels() | {BEAT: (server_now() + timedelta(seconds=2)).isoformat()})
+    state = store.read_run(run.id).state
+    signed = {SIGNED: str(state.id) if state else "", BEAT: server_now().isoformat()}
+    store.label(run.id, owner.labels() | signed)
     return str(run.id)
 
 
