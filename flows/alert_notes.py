@@ -17,6 +17,7 @@ ALERT_TAG = "alert"
 LABEL, EARLIER = "alert.", "earlier-alert."
 NOTE, TOOK, OVER = "alert-", "alert-took-", "alert-over-"
 MOST = 10_000
+TIDY_AT, TIDIED_AT_ONCE = 200, 100
 
 
 class Notes:
@@ -47,8 +48,29 @@ class Notes:
 
 
 def notes_on(run: FlowRun) -> Notes:
-    """Everything about a run's alerts, read now."""
-    return Notes(run, store.inputs(run.id, NOTE, MOST))
+    """Everything about a run's alerts, read now. Of many notes, those that newer ones have made void are taken away."""
+    notes = store.inputs(run.id, NOTE, MOST)
+    if len(notes) >= TIDY_AT:
+        for note in void(notes, set(Notes(run).over))[:TIDIED_AT_ONCE]:
+            store.delete_input(run.id, note.key)
+    return Notes(run, notes)
+
+
+def void(notes: list[FlowRunInput], own: set[str]) -> list[FlowRunInput]:
+    """Notes without which `Notes` says the same of every alert; of alerts that are over only the newest are remembered.
+
+    What is void stays so whatever others write meanwhile: the last note about an alert decides. `own`: alerts that stand in
+    the run's labels. An alert's beginning is taken away before its end, which means nothing alone.
+    """
+    last = {note.value.partition(" ")[0]: note for note in notes}
+    began = {note.value.partition(" ")[0]: note for note in notes if note.key.startswith(TOOK)}
+    late = {note.key for note in notes[-TIDY_AT // 2 :]}
+    gone = {
+        mark for mark, note in last.items() if note.key.startswith(OVER) and note.key not in late and mark not in own
+    }
+    needed = {n.key for mark in set(last) - gone for n in (last[mark], began.get(mark)) if n} | late
+    left = [note for note in notes if note.key not in needed]
+    return sorted(left, key=lambda note: not note.key.startswith(TOOK))
 
 
 def note_taken(run: FlowRun, key: str, text: str) -> None:

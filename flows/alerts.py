@@ -5,28 +5,29 @@ of any number of gateways asking at once the server lets one create the next run
 run has taken up, and which are over, stands in alert_notes.py.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
-from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Pending
 
 from flows import store
 from flows.alert_notes import ALERT_TAG, EARLIER, LABEL, Notes, note_over, note_taken, notes_on, times
 from flows.approval import REAPER, answer_run
+from flows.clock import server_now
 from flows.launch import deployment_name
+from flows.liveness import joinable
+from flows.state_table import OPEN
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
+from runbooks.core.report import Outcome
 from tasks.this_machine import this_process
 
 TOKEN = "alert-token"  # noqa: S105 - a label
 NEWEST = 20
 FIRST_PATIENCE_S = 2.0  # the first question: a server that is down is noticed soon, and the sender told to come again
-AHEAD = timedelta(seconds=120)
 WHY_CLOSED = "the alert was resolved"
 
 
@@ -53,6 +54,7 @@ class Start(Frozen):
     alert: str
     at: datetime
     same_within_s: float = 60.0
+    repeat_s: float = 3600.0
 
     @property
     def name(self) -> str:
@@ -78,12 +80,13 @@ def place(start: Start) -> Placed:
     token = uuid4().hex
     for _ in range(20):
         runs = runs_on(start)
-        going = next((r for r in runs if is_open(r, start.at)), None)
+        now = server_now()
+        going = next((r for r in runs if joinable(r, now)), None)
         last = going or next(iter(runs), None)
         notes = notes_on(last) if last else None
         near = not (going and notes and notes.over.get(start.mark))  # else it had ended and is back while its run goes on
         known = next((r for r in runs if _has(r, notes if r is last else None, start, near)), None)
-        if known:
+        if known and not (going is None and _is_due_again(runs[0], now, start.repeat_s)):
             return Placed(done=Done.REPEAT, run=str(known.id), name=known.name)
         if going:
             note_taken(going, start.key, start.text)
@@ -111,24 +114,29 @@ def _create(start: Start, token: str, after: str, before: Notes | None) -> FlowR
 
 
 def runs_on(start: Start) -> list[FlowRun]:
-    """The newest runs of this runbook on this target and fleet, whoever started them; newest first."""
-    run_filter = FlowRunFilter(
-        name=FlowRunFilterName(any_=[start.name]), tags=FlowRunFilterTags(all_=[f"runbook:{start.runbook}"])
-    )
-    newest = FlowRunSort.EXPECTED_START_TIME_DESC
-    found = store.ask(
-        lambda c: c.read_flow_runs(flow_run_filter=run_filter, sort=newest, limit=NEWEST), patience_s=FIRST_PATIENCE_S
-    )
-    same = [r for r in found if (r.parameters.get("fleet") or None) == start.fleet]
-    return sorted(same, key=lambda r: r.created or start.at, reverse=True)
+    """This runbook's runs on this target and fleet, whoever started them, newest first: the newest 20, and every open one."""
+    tags = [f"runbook:{start.runbook}"]
+    page = store.find_runs(tags, limit=NEWEST, patience_s=FIRST_PATIENCE_S, name=start.name)
+    found, asked = _of_fleet(page, start), len(page)
+    if asked == NEWEST:  # there may be more
+        waits = _of_fleet(store.find_runs(tags, OPEN, name=start.name), start)
+        while page and len(found) < NEWEST:
+            page = store.find_runs(tags, limit=store.PAGE, offset=asked, name=start.name)
+            found, asked = found + _of_fleet(page, start), asked + len(page)
+        found = found[:NEWEST] + waits
+    return sorted({r.id: r for r in found}.values(), key=lambda r: r.created or start.at, reverse=True)
 
 
-def is_open(run: FlowRun, now: datetime) -> bool:
-    """True if the run goes on or waits; a run planned for later is not in progress."""
-    if run.state is None or run.state.is_final():
-        return False
-    planned = run.state.state_details.scheduled_time if run.state.is_scheduled() else None
-    return planned is None or planned - now < AHEAD
+def _of_fleet(runs: list[FlowRun], start: Start) -> list[FlowRun]:
+    return [r for r in runs if (r.parameters.get("fleet") or None) == start.fleet]
+
+
+def _is_due_again(newest: FlowRun, now: datetime, repeat_s: float) -> bool:
+    """The newest run came to no answer, and the alert is still there: looked at again, once in `repeat_s`."""
+    said = str(newest.labels.get("outcome", ""))
+    ended = bool(newest.state and newest.state.is_final())
+    old = newest.created is None or (now - newest.created).total_seconds() >= repeat_s
+    return ended and old and said in ("", Outcome.CANNOT_TELL.value, Outcome.CANCELLED.value)
 
 
 def _has(run: FlowRun, notes: Notes | None, start: Start, near: bool) -> bool:
@@ -145,14 +153,16 @@ def _has(run: FlowRun, notes: Notes | None, start: Start, near: bool) -> bool:
 
 def resolve(start: Start) -> Placed:
     """The alert is over. A run that waits only because of it is ended with that decision; nothing is ever started."""
-    for run in (r for r in runs_on(start) if is_open(r, start.at)):
+    placed = Placed(done=Done.NOTHING)
+    for run in (r for r in runs_on(start) if r.state and not r.state.is_final()):
         if start.mark not in notes_on(run).over:
             continue
         note_over(run, start.mark, start.at)
         over = notes_on(run).all_over  # read again: another alert may have joined meanwhile
         closed = over and bool(run.state and run.state.is_paused()) and _close(run)
-        return Placed(done=Done.CLOSED if closed else Done.RESOLVED, run=str(run.id), name=run.name)
-    return Placed(done=Done.NOTHING)
+        if placed.done is Done.NOTHING or closed:
+            placed = Placed(done=Done.CLOSED if closed else Done.RESOLVED, run=str(run.id), name=run.name)
+    return placed
 
 
 def _close(run: FlowRun) -> bool:

@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from flows.clock import server_now
 from flows.ownership import BEAT, BEAT_DEAD_S, SIGNED
+from flows.state_table import ABOUT_NOW, QUEUED_LIMIT, longest
 from runbooks.core.base import Frozen
 from tasks.this_machine import Owner, is_gone
 
@@ -76,3 +77,25 @@ def since(run: FlowRun) -> datetime:
     if run.state is None:
         return server_now()
     return run.state.timestamp
+
+
+def asks(run: FlowRun) -> bool:
+    """True if it waits for the answer of a person; a run that was paused by hand does not."""
+    return bool(run.state and run.state.is_paused() and run.state.state_details.run_input_keyset)
+
+
+def joinable(run: FlowRun, now: datetime) -> bool:
+    """True if news of its target may be left to this run: somebody who lives is at work on it, and it is not ending.
+
+    A question to a person counts, and so does a run that a worker is to take about now.
+    """
+    state = run.state
+    if state is None or state.is_final() or state.is_cancelling():
+        return False
+    if state.is_scheduled():
+        planned = state.state_details.scheduled_time or run.expected_start_time or now
+        return abs(planned - now) < ABOUT_NOW
+    if asks(run):
+        return True
+    limit = QUEUED_LIMIT if state.is_pending() else longest(run)
+    return now - since(run) < limit and not owner_gone(run, now)

@@ -10,7 +10,7 @@ from flows import store
 from flows.alert_notes import resolved
 from flows.approval import EXPIRES, REAPER, answer_run
 from flows.launch import deployment_name
-from flows.liveness import owner_gone, since
+from flows.liveness import asks, owner_gone, since
 from flows.outbox import DUE, owe, told_on
 from flows.state_table import (
     ASKED_LIMIT,
@@ -134,7 +134,7 @@ def _acts(run: FlowRun) -> list[FlowRun]:
 
 def paused(run: FlowRun, now: datetime) -> str:
     """A question that is over is answered with a reject. A run that was paused by hand asks nothing: it must live."""
-    if not _asks(run):
+    if not asks(run):
         return running(run, now)
     why = _why_close(run, now)
     if not why:
@@ -145,10 +145,6 @@ def paused(run: FlowRun, now: datetime) -> str:
         change(run, Scheduled(message="asked, but the form was never stored: asking again"))
         return f"{run.name}: its form was lost; asking again"
     return f"{run.name}: closed: {why}" if not problem else f"{run.name}: could not be closed: {problem}"
-
-
-def _asks(run: FlowRun) -> bool:
-    return bool(run.state and run.state.state_details.run_input_keyset)
 
 
 def _why_close(run: FlowRun, now: datetime) -> str:

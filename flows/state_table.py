@@ -4,7 +4,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, StateType
 
 from flows import store
 
@@ -14,6 +14,7 @@ QUEUED_LIMIT = timedelta(minutes=15)  # its creator lives, and does not come to 
 UNOWNED_LIMIT = timedelta(seconds=90)
 RESUMING_LIMIT = timedelta(seconds=30)
 ENDING_LIMIT = timedelta(seconds=240)  # from a cancellation to its end by its own process; Prefect itself waits 300 s
+ABOUT_NOW = timedelta(seconds=120)  # a run that is planned for then, or was, is as good as begun
 TAKEN_LIMIT = timedelta(hours=24)  # from its planned time to a worker that takes it
 ASKED_LIMIT = timedelta(days=30)  # a question that names no time until which it counts
 LOOK_BACK = timedelta(days=7)  # runs that ended badly so long ago are looked at, however long they waited before
@@ -78,6 +79,8 @@ _CANCELLING = Row(
 )
 _HAND_PAUSED = "its process; the reaper, when that is gone or the run's longest time is over"
 _BROKEN_OFF = Row(Does.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
+
+OPEN = tuple(s for s in StateType if s not in TERMINAL_STATES)
 
 TABLE: dict[tuple[StateType, Kind], Row] = {
     (StateType.SCHEDULED, Kind.RUNBOOK): _SCHEDULED,

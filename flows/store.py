@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -13,27 +12,19 @@ from uuid import UUID, uuid4
 
 from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterEndTime,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    FlowRunFilterTags,
-)
 from prefect.client.schemas.objects import FlowRun, FlowRunInput, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, kept_client, kept_settings
+from flows.run_filter import run_filter
 from runbooks.core.clean import one_line
 from runbooks.core.show import Markdown
 
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
 ACT_TAG = "gpu-act"
-OPEN = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 
 
 LONGEST_NAME = 200  # of a run
@@ -121,26 +112,20 @@ def find_runs(
     tags: Iterable[str],
     states: Iterable[StateType] | None = None,
     limit: int | None = None,
-    since: datetime | None = None,
-    before: datetime | None = None,
-    ended_since: datetime | None = None,
+    patience_s: float = PATIENCE_S,
+    offset: int = 0,
+    **more: Any,
 ) -> list[FlowRun]:
-    """Runs with all these tags, newest first: all of them, or the newest `limit`; planned after `since`, or before `before`."""
-    run_filter = FlowRunFilter(
-        tags=FlowRunFilterTags(all_=list(tags)),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states))) if states else None,
-    )
-    if ended_since is not None:
-        run_filter.end_time = FlowRunFilterEndTime(after_=ended_since)
-    if since is not None or before is not None:
-        run_filter.expected_start_time = FlowRunFilterExpectedStartTime(after_=since, before_=before)
+    """Runs with all these tags, newest first: all of them, or the newest `limit`. `more`: see `run_filter`."""
+    wanted = run_filter(tags, states, **more)
     newest = FlowRunSort.EXPECTED_START_TIME_DESC
     found: dict[UUID, FlowRun] = {}
     asked = 0
     while limit is None or asked < limit:
         size = PAGE if limit is None else min(PAGE, limit - asked)
+        at = offset + asked
         page = ask(
-            partial(SyncPrefectClient.read_flow_runs, flow_run_filter=run_filter, sort=newest, limit=size, offset=asked)
+            partial(SyncPrefectClient.read_flow_runs, flow_run_filter=wanted, sort=newest, limit=size, offset=at), patience_s
         )
         found |= {run.id: run for run in page}
         asked += len(page)
@@ -191,6 +176,15 @@ def inputs(run_id: UUID | str, prefix: str, most: int) -> list[FlowRunInput]:
     return ask(lambda c: c.filter_flow_run_input(UUID(str(run_id)), prefix, most, set()))
 
 
+def delete_input(run_id: UUID | str, key: str) -> None:
+    """Takes a stored input away; it may be gone already."""
+    try:
+        ask(lambda c: c.delete_flow_run_input(UUID(str(run_id)), key))
+    except HTTPStatusError as e:
+        if e.response.status_code != HTTPStatus.NOT_FOUND:
+            raise
+
+
 def get_variable(name: str) -> dict[str, Any] | None:
     """A Prefect Variable that holds JSON, or None."""
     found = ask(lambda c: c.read_variable_by_name(name))
@@ -224,9 +218,15 @@ def delete_variable(name: str) -> bool:
 
 def variables(prefix: str) -> dict[str, dict[str, Any]]:
     """Every Prefect Variable whose name begins so, by the rest of its name."""
-    asked = {"limit": 200, "variables": {"name": {"like_": prefix}}}
-    found = ask(lambda c: c.request("POST", "/variables/filter", json=asked).json())
-    return {v["name"].removeprefix(prefix): v["value"] for v in found if v["name"].startswith(prefix)}
+    found: list[dict[str, Any]] = []
+    wanted = {"variables": {"name": {"like_": prefix}}}
+    while len(page := ask(partial(_variables, json=wanted | {"limit": PAGE, "offset": len(found)}))) == PAGE:
+        found += page
+    return {v["name"].removeprefix(prefix): v["value"] for v in (*found, *page) if v["name"].startswith(prefix)}
+
+
+def _variables(c: SyncPrefectClient, json: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(c.request("POST", "/variables/filter", json=json).json())
 
 
 def pool_is_paused(name: str) -> bool | None:

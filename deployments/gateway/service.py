@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import OrderedDict, defaultdict, deque
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -60,7 +61,7 @@ class Service:
         self.metrics = Metrics(self._counts, lambda: max(0, self.runner.restarts) if self.runner else 0)
         self.metrics.config_ok.set_function(lambda: float(self.files.in_order))
         self.draining = False
-        self._known: OrderedDict[tuple[str, str], Answer] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], tuple[Answer, float]] = OrderedDict()  # and since when
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._recent: defaultdict[str, deque[tuple[datetime, str]]] = defaultdict(deque)
         self._about: dict[str, tuple[str, str]] = {}  # run -> (runbook, target), of runs that this gateway started
@@ -78,8 +79,8 @@ class Service:
         return [self._row(alert, row, files, now) for row in rows]
 
     def _row(self, alert: Alert, row: Wanted | Unusable, files: Files, now: datetime) -> Answer:
-        known = self._known.get((alert.key, row.rule))
-        if known and alert.status is Status.FIRING:
+        known, at = self._known.get((alert.key, row.rule), (None, 0.0))
+        if known and alert.status is Status.FIRING and time.monotonic() - at < files.alerts.repeat_s:
             self.metrics.alerts.labels(alert.source.value, Done.REPEAT.value).inc()
             return known.model_copy(update={"outcome": Done.REPEAT.value})
         if isinstance(row, Unusable):
@@ -138,6 +139,7 @@ class Service:
             alert=clean(plain(alert.name, 80)),
             at=now,
             same_within_s=files.alerts.same_within_s,
+            repeat_s=files.alerts.repeat_s,
         )
 
     def _storm(self, row: Wanted, files: Files, now: datetime) -> str:
@@ -154,7 +156,7 @@ class Service:
         return f"{len(targets)} targets alert alike within {limits.window_s:.0f} s: one incident, so this run only diagnoses"
 
     def _remember(self, key: tuple[str, str], answer: Answer) -> None:
-        self._known[key] = answer
+        self._known[key] = (answer, time.monotonic())
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 

@@ -156,9 +156,12 @@ def _run(job: dict[str, Any]) -> None:
     from deployments.register import load
     from flows import store
     from flows.launch import run_here
+    from flows.stopping import settle
 
     run = store.read_run(job["run"])
     if run.state is None or not run.state.is_pending():
+        if run.start_time is None:
+            settle(run.id)  # cancelled before it began
         return  # somebody else has it
     run_here(load(entrypoint(job["slug"])), run)
 

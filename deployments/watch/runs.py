@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING
 
 from flows import store
+from flows.clock import server_now
 from flows.launch import create_pending
+from flows.liveness import joinable
+from flows.state_table import OPEN
 from runbooks.container_death.watching import Case
 from runbooks.core.base import Frozen
 from runbooks.core.containers_config import ManagedContainer
@@ -33,11 +36,11 @@ class Answer(Frozen):
 
 
 def adopt(fleet: str, it: ManagedContainer, case: Case) -> Found | None:
-    """A run about the same container that is under way, whoever started it; one that waits for a person only about
-    the same life. A new death is not held back by a question about an older one, nor by the removal of a kept one.
+    """A run about the same container that somebody living is at work on, whoever started it; one that waits for a person
+    only about the same life. A new death is not held back by a question about an older one, nor by the removal of a kept one.
     """
     died = case.trouble.key.startswith("died-")
-    for run in store.find_runs([store.RUNBOOK_TAG, f"runbook:{SLUG}"], store.OPEN):
+    for run in (r for r in store.find_runs([store.RUNBOOK_TAG, f"runbook:{SLUG}"], OPEN) if joinable(r, server_now())):
         options = run.parameters.get("options") or {}
         if options.get("remove_kept") or (died and run.state is not None and run.state.is_paused()):
             continue

@@ -69,6 +69,9 @@ class AlertsFile(Frozen):
     same_within_s: float = Field(default=60, ge=0, le=3600)
     """A new start time of the same alert within so many seconds of the last run is the same alert: replicas of a
     Prometheus begin up to an evaluation interval apart."""
+    repeat_s: float = Field(default=3600, ge=60)
+    """An alert that is still firing although its run came to no answer (cannot tell, cancelled) is diagnosed again so
+    many seconds after that run was started, when the sender repeats it."""
 
 
 class Wanted(Frozen):

@@ -28,6 +28,7 @@ from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 SOON = timedelta(seconds=200)
 DEPLOYMENTS = {Kind.RUNBOOK: "zombie-gpu", Kind.SWEEP: "nightly"}
 
@@ -61,8 +62,8 @@ def new_run(kind: Kind, state: StateType | None, owner: Owner, begin: State[Any]
     )
     if state is not None:
         store.set_state(run.id, by_hand(state))
-    state = store.read_run(run.id).state
-    signed = {SIGNED: str(state.id) if state else "", BEAT: server_now().isoformat()}
+    now = store.read_run(run.id).state
+    signed = {SIGNED: str(now.id) if now else "", BEAT: server_now().isoformat()}
     store.label(run.id, owner.labels() | signed)
     return str(run.id)
 

@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
 
+from flows import store
+from flows.state_table import OPEN
 from tests.support.engine_rig import Rig
 
 
@@ -15,3 +19,17 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         made.begin()
         yield made
         made.close()
+
+
+def _open() -> list[FlowRun]:
+    return store.find_runs([store.RUNBOOK_TAG], OPEN) + store.find_runs([store.ACT_TAG], OPEN)
+
+
+@pytest.fixture
+def nothing_left(rig: Rig) -> Iterator[None]:
+    """Ends the runs that were made meanwhile."""
+    before = {r.id for r in _open()}
+    yield
+    for run in _open():
+        if run.id not in before:
+            store.set_state(run.id, Completed(message="the test is over"))

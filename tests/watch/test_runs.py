@@ -18,6 +18,8 @@ IT = ManagedContainer(name="w1", node="n")
 def found(monkeypatch: pytest.MonkeyPatch, key: str, paused: bool, target: str = "n", **options: str) -> bool:
     state = SimpleNamespace(is_paused=lambda: paused)
     run = SimpleNamespace(id="r", state=state, labels={"fleet": "f"}, parameters={"target": target, "options": options})
+    monkeypatch.setattr(runs, "joinable", lambda *_: True)
+    monkeypatch.setattr(runs, "server_now", lambda: NOW)
     monkeypatch.setattr(store, "find_runs", lambda *_: [run])
     case = Case(trouble=Trouble(key=key, words=""), since=NOW, next_at=NOW)
     return runs.adopt("f", IT, case) is not None

@@ -1,0 +1,36 @@
+"""Which runs are asked for, as a filter of the Prefect API."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterName,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import StateType
+
+
+def run_filter(
+    tags: Iterable[str],
+    states: Iterable[StateType] | None = None,
+    name: str | None = None,
+    since: datetime | None = None,
+    before: datetime | None = None,
+    ended_since: datetime | None = None,
+) -> FlowRunFilter:
+    """Runs with all these tags, in one of these states, of that name, planned after `since` or before `before`."""
+    made = FlowRunFilter(tags=FlowRunFilterTags(all_=list(tags)))
+    if states:
+        made.state = FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states)))
+    if name is not None:
+        made.name = FlowRunFilterName(any_=[name])
+    if ended_since is not None:
+        made.end_time = FlowRunFilterEndTime(after_=ended_since)
+    if since is not None or before is not None:
+        made.expected_start_time = FlowRunFilterExpectedStartTime(after_=since, before_=before)
+    return made
