@@ -94,7 +94,7 @@ def joinable(run: FlowRun, now: datetime) -> bool:
         return False
     if state.is_scheduled():
         planned = state.state_details.scheduled_time or run.expected_start_time or now
-        return abs(planned - now) < ABOUT_NOW
+        return now - QUEUED_LIMIT < planned < now + ABOUT_NOW
     if asks(run):
         return True
     limit = QUEUED_LIMIT if state.is_pending() else longest(run)

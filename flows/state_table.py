@@ -14,7 +14,7 @@ QUEUED_LIMIT = timedelta(minutes=15)  # its creator lives, and does not come to 
 UNOWNED_LIMIT = timedelta(seconds=90)
 RESUMING_LIMIT = timedelta(seconds=30)
 ENDING_LIMIT = timedelta(seconds=240)  # from a cancellation to its end by its own process; Prefect itself waits 300 s
-ABOUT_NOW = timedelta(seconds=120)  # a run that is planned for then, or was, is as good as begun
+ABOUT_NOW = timedelta(seconds=120)  # a run that is planned for then is as good as begun
 TAKEN_LIMIT = timedelta(hours=24)  # from its planned time to a worker that takes it
 ASKED_LIMIT = timedelta(days=30)  # a question that names no time until which it counts
 LOOK_BACK = timedelta(days=7)  # runs that ended badly so long ago are looked at, however long they waited before

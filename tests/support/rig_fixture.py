@@ -1,14 +1,14 @@
 """The engine rig as a pytest fixture."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Completed
 
-from flows import store
-from flows.state_table import OPEN
 from tests.support.engine_rig import Rig
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 
 @pytest.fixture(scope="session")
@@ -21,13 +21,20 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         made.close()
 
 
-def _open() -> list[FlowRun]:
+def _open() -> "list[FlowRun]":
+    from flows import store
+    from flows.state_table import OPEN
+
     return store.find_runs([store.RUNBOOK_TAG], OPEN) + store.find_runs([store.ACT_TAG], OPEN)
 
 
 @pytest.fixture
 def nothing_left(rig: Rig) -> Iterator[None]:
     """Ends the runs that were made meanwhile."""
+    from prefect.states import Completed
+
+    from flows import store
+
     before = {r.id for r in _open()}
     yield
     for run in _open():
