@@ -19,6 +19,7 @@ from runbooks.core.plan import Plan, Step
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
+NEWEST = 50  # the lock is among them: it bars the next ones
 RECORDED = 300_000  # characters
 
 
@@ -40,9 +41,12 @@ def owner_tag(owner: str) -> str:
     return f"owner:{slug(owner)}"
 
 
-def acts_on(owner: str, limit: int = 50) -> list[FlowRun]:
-    """Act runs on that owner, newest first by their number."""
-    runs = store.find_runs([store.ACT_TAG, owner_tag(owner)], limit=limit)
+def acts_on(owner: str, since: datetime | None = None) -> list[FlowRun]:
+    """Act runs on that owner, newest first by their number: the newest, and each that began after `since`."""
+    tags = [store.ACT_TAG, owner_tag(owner)]
+    runs = store.find_runs(tags, limit=NEWEST)
+    if since is not None and len(runs) == NEWEST:
+        runs = list({r.id: r for r in (*runs, *store.find_runs(tags, since=since))}.values())
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
 
 
@@ -57,11 +61,11 @@ def going_on(run: FlowRun, now: datetime) -> str:
     return "" if run.state and run.state.is_final() else run.name
 
 
-def history_of(owners: tuple[str, ...]) -> tuple[PastAct, ...]:
-    """Acts on these owners that really began."""
+def history_of(owners: tuple[str, ...], since: datetime | None = None) -> tuple[PastAct, ...]:
+    """Acts on these owners that really began: all after `since`, and some before it."""
     past, now = [], server_now()
     for owner in owners:
-        for run in acts_on(owner):
+        for run in acts_on(owner, since):
             if not began(run):
                 continue
             past.append(

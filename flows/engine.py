@@ -115,7 +115,7 @@ def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
     run.draft.headline = diagnosis.headline
     store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
     owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
-    history = history_of(owners) if diagnosis.plans and run.mode is not Mode.DIAGNOSE else ()
+    history = history_of(owners, server_now() - run.policy.longest_window) if diagnosis.plans and run.mode is not Mode.DIAGNOSE else ()
     touched = {run.context.target, *owners}
     hands_off = "; ".join(
         f"{n.name}: {n.reason or 'the fleet file says so'}"

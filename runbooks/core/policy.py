@@ -1,5 +1,6 @@
 """The policy file as types: who may act, on what, how often. Nothing is automatic until it is named here."""
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -68,6 +69,11 @@ class Policy(Frozen):
         if self.default.mode is Mode.AUTO:
             raise ValueError("default.mode: auto is only allowed per kind, by name")
         return self
+
+    @property
+    def longest_window(self) -> timedelta:
+        """Acts that are longer ago count for no kind."""
+        return timedelta(seconds=max(max(k.window_s, k.cooldown_s) for k in (self.default, *self.kinds.values())))
 
     def kind(self, name: str) -> KindPolicy:
         """Limits for that action kind."""

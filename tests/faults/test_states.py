@@ -15,13 +15,15 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Paused, Pending, Running, Scheduled
 
 from flows import claim, reaper_runs, store
-from flows.claim import Locked, claim_all
+from flows.claim import Locked, claim_all, history_of
 from flows.clock import server_now
 from flows.launch import create_pending, run_here
 from flows.ownership import BEAT, SIGNED
 from flows.reaper import sweep
 from flows.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
+from flows.steps import SETTLED
 from runbooks.core.plan import Plan, Step
+from runbooks.core.policy import KindPolicy, Policy
 from tasks.this_machine import Owner, start_ticks, this_process
 from tests.faults.fault import struck
 from tests.faults.real import outcome
@@ -149,6 +151,21 @@ def test_every_state_of_an_action_run(rig: Rig, monkeypatch: pytest.MonkeyPatch)
     store.set_state(parent, Completed())
     sweep(server_now() + SOON)
     assert [s for s, owner in lives.items() if not free(owner)] == []
+
+
+def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are allowed in it: `attempts` may be larger than what is read at once."""
+    monkeypatch.setattr(claim, "NEWEST", 3)
+    owner = f"o{uuid4().hex[:8]}"
+    for _ in range(5):
+        [held] = claim_all(plan_on(owner), {"runbook_run": "test"})
+        store.set_state(held.act_run, Running())
+        store.label(held.act_run, {"step.0": "toy-fix: done", SETTLED: "yes"})
+        store.set_state(held.act_run, Completed())
+    policy = Policy(kinds={"toy-fix": KindPolicy(window_s=7200)})
+    assert policy.longest_window == timedelta(hours=2)
+    assert len(history_of((owner,), server_now() - policy.longest_window)) == 5
+    assert len(history_of((owner,))) == 3
 
 
 def test_a_run_that_waited_for_days_and_then_crashed_is_looked_at(rig: Rig) -> None:

@@ -258,3 +258,15 @@ def test_the_policy_of_a_kind_is_its_own_or_the_default() -> None:
     assert [m.rank for m in (Mode.DIAGNOSE, Mode.APPROVE, Mode.AUTO)] == [0, 1, 2]
     with pytest.raises(ValueError, match=r"^1 validation error.*\n.*default.mode: auto is only allowed per kind, by name"):
         Policy(default=KindPolicy(mode=Mode.AUTO))
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        (Policy(), 3600),
+        (Policy(default=KindPolicy(window_s=10, cooldown_s=20)), 20),
+        (Policy(kinds={"a": KindPolicy(window_s=9000), "b": KindPolicy(cooldown_s=8000)}), 9000),
+    ],
+)
+def test_acts_that_are_longer_ago_than_every_window_count_for_no_kind(policy: Policy, seconds: float) -> None:
+    assert policy.longest_window == timedelta(seconds=seconds)
