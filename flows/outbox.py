@@ -21,7 +21,7 @@ from runbooks.notify.message import CLOSING, QUIET, Message, folded
 log = logging.getLogger("flows.telling")
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
 DUE, FAILED, MANY_OPEN = "notify-due", "notify-failed", "many-open"
-LOOK_BACK = 20  # runs of an incident
+LOOK_BACK = 20  # runs of an incident at a time
 
 
 class Try(Frozen):
@@ -111,11 +111,17 @@ def refs(last: tuple[Message, Told] | None) -> dict[str, Try]:
 
 def _last_told(message: Message) -> tuple[Message, Told] | None:
     """The incident's newest message that was told (or is about to be), if any."""
-    found = []
-    for run in store.find_runs([f"incident:{message.incident}"], limit=LOOK_BACK):
-        before, told = message_on(run), told_on(run)
-        if before and told and before.incident == message.incident and not told.why:
-            found.append((before, told))
+    found: list[tuple[Message, Told]] = []
+    asked = 0
+    while not found:  # most of an incident's runs have the same news, and tell nothing
+        page = store.find_runs([f"incident:{message.incident}"], limit=LOOK_BACK, offset=asked)
+        if not page:
+            return None
+        asked += len(page)
+        for run in page:
+            before, told = message_on(run), told_on(run)
+            if before and told and before.incident == message.incident and not told.why:
+                found.append((before, told))
     return max(found, key=lambda pair: pair[0].at, default=None)
 
 

@@ -236,6 +236,18 @@ def test_a_run_in_our_process_that_is_cancelled_ends_at_its_next_safe_point(rig:
     assert free(w.name)
 
 
+def test_a_cancelled_run_that_a_worker_ends_by_a_signal_still_reports(rig: Rig) -> None:
+    w = rig.world()
+    pid, run = held_at(w, "gathered")
+    cancel_as_the_ui_does(run)
+    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGCONT)
+    rig.wait(pid)
+    assert store.read_run(run).state_type is StateType.CANCELLED
+    assert [r["outcome"] for r in w.reports()] == ["cancelled"]
+    assert acts_done(rig.worlds, w.name) == []
+
+
 def test_a_run_that_is_cancelled_before_it_began(rig: Rig) -> None:
     from deployments.register import load
 

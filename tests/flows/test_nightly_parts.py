@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,8 @@ from uuid import uuid4
 
 import pytest
 import yaml
-from prefect.states import Cancelled, Running
+from prefect.client.schemas.objects import StateType
+from prefect.states import Cancelled, Cancelling, Running
 
 from flows import artifacts, overlap, shards, store
 from flows.board import board_key
@@ -19,6 +23,7 @@ from flows.shards import parts_of
 from flows.specs import SLUGS
 from flows.sweeping import Sweep
 from tasks.context import utc_now
+from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
 
 
@@ -113,3 +118,29 @@ def test_a_worker_reads_a_shard_and_hands_it_over_once(rig: Rig, tmp_path: Path)
     assert answers is not None
     assert [r[0].node for r, _unread in answers] == [w.name for w in worlds[1:]]
     assert shards._gathered(run, 2) is None  # handed over, and deleted
+
+
+def test_a_nightly_that_is_cancelled_begins_no_further_node(rig: Rig, tmp_path: Path) -> None:
+    fleet, worlds = fleet_of(rig, tmp_path, 3)
+    worlds[0].arm("started", "SIGSTOP")
+    id_file = rig.home / f"nightly-{os.urandom(4).hex()}.id"
+    files = {"fleet": str(fleet), "out": str(tmp_path / "reports"), "at_once": 1}
+    job = {"do": "run", "slug": "nightly", "parameters": files, "id_file": str(id_file)}
+    pid = rig.start(job | {"env": {"FAULT": str(worlds[0].fault)}})
+    until(lambda: struck(worlds[0].fault))
+    run = id_file.read_text()
+    store.set_state(run, Cancelling(), force=False)
+    os.kill(pid, signal.SIGCONT)
+    rig.wait(pid)
+    found = store.read_run(run)
+    assert found.state_type is StateType.CANCELLED
+    report = json.loads(Path(str(found.labels["report.json"])).read_text())
+    left = [line for line in report["not_read"] if "not looked at: the run was cancelled" in line]
+    assert [line.partition(":")[0] for line in left] == [w.name for w in worlds[1:]]
+
+
+def until(true: Callable[[], bool], limit_s: float = 60) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,7 +21,7 @@ from deployments.gateway.app import create_app
 from deployments.gateway.auth import sign, sign_pagerduty
 from deployments.gateway.settings import GatewaySettings, Secrets, checked
 from flows.alerts import Done, Placed, Start
-from tests.support.gateway import ALERTS, firing, payload
+from tests.support.gateway import ALERTS, ago, firing, payload
 
 TOKEN, HMAC, PAGERDUTY = "t" * 32, "h" * 32, "p" * 32
 ALL = Secrets(token=TOKEN, hmac=HMAC, pagerduty=PAGERDUTY)
@@ -222,3 +223,25 @@ def test_no_header_opens_the_door(world: World, headers: dict[str, bytes], sourc
     answer = world.client.post(f"/alerts/{source}", content=BODY, headers=headers)  # type: ignore[arg-type]
     assert answer.status_code in (401, 429)
     assert world.placed == []
+
+
+def test_what_still_fires_is_asked_about_again_after_some_time(world: World) -> None:
+    """The memory of one gateway must not outlive the answer: a run may have come to none meanwhile."""
+    alert = payload([firing("node-a", start=ago(10))])
+    for _ in range(3):
+        assert world.post(alert).status_code == 200
+    assert len(world.placed) == 1
+    assert world.placed[0].repeat_s == 3600
+    with patch.object(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 3601)):
+        for _ in range(3):
+            assert world.post(alert).status_code == 200
+    assert len(world.placed) == 2
+
+
+def test_health_is_bad_while_runs_cannot_begin_here(tmp_path: Path) -> None:
+    world = World(tmp_path, workers=True)
+    assert world.client.get("/healthz").json()["warm"] is True
+    runner = world.app.state.service.runner
+    runner._down_since = time.monotonic() - 3600  # no warm process for an hour
+    found = world.client.get("/healthz")
+    assert (found.status_code, found.json()["warm"]) == (503, False)
