@@ -79,7 +79,7 @@ def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = N
 
 
 def _let_workers_take_runs() -> None:
-    from flows.store import pause_pool
+    from flows.pool import pause_pool
 
     pause_pool(POOL, False)
 

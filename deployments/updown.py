@@ -40,7 +40,8 @@ def stop_all(drain: bool = True) -> list[str]:
 def drain_runs(state: LocalState) -> None:
     """Lets no new run begin and waits until those that run have ended, ten minutes at most."""
     use_server(state)
-    from flows.store import pause_pool, running_runs
+    from flows.pool import pause_pool
+    from flows.store import running_runs
 
     pause_pool(POOL, True)  # `up` lets workers take runs again
     deadline = time.monotonic() + DRAIN_LIMIT_S

@@ -9,6 +9,7 @@ from typing import Any
 
 from flows import store
 from flows.clock import server_now
+from flows.pool import pause_pool
 
 MARK = "draining_"
 LIMIT_S = 600.0  # its runs are waited for so long
@@ -18,7 +19,7 @@ STOP_S = 60.0  # and then the worker itself has to end
 def begin(name: str, pool: str) -> None:
     """Marks this worker as being stopped; the pool takes no new run."""
     store.set_variable(MARK + name, {"since": server_now().isoformat(), "pool": pool})
-    store.pause_pool(pool, True)
+    pause_pool(pool, True)
 
 
 def end(name: str, pool: str) -> None:
@@ -26,7 +27,7 @@ def end(name: str, pool: str) -> None:
     store.delete_variable(MARK + name)
     now = server_now()
     if not any(draining(mark, now) for mark in store.variables(MARK).values()):
-        store.pause_pool(pool, False)
+        pause_pool(pool, False)
 
 
 def draining(mark: dict[str, Any], now: datetime) -> bool:
@@ -43,5 +44,5 @@ def lift_lost(now: datetime) -> list[str]:
     if not lost or len(lost) < len(marks):
         return [f"{name}: lost while it drained; others drain still" for name in lost]
     for pool in {str(mark.get("pool", "gpu-runbooks")) for mark in lost.values()}:
-        store.pause_pool(pool, False)
+        pause_pool(pool, False)
     return [f"{name}: lost while it drained; the pool takes runs again" for name in lost]

@@ -8,6 +8,7 @@ from flows import store
 from flows.approval import EXPIRES
 from flows.clock import server_now
 from flows.guards import FREEZE
+from flows.pool import pool_is_paused
 from flows.reaper_lead import Reaper, leader, reapers
 from flows.steps import unfinished
 from runbooks.core.base import Frozen
@@ -73,7 +74,7 @@ def read_health(pool: str) -> Health:
         reaper=leader(known, now),
         reaper_age_s=max(0.0, (now - last).total_seconds()) if last else None,
         reapers=sum(r.alive(now) for r in known),
-        pool_paused=store.pool_is_paused(pool),
+        pool_paused=pool_is_paused(pool),
         frozen=bool(store.get_variable(FREEZE)),
         breakers=tuple(sorted(store.variables("gpu_runbooks_breaker_"))),
     )

@@ -229,22 +229,6 @@ def _variables(c: SyncPrefectClient, json: dict[str, Any]) -> list[dict[str, Any
     return list(c.request("POST", "/variables/filter", json=json).json())
 
 
-def pool_is_paused(name: str) -> bool | None:
-    """True while no worker takes runs from the pool; None: there is no such pool."""
-    try:
-        return bool(ask(lambda c: c.read_work_pool(name)).is_paused)
-    except ObjectNotFound:
-        return None
-
-
-def pause_pool(name: str, paused: bool) -> None:
-    """Stops (or lets) workers take new runs from the pool."""
-    from prefect.client.schemas.actions import WorkPoolUpdate
-
-    with suppress(ObjectNotFound):
-        ask(lambda c: c.update_work_pool(name, WorkPoolUpdate(is_paused=paused)))
-
-
 def running_runs() -> list[str]:
     """Names of runbook and act runs that are running now."""
     runs = find_runs([RUNBOOK_TAG], [StateType.RUNNING]) + find_runs([ACT_TAG], [StateType.RUNNING])

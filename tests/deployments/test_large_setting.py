@@ -18,6 +18,7 @@ from deployments.server import POOL
 from flows import store
 from flows.clock import server_now
 from flows.draining import LIMIT_S, MARK
+from flows.pool import pause_pool
 from flows.reaper import sweep
 from tests.support.engine_rig import REPO, Rig
 
@@ -143,8 +144,8 @@ def test_a_machine_lost_while_it_drained_does_not_keep_the_pool_paused(rig: Rig)
     assert drain.main(["other"]) == 0
     assert paused_after(0)
     assert drain.main(["--resume", "other"]) == 0
-    store.pause_pool(POOL, True)  # a person, in Prefect's UI
+    pause_pool(POOL, True)  # a person, in Prefect's UI
     try:
         assert paused_after(60)
     finally:
-        store.pause_pool(POOL, False)
+        pause_pool(POOL, False)

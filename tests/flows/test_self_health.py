@@ -16,6 +16,7 @@ from deployments.gateway.self_metrics import SelfHealth
 from deployments.server import POOL
 from flows import store
 from flows.clock import server_now
+from flows.pool import pause_pool
 from flows.reaper_lead import PREFIX, beat, leave, own_name, reapers
 from flows.self_health import Health, read_health
 from tests.faults.fault import struck
@@ -66,11 +67,11 @@ def value(page: str, name: str) -> float:
 
 
 def test_a_paused_pool_is_shown(rig: Rig) -> None:
-    store.pause_pool(POOL, True)
+    pause_pool(POOL, True)
     try:
         assert value(metrics(), "gpu_runbooks_pool_paused") == 1
     finally:
-        store.pause_pool(POOL, False)
+        pause_pool(POOL, False)
     assert value(metrics(), "gpu_runbooks_pool_paused") == 0
 
 
