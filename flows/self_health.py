@@ -10,6 +10,7 @@ from flows.clock import server_now
 from flows.guards import FREEZE
 from flows.pool import pool_is_paused
 from flows.reaper_lead import Reaper, leader, reapers
+from flows.state_table import OPEN
 from flows.steps import unfinished
 from runbooks.core.base import Frozen
 from tasks.this_machine import Owner
@@ -66,7 +67,7 @@ def read_health(pool: str) -> Health:
     now = server_now()
     known = reapers()
     last = max((r.at for r in known), default=None)
-    runs = store.find_runs([store.RUNBOOK_TAG], store.OPEN)
+    runs = store.find_runs([store.RUNBOOK_TAG], OPEN)
     return Health(
         open_runs=_open_runs(runs, now),
         locks=_locks(now),
@@ -88,7 +89,7 @@ def _age_s(run: FlowRun, now: datetime) -> float:
 
 def _open_runs(runs: list[FlowRun], now: datetime) -> tuple[OpenRuns, ...]:
     found = []
-    for state in store.OPEN:
+    for state in OPEN:
         of_state = sorted((r for r in runs if r.state_type is state), key=lambda r: -_age_s(r, now))
         if of_state:
             first = of_state[0]
@@ -98,7 +99,7 @@ def _open_runs(runs: list[FlowRun], now: datetime) -> tuple[OpenRuns, ...]:
 
 
 def _locks(now: datetime) -> tuple[Lock, ...]:
-    going = store.find_runs([store.ACT_TAG], [s for s in StateType if s in store.OPEN])
+    going = store.find_runs([store.ACT_TAG], [s for s in StateType if s in OPEN])
     ended = store.find_runs([store.ACT_TAG], ended_since=now - STEP_LONGEST)
     at_work = [(r, unfinished(r, now)) for r in ended if r.id not in {g.id for g in going}]
     return tuple(
