@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from prefect.client.schemas.objects import State
-from prefect.exceptions import Pause
+from prefect.exceptions import Pause, TerminationSignal
 from prefect.states import Cancelled
 
 from flows import store
@@ -47,7 +47,7 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         if why := why_stop(run.run_id):  # a worker ends what is cancelled by a signal; Prefect refuses it a question
             run.draft.guards.append(said)
             stopped = _stopped(run, why, pool)
-            if isinstance(e, Exception):
+            if isinstance(e, Exception | TerminationSignal):
                 return stopped
             raise
         run.draft.crashed = said
