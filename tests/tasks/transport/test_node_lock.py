@@ -18,9 +18,11 @@ from runbooks.core.fleet import Fleet, Node
 from tasks.context import Acting, Context, Refused
 from tasks.diagnostics.probe import probe_text
 from tasks.probes import node_lock
+from tasks.remediation import changing
 from tasks.remediation.changing import ask_over, change, command
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
+from tasks.transport.ssh import SshHost
 from tests.support.engine_rig import kill_and_wait
 
 REPO = Path(__file__).parents[3]
@@ -210,6 +212,17 @@ def test_the_usual_place_is_this_users_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "geteuid", lambda: pwd.getpwnam("daemon").pw_uid)
     monkeypatch.setenv("HOME", "/elsewhere")
     assert node_lock.folders("")[0] == f"{pwd.getpwnam('daemon').pw_dir}/.gpu-runbooks/lock"
+
+
+def test_services_of_one_user_share_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: SshHost) -> None:
+    """A worker and a reaper of systemd have each a /tmp of their own and no home: without root it is the state folder."""
+    monkeypatch.delenv("GPU_RUNBOOKS_LOCKS")
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert changing._place(LocalHost("n"), "n")["folder"] == str(tmp_path / "locks")
+    assert changing._place(host, "n")["folder"] == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert changing._place(LocalHost("n"), "n")["folder"] == ""
 
 
 READS = {  # what an action may ask a machine without holding its lock: it changes nothing
