@@ -16,11 +16,12 @@ _MOST = 300  # characters between command and option
 def tools_hint() -> str:
     """An expression of RE2 that is found in every text with something for `tools`."""
     names = "|".join(sorted({re.escape(tool) for row in shapes().tools for tool in row.tools}))
-    return rf"(?:^|[^\w.\-])(?:{names})[ \t\x00\"',\\]"
+    return rf"(?:^|[^\w.\-])(?:{names})[ \t\x00\"',\\]|{'|'.join(map(re.escape, shapes().piped))}"
 
 
 def tools(text: str, mark: Mark) -> str:
     """`mysql -pX`, `docker login -p X`, `curl -u user:X`, as a shell, a list or /proc writes them."""
+    text = _piped().sub(lambda m: m[0] if REFERENCE.fullmatch(m[2]) else m[1] + mark("password", m[2]) + m[3], text)
     for row, pattern in _patterns():
         if any(tool in text for tool in row.tools):
             text = pattern.sub(lambda m, row=row: _replaced(m, row, mark), text)  # type: ignore[misc]
@@ -69,6 +70,15 @@ def _replaced(m: re.Match[str], row: ToolOption, mark: Mark) -> str:
         return m[0]
     at = m.start("value") - m.start() + len(shown)
     return m[0][:at] + mark(row.tools[0] if len(row.tools) == 1 else "password", secret) + m[0][at + len(secret) :]
+
+
+@cache
+def _piped() -> re.Pattern[str]:
+    """`echo X | docker login --password-stdin`."""
+    readers = "|".join(map(re.escape, shapes().piped))
+    return re.compile(
+        rf"(\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?[\"']?)([^\s\"'|]{{1,200}})([\"']?[ \t]*\|[^\n|]{{0,160}}?(?:{readers}))"
+    )
 
 
 @cache

@@ -20,6 +20,8 @@ def is_secret_name(name: str) -> bool:
         return False
     if joined.endswith("token"):
         return len(words) < 2 or words[-2] not in names.text_tokens
+    if words[-1] == "key" and len(words) > 1 and words[-2] in names.vendors:
+        return True
     return joined.endswith(names.endings) or last_word(name) is not None or _environment_key(name, words)
 
 

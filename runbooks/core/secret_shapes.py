@@ -34,6 +34,7 @@ class Names(Frozen):
 
     endings: tuple[str, ...]
     words: dict[str, Word]
+    vendors: tuple[str, ...]
     human: tuple[str, ...]
     addresses: tuple[str, ...]
     plain: frozenset[str]
@@ -77,6 +78,7 @@ class Shapes(Frozen):
     addresses: tuple[Shape, ...] = Field(min_length=1)
     names: Names
     tools: tuple[ToolOption, ...]
+    piped: tuple[str, ...]
     sentences: Sentences
     words: Words
 

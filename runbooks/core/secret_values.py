@@ -17,6 +17,7 @@ _PLAIN = re.compile(
     r"[\W_]*(?:[A-Z]?[a-z]*|[A-Z]{1,12})(?:[.:_/'’\-](?:[A-Z]?[a-z]+|[A-Z]{1,12}))*[\W_]*|[\W_]*\d{1,5}[\W_]*"
 )
 _FORM_OF_SPEECH = re.compile(r"[a-z]+(?:ed|ing|able|ible|ly|tion|less|ful|en|nt)[.,;:!?)]*", re.I)
+_LONGEST_WORD = 100
 _END = ".,;:!?)('\"`"
 
 
@@ -58,7 +59,7 @@ def _is_sentence(value: str) -> bool:
 
 def is_plain(word: str) -> bool:
     """True for a word as people write it, a small number, or names joined by dots: nothing that looks made at random."""
-    return bool(_PLAIN.fullmatch(word))
+    return len(word) <= _LONGEST_WORD and bool(_PLAIN.fullmatch(word))
 
 
 def is_prose(word: str) -> bool:

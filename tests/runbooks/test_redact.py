@@ -285,6 +285,14 @@ HOSTILE += [
     "MIIEpAIBAAKC",
     "sk-a",
     "hf_",
+    "token ",
+    "A_TOKEN v1.",
+    "token v1.v1.",
+    "name: a_token\nvalue:",
+    "echo a|",
+    "pass: ---",
+    "pass: a.",
+    "password for a: ",
 ]
 
 
