@@ -1,5 +1,6 @@
 """Asks the machines whether a command of an act whose process is gone still works there, so that its owner is free at once."""
 
+import time
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -7,6 +8,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from flows import store
 from flows.config import load_fleet
+from flows.ends import in_words
 from flows.steps import RUNS_ON, StepRecord, over, read_steps
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
@@ -16,13 +18,17 @@ from tasks.context import Context
 from tasks.diagnostics.ssh_far_side import other_way
 from tasks.remediation.changing import ask_over
 from tasks.this_machine import Owner
-from tasks.transport.base import Host, TransportError
+from tasks.transport.base import Host
 from tasks.transport.open import HostPool
 
 BY_OTHER_WAY = ("add-public-key", "repair-ssh-path")  # through another account of the machine
-AGAIN_S = 15.0  # a machine that gives no answer is not asked in every round
+AGAIN_S = 15.0
+ROUND_S = 10.0  # machines that give no answer must not hold up the reaper's other work
+SHARE = 10  # of the time: who took 10 s to give no answer is asked again after 100 s, and others have their turn
 ASKED: dict[UUID, datetime] = {}
-"""When the machines of an act run were last asked."""
+"""When the machines of an act run may be asked again."""
+SPENT: dict[datetime, float] = {}
+"""Seconds that the round of that time has spent with asking; the last round alone."""
 
 
 def ask_machines(run: FlowRun, now: datetime, ends: tuple[str, ...] = ("", RUNS_ON)) -> str:
@@ -32,17 +38,19 @@ def ask_machines(run: FlowRun, now: datetime, ends: tuple[str, ...] = ("", RUNS_
 
     Where that is not a machine's to say (a pod, a row, a bucket), or it gives no answer, the step's time has to pass.
     """
-    last = ASKED.get(run.id)
-    if last is not None and now - last < timedelta(seconds=AGAIN_S):
+    spent = SPENT.get(now, 0.0)
+    if now < ASKED.get(run.id, now) or spent > ROUND_S:
         return ""
-    ASKED[run.id] = now
-    said = []
-    pool = HostPool()
+    said, pool, began = [], HostPool(), time.monotonic()
     try:
         for step in [s for s in read_steps(run.id) if s.open_at(now) and s.ended in ends]:
             said.append(_ask(run, step, pool))
     finally:
         pool.close_all()
+        took = time.monotonic() - began
+        ASKED[run.id] = now + timedelta(seconds=max(AGAIN_S, SHARE * took))
+        SPENT.clear()
+        SPENT[now] = spent + took
     return "; ".join(s for s in said if s)
 
 
@@ -50,8 +58,8 @@ def _ask(run: FlowRun, record: StepRecord, pool: HostPool) -> str:
     try:
         hosts = _hosts(run, record, pool)
         answers = [(host.name, *ask_over(host, str(run.parameters["owner"]), str(run.id))) for host in hosts]
-    except (TransportError, KeyError, ValueError) as e:
-        return f"whether anything of it still runs there is not known: {e}"
+    except Exception as e:  # whatever it is: nobody said that it is over
+        return f"whether anything of it still runs there is not known: {in_words(e)}"
     if not answers:
         return ""
     if all(works is False for _, works, _ in answers):

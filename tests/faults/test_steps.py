@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Cancelled, Completed
 
 import tasks.this_machine
@@ -240,3 +240,29 @@ def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: p
     with pytest.raises(GuardSaidNo, match="held up"):
         begun.check()
     store.set_state(act, Cancelled())
+
+
+def test_machines_without_an_answer_do_not_hold_up_the_reaper(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rack lost its power in the middle of many acts: one round asks so many as it has time for, the next goes on."""
+    asked: list[str] = []
+
+    def no_answer(run: FlowRun, *_: object) -> str:
+        asked.append(run.name)
+        return "no answer"
+
+    monkeypatch.setattr(node_over, "_ask", no_answer)
+    runs = [store.read_run(claimed(f"dark-{n}", 1)) for n in range(3)]
+    for run in runs:
+        steps.begin(str(run.id), 0, "token", "toy-fix", 300)
+    now = utc_now()
+    monkeypatch.setattr(node_over, "ROUND_S", -1.0)
+    assert [node_over.ask_machines(r, now) for r in runs] == [""] * 3
+    monkeypatch.setattr(node_over, "ROUND_S", 0.0)
+    assert [node_over.ask_machines(r, now) for r in runs] == ["no answer", "", ""]
+    assert [node_over.ask_machines(r, now + timedelta(seconds=10)) for r in runs] == ["", "no answer", ""]
+    monkeypatch.setattr(node_over, "ROUND_S", 60.0)
+    assert [node_over.ask_machines(r, now + timedelta(seconds=12)) for r in runs] == ["", "", "no answer"]
+    assert asked == [r.name for r in runs]
+    for run in runs:
+        steps.record(str(run.id), 0, "done")
+        store.set_state(run.id, Cancelled())
