@@ -17,6 +17,7 @@ from runbooks.core.names import slug
 from tasks.context import utc_now
 from tests.faults.test_worker import ended, start_worker, wait_until
 from tests.support.engine_rig import Rig, kill_and_wait
+from tests.support.foreign import HOSTILE_RUN
 from tests.support.toy import acts_done, write_world
 from tests.support.ui import Ui, open_ui
 
@@ -53,6 +54,22 @@ def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
     ui.go(f"/artifacts/artifact/{artifact(board_key(load_fleet(str(w.fleet)).name))}")
     ui.shows("Waiting for a person")
     assert len(acts_done(rig.worlds, w.name)) == 1
+
+
+def test_a_hostile_name_hides_nothing_in_the_approval_form(rig: Rig, ui: Ui) -> None:
+    """The world's identity, chosen by an attacker, stands in headline, subject and command."""
+    w = rig.world(identity=HOSTILE_RUN)
+    text = ui.open_decision(w.run("approve"))
+    form = ui.page.get_by_role("dialog").locator(".prose")
+    assert "fix nightly⏎" in text  # the true command
+    assert text.index("approve mode") < text.index("fix nightly")
+    assert [h.strip() for h in form.locator("h3").all_inner_texts()] == [
+        "Choice 1: “clean up only”",
+        "Choice 2: “clean up and restart”",
+    ]
+    assert form.locator("a, img, svg, iframe, script, table, hr, ol, h1, h4, input, details").count() == 0
+    assert form.locator("pre").first.evaluate("e => e.scrollWidth <= e.clientWidth")  # nothing stands beyond the edge
+    ui.decide("reject", "ana")
 
 
 def artifact(key: str) -> str:
