@@ -4,16 +4,14 @@ import re
 from functools import cache
 
 from runbooks.core.redact_text import PLACEHOLDER, Mark
-from runbooks.core.secret_names import is_human, is_secret_name, name_hint
+from runbooks.core.secret_names import is_human, is_secret_name, last_word, name_hint, words_of
 from runbooks.core.secret_shapes import shapes
-from runbooks.core.secret_values import REFERENCE, is_plain, is_prose, is_value
+from runbooks.core.secret_values import REFERENCE, is_name, is_plain, is_prose, is_value
 
 _VALUE = r"(?:\\{0,4}([\"'`])([^\"'`\n]{1,200})\\{0,4}[\"'`]|([^\s\"'`\0<>]+))"
 _TRAIL = ".,;:!?)]}"
 _SPEECH = re.compile(r"[a-z]+(?:ed|ing|able|ible|ly|en|er|ion|ent|ant)", re.I)
 _MADE_UP = re.compile(r"(?=\D*\d)[A-Za-z0-9][\w!@#$%^&*+=./~\-]{3,}")  # what is a secret even without "is"
-_PART = r"(?>[a-z]+\d{0,3}|v?\d{1,6})"
-_NAME_LIKE = re.compile(rf"{_PART}(?:[-_./:]{_PART})*+", re.I)  # trainer-env-v2
 _NAME = r"(?<![\w.\-])(?P<name>[A-Za-z_][\w.\-]{2,99}+)"
 _BESIDE = re.compile(
     _NAME + r"[\"'\])]{0,3}(?:[ \t]+(?:is|was|to|as)[ \t]+|[ \t]*(?:→|->|=|\||>|,|%3D)[ \t]*|[ \t]+)[\"']?"
@@ -68,8 +66,10 @@ def beside(text: str, mark: Mark) -> str:
 
 def _is_odd(name: str, value: str) -> bool:
     """Letters and digits mixed as nobody writes; a name with numbers in it is no key."""
+    if last_word(name) and len(words_of(name)) == 1:
+        return False  # a compiler's pass, a chip's pin
     mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-    return mixed and (is_human(name) or not _NAME_LIKE.fullmatch(value))
+    return mixed and (is_human(name) or not is_name(value))
 
 
 def pairs_hint() -> str:
@@ -94,7 +94,7 @@ def _is_told(noun: str, value: str, verb: bool, quoted: bool, after: str) -> boo
         return False
     if not is_plain(value):
         told = verb and value[0] not in "-/($&{["
-        made_up = _MADE_UP.fullmatch(value) and (is_human(noun) or not _NAME_LIKE.fullmatch(value))
+        made_up = _MADE_UP.fullmatch(value) and (is_human(noun) or not is_name(value))
         return len(value) >= 4 and any(c.isalnum() for c in value) and bool(told or quoted or made_up)
     if re.fullmatch(r"\d{4,5}", value):
         return noun.lower() == "pin"

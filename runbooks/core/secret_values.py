@@ -17,6 +17,9 @@ _PLAIN = re.compile(
     r"[\W_]*(?:[A-Z]?[a-z]*|[A-Z]{1,12})(?:[.:_/'’\-](?:[A-Z]?[a-z]+|[A-Z]{1,12}))*[\W_]*|[\W_]*\d{1,5}[\W_]*"
 )
 _FORM_OF_SPEECH = re.compile(r"[a-z]+(?:ed|ing|able|ible|ly|tion|less|ful|en|nt)[.,;:!?)]*", re.I)
+_PART = r"(?>[a-z]+\d{0,3}(?![0-9a-z])|v?\d{1,6}(?![0-9a-z])|[0-9a-f]{4,10}(?![0-9a-z])|[0-9a-z]{5}(?![0-9a-z]))"
+_NAME = re.compile(rf"{_PART}(?:[-_./:]{_PART})*+")
+_NUMBER = re.compile(r"0x[0-9a-f]{1,16}", re.I)
 _LONGEST_WORD = 100
 _END = ".,;:!?)('\"`"
 
@@ -26,7 +29,7 @@ def is_value(name: str, value: str) -> bool:
     plain, words = value.strip(), shapes().words
     if plain.lower() in words.switches or not plain or REFERENCE.fullmatch(plain):
         return False
-    if not is_human(name) and (_CAPITALS.fullmatch(plain) or _is_sentence(plain)):
+    if not is_human(name) and (_NUMBER.fullmatch(plain) or _CAPITALS.fullmatch(plain) or _is_sentence(plain)):
         return False
     if "".join(words_of(name)).endswith(("auth", "authorization", "key")) and _algorithms().fullmatch(plain):
         return False
@@ -48,6 +51,8 @@ def is_said(name: str, value: str) -> bool:
         return len(words) == 1 or not (is_plain(words[0]) and _FORM_OF_SPEECH.fullmatch(words[0]))
     if len(words) > 1:
         return not is_plain(words[0])
+    if "/" in words[0] and is_name(words[0]):
+        return False
     return not (is_plain(words[0]) and (_FORM_OF_SPEECH.fullmatch(words[0]) or not words[0].isalpha()))
 
 
@@ -60,6 +65,11 @@ def _is_sentence(value: str) -> bool:
 def is_plain(word: str) -> bool:
     """True for a word as people write it, a small number, or names joined by dots: nothing that looks made at random."""
     return len(word) <= _LONGEST_WORD and bool(_PLAIN.fullmatch(word))
+
+
+def is_name(value: str) -> bool:
+    """True for names of things, with their numbers and short hashes: trainer-env-v2, ghcr.io/acme/auth:1.2."""
+    return len(value) <= _LONGEST_WORD and bool(_NAME.fullmatch(value))
 
 
 def is_prose(word: str) -> bool:
