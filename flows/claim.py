@@ -12,6 +12,7 @@ from flows import store
 from flows.clock import server_now
 from flows.gate import PastAct
 from flows.node_over import ask_machines
+from flows.states import change
 from flows.steps import RUNS_ON, SETTLED, began, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
@@ -159,7 +160,7 @@ def release(claims: tuple[Claim, ...], why: str) -> None:
         try:
             run = store.read_run(claim.act_run)
             if run.state and run.state.is_pending():
-                store.set_state(claim.act_run, Cancelled(message=f"not started: {why}"))
+                change(run, Cancelled(message=f"not started: {why}"))
         except Exception:  # noqa: S112 - the reaper ends what could not be released
             continue
 

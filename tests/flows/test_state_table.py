@@ -1,6 +1,8 @@
 """Every state that Prefect has, for every kind of run of ours, has somebody who ends it."""
 
+import re
 from itertools import product
+from pathlib import Path
 
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 
@@ -26,3 +28,13 @@ def test_only_what_has_ended_is_left_alone() -> None:
 def test_the_reaper_asks_for_every_state_with_which_it_has_something_to_do() -> None:
     asked = {(s, k) for k in Kind for s in states_for((k,), tuple(d for d in Does if d is not Does.NOTHING))}
     assert asked == {cell for cell, row in TABLE.items() if row.does is not Does.NOTHING}
+
+
+def test_no_state_is_set_by_force() -> None:
+    """A state is changed only from the state that was read, by Prefect's rules: in `flows/states.py`, nowhere else."""
+    root = Path(__file__).parents[2]
+    sources = [p for room in ("flows", "deployments") for p in (root / room).rglob("*.py")]
+    forced = [str(p.relative_to(root)) for p in sources if re.search(r"store\.set_state\(|force=True", p.read_text())]
+    assert forced == []
+    setters = sorted(str(p.relative_to(root)) for p in sources if "set_flow_run_state(" in p.read_text())
+    assert setters == ["flows/states.py", "flows/store.py"]  # the store's own is for tests, that set states by hand
