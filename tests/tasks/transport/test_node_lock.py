@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -123,10 +124,27 @@ def test_a_command_that_comes_after_its_run_was_declared_over_does_nothing(eithe
 
 
 def test_commands_of_one_run_work_side_by_side(either: Host, tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(max_workers=6) as pool:
         assert len(list(pool.map(lambda n: sleep_there(either, "act-1", tmp_path / str(n), 0.5), range(6)))) == 6
+
+
+def test_of_many_runs_that_begin_at_once_one_works_at_a_time(tmp_path: Path) -> None:
+    """Each command counts who is at work beside it; whoever does not get the lock is refused and changes nothing."""
+    host = LocalHost("n")
+
+    def one(n: int) -> str:
+        mine = tmp_path / f"busy-{n}"
+        script = f"mkdir {mine}; ls -d {tmp_path}/busy-* | wc -l; sleep 0.05; rmdir {mine}"
+        try:
+            return command(acting(host, f"act-{n}"), host, ("sh", "-c", script), 30).out.strip()
+        except Refused as e:
+            return "refused" if "still working here" in str(e) else str(e)
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = list(pool.map(one, range(32)))
+    assert set(found) <= {"1", "refused"}, found
+    assert found.count("1") >= 4
+    assert not list(tmp_path.glob("busy-*"))
 
 
 def test_what_a_command_leaves_running_does_not_hold_the_lock(either: Host, tmp_path: Path) -> None:
