@@ -109,7 +109,7 @@ def _start(argv: Sequence[str], command: str) -> "subprocess.Popen[bytes]":
 def _home() -> str:
     """Where commands begin, as over SSH. The process's own folder may be a worker's temporary one, which is removed."""
     home = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is none
-    return home if os.path.isdir(home) else "/"  # noqa: PTH112
+    return home if os.path.isdir(home) and os.access(home, os.X_OK) else "/"  # noqa: PTH112 - sudo may leave another's
 
 
 def clean_environment() -> dict[str, str]:

@@ -27,6 +27,18 @@ def test_large_stdin_and_a_command_that_does_not_read_it() -> None:
     assert HOST.run(["true"], stdin=text).exit == 0
 
 
+def test_commands_begin_at_home_never_in_the_folder_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over SSH: a worker's folder is removed after the run, with whatever a command has left in it."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert HOST.run(["pwd"]).out.strip() == str(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "never"))
+    assert HOST.run(["pwd"]).out.strip() == "/"
+
+
 def test_missing_and_forbidden_tools(tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("x")
     for argv, why in ((["no-such-tool"], Why.TOOL_MISSING), ([str(tmp_path / "tool")], Why.DENIED)):
