@@ -90,6 +90,9 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
     freeze = _add(commands, "freeze", "stop every act from now on; diagnosis goes on")
     freeze.add_argument("why", metavar="WHY", help="the reason, shown in every report until unfreeze")
+    freeze.add_argument(
+        "--wait", action="store_true", help="stay until what is in progress has ended, 600 s at most; exit 1 if it has not"
+    )
     _add(commands, "unfreeze", "allow acts again")
     reset = _add(commands, "reset-breaker", "let the fleet act again after its budget was used up")
     reset.add_argument("--fleet", metavar="FILE", help="fleet file; without one: the default fleet")

@@ -3,14 +3,22 @@
 import argparse
 import json
 import os
+import sys
+import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deployments.errors import CommandError
 from deployments.server import POOL, describe, ensure_up, own_server
 from deployments.state import freeze_file, read_state, use_server
 from runbooks.core.clean import one_line
 from tasks.freeze_file import read_freeze_file
+
+if TYPE_CHECKING:
+    from flows.in_progress import AtWork
+
+LOOK_EVERY_S = 1.0
+LONGEST_WAIT_S = 600.0
 
 
 def cmd_status(ns: argparse.Namespace) -> int:
@@ -90,8 +98,34 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
         set_variable(FREEZE, {"at": at, "why": ns.why, "who": os.environ.get("USER", "")})
     except Exception as e:
         raise CommandError(f"frozen on this machine only; the switch for all could not be set: {e}", 1) from e
-    print(json.dumps({"frozen": ns.why, "at": at}) if ns.json else f"frozen: {ns.why}")
-    return 0
+    try:
+        left = _at_work(LONGEST_WAIT_S if ns.wait else 0.0, say=not ns.json)
+    except Exception as e:
+        raise CommandError(f"frozen for all; what is still in progress could not be read: {e}", 1) from e
+    if ns.json:
+        print(json.dumps({"frozen": ns.why, "at": at, "in_progress": [s.model_dump(mode="json") for s in left]}))
+        return 1 if left and ns.wait else 0
+    print(f"frozen: {ns.why}; no step begins from now on")
+    for step in left:
+        print(f"still in progress: {step}")
+    print("nothing is being changed any more" if not left else "what is in progress goes on to its end; `freeze --wait` waits for it")
+    return 1 if left and ns.wait else 0
+
+
+def _at_work(wait_s: float, say: bool) -> "tuple[AtWork, ...]":
+    """What is being changed now, after the freeze; looked at again for `wait_s` while there is anything."""
+    from flows.clock import server_now
+    from flows.in_progress import in_progress
+
+    deadline, told = time.monotonic() + wait_s, False
+    while left := in_progress(server_now()):
+        if time.monotonic() >= deadline:
+            break
+        if say and not told:
+            print(f"waiting for {', '.join(map(str, left))} …", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(min(LOOK_EVERY_S, max(0.0, deadline - time.monotonic())))
+    return left
 
 
 def cmd_unfreeze(ns: argparse.Namespace) -> int:

@@ -1,12 +1,9 @@
 """The act flow: does the steps of one claim, once. The only place from which anything is changed."""
 
 import contextlib
-import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from types import FrameType
 from typing import Any
 
 from prefect import flow
@@ -21,14 +18,16 @@ from flows.actions import ACTIONS
 from flows.alert_notes import resolved
 from flows.claim import Claim
 from flows.ends import clean_end, in_words
+from flows.execution import check_newest
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
+from flows.running_on import may_run_on
 from flows.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
-from flows.stopping import own_end, settle
+from flows.stopping import LOOK_EVERY_S, own_end, settle
+from flows.uninterrupted import uninterrupted
 from runbooks.core.clean import one_line
 from runbooks.core.plan import Step
-from runbooks.core.reading import Why
 from runbooks.core.report import ActRecord
 from tasks.context import Acting, Context, Refused, utc_now
 from tasks.installation import installation_redactor
@@ -43,6 +42,9 @@ class Session:
     context: Context
     timeline: Timeline
     runbook_run: str
+    execution: int
+    before: Callable[[int], bool]  # does what the plan wants done before step i of the claim; False: it was not done
+    allowed: Callable[[], None]  # raises GuardSaidNo if the files say by now that this may not be
     said: list[str] = field(default_factory=list)
     outcome: str = "not-started"
     ends: list[str] = field(default_factory=list)  # of each step of the claim, for people
@@ -50,27 +52,6 @@ class Session:
 
 
 _SESSION: ContextVar[Session | None] = ContextVar("act_session", default=None)
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Lets a step end before SIGTERM or Ctrl-C takes effect: half a change is worse than a late stop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pending: list[int] = []
-
-    def note(signum: int, _frame: FrameType | None) -> None:
-        pending.append(signum)
-
-    old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for s, handler in old.items():
-            signal.signal(s, handler)
-        if pending:
-            signal.raise_signal(pending[0])
 
 
 @flow(name="act", persist_result=False, retries=0, validate_parameters=False)
@@ -97,13 +78,23 @@ def act(
     if run.run_count > 1:
         session.outcome = "refused"
         return Failed(name="Refused", message="an act never runs twice; start the runbook again")
-    return own_end(session.claim.act_run, _do_all(session))
+    end = _do_all(session)
+    try:
+        return own_end(session.claim.act_run, end)
+    except Abort:
+        raise
+    except Exception:  # the server does not say what became of the run: what was done is no failure for that
+        return end
 
 
 def _do_all(session: Session) -> State[Any]:
     steps = session.claim.steps
     session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
     for i, step in enumerate(steps):
+        if not session.before(i):
+            session.outcome, said = "refused", f"{step.kind} was not begun: an earlier step of the plan was not done"
+            session.said.append(said)
+            return Failed(name="Refused", message=said)
         session.ends[i], said = _one(session, i, step)
         said = installation_redactor().text(said)  # Prefect stores it
         if session.ends[i] == "done":
@@ -121,6 +112,8 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
     """(how the step ended, what is said of it). What was begun is written down before and after."""
     act_run, action = session.claim.act_run, ACTIONS[step.kind]
     try:
+        _wait_first(session, step)
+        session.allowed()
         _still_allowed(session)
         session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
     except GuardSaidNo as e:
@@ -151,6 +144,18 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
     return how, said
 
 
+def _wait_first(session: Session, step: Step) -> None:
+    """What a step has to wait for is waited for before it begins, so that a freeze or a cancellation still counts."""
+    wait_s = ACTIONS[step.kind].wait_s
+    left, why = wait_s(step, session.context) if wait_s else (0.0, "")
+    if left > 0:
+        session.said.append(why)
+    while left > 0:
+        _still_allowed(session)
+        session.context.sleep(min(left, LOOK_EVERY_S))
+        left -= LOOK_EVERY_S
+
+
 def _do(session: Session, step: Step) -> tuple[str, str, str]:
     """(how it ended, what is said of it, what goes into its row)."""
     try:
@@ -166,29 +171,8 @@ def _do(session: Session, step: Step) -> tuple[str, str, str]:
     return "done", "; ".join(clean), "done"
 
 
-OURS = (TransportError, Refused, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
-
-
-def may_run_on(error: BaseException) -> bool:
-    """True unless it is known that nothing of the failed step is at work any more."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if not isinstance(seen, (*OURS, FileNotFoundError, FileExistsError, PermissionError)):
-            return True
-        if isinstance(seen, TransportError) and _no_end_seen(seen):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
-
-
-def _no_end_seen(error: TransportError) -> bool:
-    if "left running" in error.detail or error.reason is Why.UNREACHABLE:
-        return True
-    return error.reason is Why.TIMED_OUT and "it was ended" not in error.detail
-
-
 def _still_allowed(session: Session) -> None:
-    """Freeze, breaker, and fencing: a run declared dead, or whose alert ended, meanwhile may not go on."""
+    """Freeze, breaker, and fencing: a run declared dead or begun anew, or whose alert ended, may not go on."""
     check_freeze()
     check_breaker(session.context.fleet.name)
     for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
@@ -198,12 +182,21 @@ def _still_allowed(session: Session) -> None:
             raise GuardSaidNo(f"{what} is {state.name if state else 'gone'}, not running: another process took over")
         if resolved(run):
             raise GuardSaidNo("the alert that started this run was resolved meanwhile")
+    check_newest(session.runbook_run, session.execution)
 
 
-def do_claim(claim: Claim, context: Context, timeline: Timeline, runbook_run: str) -> ActRecord:
+def do_claim(
+    claim: Claim,
+    context: Context,
+    timeline: Timeline,
+    runbook_run: str,
+    execution: int,
+    before: Callable[[int], bool],
+    allowed: Callable[[], None],
+) -> ActRecord:
     """Runs the act flow for `claim` in this process and returns what happened."""
     context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner))
-    session = Session(claim=claim, context=context, timeline=timeline, runbook_run=runbook_run)
+    session = Session(claim, context, timeline, runbook_run, execution, before, allowed)
     reset = _SESSION.set(session)
     began = utc_now()
     try:

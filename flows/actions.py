@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runbooks.core.checkpoints import TierKind
 from runbooks.core.plan import Risk, Step
 from runbooks.stale_rendezvous.saved import MOST_KEYS, work_s
 from tasks.context import ActResult, Context
 from tasks.remediation.checkpoints import (
+    SLOWEST,
     abort_upload,
     copy_checkpoint,
     create_checkpoint_folder,
@@ -19,7 +21,12 @@ from tasks.remediation.checkpoints import (
     restore_folder_mode,
 )
 from tasks.remediation.containers import restart_container
-from tasks.remediation.containers_recreate import recreate_container, remove_kept_container, restart_application
+from tasks.remediation.containers_recreate import (
+    recreate_container,
+    recreation_wait,
+    remove_kept_container,
+    restart_application,
+)
 from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor, stop_unit
 from tasks.remediation.gpus import reset_gpu
 from tasks.remediation.jobs import restart_job
@@ -58,6 +65,7 @@ class Action:
     act: Callable[[Step, Context], ActResult]
     proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
     within_s: float | Deadline = UNKNOWN_S
+    wait_s: Callable[[Step, Context], tuple[float, str]] | None = None  # (seconds to wait before it begins, why)
 
     def deadline_s(self, step: Step, context: Context) -> float:
         """Seconds after which nothing of this step runs any more."""
@@ -78,8 +86,11 @@ def _joining(_step: Step, context: Context) -> float:
     return 180 + float(context.limits.get("join_s", 30))  # its command, and the head asked twice
 
 
-def _copying(step: Step, _context: Context) -> float:
-    return 3600 + float(step.args.get("size", 0)) / 1e6  # the slowest that an upload may be, and many small files
+def _copying(step: Step, context: Context) -> float:
+    size, config = float(step.args.get("size", 0)), context.fleet.checkpoints
+    if config and any(t.name == step.args.get("to_tier") and t.kind is not TierKind.S3 for t in config.tiers):
+        return 180 + 4 * size / SLOWEST
+    return 3600 + size / 1e6  # the slowest that an upload may be, and many small files
 
 
 def _keys(step: Step, _context: Context) -> float:
@@ -97,7 +108,7 @@ ACTIONS: dict[str, Action] = {
     "reset-node-jobs": Action(Risk.DISRUPTIVE, reset_node_jobs, within_s=150),
     "reset-gpu": Action(Risk.DESTRUCTIVE, reset_gpu, within_s=260),
     "quarantine-node": Action(Risk.DESTRUCTIVE, quarantine_node, within_s=60),
-    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container, within_s=_recreating),
+    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container, within_s=_recreating, wait_s=recreation_wait),
     "restart-application": Action(Risk.DISRUPTIVE, restart_application, within_s=_joining),
     "remove-kept-container": Action(Risk.DESTRUCTIVE, remove_kept_container, within_s=90),
     "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse, within_s=180),

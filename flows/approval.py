@@ -134,7 +134,11 @@ def asked_plans(run_id: str, key: str) -> tuple[Plan, ...]:
 
 
 def _stored_answer(run_id: str, key: str) -> dict[str, Any] | None:
-    text = store.read_input(run_id, f"suspended-{key}-response")
+    return _answer_at(run_id, f"suspended-{key}-response")
+
+
+def _answer_at(run_id: str, key: str) -> dict[str, Any] | None:
+    text = store.read_input(run_id, key)
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None
 
@@ -174,7 +178,15 @@ def _times(run_id: str, key: str) -> tuple[datetime, datetime]:
 
 
 def answer_run(run_id: str, decision: dict[str, Any]) -> str:
-    """Resumes a waiting run with a decision. Returns "" or why it is not taken. A freeze holds approvals, not rejects."""
+    """Resumes a waiting run with a decision. Returns "" or why it is not taken. A freeze holds approvals, not rejects.
+
+    A server that took it may not have been heard, and then refuses the second try: what it stored decides.
+    """
     if decision.get("decision") == "approve" and (frozen := store.get_variable(FREEZE)):
         return f"acts are frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}; the question waits, answer it afterwards"
-    return store.resume(run_id, decision)
+    waits = store.read_run(run_id).state
+    keyset = waits.state_details.run_input_keyset if waits is not None and waits.is_paused() else None
+    problem = store.resume(run_id, decision)
+    if problem and keyset and _answer_at(run_id, str(keyset["response"])) == decision:
+        return ""
+    return problem

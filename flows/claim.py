@@ -13,7 +13,7 @@ from flows.clock import server_now
 from flows.gate import PastAct
 from flows.node_over import ask_machines
 from flows.states import change
-from flows.steps import RUNS_ON, SETTLED, began, revoke, unfinished
+from flows.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
@@ -102,6 +102,7 @@ def _claim(owner: str, plan: Plan, about: dict[str, Any]) -> Claim:
     known = acts_on(owner)
     for run in known:
         if run.start_time and run.state and run.state.is_final() and SETTLED not in run.labels:
+            deliver(run.id)
             revoke(run, f"{owner} was claimed by another run")  # whoever ended it: its process may only have slept
         if busy := going_on(run, server_now()):
             raise Locked(f"{owner} is being worked on by act run {busy} ({run.id})")

@@ -7,15 +7,16 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import Pause, TerminationSignal
 from prefect.states import Cancelled
 
-from flows import store
 from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import Given, ask, given
-from flows.claim import Locked, history_of
+from flows.claim import Locked
 from flows.clock import server_now
 from flows.ends import RunFailed, in_words
-from flows.gate import Gate, May, decide, overtaken, risk_of
-from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.execution import number
+from flows.gate import Gate, May, risk_of
+from flows.guards import GuardSaidNo
+from flows.judging import gate_of
 from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
 from flows.run import Run, unchanged
@@ -25,7 +26,6 @@ from flows.telling import tell
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan, Risk
-from runbooks.core.policy import Mode
 from runbooks.core.report import Outcome, Permission
 from runbooks.core.verdict import Diagnosis
 from tasks.transport.open import HostPool
@@ -33,6 +33,7 @@ from tasks.transport.open import HostPool
 
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     """The whole run, with a report in every case. Called from inside the runbook's flow."""
+    run.execution = number(run.run_id)
     run.draft.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}")
     try:
         with heartbeat(run.run_id):
@@ -84,7 +85,7 @@ def _conduct(run: Run) -> Outcome:
     diagnosis = run.look()
     run.draft.first(run.evidence, diagnosis)
     for _ in range(5):
-        gate = _gate(run, diagnosis)
+        gate = gate_of(run, diagnosis, read_once=run.looks == 1)  # once: clocks may be apart
         if gate.may in (May.NOTHING, May.REFUSE):
             run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:
@@ -109,28 +110,6 @@ def _conduct(run: Run) -> Outcome:
         run.draft.first(run.evidence, diagnosis)
     run.draft.guards.append("the situation changed five times while deciding: escalate to a person")
     return Outcome.REFUSED
-
-
-def _gate(run: Run, diagnosis: Diagnosis) -> Gate:
-    run.draft.headline = diagnosis.headline
-    store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
-    owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
-    history = history_of(owners, server_now() - run.policy.longest_window) if diagnosis.plans and run.mode is not Mode.DIAGNOSE else ()
-    touched = {run.context.target, *owners}
-    hands_off = "; ".join(
-        f"{n.name}: {n.reason or 'the fleet file says so'}"
-        for n in run.fleet.nodes
-        if n.hands_off and n.name in touched
-    )
-    gate = decide(diagnosis, run.mode, run.policy, risks(), history, server_now(), hands_off, run.choice)
-    gate = overtaken(gate, history, run.read_at if run.looks == 1 else None)  # once: clocks may be apart
-    if gate.may in (May.ASK, May.ACT):
-        try:
-            check_freeze()
-            check_breaker(run.fleet.name)
-        except GuardSaidNo as e:
-            return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, str(e)))
-    return gate
 
 
 def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Plan | None]:

@@ -17,10 +17,10 @@ from flows.run import Run, current_run_id
 from flows.specs import load_spec
 from flows.stopping import own_end
 from runbooks.core.config import ConfigError
-from runbooks.core.fleet import Reports
+from runbooks.core.fleet import Fleet, Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import LABEL
-from runbooks.core.policy import Mode
+from runbooks.core.policy import Mode, Policy
 from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, history, reports_root
@@ -84,8 +84,14 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
         options=asked.options,
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
     )
+
+    def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
+        now, _ = with_target(load_fleet(asked.fleet), asked.target, bool(asked.fleet), spec.targets(given))
+        return now, load_policy(asked.policy), load_runbook(slug).limit_values(now.limits.get(slug))
+
     run = Run(
         spec=spec,
+        reread=reread,
         fleet=full,
         policy=load_policy(asked.policy),
         context=context,

@@ -221,6 +221,7 @@ NAMES = {
     Outcome.NOT_APPLICABLE: "Not applicable",
     Outcome.SICK: "Something is wrong",
     Outcome.FIXED: "Fixed",
+    Outcome.PARTLY_FIXED: "Partly fixed",
     Outcome.NOT_FIXED: "Not fixed",
     Outcome.REJECTED: "Rejected",
     Outcome.EXPIRED: "Not decided",
@@ -233,6 +234,6 @@ NAMES = {
 
 def end_state(outcome: Outcome, report: Report) -> State[Any]:
     """The run's last state: its name is the outcome."""
-    bad = outcome in (Outcome.NOT_FIXED, Outcome.UNFINISHED)
+    bad = outcome in (Outcome.PARTLY_FIXED, Outcome.NOT_FIXED, Outcome.UNFINISHED)
     make = Failed if bad else Completed
     return make(name=NAMES.get(outcome, outcome.value), message=report.headline[:400])

@@ -1,5 +1,6 @@
 """One run of a runbook on its way through the engine: what it is about, and how it looks at its target."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +34,8 @@ class Run:
     choice: str
     run_id: str
     draft: Draft
+    reread: Callable[[], tuple[Fleet, Policy, dict[str, Any]]] | None = None  # fleet, policy and limits as they are now
+    execution: int = 0  # which execution of the run this process is
     looks: int = 0
     read_at: datetime | None = None  # when the last look began
     evidence: Any = None

@@ -134,6 +134,7 @@ def label_steps(act_run: str, kinds: Sequence[str], ends: Sequence[str]) -> None
     settled = {} if RUNS_ON in ends else {SETTLED: "yes"}
     try:
         store.label(act_run, said | settled)
+        deliver(act_run)
     except Exception as e:
         log.error("act run %s could not be labelled: %s", act_run, e)
 

@@ -12,6 +12,7 @@ LONGEST = 160
 WORST_FIRST = (
     Outcome.WAITING,
     Outcome.NOT_FIXED,
+    Outcome.PARTLY_FIXED,
     Outcome.UNFINISHED,
     Outcome.SICK,
     Outcome.REFUSED,

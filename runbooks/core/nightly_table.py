@@ -5,7 +5,15 @@ from runbooks.core.nightly import NightlyReport, Result
 from runbooks.core.report import Outcome
 
 WIDEST = 90
-ORDER = (Outcome.NOT_FIXED, Outcome.SICK, Outcome.WAITING, Outcome.CANNOT_TELL, Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
+ORDER = (
+    Outcome.NOT_FIXED,
+    Outcome.PARTLY_FIXED,
+    Outcome.SICK,
+    Outcome.WAITING,
+    Outcome.CANNOT_TELL,
+    Outcome.HEALTHY,
+    Outcome.NOT_APPLICABLE,
+)
 
 
 def nightly_table(report: NightlyReport) -> str:

@@ -12,7 +12,7 @@ from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import Change, NightlyReport, Result
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
-from runbooks.core.report import Outcome, Report
+from runbooks.core.report import Outcome, Report, steps_left
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty
 
@@ -22,6 +22,7 @@ SAYS = {
     Outcome.SICK: "Something is wrong; nothing was changed",
     Outcome.WAITING: "Waiting for your decision",
     Outcome.FIXED: "Fixed, and seen fixed",
+    Outcome.PARTLY_FIXED: "PARTLY FIXED: the fault is gone, but not every step was done",
     Outcome.NOT_FIXED: "NOT FIXED: acted, and the fault is still there",
     Outcome.REJECTED: "Rejected; nothing was changed",
     Outcome.EXPIRED: "Nobody decided in time; nothing was changed",
@@ -112,6 +113,8 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
         return ("Read the plan below, then decide. To allow it:", block(report.approve_command, "sh"), *said)
     if report.outcome is Outcome.NOT_FIXED:
         return ("Escalate: the first change did not help and nothing is retried by itself.", *said)
+    if report.outcome is Outcome.PARTLY_FIXED:
+        return ("Do what is left of the plan by hand, as shown below; nothing is retried by itself.", *said)
     if report.outcome is Outcome.UNFINISHED:
         return ("Check by hand how far it came (timeline and `what was done` below); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
@@ -147,6 +150,9 @@ def _by_hand(report: Report) -> tuple[str, ...]:
 
 def _undone(report: Report) -> tuple[Plan, ...]:
     """Plans that were not carried out, to be done by hand."""
+    if report.outcome is Outcome.PARTLY_FIXED and report.chosen:
+        left = tuple(step for _, step, _ in steps_left(report.chosen, report.acts))
+        return (report.chosen.model_copy(update={"steps": left}),)
     acted = any(act.outcome == "done" for act in report.acts)
     return () if acted or report.outcome.exit_code == 0 else _plans(report)
 

@@ -1,12 +1,13 @@
 """The report as data: JSON is the truth, Markdown is rendered from it (render.py)."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
 from runbooks.core.clean import Line
-from runbooks.core.plan import Plan
+from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Diagnosis
 
 SCHEMA = 1
@@ -20,6 +21,7 @@ class Outcome(StrEnum):
     SICK = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
     WAITING = "waiting"  # asks a person
     FIXED = "fixed"
+    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
     NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
     REJECTED = "rejected"
     EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
@@ -67,6 +69,18 @@ class ActRecord(Frozen):
     outcome: str  # done | refused | failed | unfinished | not-started
     steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
+
+
+def steps_left(plan: Plan, acts: Sequence[ActRecord]) -> tuple[tuple[int, Step, str], ...]:
+    """(number in the plan, step, how it ended) of each step that was not done."""
+    ends = {a.owner: list(a.steps) or [a.outcome] * len(plan.steps) for a in acts}
+    left = []
+    for number, step in enumerate(plan.steps, 1):
+        of_owner = ends.get(step.owner, [])
+        end = of_owner.pop(0) if of_owner else "not begun"
+        if end != "done":
+            left.append((number, step, end))
+    return tuple(left)
 
 
 class Report(Frozen):

@@ -31,6 +31,7 @@ class Severity(StrEnum):
 
 SEVERITIES = {
     Outcome.WAITING: Severity.CRITICAL,
+    Outcome.PARTLY_FIXED: Severity.CRITICAL,
     Outcome.NOT_FIXED: Severity.CRITICAL,
     Outcome.UNFINISHED: Severity.CRITICAL,
     Outcome.SICK: Severity.WARNING,
@@ -47,6 +48,7 @@ CLOSING = (Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
 QUIET = (Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
 WORDS = {
     Outcome.WAITING: "waits for a decision",
+    Outcome.PARTLY_FIXED: "PARTLY fixed: a step was not done, a person is needed",
     Outcome.NOT_FIXED: "NOT fixed: a person is needed",
     Outcome.UNFINISHED: "unfinished: look at it before anything else",
     Outcome.SICK: "something is wrong",

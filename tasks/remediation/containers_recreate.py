@@ -1,7 +1,6 @@
 """Changes containers: recreate one with the same configuration, restart its application, remove a kept one."""
 
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.container_death.backoff import delay_s, is_kept, recent
@@ -12,32 +11,29 @@ from tasks.context import ActResult, Context
 from tasks.diagnostics.docker import read_siblings
 from tasks.remediation.changing import change
 from tasks.remediation.ray_join import ids_at, ray_container, wait_joined
-from tasks.transport.base import Host
 
 
 def recreate_container(step: Step, context: Context) -> ActResult:
     """Create a container with the configuration of the dead one, under its name; keep the old one, unable to restart.
 
-    One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Waits first
-    when it died before within the window (`backoff_*` of the limits). Raises Refused; RuntimeError when a step failed.
+    One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises Refused;
+    RuntimeError when a step failed.
     """
     args, host = step.args, context.host
     it = ray_container(context, args["name"])
-    with ThreadPoolExecutor(max_workers=1) as pool:  # beside the wait: each second counts
-        nodes = pool.submit(ids_at, context, it)
-        waited = _back_off(context, host, args)
-        before = nodes.result()
+    before = ids_at(context, it)
     budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
     got = change(context, host, "recreate", args, budget)
-    said = [*waited, *got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
+    said = [*got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
             f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
     said += _ran(context, got["ran"])
     return ActResult(said=(*said, *wait_joined(context, it, before)))
 
 
-def _back_off(context: Context, host: Host, args: dict[str, Any]) -> list[str]:
-    """Wait as long as the number of recent deaths asks for."""
+def recreation_wait(step: Step, context: Context) -> tuple[float, str]:
+    """(seconds to wait first, why): as the number of recent deaths asks for (`backoff_*` of the limits). Changes nothing."""
+    args, host = step.args, context.host
     it = ManagedContainer(name=args["name"], node=context.target, engine=tuple(args["engine"]))
     found = read_siblings(context, host, it, args["id"])
     kept = [s for s in found.value if is_kept(s.name, it.name)] if isinstance(found, Known) else []
@@ -45,10 +41,7 @@ def _back_off(context: Context, host: Host, args: dict[str, Any]) -> list[str]:
     deaths = recent([s.finished_at for s in kept if s.finished_at], context.now(), window)
     base, cap = float(context.limits.get("backoff_base_s", 1)), float(context.limits.get("backoff_cap_s", 60))
     wait = delay_s(len(deaths) + 1, base, cap)
-    if wait <= 0:
-        return []
-    context.sleep(wait)
-    return [f"waited {wait:.0f} s: {len(deaths) + 1} deaths within {window:.0f} s"]
+    return max(0.0, wait), f"waited {wait:.0f} s: {len(deaths) + 1} deaths within {window:.0f} s"
 
 
 def _compared(context: Context, differences: list[str]) -> list[str]:

@@ -8,11 +8,13 @@ import pytest
 
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import NightlyReport
+from runbooks.core.plan import Step
 from runbooks.core.render import SAYS, do_now, render, render_nightly
-from runbooks.core.report import Outcome, Report
+from runbooks.core.report import Outcome, Report, steps_left
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.notify.message import CLOSING, SEVERITIES
 from tests.core.nights import TONIGHT
-from tests.core.samples import DIAGNOSIS, WELL, fixed, report
+from tests.core.samples import DIAGNOSIS, PLAN, WELL, fixed, report
 
 GOLDEN = Path(__file__).parent / "golden"
 KNOWLEDGE = Runbook(
@@ -115,3 +117,20 @@ def test_published_schema_is_that_of_the_code() -> None:
     text = (resources.files("runbooks.core") / "report.schema.json").read_text(encoding="utf-8")
     wanted = json.dumps(Report.model_json_schema(), indent=1) + "\n"
     assert text == wanted, "report.schema.json is old: `make schema`, and if a field changed its meaning raise SCHEMA"
+
+
+def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> None:
+    plan = PLAN.model_copy(
+        update={"steps": (*PLAN.steps, Step(kind="restart-job", owner="node-a", args={}, commands=("start-it",), effect="runs"))}
+    )
+    done = fixed()
+    acts = (done.acts[0].model_copy(update={"outcome": "failed", "steps": ("done", "failed")}),)
+    partly = done.model_copy(update={"outcome": Outcome.PARTLY_FIXED, "chosen": plan, "acts": acts})
+    text = render(partly, KNOWLEDGE)
+    assert "PARTLY FIXED" in text
+    by_hand = text[text.index("Do what is left") :]
+    assert "start-it" in by_hand
+    assert [(n, s.kind, end) for n, s, end in steps_left(plan, acts)] == [(2, "restart-job", "failed")]
+    assert steps_left(plan, ()) == ((1, plan.steps[0], "not begun"), (2, plan.steps[1], "not begun"))
+    assert Outcome.PARTLY_FIXED not in CLOSING
+    assert SEVERITIES[Outcome.PARTLY_FIXED] is SEVERITIES[Outcome.NOT_FIXED]

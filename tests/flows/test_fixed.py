@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.acting import _fixed
+from flows.acting import _gone
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
@@ -22,4 +22,4 @@ PLAN = Plan(name="recreate", steps=(), for_causes=("keep-alive-ended",), also_go
 def test_fixed(state: State, left: str | None, fixed: bool) -> None:
     causes = (Cause(slug=left, certainty=Certainty.CONFIRMED, subject="s", evidence=("e",)),) if left else ()
     after = Diagnosis(state=state, headline="h", causes=causes, must_not=("nothing",))
-    assert _fixed(PLAN, after) == fixed
+    assert _gone(PLAN, after) == fixed

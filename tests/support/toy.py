@@ -6,12 +6,15 @@ every act appends one line to `<world>.log`, and such a command two to `<world>.
 
 import json
 import os
+import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from httpx import ConnectError
 from pydantic import ConfigDict
 
-from flows import specs
+from flows import client, specs, steps, store
 from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
@@ -36,6 +39,7 @@ class ToyEvidence(Frozen):
     sick: bool
     identity: str
     log: Known[str] | Absent | Unknown | None = None  # what the file says that the world names as its log
+    sure: bool = True
 
 
 class ToyLimits(Frozen):
@@ -85,6 +89,7 @@ def gather(context: Context) -> ToyEvidence:
         sick=bool(world["sick"]),
         identity=str(world["identity"]),
         log=read(context.host, ["cat", str(log)], str, redactor=context.redactor, at=context.now()) if log else None,
+        sure=bool(world.get("sure", True)),
     )
 
 
@@ -106,9 +111,8 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
     if not evidence.sick:
         return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
     said = tuple(evidence.log.value.splitlines()) if isinstance(evidence.log, Known) else ()
-    cause = Cause(
-        slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so", *said)
-    )
+    certainty = Certainty.CONFIRMED if evidence.sure else Certainty.POSSIBLE
+    cause = Cause(slug=CAUSE, certainty=certainty, subject=evidence.identity, evidence=("the world says so", *said))
     steps = (
         Step(
             kind="toy-wipe" if evidence.identity.startswith("wipe") else "toy-fix",
@@ -126,7 +130,13 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
             settle_s=0.0,
             steps=(
                 *steps,
-                Step(kind="toy-restart", owner="leader", args={}, commands=("restart",), effect="runs again"),
+                Step(
+                    kind="toy-restart",
+                    owner=f"leader of {evidence.node}",
+                    args={},
+                    commands=("restart",),
+                    effect="runs again",
+                ),
             ),
         ),
     )
@@ -154,6 +164,8 @@ def fix(step: Step, context: Context) -> ActResult:
     if world["identity"] != step.args["identity"]:
         raise Refused(f"identity is now {world['identity']}")
     _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
+    if outage_s := world.get("outage_s"):
+        begin_outage(float(str(outage_s)), float(str(world.get("record_s", 120))))
     if takes := world.get("takes_s"):
         log = str(world_path(context.target).with_suffix(".took"))
         script = f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"'
@@ -162,8 +174,30 @@ def fix(step: Step, context: Context) -> ActResult:
     return ActResult(said=(f"fixed {step.args['identity']}", *str(world.get("says", "")).splitlines()))
 
 
+def begin_outage(seconds: float, record_s: float) -> None:
+    """From now on the server does not answer this process, which is as impatient as if that had lasted for minutes."""
+    until = time.monotonic() + seconds
+    real = client.kept_client
+
+    def away() -> Any:
+        if time.monotonic() < until:
+            raise ConnectError("the server is away")
+        return real()
+
+    vars(store)["kept_client"] = away
+    store.ask.__defaults__ = (0.3,)
+    steps.RECORD_S = record_s
+
+
+def wait_s(_step: Step, context: Context) -> tuple[float, str]:
+    """As long as the world says."""
+    return float(str(read_world(context.target).get("waits_s", 0))), "waited as the world says"
+
+
 def restart(_step: Step, context: Context) -> ActResult:
-    """Only writes the log."""
+    """Only writes the log, or fails."""
+    if read_world(context.target).get("restart_fails"):
+        raise TransportError(Why.FAILED, "the trainer ended at once with 1")
     _log(context, f"restart pid {os.getpid()}")
     return ActResult(said=("restarted",))
 
@@ -173,6 +207,6 @@ def install() -> None:
     specs.SPECS["zombie-gpu"] = lambda: RunbookSpec(
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )
-    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix, within_s=WITHIN_S)
+    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix, within_s=WITHIN_S, wait_s=wait_s)
     ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart, within_s=WITHIN_S)
