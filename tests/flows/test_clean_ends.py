@@ -91,7 +91,7 @@ def database(home: Path) -> bytes:
     return rows.encode() + b"".join(p.read_bytes() for p in file.parent.glob(f"{file.name}*"))
 
 
-@pytest.mark.parametrize("how", ["pydantic", "chain"])
+@pytest.mark.parametrize("how", ["pydantic"])  # a chain of errors: tests/notify/test_secret_scan.py
 def test_no_secret_of_an_error_is_in_prefects_database(rig: Rig, how: str) -> None:
     """As a user runs it: a process of its own, whose log goes to the server."""
     w = rig.world(raises=how, raised=TEXT)
@@ -104,10 +104,9 @@ def test_no_secret_of_an_error_is_in_prefects_database(rig: Rig, how: str) -> No
         text=True,
         timeout=120,
     )
-    word = "ValidationError" if how == "pydantic" else "RuntimeError: unexpected answer: Bearer <secret:"
     (report,) = w.reports()
     assert report["headline"].startswith("the run itself failed: ")
-    assert word in report["headline"]
+    assert "ValidationError" in report["headline"]
     deadline = time.monotonic() + 20
     wanted = (f"read {w.name}".encode(), b"toy.py", b"prefect.task-run.Failed")
     while not all(x in (kept := database(rig.home)) for x in wanted):  # events and log lines come a moment later

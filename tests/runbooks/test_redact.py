@@ -133,9 +133,7 @@ def test_command_lines() -> None:
 
 
 def test_environments_by_name_and_by_form() -> None:
-    out = R.env(
-        {"A_TOKEN": "two words", "HOME": "/root", "DSN": "postgres://u:pw1@h/db", "X": "hf_" + "a1" * 17}
-    )
+    out = R.env({"A_TOKEN": "two words", "HOME": "/root", "DSN": "postgres://u:pw1@h/db", "X": "hf_" + "a1" * 17})
     assert out["HOME"] == "/root"
     assert "words" not in out["A_TOKEN"]
     assert out["DSN"].startswith("postgres://u:<secret:")
@@ -305,4 +303,4 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
         return time.process_time() - begin
 
     cost(1000)
-    assert min(cost(400_000) for _ in range(2)) < 3.0  # a quadratic pass takes minutes here
+    assert any(cost(400_000) < 3.0 for _ in range(2))  # a quadratic pass takes minutes here
