@@ -4,9 +4,15 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from uuid import UUID
 
-from prefect import suspend_flow_run
+from prefect._flow_run_suspension import mark_flow_run_suspension_requested
+from prefect._internal.pydantic.v2_schema import create_v2_schema
+from prefect.client.schemas.objects import State
+from prefect.exceptions import Pause
 from prefect.input import RunInput
+from prefect.input.run_input import keyset_from_paused_state
+from prefect.states import Suspended
 from pydantic import Field, create_model
 
 from flows import store
@@ -117,8 +123,20 @@ def ask(run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str,
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
-    suspend_flow_run(wait_for_input=model.with_initial_data(description=form), key=key, timeout=None)
-    raise RuntimeError(f"the run was not suspended under key {key}; nothing was done")
+    _suspend(run_id, key, create_v2_schema(model.__name__, model_base=model), form)
+
+
+def _suspend(run_id: str, key: str, schema: dict[str, Any], form: Markdown) -> None:
+    """What Prefect's `suspend_flow_run` does, which fails where the server is asked twice after a lost answer: then the question
+    would stand there without a form. The form comes after the state: the server forgets an older one when the run suspends."""
+    asking: State[Any] = Suspended(timeout_seconds=None, pause_key=key)
+    rows = {str(part): name for part, name in keyset_from_paused_state(asking).items()}
+    asking.state_details.run_input_keyset = rows
+    stands = store.suspend(run_id, asking)
+    store.claim_input(run_id, rows["schema"], json.dumps(schema))
+    store.claim_input(run_id, rows["description"], json.dumps(form))
+    mark_flow_run_suspension_requested(UUID(run_id), stands)
+    raise Pause(state=stands)
 
 
 def plans_key(key: str) -> str:

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -71,8 +72,19 @@ class Rig:
         assert proc is not None
         return proc.pid
 
-    def _start_zygote(self) -> "subprocess.Popen[str]":
-        env = os.environ | {
+    @contextmanager
+    def through(self, api: str) -> Iterator[None]:
+        """Meanwhile, runs reach the server at that address."""
+        usual = self.zygote
+        self.zygote = self._start_zygote(api)
+        try:
+            yield
+        finally:
+            end_zygote(self.zygote)
+            self.zygote = usual
+
+    def _start_zygote(self, api: str = "") -> "subprocess.Popen[str]":
+        env = os.environ | ({"PREFECT_API_URL": api} if api else {}) | {
             "PYTHONPATH": f"{REPO / 'tests/faults/inject'}:{REPO}",
             "PREFECT_LOGGING_TO_API_ENABLED": "false",
             "FAULT": "",
@@ -120,13 +132,18 @@ class Rig:
     def close(self) -> None:
         """Ends the zygote and the server; by recorded pid."""
         audit_server(str(self.home))
-        assert self.zygote.stdin is not None
-        self.zygote.stdin.close()
-        try:
-            self.zygote.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self.zygote.kill()
+        end_zygote(self.zygote)
         updown.stop_all(drain=False)
+
+
+def end_zygote(zygote: "subprocess.Popen[str]") -> None:
+    """Its children have been waited for."""
+    assert zygote.stdin is not None
+    zygote.stdin.close()
+    try:
+        zygote.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        zygote.kill()
 
 
 class World:
