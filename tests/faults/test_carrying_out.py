@@ -16,6 +16,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Cancelling, Scheduled
 
+from deployments import switches
 from deployments.switches import cmd_freeze, cmd_unfreeze
 from flows import acting, execution, steps, store
 from flows.acting import Work
@@ -225,8 +226,9 @@ def test_a_recreation_waits_before_its_step_begins() -> None:
 
 
 def test_freeze_says_what_is_still_in_progress_and_can_wait_for_it(
-    rig: Rig, capsys: pytest.CaptureFixture[str]
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(switches, "ensure_up", lambda **_: None)  # the rig's server is up; it wants no worker of its own
     w = rig.world(takes_s=5)
     pid, _ = w.start_run("auto")
     wait_for(lambda: took(w) == ["begin"])
