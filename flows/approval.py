@@ -132,11 +132,24 @@ def _suspend(run_id: str, key: str, schema: dict[str, Any], form: Markdown) -> N
     asking: State[Any] = Suspended(timeout_seconds=None, pause_key=key)
     rows = {str(part): name for part, name in keyset_from_paused_state(asking).items()}
     asking.state_details.run_input_keyset = rows
-    stands = store.suspend(run_id, asking)
+    stands = _suspended(run_id, asking)
     store.claim_input(run_id, rows["schema"], json.dumps(schema))
     store.claim_input(run_id, rows["description"], json.dumps(form))
     mark_flow_run_suspension_requested(UUID(run_id), stands)
     raise Pause(state=stands)
+
+
+def _suspended(run_id: str, state: State[Any]) -> State[Any]:
+    """Suspends a run under the state's key and returns the state as the server has it. Raises RuntimeError if it refuses.
+
+    Asked again after a lost answer, the server refuses a second suspension: what counts is what it has then.
+    """
+    result = store.ask(lambda c: c.set_flow_run_state(UUID(run_id), state))
+    found = store.read_run(run_id).state
+    if found is None or not found.is_paused() or found.state_details.pause_key != state.state_details.pause_key:
+        why = getattr(result.details, "reason", result.status.value)
+        raise RuntimeError(f"the run was not suspended: {why}; nothing was done")
+    return found
 
 
 def plans_key(key: str) -> str:

@@ -139,19 +139,6 @@ def set_state(run_id: UUID | str, state: State[Any], force: bool = True) -> None
     ask(lambda c: c.set_flow_run_state(UUID(str(run_id)), state, force=force))
 
 
-def suspend(run_id: UUID | str, state: State[Any]) -> State[Any]:
-    """Suspends a run under the state's key and returns the state as the server has it. Raises RuntimeError if it refuses.
-
-    Asked again after a lost answer, the server refuses a second suspension: what counts is what it has then.
-    """
-    result = ask(lambda c: c.set_flow_run_state(UUID(str(run_id)), state))
-    found = read_run(run_id).state
-    if found is None or not found.is_paused() or found.state_details.pause_key != state.state_details.pause_key:
-        why = getattr(result.details, "reason", result.status.value)
-        raise RuntimeError(f"the run was not suspended: {why}; nothing was done")
-    return found
-
-
 def resume(run_id: UUID | str, run_input: dict[str, Any]) -> str:
     """Resumes a suspended run with a form's content. Returns "" or why the server would not take it."""
     result = ask(lambda c: c.resume_flow_run(UUID(str(run_id)), run_input=run_input))
