@@ -1,6 +1,7 @@
 """Prohibitions as data: over every situation, no report offers what one of its own causes forbids."""
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -9,10 +10,16 @@ from runbooks.core.forbidden import allowed, is_about, objection
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
-from tests.runbooks.every import Situation, situations
+from tests.runbooks.every import situations
 
-OFFERED = [case for case in situations() if case.judge().plans]
 FORBIDDING = [(slug, name) for slug in runbook_slugs() for name, c in load_runbook(slug).causes.items() if c.forbids or c.forbids_on_it]
+
+
+@cache
+def offered() -> tuple[tuple[str, Diagnosis], ...]:
+    """(runbook, diagnosis without its causes and findings) of every situation with a plan."""
+    judged = [(case.runbook, case.judge()) for case in situations()]
+    return tuple((slug, d.model_copy(update={"causes": (), "findings": ()})) for slug, d in judged if d.plans)
 
 
 def test_what_is_forbidden_is_an_action() -> None:
@@ -27,7 +34,7 @@ def test_no_report_offers_what_it_forbids() -> None:
         found, book = case.judge(), load_runbook(case.runbook)
         assert [p.name for p in found.plans if objection(book, found, p)] == [], (case.runbook, case.title)
         withheld[case.runbook] += any(" forbids " in line for line in found.do_now)
-    assert len(OFFERED) >= 100
+    assert len(offered()) >= 100
     assert withheld["container-death"] >= 5, "the rule is met by situations that would offer something"
     assert withheld["stuck-spawning"] >= 1
 
@@ -37,8 +44,7 @@ def test_each_prohibition_takes_the_plan_away(slug: str, name: str) -> None:
     """That cause beside any plan of its runbook: every plan with such a step goes and is named, every other stays."""
     book = load_runbook(slug)
     known = book.causes[name]
-    for case in (c for c in OFFERED if c.runbook == slug):
-        found = _plain(case)
+    for found in (d for mine, d in offered() if mine == slug):
         told = Cause(slug=name, certainty=Certainty.LIKELY, subject="something else", evidence=("as read",))
         after = allowed(book, found.model_copy(update={"causes": (told,)}))
         kept = tuple(p for p in found.plans if not {s.kind for s in p.steps} & set(known.forbids))
@@ -50,13 +56,9 @@ def test_each_prohibition_takes_the_plan_away(slug: str, name: str) -> None:
         assert allowed(book, found.model_copy(update={"causes": (), "findings": (said,)})).plans == kept
 
 
-def _plain(case: Situation) -> Diagnosis:
-    return case.judge().model_copy(update={"causes": (), "findings": ()})
-
-
 def test_a_prohibition_of_one_thing_leaves_the_others() -> None:
     book = load_runbook("zombie-gpu")
-    mine = [_plain(c) for c in OFFERED if c.runbook == "zombie-gpu"]
+    mine = [d for slug, d in offered() if slug == "zombie-gpu"]
     found = next(d for d in mine if any(s.kind == "terminate-processes" for p in d.plans for s in p.steps))
     pid = next(p["pid"] for plan in found.plans for s in plan.steps for p in s.args.get("processes", ()))
     for subject, stays in ((f"pid {pid} on GPU 0", False), ("pid 99999 on GPU 0", True)):
