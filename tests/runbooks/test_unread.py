@@ -96,6 +96,7 @@ def of_healthy() -> list[Loss]:
     return [x for x in losses() if x.before.state is State.HEALTHY]
 
 
+@cache
 def books() -> dict[str, Runbook]:
     return {slug: load_runbook(slug) for slug in runbook_slugs()}
 
@@ -217,7 +218,7 @@ def test_no_cause_is_confirmed_without_what_it_rests_on() -> None:
     """The certainty falls with the reading."""
     tried, wrong = 0, []
     for x in losses():
-        book = load_runbook(x.case.runbook)
+        book = books()[x.case.runbook]
         for c in x.after.causes:
             grounds = book.causes[c.slug].rests_on if c.slug in book.causes else ()
             tried += x.path in grounds
@@ -242,7 +243,7 @@ def _does(plan: Plan) -> set[str]:
 
 def _enough(x: Loss, plan: Plan) -> bool:
     """Whether one of its causes names alternatives to the lost reading, and one of them was read."""
-    book = load_runbook(x.case.runbook)
+    book = books()[x.case.runbook]
     blind = {y.path for y in unread(without(x.case.evidence, x.place))}
     causes = [book.causes[c] for c in plan.for_causes if c in book.causes]
     groups = [g.split(" or ") for c in causes for g in (*c.rests_on, *c.plan_needs)]
