@@ -120,6 +120,16 @@ def test_steps_go_in_the_order_of_the_plan_whoever_owns_them(monkeypatch: pytest
     assert done == ["a", "b"]
 
 
+def test_a_plan_may_go_to_another_owner_and_back(rig: Rig) -> None:
+    w = rig.world(to_and_fro=True)
+    run = w.run("auto", choice="clean up and restart")
+    assert outcome(run) == "fixed", w.reports()[-1]["acts"]
+    leader = f"leader of {w.name}"
+    assert [line.partition(" pid ")[0] for line in acts_done(rig.worlds, w.name)][1:] == [f"restart {leader}", f"restart {w.name}"]
+    assert [a["steps"] for a in w.reports()[-1]["acts"]] == [["done", "done"], ["done"]]
+    check(w, 1)
+
+
 # --- who else may be at it ---
 
 

@@ -40,6 +40,7 @@ class ToyEvidence(Frozen):
     identity: str
     log: Known[str] | Absent | Unknown | None = None  # what the file says that the world names as its log
     sure: bool = True
+    to_and_fro: bool = False  # a plan goes from the node to the leader and back
 
 
 class ToyLimits(Frozen):
@@ -90,6 +91,7 @@ def gather(context: Context) -> ToyEvidence:
         identity=str(world["identity"]),
         log=read(context.host, ["cat", str(log)], str, redactor=context.redactor, at=context.now()) if log else None,
         sure=bool(world.get("sure", True)),
+        to_and_fro=bool(world.get("to_and_fro")),
     )
 
 
@@ -122,6 +124,7 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
             effect="well",
         ),
     )
+    back = (Step(kind="toy-restart", owner=evidence.node, args={}, commands=("restart",), effect="runs again"),)
     plans = (
         Plan(name="clean up only", steps=steps, for_causes=(CAUSE,), settle_s=0.0),
         Plan(
@@ -137,6 +140,7 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
                     commands=("restart",),
                     effect="runs again",
                 ),
+                *(back if evidence.to_and_fro else ()),
             ),
         ),
     )
@@ -194,11 +198,11 @@ def wait_s(_step: Step, context: Context) -> tuple[float, str]:
     return float(str(read_world(context.target).get("waits_s", 0))), "waited as the world says"
 
 
-def restart(_step: Step, context: Context) -> ActResult:
+def restart(step: Step, context: Context) -> ActResult:
     """Only writes the log, or fails."""
     if read_world(context.target).get("restart_fails"):
         raise TransportError(Why.FAILED, "the trainer ended at once with 1")
-    _log(context, f"restart pid {os.getpid()}")
+    _log(context, f"restart {step.owner} pid {os.getpid()}")
     return ActResult(said=("restarted",))
 
 
