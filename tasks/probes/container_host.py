@@ -96,14 +96,17 @@ def packages() -> "list[dict[str, Any]]":
 
 
 def tail(path: str, size: int) -> str:
-    """The end of a log file, "" when it is not there."""
+    """The end of a log file in whole lines (half a secret is not known for one), "" when it is not there."""
     try:
         if path.endswith(".gz"):
             with gzip.open(path, "rt", errors="replace") as g:
-                return g.read()[-size:]
+                text = g.read()
+                return text[-size:].partition("\n")[2] if len(text) > size else text
         with open(path, "rb") as f:
-            f.seek(max(0, os.fstat(f.fileno()).st_size - size))
-            return f.read().decode("utf-8", "replace")
+            before = max(0, os.fstat(f.fileno()).st_size - size)
+            f.seek(before)
+            text = f.read().decode("utf-8", "replace")
+            return (text.partition("\n")[2] or text.partition(" ")[2]) if before else text
     except OSError:
         return ""
 

@@ -32,7 +32,8 @@ def tail(path: str, lines: int) -> Dict[str, Any]:
             size = os.fstat(f.fileno()).st_size
             f.seek(max(0, size - 262144))
             text = f.read().decode("utf-8", "replace")
-        return {"exists": True, "lines": text.splitlines()[-lines:], "age_s": time.time() - os.path.getmtime(path)}
+        whole = text.splitlines()[1 if size > 262144 else 0 :]  # half a secret is not known for one
+        return {"exists": True, "lines": whole[-lines:], "age_s": time.time() - os.path.getmtime(path)}
     except OSError:
         return {"exists": False, "lines": [], "age_s": None}
 

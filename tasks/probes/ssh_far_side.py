@@ -85,8 +85,11 @@ def log_text(place: Dict[str, Any]) -> str:
     try:
         with open(path, "rb") as f:
             size = os.path.getsize(path)
-            f.seek(max(place["size"] if place["size"] <= size else 0, size - TAIL))
-            return f.read(TAIL).decode("utf-8", "replace")
+            begin = place["size"] if place["size"] <= size else 0
+            f.seek(max(begin, size - TAIL))
+            text = f.read(TAIL).decode("utf-8", "replace")
+            whole = text.partition("\n")[2] or text.partition(" ")[2]  # half a secret is not known for one
+            return whole if size - TAIL > begin else text
     except OSError:
         return ""
 

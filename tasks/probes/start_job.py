@@ -44,7 +44,10 @@ def start(ask: "dict[str, Any]", home: str) -> "dict[str, Any]":
     began, now = time.monotonic(), stat(p.pid)
     while p.poll() is None and time.monotonic() < began + float(ask["watch_s"]):
         time.sleep(0.05)
-    tail = (read(log) or "")[-400:]
+    text = read(log) or ""
+    tail = text[-400:]
+    if len(text) > len(tail):
+        tail = tail.partition("\n")[2] or tail.partition(" ")[2]  # half a secret is not known for one
     running = [{"pid": r["pid"], "start_ticks": r["start_ticks"]} for r in matching(ask["match"])]
     return {"pid": p.pid, "start_ticks": now["start_ticks"] if now else None, "log": log, "exit": p.returncode,
             "tail": tail, "running": running[:20], "others": others(running, p.pid), "boot_id": boot_id()}  # fmt: skip
