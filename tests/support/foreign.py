@@ -81,7 +81,7 @@ PIECES = [
     "[^1]",
     "[^1]: note",
     "- [x] ",
-    "<img src=data:image/png;base64,AA>",
+    "<img src='data:image/png;base64,AA'>",
     "\x9b31m",
     "\u0336",
     "Decide: ",
