@@ -20,7 +20,7 @@ from deployments import switches
 from deployments.switches import cmd_freeze, cmd_unfreeze
 from flows import acting, execution, steps, store
 from flows.acting import Work
-from flows.actions import ACTIONS
+from flows.actions import ACTIONS, UNKNOWN_S
 from flows.approval import answer_run
 from flows.claim import Claim
 from flows.guards import GuardSaidNo
@@ -233,6 +233,10 @@ def acts(run: str) -> list[Any]:
 
 def test_a_recreation_waits_before_its_step_begins() -> None:
     assert ACTIONS["recreate-container"].wait_s is not None
+
+
+def test_every_kind_says_after_how_long_nothing_of_it_runs_any_more() -> None:
+    assert [kind for kind, action in ACTIONS.items() if action.within_s == UNKNOWN_S] == []
 
 
 def test_freeze_says_what_is_still_in_progress_and_can_wait_for_it(
