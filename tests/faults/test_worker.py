@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from prefect.states import Cancelling
 
 from deployments import server
 from deployments.processes import stop
@@ -20,7 +21,7 @@ from flows.reaper import sweep
 from tasks.context import utc_now
 from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
-from tests.faults.test_faults import check
+from tests.faults.test_faults import check, usable
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.toy import acts_done
 
@@ -87,6 +88,30 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
     wait_until(lambda: not still_open(w.name))
     check(w, 1)
     assert len(acts_done(rig.worlds, w.name)) <= 1
+
+
+@pytest.mark.soak
+def test_a_run_in_a_worker_that_is_cancelled_in_the_ui_reports_and_does_not_act(
+    rig: Rig, worker: Callable[[str], Proc]
+) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    w.arm("gathered", "SIGSTOP")
+    worker(str(w.fault))
+    assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
+    wait_until(lambda: struck(w.fault))
+    child = int(str(store.read_run(run).labels["owner.pid"]))
+    store.set_state(run, Cancelling(), force=False)
+    time.sleep(2)
+    os.kill(child, signal.SIGCONT)
+    wait_until(lambda: ended(run))
+    wait_until(lambda: start_ticks(child) is None)
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.is_cancelled(), state
+    assert [r["outcome"] for r in w.reports()] == ["cancelled"]
+    assert acts_done(rig.worlds, w.name) == []
+    usable(w)
 
 
 def still_open(target: str) -> list[str]:
