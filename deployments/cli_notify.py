@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from deployments.errors import CommandError
 from deployments.server import use_running_server
+from runbooks.core.outcome import Severity
 from runbooks.core.show import chat_text
 from runbooks.notify.config import Notifications
-from runbooks.notify.message import Severity
 from tasks.notify.send import Outgoing, send
 
 NO_FILE = (

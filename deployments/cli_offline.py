@@ -129,9 +129,9 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
 def print_summary(report: "Report", markdown: Path | None, record: Path | None) -> None:
     """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
     from runbooks.core.clean import one_line
-    from runbooks.core.render import SAYS, do_now
+    from runbooks.core.render import do_now
 
-    print(f"{one_line(report.title or report.runbook)} on {one_line(report.target)}: {SAYS[report.outcome]}.")
+    print(f"{one_line(report.title or report.runbook)} on {one_line(report.target)}: {report.outcome.row.report}.")
     print(one_line(report.headline))
     for line in do_now(report):
         print(f"  - {one_line(line)}")

@@ -10,7 +10,8 @@ from flows.spec import RunbookSpec
 from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
 from runbooks.core.knowledge import load_runbook
-from runbooks.core.report import Event, Outcome, Report
+from runbooks.core.outcome import outcome_of
+from runbooks.core.report import Event, Report
 from runbooks.core.verdict import Diagnosis, State
 from tasks.clean_log import clean_traceback
 from tasks.context import Context, utc_now
@@ -18,13 +19,6 @@ from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
-
-OUTCOMES = {
-    State.HEALTHY: Outcome.HEALTHY,
-    State.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
-    State.SICK: Outcome.SICK,
-    State.CANNOT_TELL: Outcome.CANNOT_TELL,
-}
 
 
 def run_offline(
@@ -101,7 +95,7 @@ def _report(
         fleet=context.fleet.name,
         mode="diagnose",
         trigger=trigger,
-        outcome=OUTCOMES[diagnosis.state],
+        outcome=outcome_of(diagnosis.state),
         headline=diagnosis.headline,
         started_at=started,
         ended_at=ended,

@@ -11,7 +11,7 @@ from deployments.errors import CommandError
 from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
 from runbooks.core.clean import one_line
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 
 FOLLOW_EVERY_S = 1.0
 

@@ -13,8 +13,9 @@ from flows.judging import files_allow, gate_of, read_files_again
 from flows.run import Run
 from flows.steps import deliver
 from flows.stopping import wait
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
-from runbooks.core.report import ActRecord, Outcome, steps_left
+from runbooks.core.report import ActRecord, steps_left
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 

@@ -22,7 +22,7 @@ from flows.liveness import joinable
 from flows.state_table import OPEN
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from tasks.this_machine import this_process
 
 TOKEN = "alert-token"  # noqa: S105 - a label

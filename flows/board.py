@@ -15,7 +15,7 @@ from runbooks.core.board import Board, Verdict, Waiting, headline, render_board
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from runbooks.core.show import markdown, md
 
 log = logging.getLogger("flows.board")

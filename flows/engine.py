@@ -25,8 +25,9 @@ from flows.storm import look_for_storm
 from flows.telling import tell
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Risk
-from runbooks.core.report import Outcome, Permission
+from runbooks.core.report import Permission
 from runbooks.core.verdict import Diagnosis
 from tasks.transport.open import HostPool
 

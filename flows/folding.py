@@ -14,7 +14,8 @@ from prefect.client.schemas.sorting import FlowRunSort
 
 from flows import store
 from flows.outbox import DUE, MANY_OPEN, Told, labels_of, message_on, refs, told_on
-from runbooks.notify.message import CLOSING, Message, all_well
+from runbooks.core.outcome import Outcome
+from runbooks.notify.message import Message, all_well
 
 FORGET = timedelta(days=7)  # a target that left the fleet meanwhile is never seen well
 
@@ -62,4 +63,4 @@ def _all_well(message: Message, members: list[str]) -> bool:
 
 
 def _well_after(run: FlowRun, at: datetime) -> bool:
-    return str(run.labels["outcome"]) in {o.value for o in CLOSING} and (run.end_time or at) >= at
+    return str(run.labels["outcome"]) in {o.value for o in Outcome if o.row.closing} and (run.end_time or at) >= at

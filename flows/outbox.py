@@ -16,7 +16,7 @@ from flows import store
 from flows.notify_file import load_notifications
 from runbooks.core.base import Frozen
 from runbooks.notify.config import Notifications
-from runbooks.notify.message import CLOSING, QUIET, Message, folded
+from runbooks.notify.message import Message, folded
 
 log = logging.getLogger("flows.telling")
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
@@ -78,10 +78,10 @@ def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str,
 
 
 def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
-    message = message if message.outcome in QUIET or _ends_its_own(message) else _fold(message, config, now)
+    message = message if message.outcome.row.quiet or _ends_its_own(message) else _fold(message, config, now)
     last = _last_told(message)
-    over = last is None or last[0].outcome in CLOSING
-    if message.outcome in QUIET and over and not message.always:
+    over = last is None or last[0].outcome.row.closing
+    if message.outcome.row.quiet and over and not message.always:
         return {}, ()
     tags = (f"incident:{message.incident}", _alike(message))
     fresh = last is not None and now - last[0].at < timedelta(seconds=config.repeat_s)
@@ -93,18 +93,18 @@ def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[di
 
 def _ends_its_own(message: Message) -> bool:
     """It closes an incident that people were told of: as one of many it would leave that open."""
-    last = _last_told(message) if message.outcome in CLOSING else None
-    return last is not None and last[0].outcome not in CLOSING
+    last = _last_told(message) if message.outcome.row.closing else None
+    return last is not None and not last[0].outcome.row.closing
 
 
 def _many(message: Message) -> tuple[str, ...]:
     """Until all of them are well again (folding.py)."""
-    return (MANY_OPEN,) if message.others and message.outcome not in CLOSING else ()
+    return (MANY_OPEN,) if message.others and not message.outcome.row.closing else ()
 
 
 def refs(last: tuple[Message, Told] | None) -> dict[str, Try]:
     """Names of the incident's first message per channel, for replies in its thread; an ended incident has none."""
-    if last is None or last[0].outcome in CLOSING:
+    if last is None or last[0].outcome.row.closing:
         return {}
     return {name: t.model_copy(update={"ok": False, "said": "before"}) for name, t in last[1].channels.items() if t.ref}
 

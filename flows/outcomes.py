@@ -21,10 +21,11 @@ from flows.progress import Timeline
 from flows.telling import tell
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
 from runbooks.core.render import render
-from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
+from runbooks.core.report import ActRecord, Event, Permission, Report
 from runbooks.core.show import Markdown, md, shortened
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
@@ -216,24 +217,7 @@ def publish_bad_config(
     return Failed(name="Bad configuration", message=headline[:400])
 
 
-NAMES = {
-    Outcome.HEALTHY: "Healthy",
-    Outcome.NOT_APPLICABLE: "Not applicable",
-    Outcome.SICK: "Something is wrong",
-    Outcome.FIXED: "Fixed",
-    Outcome.PARTLY_FIXED: "Partly fixed",
-    Outcome.NOT_FIXED: "Not fixed",
-    Outcome.REJECTED: "Rejected",
-    Outcome.EXPIRED: "Not decided",
-    Outcome.REFUSED: "Refused by a guard",
-    Outcome.CANNOT_TELL: "Cannot tell",
-    Outcome.CANCELLED: "Cancelled",
-    Outcome.UNFINISHED: "Unfinished",
-}
-
-
 def end_state(outcome: Outcome, report: Report) -> State[Any]:
     """The run's last state: its name is the outcome."""
-    bad = outcome in (Outcome.PARTLY_FIXED, Outcome.NOT_FIXED, Outcome.UNFINISHED)
-    make = Failed if bad else Completed
-    return make(name=NAMES.get(outcome, outcome.value), message=report.headline[:400])
+    make = Failed if outcome.row.failed else Completed
+    return make(name=outcome.row.name, message=report.headline[:400])

@@ -28,8 +28,8 @@ from flows.state_table import (
 )
 from flows.states import cancel, change
 from flows.steps import began, left_behind
+from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from runbooks.core.report import Outcome
 
 AFTER_CRASH = "after a crash of run "
 LOOKED = "looked.again"  # label: the run that looked at the target again, or why none did

@@ -12,9 +12,9 @@ from flows.folding import end_folded
 from flows.notify_file import load_notifications
 from flows.outbox import DUE, STATE, Told, message_on, told_on
 from flows.telling import claimed, send_all, settle, tell_run
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
-from runbooks.notify.message import CLOSING, Message
+from runbooks.notify.message import Message
 from runbooks.notify.text import digest_of
 from tasks.notify.send import Outgoing, Sent, send
 
@@ -106,7 +106,7 @@ def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
         sent[name] = send(config.channels[name], out)
     for run, message, told in held:
         mine = {n: s for n, s in sent.items() if n in config.channels_for(message.labels)}
-        ends = [n for n, t in told.channels.items() if t.ref and not t.ok and n in mine and message.outcome in CLOSING]
+        ends = [n for n, t in told.channels.items() if t.ref and not t.ok and n in mine and message.outcome.row.closing]
         settle(run, message, told, mine | send_all(message, config, ends, told, now), now)
     return [f"digest to {n}: {s.said}" for n, s in sent.items()]
 

@@ -15,10 +15,9 @@ from flows.outcomes import Draft
 from flows.spec import RunbookSpec
 from flows.stopping import go_on
 from runbooks.core.fleet import Fleet
+from runbooks.core.outcome import Outcome, outcome_of
 from runbooks.core.policy import Mode, Policy
-from runbooks.core.report import Outcome
 from runbooks.core.verdict import Diagnosis
-from runbooks.core.verdict import State as Verdict
 from tasks.context import Context
 
 
@@ -94,9 +93,4 @@ def current_run_id() -> str:
 
 def unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:
     run.draft.headline = diagnosis.headline
-    return {
-        Verdict.HEALTHY: Outcome.HEALTHY,
-        Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
-        Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
-        Verdict.SICK: Outcome.SICK,
-    }[diagnosis.state]
+    return outcome_of(diagnosis.state)

@@ -19,20 +19,14 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import Result
-from runbooks.core.report import Outcome, Report
+from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.report import Report
 from runbooks.core.verdict import Diagnosis
-from runbooks.core.verdict import State as Verdict
 from tasks.context import Context, utc_now
 from tasks.report_store import earlier_evidence, save
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
-OUTCOMES = {
-    Verdict.HEALTHY: Outcome.HEALTHY,
-    Verdict.NOT_APPLICABLE: Outcome.NOT_APPLICABLE,
-    Verdict.SICK: Outcome.SICK,
-    Verdict.CANNOT_TELL: Outcome.CANNOT_TELL,
-}
 Answer = tuple[list[Result], list[str]]
 """What one node said: results, and what could not be read."""
 
@@ -128,7 +122,7 @@ def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime
             mode="diagnose",
             trigger=sweep.trigger,
             flow_run=sweep.run_id,
-            outcome=OUTCOMES[diagnosis.state],
+            outcome=outcome_of(diagnosis.state),
             headline=diagnosis.headline,
             started_at=at,
             ended_at=utc_now(),

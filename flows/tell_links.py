@@ -4,7 +4,7 @@ import logging
 import os
 from datetime import datetime, timedelta
 
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.link import Ticket, sign
 from runbooks.notify.message import Message

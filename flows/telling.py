@@ -12,7 +12,7 @@ from flows.notify_file import load_notifications
 from flows.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
 from flows.tell_links import links_for
 from runbooks.notify.config import Notifications
-from runbooks.notify.message import CLOSING, Message
+from runbooks.notify.message import Message
 from runbooks.notify.text import body_of, title_of
 from tasks.notify.send import Outgoing, Sent, send
 
@@ -57,7 +57,7 @@ def _end_quietly(
     message: Message, config: Notifications, names: list[str], told: Told, now: datetime
 ) -> dict[str, Sent]:
     """The end of an incident where the channel keeps it together: it disturbs nobody, and an open one would escalate."""
-    if message.outcome not in CLOSING or told.held_until:
+    if not message.outcome.row.closing or told.held_until:
         return {}
     return send_all(message, config, [n for n in names if told.channels.get(n, MISSING).ref], told, now)
 
@@ -84,7 +84,7 @@ def send_all(
             severity=message.severity,
             title=title_of(message),
             body=body_of(message, links),
-            closing=message.outcome in CLOSING,
+            closing=message.outcome.row.closing,
             link=next(iter(links.values()), ""),
             earlier=before.ref if before else "",
         )

@@ -14,7 +14,7 @@ from flows.spec import RunbookSpec
 from runbooks.core.config import parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET
 from runbooks.core.knowledge import Runbook
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(

@@ -274,3 +274,18 @@ def test_one_place_resolves_paths() -> None:
         if re.search(r"\.expanduser\(\)|\.cwd\(\)|\.resolve\(\)", p.read_text("utf-8"))
     }
     assert said == {"tasks/installation.py"}
+
+
+def test_what_follows_from_an_outcome_stands_in_one_table() -> None:
+    """No second list: a dict, tuple, set or list of several outcomes outside of the table is one."""
+    lists = []
+    for room in ROOMS:
+        for path in sources(room):
+            if path.name == "outcome.py":
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+                named = [p for p in parts if isinstance(p, ast.Attribute) and isinstance(p.value, ast.Name) and p.value.id == "Outcome"]
+                if len(named) > 3:
+                    lists.append(f"{path.relative_to(ROOT)}:{named[0].lineno}")
+    assert lists == []

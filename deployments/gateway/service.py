@@ -20,8 +20,8 @@ from runbooks.alerts.mapping import Unusable, Wanted, wanted
 from runbooks.alerts.targets import NoTarget
 from runbooks.alerts.targets import resolve as resolve_target
 from runbooks.core.base import Frozen
+from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from runbooks.core.report import Outcome
 from tasks.context import utc_now
 from tasks.installation import installation_redactor
 

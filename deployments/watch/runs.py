@@ -11,7 +11,7 @@ from runbooks.container_death.watching import Case
 from runbooks.core.base import Frozen
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.names import slug
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from tasks.this_machine import Owner, this_process
 
 if TYPE_CHECKING:

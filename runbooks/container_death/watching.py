@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from runbooks.core.base import Frozen
+from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from runbooks.core.report import Outcome
 
 
 class Seen(Frozen):
@@ -55,13 +55,6 @@ class Case(Frozen):
 
 FOR_A_PERSON = frozenset(["too-many-deaths", "container-missing", "bad-command", "restart-loop"])  # time does not help
 RUNS = ("running", "paused", "restarting")
-SETTLED = {  # outcomes after which the same fault is not tried again: it is over, or a person has it
-    Outcome.FIXED: "fixed",
-    Outcome.HEALTHY: "nothing is wrong, says the runbook",
-    Outcome.NOT_APPLICABLE: "not applicable",
-    Outcome.WAITING: "a person is asked",
-    Outcome.REJECTED: "a person said no",
-}
 
 
 def trouble_of(name: str, seen: Seen, patience: Patience) -> Trouble | None:
@@ -110,6 +103,11 @@ def follow(case: Case | None, trouble: Trouble | None, was_well: bool, now: date
     return Case(trouble=trouble, since=now, next_at=now + timedelta(seconds=wait))
 
 
+def _settled(outcome: Outcome) -> bool:
+    """True if the same fault is not tried again: it is over, or a person has it."""
+    return outcome.row.closing or outcome in (Outcome.WAITING, Outcome.REJECTED, Outcome.PARTLY_FIXED)
+
+
 def is_due(case: Case, now: datetime) -> bool:
     """True if a run should start now."""
     return not case.done and now >= case.next_at
@@ -118,7 +116,7 @@ def is_due(case: Case, now: datetime) -> bool:
 def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode: Mode, patience: Patience,
               now: datetime) -> Case:  # fmt: skip
     """The case once a run about it has ended. None as outcome: it could not be run or left no answer."""
-    done = SETTLED.get(outcome, "") if outcome else ""
+    done = outcome.row.message if outcome and _settled(outcome) else ""
     if outcome is Outcome.SICK and mode is Mode.DIAGNOSE:
         done = "reported; diagnose mode changes nothing"
     if outcome is Outcome.SICK and FOR_A_PERSON & set(causes):

@@ -4,26 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from runbooks.core.base import Frozen
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, joined, link, markdown, md
 
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
 LONGEST = 160
-WORST_FIRST = (
-    Outcome.WAITING,
-    Outcome.NOT_FIXED,
-    Outcome.PARTLY_FIXED,
-    Outcome.UNFINISHED,
-    Outcome.SICK,
-    Outcome.REFUSED,
-    Outcome.EXPIRED,
-    Outcome.REJECTED,
-    Outcome.CANNOT_TELL,
-    Outcome.CANCELLED,
-    Outcome.FIXED,
-    Outcome.HEALTHY,
-    Outcome.NOT_APPLICABLE,
-)
 
 
 class Verdict(Frozen):
@@ -80,7 +65,7 @@ def worst_of(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
 
 
 def _rank(verdict: Verdict) -> int:
-    return WORST_FIRST.index(verdict.outcome)
+    return verdict.outcome.rank
 
 
 def headline(board: Board) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from runbooks.core.base import Frozen
 from runbooks.core.clean import Line
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 
 SCHEMA = 1
 LOOK_BACK = 8  # earlier nights within which a fault that came back counts as flapping

@@ -1,19 +1,9 @@
 """The nightly's short table for a terminal: one line a node."""
 
 from runbooks.core.clean import one_line
-from runbooks.core.nightly import NightlyReport, Result
-from runbooks.core.report import Outcome
+from runbooks.core.nightly import NightlyReport
 
 WIDEST = 90
-ORDER = (
-    Outcome.NOT_FIXED,
-    Outcome.PARTLY_FIXED,
-    Outcome.SICK,
-    Outcome.WAITING,
-    Outcome.CANNOT_TELL,
-    Outcome.HEALTHY,
-    Outcome.NOT_APPLICABLE,
-)
 
 
 def nightly_table(report: NightlyReport) -> str:
@@ -21,7 +11,7 @@ def nightly_table(report: NightlyReport) -> str:
     rows = [("NODE", "RUNBOOK", "OUTCOME", "WHAT")]
     others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
     for node in (*report.nodes, *others):
-        found = sorted((r for r in report.results if r.node == node), key=_rank)
+        found = sorted((r for r in report.results if r.node == node), key=lambda r: r.outcome.rank)
         rows += [(node, r.runbook, r.outcome.value, _short(r.headline)) for r in found]
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
@@ -29,10 +19,6 @@ def nightly_table(report: NightlyReport) -> str:
     return "\n".join(
         "  ".join(c.ljust(w) for c, w in zip(row[:3], widths, strict=True)) + "  " + row[3] for row in rows
     )
-
-
-def _rank(result: Result) -> int:
-    return ORDER.index(result.outcome) if result.outcome in ORDER else 0
 
 
 def _short(text: str) -> str:

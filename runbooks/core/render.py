@@ -10,27 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import Change, NightlyReport, Result
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
-from runbooks.core.report import Outcome, Report, steps_left
+from runbooks.core.report import Report, steps_left
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty
-
-SAYS = {
-    Outcome.HEALTHY: "Nothing is wrong",
-    Outcome.NOT_APPLICABLE: "Does not apply here",
-    Outcome.SICK: "Something is wrong; nothing was changed",
-    Outcome.WAITING: "Waiting for your decision",
-    Outcome.FIXED: "Fixed, and seen fixed",
-    Outcome.PARTLY_FIXED: "PARTLY FIXED: the fault is gone, but not every step was done",
-    Outcome.NOT_FIXED: "NOT FIXED: acted, and the fault is still there",
-    Outcome.REJECTED: "Rejected; nothing was changed",
-    Outcome.EXPIRED: "Nobody decided in time; nothing was changed",
-    Outcome.REFUSED: "Refused by a guard; see below what was done",
-    Outcome.CANNOT_TELL: "Cannot tell; a reading that decides is missing",
-    Outcome.CANCELLED: "Cancelled before it came to an answer; see below what was done",
-    Outcome.UNFINISHED: "UNFINISHED: the process that ran it is gone",
-}
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
@@ -40,7 +25,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     text = template.render(
         r=report,
         d=report.diagnosis,
-        says=SAYS[report.outcome],
+        says=report.outcome.row.report,
         do_now=do_now(report),
         causes=[(c, known.get(c.slug)) for c in _shown(report.diagnosis.causes)],
         ruled_out=[(c, known.get(c.slug)) for c in report.diagnosis.causes if c.certainty is Certainty.RULED_OUT],

@@ -2,39 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
 from runbooks.core.clean import Line
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Diagnosis
 
 SCHEMA = 1
-
-
-class Outcome(StrEnum):
-    """How a run ended, as the state name in the run list shows it."""
-
-    HEALTHY = "healthy"
-    NOT_APPLICABLE = "not-applicable"
-    SICK = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
-    WAITING = "waiting"  # asks a person
-    FIXED = "fixed"
-    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
-    NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
-    REJECTED = "rejected"
-    EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
-    REFUSED = "refused"  # a guard said no
-    CANNOT_TELL = "cannot-tell"
-    CANCELLED = "cancelled"  # a person cancelled the run, or it ran for too long
-    UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
-
-    @property
-    def exit_code(self) -> int:
-        """0 nothing wrong or fixed, 1 wrong or waiting, 3 cannot tell, 4 refused by a guard."""
-        good = (Outcome.HEALTHY, Outcome.NOT_APPLICABLE, Outcome.FIXED)
-        return 0 if self in good else {Outcome.CANNOT_TELL: 3, Outcome.REFUSED: 4}.get(self, 1)
 
 
 class Event(Frozen):

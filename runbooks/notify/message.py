@@ -3,64 +3,17 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from enum import StrEnum
 
 from runbooks.core.base import Frozen
 from runbooks.core.clean import first, one_command, one_line
+from runbooks.core.outcome import Outcome, Severity
 from runbooks.core.plan import Plan, Risk
-from runbooks.core.report import Outcome, Report
+from runbooks.core.report import Report
 from runbooks.core.verdict import Diagnosis
 
 LINE = 300  # characters
 LINES = 5
 COMMANDS = 10  # of one plan; the report has all
-
-
-class Severity(StrEnum):
-    """Who is needed: somebody now, somebody today, nobody."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    INFO = "info"
-
-    @property
-    def needs_somebody(self) -> bool:
-        """False for what may wait until quiet hours are over."""
-        return self is not Severity.INFO
-
-
-SEVERITIES = {
-    Outcome.WAITING: Severity.CRITICAL,
-    Outcome.PARTLY_FIXED: Severity.CRITICAL,
-    Outcome.NOT_FIXED: Severity.CRITICAL,
-    Outcome.UNFINISHED: Severity.CRITICAL,
-    Outcome.SICK: Severity.WARNING,
-    Outcome.REFUSED: Severity.WARNING,
-    Outcome.CANNOT_TELL: Severity.WARNING,
-    Outcome.EXPIRED: Severity.WARNING,
-    Outcome.REJECTED: Severity.INFO,
-    Outcome.CANCELLED: Severity.INFO,
-    Outcome.FIXED: Severity.INFO,
-    Outcome.HEALTHY: Severity.INFO,
-    Outcome.NOT_APPLICABLE: Severity.INFO,
-}
-CLOSING = (Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
-QUIET = (Outcome.HEALTHY, Outcome.NOT_APPLICABLE)
-WORDS = {
-    Outcome.WAITING: "waits for a decision",
-    Outcome.PARTLY_FIXED: "PARTLY fixed: a step was not done, a person is needed",
-    Outcome.NOT_FIXED: "NOT fixed: a person is needed",
-    Outcome.UNFINISHED: "unfinished: look at it before anything else",
-    Outcome.SICK: "something is wrong",
-    Outcome.REFUSED: "refused by a guard",
-    Outcome.CANNOT_TELL: "cannot tell",
-    Outcome.EXPIRED: "not decided in time",
-    Outcome.REJECTED: "rejected",
-    Outcome.CANCELLED: "cancelled",
-    Outcome.FIXED: "fixed, and seen fixed",
-    Outcome.HEALTHY: "healthy",
-    Outcome.NOT_APPLICABLE: "not applicable",
-}
 
 
 class Choice(Frozen):
@@ -148,7 +101,7 @@ def message_of(
     return Message(
         run=report.flow_run or report.id,
         incident=incident_of(report.fleet, report.runbook, report.target),
-        severity=SEVERITIES[report.outcome],
+        severity=report.outcome.row.severity,
         outcome=report.outcome,
         fleet=one_line(report.fleet, LINE),
         runbook=report.runbook,
@@ -160,8 +113,8 @@ def message_of(
         trigger=one_line(report.trigger, LINE),
         causes=tuple(dict.fromkeys(c.slug for c in verdict.wrong))[:LINES],
         do_now=_do_now(report, verdict),
-        waiting_costs=() if report.outcome in CLOSING else _lines(verdict.waiting_costs),
-        must_not=() if report.outcome in CLOSING else _lines(verdict.must_not),
+        waiting_costs=() if report.outcome.row.closing else _lines(verdict.waiting_costs),
+        must_not=() if report.outcome.row.closing else _lines(verdict.must_not),
         choices=tuple(_choice(plans[n], report.risks) for n in offered if n in plans),
         asked_because=_lines(report.guards) if report.outcome is Outcome.WAITING else (),
         approval_key=approval_key,
@@ -175,7 +128,7 @@ def _do_now(report: Report, verdict: Diagnosis) -> tuple[str, ...]:
     """What a person must do; nothing where nobody is needed."""
     if report.outcome is Outcome.WAITING:
         return _lines(("Decide: approve or reject the plan.", *verdict.do_now))
-    if report.outcome in CLOSING:
+    if report.outcome.row.closing:
         return ()
     if report.outcome is Outcome.REFUSED:
         return _lines((*report.guards, *verdict.do_now))

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from runbooks.core.clean import one_line
 from runbooks.core.nightly import Change, NightlyReport, Result, Trouble
-from runbooks.core.report import Outcome
-from runbooks.notify.message import LINE, SEVERITIES, Message, incident_of
+from runbooks.core.outcome import Outcome
+from runbooks.notify.message import LINE, Message, incident_of
 
 MOST = 12  # lines; the report has all
 FIRST = (Change.NEW, Change.FLAPPING, Change.FIRST, Change.PERSISTING)
@@ -19,7 +19,7 @@ def message_of_nightly(report: NightlyReport, headline: str, path: str = "", art
     return Message(
         run=report.flow_run or report.id,
         incident=incident_of(report.fleet, report.kind, report.fleet),
-        severity=SEVERITIES[report.outcome],
+        severity=report.outcome.row.severity,
         outcome=report.outcome,
         fleet=one_line(report.fleet, LINE),
         runbook=report.kind,

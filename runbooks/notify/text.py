@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runbooks.core.show import Chat, chat, chat_link, chat_text, joined
-from runbooks.notify.message import CLOSING, WORDS, Choice, Message
+from runbooks.notify.message import Choice, Message
 
 DIGEST_LINES = 40
 
 
 def title_of(m: Message) -> Chat:
     """One line: the same beginning for each message of an incident."""
-    return chat_text("[{}] {}: {}: {}", m.incident, chat(m.title, 60), chat(m.target, 80), WORDS[m.outcome])
+    return chat_text("[{}] {}: {}: {}", m.incident, chat(m.title, 60), chat(m.target, 80), m.outcome.row.message)
 
 
 def body_of(m: Message, links: Mapping[str, str]) -> Chat:
     """The message. `links` are name → URL, in the order in which they are shown; made by us, not by the target."""
     lines = [chat(m.headline)]
     if m.others:
-        alike = "Ended alike on" if m.outcome in CLOSING else "Fails alike on"
+        alike = "Ended alike on" if m.outcome.row.closing else "Fails alike on"
         names = joined(", ", map(chat, (m.target, *m.others)))
         lines += [chat(""), chat_text("{} {} targets, told once: {}", alike, len(m.others) + 1, names)]
     lines += _part("Do now:", m.do_now)
@@ -41,7 +41,7 @@ def body_of(m: Message, links: Mapping[str, str]) -> Chat:
 def digest_of(held: Sequence[Message], since: datetime) -> tuple[Chat, Chat]:
     """(title, body) for what was held during quiet hours."""
     lines = [
-        chat_text("{} {}: {}: {}: {}", _time(m.at), m.target, m.title, WORDS[m.outcome], m.headline)
+        chat_text("{} {}: {}: {}: {}", _time(m.at), m.target, m.title, m.outcome.row.message, m.headline)
         for m in held[:DIGEST_LINES]
     ]
     if len(held) > DIGEST_LINES:

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import InstanceOf
 
 from runbooks.core.base import Frozen
+from runbooks.core.outcome import Severity
 from runbooks.core.show import Chat
 from runbooks.notify.config import Channel
-from runbooks.notify.message import Severity
 from tasks.installation import installation_redactor
 from tasks.notify.address import NoAddress, read_address
 

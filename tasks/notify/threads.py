@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from runbooks.notify.message import Severity
+from runbooks.core.outcome import Severity
 from tasks.notify.send import Outgoing, Sent
 
 TIMEOUT = httpx.Timeout(4.0)

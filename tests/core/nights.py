@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from runbooks.core.nightly import Cost, NightlyReport, Result, SystemLook, compare
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from tests.core.samples import T0
 
 

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
-from runbooks.core.report import ActRecord, Event, Outcome, Permission, Report
+from runbooks.core.report import ActRecord, Event, Permission, Report
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
 T0 = datetime(2026, 3, 7, 3, 12, 5, tzinfo=UTC)

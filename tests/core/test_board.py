@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from runbooks.core.board import MOST_ROWS, Board, Verdict, Waiting, headline, render_board, worst_of
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ import pytest
 
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import NightlyReport
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Step
-from runbooks.core.render import SAYS, do_now, render, render_nightly
-from runbooks.core.report import Outcome, Report, steps_left
+from runbooks.core.render import do_now, render, render_nightly
+from runbooks.core.report import Report, steps_left
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from runbooks.notify.message import CLOSING, SEVERITIES
 from tests.core.nights import TONIGHT
 from tests.core.samples import DIAGNOSIS, PLAN, WELL, fixed, report
 
@@ -100,7 +100,7 @@ def test_order_of_the_sections() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_says_what_to_do(outcome: Outcome) -> None:
     sample = report(outcome=outcome)
-    assert SAYS[outcome]
+    assert outcome.row.report
     assert do_now(sample)
     assert "## Do now\n\n" in render(sample)
 
@@ -132,5 +132,5 @@ def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> Non
     assert "start-it" in by_hand
     assert [(n, s.kind, end) for n, s, end in steps_left(plan, acts)] == [(2, "restart-job", "failed")]
     assert steps_left(plan, ()) == ((1, plan.steps[0], "not begun"), (2, plan.steps[1], "not begun"))
-    assert Outcome.PARTLY_FIXED not in CLOSING
-    assert SEVERITIES[Outcome.PARTLY_FIXED] is SEVERITIES[Outcome.NOT_FIXED]
+    assert not Outcome.PARTLY_FIXED.row.closing
+    assert Outcome.PARTLY_FIXED.row.severity is Outcome.NOT_FIXED.row.severity

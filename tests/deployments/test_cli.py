@@ -14,7 +14,8 @@ from deployments import cli, cli_offline
 from deployments.cli import COMMANDS, main
 from deployments.cli_parser import build_parser
 from runbooks.core.knowledge import runbook_slugs
-from runbooks.core.report import Outcome, Report
+from runbooks.core.outcome import Outcome
+from runbooks.core.report import Report
 from tests.core.samples import report
 
 ROOT = Path(__file__).parents[2]

@@ -26,8 +26,9 @@ from flows.claim import Claim
 from flows.guards import GuardSaidNo
 from flows.in_progress import in_progress
 from flows.steps import read_steps
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
-from runbooks.core.report import ActRecord, Outcome
+from runbooks.core.report import ActRecord
 from tasks.context import utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check

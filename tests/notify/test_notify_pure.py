@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from deployments.cli import main
 from runbooks.core.clean import one_command
 from runbooks.core.config import ConfigError, parse_yaml
+from runbooks.core.outcome import TABLE, Outcome
 from runbooks.core.plan import Plan, Step
-from runbooks.core.report import Outcome, Report
+from runbooks.core.report import Report
 from runbooks.core.show import chat
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.notify.config import Notifications, Quiet
 from runbooks.notify.link import BadLink, Ticket, form_token, proof, read, sign
-from runbooks.notify.message import CLOSING, LINE, SEVERITIES, WORDS, folded, message_of
+from runbooks.notify.message import LINE, folded, message_of
 from runbooks.notify.text import body_of, digest_of, title_of
 from tests.support.foreign import FOLLOWED, NASTY, diagnoses
 from tests.support.receivers import Webhook
@@ -101,7 +102,7 @@ def test_quiet_hours_always_end(now: datetime) -> None:
 
 
 def test_every_outcome_has_words_and_a_severity() -> None:
-    assert set(SEVERITIES) == set(WORDS) == set(Outcome)
+    assert set(TABLE) == set(Outcome)
 
 
 def test_a_waiting_plan_as_text() -> None:
@@ -114,7 +115,7 @@ def test_a_waiting_plan_as_text() -> None:
     assert title_of(m).startswith(f"[{m.incident}] ")
 
 
-@pytest.mark.parametrize("outcome", CLOSING)
+@pytest.mark.parametrize("outcome", [o for o in Outcome if o.row.closing])
 def test_what_is_over_asks_for_nothing(outcome: Outcome) -> None:
     text = body_of(message_of(report(outcome)), {})
     assert "Do now" not in text

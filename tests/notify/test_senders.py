@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from runbooks.core.outcome import Severity
 from runbooks.core.show import chat, chat_link, chat_text
 from runbooks.notify.config import Address, Channel
-from runbooks.notify.message import Severity
 from tasks.notify import keys, threads
 from tasks.notify.send import Outgoing, Sent, send
 from tests.support.etcd_secure import certificates

@@ -14,7 +14,7 @@ from flows.outbox import DUE, FAILED, PROBLEM, owe, prepare, told_on
 from flows.reaper import sweep
 from flows.retelling import retell
 from flows.telling import tell
-from runbooks.core.report import Outcome
+from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
 from tasks.context import utc_now
 from tasks.notify.send import Outgoing, Sent

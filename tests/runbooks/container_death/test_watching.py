@@ -6,8 +6,8 @@ import pytest
 
 from runbooks.container_death.before import Sample, story
 from runbooks.container_death.watching import Case, Patience, Seen, Trouble, after_run, follow, is_due, trouble_of
+from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from runbooks.core.report import Outcome
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ID = "a" * 64

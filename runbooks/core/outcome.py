@@ -1,0 +1,108 @@
+"""How a run can end: one table of everything that is said or decided about it. Nobody keeps a second list."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from runbooks.core.verdict import State
+
+
+class Severity(StrEnum):
+    """Who is needed: somebody now, somebody today, nobody."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def needs_somebody(self) -> bool:
+        """False for what may wait until quiet hours are over."""
+        return self is not Severity.INFO
+
+
+class Outcome(StrEnum):
+    """How a run ended; the worst first, as the landing page shows them."""
+
+    WAITING = "waiting"  # asks a person
+    NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
+    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
+    UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
+    SICK = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
+    REFUSED = "refused"  # a guard said no
+    EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
+    REJECTED = "rejected"
+    CANNOT_TELL = "cannot-tell"
+    CANCELLED = "cancelled"  # a person cancelled the run, or it ran for too long
+    FIXED = "fixed"
+    HEALTHY = "healthy"
+    NOT_APPLICABLE = "not-applicable"
+
+    @property
+    def row(self) -> "Row":
+        """Everything that follows from it."""
+        return TABLE[self]
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing wrong or fixed, 1 wrong or waiting, 3 cannot tell, 4 refused by a guard."""
+        return self.row.exit_code
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return tuple(Outcome).index(self)
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    name: str  # of the run's last state in Prefect
+    report: str  # first words of a report
+    message: str  # in a notification
+    severity: Severity
+    exit_code: int
+    failed: bool = False  # Prefect shows the run as Failed
+    closing: bool = False  # nothing is left to do: it ends an incident
+    quiet: bool = False  # nobody is told unless it ends an incident
+
+
+C, W, I = Severity.CRITICAL, Severity.WARNING, Severity.INFO  # noqa: E741 - a table
+TABLE = {
+    Outcome.WAITING: Row("Waiting", "Waiting for your decision", "waits for a decision", C, 1),
+    Outcome.NOT_FIXED: Row(
+        "Not fixed", "NOT FIXED: acted, and the fault is still there", "NOT fixed: a person is needed", C, 1, failed=True
+    ),
+    Outcome.PARTLY_FIXED: Row(
+        "Partly fixed",
+        "PARTLY FIXED: the fault is gone, but not every step was done",
+        "PARTLY fixed: a step was not done, a person is needed",
+        C,
+        1,
+        failed=True,
+    ),
+    Outcome.UNFINISHED: Row(
+        "Unfinished",
+        "UNFINISHED: the process that ran it is gone",
+        "unfinished: look at it before anything else",
+        C,
+        1,
+        failed=True,
+    ),
+    Outcome.SICK: Row("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
+    Outcome.REFUSED: Row("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
+    Outcome.EXPIRED: Row("Not decided", "Nobody decided in time; nothing was changed", "not decided in time", W, 1),
+    Outcome.REJECTED: Row("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
+    Outcome.CANNOT_TELL: Row("Cannot tell", "Cannot tell; a reading that decides is missing", "cannot tell", W, 3),
+    Outcome.CANCELLED: Row(
+        "Cancelled", "Cancelled before it came to an answer; see below what was done", "cancelled", I, 1
+    ),
+    Outcome.FIXED: Row("Fixed", "Fixed, and seen fixed", "fixed, and seen fixed", I, 0, closing=True),
+    Outcome.HEALTHY: Row("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),
+    Outcome.NOT_APPLICABLE: Row(
+        "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True
+    ),
+}
+
+
+def outcome_of(state: State) -> Outcome:
+    """How a run ends that only looked."""
+    return Outcome(state.value)
