@@ -1,5 +1,6 @@
 """Runs one read-only command on a host and turns its end into a reading: the one place where that is decided."""
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -39,7 +40,8 @@ def read(
         if e.reason is Why.TOOL_MISSING and absent_if_missing:
             return Absent(proof=absent_if_missing, source=source)
         return Unknown(reason=e.reason, detail=redactor.text(e.detail), source=source)
-    clean = done.model_copy(update={"out": redactor.text(done.out), "err": redactor.text(done.err)})
+    whole = _without_cut_word if done.truncated else str
+    clean = done.model_copy(update={"out": redactor.text(whole(done.out)), "err": redactor.text(whole(done.err))})
     source = source.model_copy(update={"excerpt": excerpt(clean)})
     if proof := absent_if(clean):
         return Absent(proof=proof, source=source)
@@ -56,6 +58,11 @@ def _parsed(done: Done, parse: Callable[[str], T], source: Source) -> Known[T] |
     except (ValueError, KeyError, IndexError, TypeError) as e:
         detail = " ".join(str(e).split())[:300] or type(e).__name__
         return Unknown(reason=Why.UNPARSABLE, detail=detail, source=source)
+
+
+def _without_cut_word(text: str) -> str:
+    """Without the word that the cut at the size limit may have gone through: half a secret is not known for one."""
+    return text[:-500] + re.sub(r"\S+\Z", "…", text[-500:])
 
 
 def _why(done: Done) -> Why:

@@ -55,6 +55,13 @@ def test_a_value_with_its_source() -> None:
     assert "canary7" not in found.model_dump_json()
 
 
+def test_half_a_secret_at_the_cut_is_left_out() -> None:
+    found = look(done(out="first line\nusing hf_aQ7aQ7aQ", truncated=True))
+    assert isinstance(found, Unknown)
+    assert found.source is not None
+    assert found.source.excerpt == "first line\nusing …"
+
+
 @pytest.mark.parametrize("why", [Why.UNREACHABLE, Why.DENIED, Why.TIMED_OUT, Why.TOOL_MISSING, Why.FAILED])
 def test_transport_reasons_pass_through(why: Why) -> None:
     found = look(TransportError(why, "token=canary7", "x"))
