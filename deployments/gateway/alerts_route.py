@@ -16,7 +16,7 @@ from deployments.gateway.auth import Answered, Denied, header_proves, proves_not
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
 from deployments.gateway.service import Answer, Said, Service
 from runbooks.alerts.alert import Alert, BadPayload, Source
-from runbooks.alerts.payloads import parse
+from runbooks.alerts.payloads import pagerduty_event, parse
 
 log = logging.getLogger("gateway")
 Post = Callable[[Request, Source], Awaitable[JSONResponse]]
@@ -25,6 +25,7 @@ READ_LIMIT_S = 15.0
 AT_ONCE = 8
 WRONG_PER_SECOND, WRONG_BURST = 0.5, 10
 COME_AGAIN_S = "5"
+EVENT_AGE_S = 24 * 3600.0  # PagerDuty tries again for so long; an older event is a repetition by somebody else
 TOO_MANY = "too many refused requests from here"
 NO_SUCH_DEPLOYMENT = "the runbooks' deployments are not registered on the Prefect server: gpu-runbooks up"
 
@@ -46,6 +47,7 @@ class Desk:
         self.bucket = Bucket(s.per_second, s.burst)
         self.wrong = Buckets(WRONG_PER_SECOND, WRONG_BURST)
         self.answered = Answered(s.replay_window_s)
+        self.events = Answered(EVENT_AGE_S)
         self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="alert")
 
     async def believed_body(self, request: Request, source: Source) -> tuple[bytes, str]:
@@ -141,12 +143,19 @@ async def _answer(desk: Desk, request: Request, source: Source) -> JSONResponse:
         return JSONResponse({"alerts": [], "note": "answered before; nothing is done a second time"})
     try:
         alerts = parse(source, body)
+        event, at = pagerduty_event(body) if source is Source.PAGERDUTY else ("", None)
     except BadPayload as e:
         raise Refusal(400, str(e)) from None
+    if at is not None and abs(time.time() - at.timestamp()) > EVENT_AGE_S and not desk.service.settings.open:
+        return JSONResponse({"alerts": [], "note": "this event is more than a day old; nothing is done"})
+    if event and desk.events.seen(event, time.time()):
+        return JSONResponse({"alerts": [], "note": "this event was answered before; nothing is done a second time"})
     answers = await desk.take_all(alerts)
     code = _code(answers)
     if signature and code == 200:
         desk.answered.add(signature, time.time())
+    if event and code == 200:
+        desk.events.add(event, time.time())
     headers = {"Retry-After": COME_AGAIN_S} if code == 503 else {}
     return JSONResponse({"alerts": [a.model_dump(exclude_defaults=True) for a in answers]}, code, headers)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import datetime
 from typing import Any
 
 from runbooks.alerts.alert import (
@@ -119,6 +120,15 @@ def _from_generic(item: dict[str, Any], field: str) -> Alert:
         annotations=pairs(item.get("annotations"), f"{field}.annotations"),
         url=text_of(item, "url", f"{field}.url"),
     )
+
+
+def pagerduty_event(body: bytes) -> tuple[str, datetime | None]:
+    """Id and time of a PagerDuty event: its signature holds no time. ("", None) where the body has none."""
+    event = _json(body).get("event")
+    if not isinstance(event, dict):
+        return "", None
+    at = event.get("occurred_at")
+    return text_of(event, "id", "event.id", LONGEST_NAME), moment(at, "event.occurred_at") if at is not None else None
 
 
 TRIGGERED = ("incident.triggered", "incident.reopened")

@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,9 +80,30 @@ def test_who_is_believed(world: World) -> None:
     for good in (BEARER, {"authorization": f"bearer {TOKEN}"}, signed(now), signed(now - 200), signed(now + 200), grafana):
         assert world.post(BODY, headers=good).status_code == 200
     assert len(world.placed) <= 6
-    data = (Path(__file__).parent / "payloads/pagerduty.json").read_bytes()
+    data = pagerduty(timedelta(0))
     several = {"x-pagerduty-signature": f"v1={'0' * 64},{sign_pagerduty(PAGERDUTY, data)}"}
     assert world.post(data, "pagerduty", several).status_code == 200
+
+
+def pagerduty(ago: timedelta) -> bytes:
+    """The recorded event, as if it had happened so long ago."""
+    data = json.loads((Path(__file__).parent / "payloads/pagerduty.json").read_text())
+    data["event"]["occurred_at"] = (datetime.now(UTC) - ago).isoformat()
+    return json.dumps(data).encode()
+
+
+def test_a_pagerduty_event_counts_once_and_for_a_day(world: World) -> None:
+    """Its signature holds no time: whoever has an old body could send it again."""
+
+    def send(body: bytes) -> dict[str, Any]:
+        answer = world.post(body, "pagerduty", {"x-pagerduty-signature": sign_pagerduty(PAGERDUTY, body)})
+        assert answer.status_code == 200
+        return dict(answer.json())
+
+    assert "more than a day old" in send(pagerduty(timedelta(hours=25)))["note"]
+    assert world.placed == []
+    assert "note" not in send(pagerduty(timedelta(hours=1)))
+    assert "answered before" in send(pagerduty(timedelta(minutes=59)))["note"]
 
 
 def test_who_is_not(world: World) -> None:
