@@ -31,7 +31,8 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
         "allowed_by": permission.by if permission else "",
         "who": permission.who if permission else "",
     }
-    claims = claim_all(plan, about)
+    claims = claim_all(plan, about, run.context)
+    run.draft.guards.extend(c.place.doubt for c in claims if c.place.doubt and c.place.doubt not in run.draft.guards)
     run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
     try:
         if used_by(run.run_id, plan.digest):  # asked under the lock: nobody else can begin it now
@@ -40,11 +41,16 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
         again = run.look("gathered-again")
         if not _still_so(run, plan, again):
             return None, again
-        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run)
+        said = take_slot(run.fleet, run.policy, run.context.target, claims[0].act_run, _machine(run, claims))
         run.draft.timeline.reached("budgeted", said)
         return _act(run, plan, claims), again
     finally:
         release(claims, "not needed")
+
+
+def _machine(run: Run, claims: tuple[Claim, ...]) -> tuple[str, ...]:
+    """What the target's machine is known by; nothing where the target is no owner."""
+    return next((c.place.same for c in claims if c.owner == run.context.target), ())
 
 
 def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:

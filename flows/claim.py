@@ -12,11 +12,13 @@ from flows import store
 from flows.clock import server_now
 from flows.gate import PastAct
 from flows.node_over import ask_machines
+from flows.places import Place, place_of
 from flows.states import change
 from flows.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
+from tasks.context import Context
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
@@ -35,6 +37,7 @@ class Claim(Frozen):
     act_run: str
     token: str
     steps: tuple[Step, ...]
+    place: Place
 
 
 def owner_tag(owner: str) -> str:
@@ -43,12 +46,24 @@ def owner_tag(owner: str) -> str:
 
 
 def acts_on(owner: str, since: datetime | None = None) -> list[FlowRun]:
-    """Act runs on that owner, newest first by their number: the newest, and each that began after `since`."""
-    tags = [store.ACT_TAG, owner_tag(owner)]
-    runs = store.find_runs(tags, limit=NEWEST)
-    if since is not None and len(runs) == NEWEST:
-        runs = list({r.id: r for r in (*runs, *store.find_runs(tags, since=since))}.values())
+    """Act runs on that owner by its name, newest first by their number: the newest, and each that began after `since`."""
+    runs = _newest([store.ACT_TAG, owner_tag(owner)], since)
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
+
+
+def _newest(tags: list[str], since: datetime | None, any_of: tuple[str, ...] = ()) -> list[FlowRun]:
+    runs = store.find_runs(tags, limit=NEWEST, any_of=any_of)
+    if since is not None and len(runs) == NEWEST:
+        runs = list({r.id: r for r in (*runs, *store.find_runs(tags, since=since, any_of=any_of))}.values())
+    return runs
+
+
+def acts_at(place: Place, tags: tuple[str, ...], fleet: str, since: datetime | None = None) -> list[FlowRun]:
+    """Act runs on that owner, whatever it was called: by its name, unless that was another fleet's and another machine,
+    or by one of the tags of its place."""
+    named = [r for r in acts_on(place.owner, since) if not place.is_another(r, fleet)]
+    others = _newest([store.ACT_TAG], since, tags) if tags else []
+    return list({r.id: r for r in (*named, *others)}.values())
 
 
 def going_on(run: FlowRun, now: datetime) -> str:
@@ -62,16 +77,16 @@ def going_on(run: FlowRun, now: datetime) -> str:
     return "" if run.state and run.state.is_final() else run.name
 
 
-def history_of(owners: tuple[str, ...], since: datetime | None = None) -> tuple[PastAct, ...]:
-    """Acts on these owners that really began: all after `since`, and some before it."""
+def history_of(places: tuple[Place, ...], fleet: str, since: datetime | None = None) -> tuple[PastAct, ...]:
+    """Acts on these owners that really began, under whatever name: all after `since`, and some before it."""
     past, now = [], server_now()
-    for owner in owners:
-        for run in acts_on(owner, since):
+    for place in places:
+        for run in acts_at(place, place.same_tags, fleet, since):
             if not began(run):
                 continue
             past.append(
                 PastAct(
-                    owner=owner,
+                    owner=place.owner,
                     kinds=tuple(run.parameters.get("kinds", ())),
                     causes=tuple(run.parameters.get("causes", ())),
                     started_at=run.start_time or run.created or server_now(),
@@ -84,40 +99,50 @@ def history_of(owners: tuple[str, ...], since: datetime | None = None) -> tuple[
     return tuple(past)
 
 
-def claim_all(plan: Plan, about: dict[str, Any]) -> tuple[Claim, ...]:
-    """Claims every owner of `plan` in sorted order, all or none. `about` goes into the records. Raises Locked."""
+def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Claim, ...]:
+    """Claims every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
+    into the records. Raises Locked."""
+    places = [place_of(owner, context) for owner in plan.owners]
     claims: list[Claim] = []
     try:
-        for owner in plan.owners:
-            claims.append(_claim(owner, plan, about))
+        for place in places:
+            claims.append(_claim(place, plan, about, claims))
+            _alone(place, about, claims)
     except BaseException:
         release(tuple(claims), "another owner of the plan could not be claimed")
         raise
     return tuple(claims)
 
 
-def _claim(owner: str, plan: Plan, about: dict[str, Any]) -> Claim:
-    steps = tuple(s for s in plan.steps if s.owner == owner)
-    token = uuid4().hex
-    known = acts_on(owner)
-    for run in known:
+def _alone(place: Place, about: dict[str, Any], mine: list[Claim]) -> None:
+    """Raises Locked if another run works on the same place. Each claim is written before its maker looks here, so that of
+    two at one moment the later one sees the other; both may, and then neither goes on."""
+    for run in acts_at(place, place.tags, str(about.get("fleet", ""))):
+        if str(run.id) in {c.act_run for c in mine}:
+            continue
         if run.start_time and run.state and run.state.is_final() and SETTLED not in run.labels:
             deliver(run.id)
-            revoke(run, f"{owner} was claimed by another run")  # whoever ended it: its process may only have slept
+            revoke(run, f"{place.owner} was claimed by another run")  # whoever ended it: its process may only have slept
         if busy := going_on(run, server_now()):
-            raise Locked(f"{owner} is being worked on by act run {busy} ({run.id})")
-    n = max((int(r.parameters.get("n", 0)) for r in known), default=0) + 1
+            raise Locked(f"{place.owner} is being worked on by act run {busy} ({run.id})")
+
+
+def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -> Claim:
+    owner, token = place.owner, uuid4().hex
+    steps = tuple(s for s in plan.steps if s.owner == owner)
+    _alone(place, about, mine)
+    n = max((int(r.parameters.get("n", 0)) for r in acts_on(owner)), default=0) + 1
     for attempt in range(n, n + 1000):
-        stored = _create(owner, attempt, token, steps, plan, about)
+        stored = _create(place, attempt, token, steps, plan, about)
         if stored.parameters.get("token") == token:
-            return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps)
+            return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps, place=place)
         if stored.state and not stored.state.is_final():
             raise Locked(f"{owner} was claimed at the same moment by act run {stored.name} ({stored.id})")
     raise Locked(f"{owner} could not be claimed in 1000 tries")
 
 
-def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
-    me = this_process()
+def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
+    me, owner = this_process(), place.owner
     parameters = {
         "owner": owner,
         "n": n,
@@ -127,7 +152,7 @@ def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan,
         "causes": list(plan.for_causes),
         "steps": _recorded(steps),
         "process": me.model_dump(),
-        "about": about,
+        "about": about | {"same": list(place.same)},
     }
     run = store.create_run(
         ACT_DEPLOYMENT,
@@ -135,7 +160,7 @@ def _create(owner: str, n: int, token: str, steps: tuple[Step, ...], plan: Plan,
         state=Pending(message="claimed"),
         key=f"{slug(owner)}/{n}",
         name=f"act-{slug(owner)}-{n}",
-        tags=[store.ACT_TAG, owner_tag(owner), f"run:{about.get('runbook_run', '')}"],
+        tags=[store.ACT_TAG, owner_tag(owner), f"run:{about.get('runbook_run', '')}", *place.tags],
         labels=me.labels(),
     )
     return store.read_run(run.id)

@@ -1,6 +1,5 @@
 """Freeze, breaker and budget: the switches that are looked at before every act. No answer from the API means no act."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from prefect.states import Completed
@@ -77,29 +76,33 @@ def _window_begin(fleet: str, policy: Policy, now: datetime) -> datetime:
     return max(begin, datetime.fromisoformat(str(fresh["at"]))) if fresh else begin
 
 
-def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, now: Callable[[], datetime] = server_now) -> str:
+def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: tuple[str, ...] = ()) -> str:
     """Takes one place of the fleet's budget for `target`, or trips the breaker and raises GuardSaidNo.
 
     A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target
-    that already has a place in the window needs no second one. Returns a sentence for the report.
+    that already has a place in the window needs no second one, under whatever name: `machine` is what it is known by.
+    Returns a sentence for the report.
     """
     check_breaker(fleet.name)
     allowed = policy.budget.allowed(len(fleet.nodes))
     tag = f"fleet:{slug(fleet.name)}"
     for _ in range(1000):
-        begin = _window_begin(fleet.name, policy, now())
+        begin = _window_begin(fleet.name, policy, server_now())
         newest = store.find_runs([BUDGET_TAG, tag], limit=20)
         slots = store.find_runs([BUDGET_TAG, tag], since=begin)
-        targets = {s.parameters["target"] for s in slots if datetime.fromisoformat(s.parameters["at"]) > begin}
-        if target in targets:
-            return f"budget: {target} is already counted ({len(targets)} of {allowed} nodes in the window)"
+        taken = [s for s in slots if datetime.fromisoformat(s.parameters["at"]) > begin]
+        targets = {s.parameters["target"] for s in taken}
+        alike = next((s.parameters["target"] for s in taken if set(s.parameters.get("machine", ())) & set(machine)), target)
+        if alike in targets:
+            name = target if alike == target else f"{target}, the same machine as {alike},"
+            return f"budget: {name} is already counted ({len(targets)} of {allowed} nodes in the window)"
         if len(targets) >= allowed:
             why = f"{len(targets)} of {allowed} nodes changed in {policy.budget.window_s:.0f} s; {target} is one more"
-            trip(fleet.name, why, now())
+            trip(fleet.name, why, server_now())
             raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
         k = max((int(s.parameters["k"]) for s in (*newest, *slots)), default=0) + 1
-        at = now().isoformat()
-        parameters = {"k": k, "target": target, "at": at, "act_run": act_run}
+        at = server_now().isoformat()
+        parameters = {"k": k, "target": target, "at": at, "act_run": act_run, "machine": list(machine)}
         mine = store.create_run(
             SLOT_DEPLOYMENT,
             parameters,

@@ -9,6 +9,7 @@ from flows.claim import history_of
 from flows.clock import server_now
 from flows.gate import Gate, May, decide, overtaken
 from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.places import namesakes, place_of
 from flows.run import Run
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan
@@ -25,7 +26,8 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
     store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
     owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
     since = server_now() - run.policy.longest_window
-    history = history_of(owners, since) if diagnosis.plans and run.mode is not Mode.DIAGNOSE else ()
+    acts = bool(diagnosis.plans) and run.mode is not Mode.DIAGNOSE
+    history = history_of(tuple(place_of(o, run.context) for o in owners), run.fleet.name, since) if acts else ()
     held = hands_off(run, owners)
     gate = decide(diagnosis, run.mode, run.policy, risks(), history, server_now(), held, choice or run.choice)
     gate = overtaken(gate, history, run.read_at if read_once else None)
@@ -40,7 +42,7 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
 
 def hands_off(run: Run, owners: tuple[str, ...]) -> str:
     """Why a machine that the run is about, or would change, is not to be touched; "" if none is."""
-    touched = {run.context.target, *owners}
+    touched = namesakes(run.fleet, {run.context.target, *owners})
     return "; ".join(
         f"{n.name}: {n.reason or 'the fleet file says so'}"
         for n in run.fleet.nodes

@@ -22,9 +22,10 @@ def run_filter(
     since: datetime | None = None,
     before: datetime | None = None,
     ended_since: datetime | None = None,
+    any_of: Iterable[str] = (),
 ) -> FlowRunFilter:
-    """Runs with all these tags, in one of these states, of that name, planned after `since` or before `before`."""
-    made = FlowRunFilter(tags=FlowRunFilterTags(all_=list(tags)))
+    """Runs with all these tags (and one `any_of` those), in one of these states, of that name, planned after `since` or before `before`."""
+    made = FlowRunFilter(tags=FlowRunFilterTags(all_=list(tags), any_=list(any_of) or None))
     if states:
         made.state = FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states)))
     if name is not None:

@@ -3,7 +3,7 @@
 Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "run", "slug", "parameters", "id_file"} creates a run and runs it;
 {"do": "work"} does what a worker does: takes every run that is scheduled and runs it;
-{"do": "claim", "owner", "token", "out", "wait_until"} races for a lock;
+{"do": "claim", "owner", "token", "out", "wait_until"} races for a lock, as one of the names of "machine" if given;
 {"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
 """
 
@@ -90,6 +90,15 @@ def _work(_job: dict[str, Any]) -> int:
     return 0
 
 
+def _on(name: str, machine: str) -> Any:
+    """A context whose only node is a name of that machine."""
+    from runbooks.core.fleet import Fleet, Node
+    from tasks.context import Context
+    from tasks.transport.local import LocalHost
+
+    return Context(Fleet(nodes=(Node(name=name, host=name),)), name, lambda _: LocalHost(machine))
+
+
 def _claim(job: dict[str, Any]) -> int:
     from flows.claim import Locked, claim_all
     from runbooks.core.plan import Plan, Step
@@ -98,7 +107,7 @@ def _claim(job: dict[str, Any]) -> int:
     plan = Plan(name="p", steps=(step,), for_causes=("c",))
     time.sleep(max(0.0, job["wait_until"] - time.time()))
     try:
-        claim_all(plan, {"runbook_run": job["token"]})
+        claim_all(plan, {"runbook_run": job["token"]}, _on(job["owner"], job["machine"]) if "machine" in job else None)
     except Locked as e:
         Path(job["out"]).write_text(f"locked {e}", encoding="utf-8")
         return 0

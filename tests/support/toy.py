@@ -22,9 +22,11 @@ from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tasks.context import ActResult, Context, Refused
+from tasks.diagnostics import machine_identity
 from tasks.diagnostics.command import read
+from tasks.diagnostics.machine_identity import Machine, mark, read_machine
 from tasks.remediation.changing import command
-from tasks.transport.base import TransportError
+from tasks.transport.base import Host, TransportError
 
 CAUSE = "stopped-process"
 WITHIN_S = 5.0
@@ -206,11 +208,19 @@ def restart(step: Step, context: Context) -> ActResult:
     return ActResult(said=("restarted",))
 
 
+def by_name(host: Host, timeout_s: float = 15.0) -> Machine:
+    """Each node of a test's fleet stands for a machine of its own, though all are this one; unless `$REAL_MACHINES`."""
+    if os.environ.get("REAL_MACHINES"):
+        return read_machine(host, timeout_s)
+    return Machine(boot=mark("boot", host.name), same=(mark("place", host.name),))
+
+
 def install() -> None:
     """Puts the toy in the place of zombie-gpu, in this process."""
     specs.SPECS["zombie-gpu"] = lambda: RunbookSpec(
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )
+    machine_identity.read_machine = by_name
     ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix, within_s=WITHIN_S, wait_s=wait_s)
     ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart, within_s=WITHIN_S)

@@ -1,0 +1,243 @@
+"""Two names of one machine: one lock, one history, one place in the budget, also from two fleet files. One name of two
+machines: two of each, once that is known; in doubt they are taken for one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+
+from flows import store
+from flows.claim import Claim, Locked, claim_all, history_of, release
+from flows.guards import GuardSaidNo, take_slot
+from flows.places import namesakes, place_of
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.plan import Plan, Step
+from runbooks.core.policy import Budget, Policy
+from runbooks.core.reading import Why
+from tasks.context import Context
+from tasks.diagnostics.machine_identity import read_machine
+from tasks.transport.base import Done, TransportError
+from tasks.transport.local import LocalHost
+from tasks.transport.open import HostPool
+from tests.faults.fault import HOLD, arm, let_go, struck
+from tests.faults.real import outcome
+from tests.faults.test_machines import wait_for
+from tests.support.engine_rig import Rig
+from tests.support.sshd import Sshd
+from tests.support.toy import acts_done, write_world
+
+LOST = "lost"
+
+
+class On:
+    """A host whose machine is named by the test; nothing can be read of the machine `LOST`."""
+
+    def __init__(self, machine: str) -> None:
+        self.machine = machine
+        self.notes = ()
+
+    @property
+    def name(self) -> str:
+        if self.machine == LOST:
+            raise TransportError(Why.TIMED_OUT, "no answer")
+        return self.machine
+
+    def run(self, argv: Sequence[str], **_: Any) -> Done:
+        raise AssertionError(argv)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def on(fleet: str, *nodes: str, machine: str, host: str = "") -> Context:
+    """A run in that fleet, whose nodes are all names of `machine`."""
+    made = tuple(Node(name=n, host=host or f"{n}.{fleet}.example") for n in nodes)
+    return Context(Fleet(name=fleet, nodes=made), nodes[0], lambda _: On(machine))
+
+
+def claim(context: Context, *owners: str) -> tuple[Claim, ...]:
+    steps = tuple(Step(kind="toy-fix", owner=o, args={}, commands=(), effect="") for o in owners or (context.target,))
+    about = {"runbook_run": str(uuid4()), "fleet": context.fleet.name}
+    return claim_all(Plan(name="p", steps=steps, for_causes=("c",)), about, context)
+
+
+def act_on(context: Context) -> None:
+    """An act that began and ended."""
+    for held in claim(context):
+        store.label(held.act_run, {"step.0": "toy-fix: begun"})
+        release((held,), "over")
+
+
+def owners_of_history(context: Context) -> list[str]:
+    return [a.owner for a in history_of((place_of(context.target, context),), context.fleet.name)]
+
+
+@pytest.fixture
+def names(rig: Rig) -> tuple[str, str, str]:
+    """Two node names and a machine that no other test uses."""
+    some = uuid4().hex[:8]
+    return f"a{some}", f"b{some}", f"m{some}"
+
+
+def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> None:
+    a, b, m = names
+    first, second = on("fleet-1", a, machine=m), on("fleet-2", b, machine=m)
+    held = claim(first)
+    with pytest.raises(Locked, match=f"{b} is being worked on by act run act-{a}-1"):
+        claim(second)
+    release(held, "a test")
+    release(claim(second), "a test")
+    act_on(first)
+    assert owners_of_history(second) == [b]
+
+
+def test_two_names_of_one_machine_in_one_plan(names: tuple[str, str, str]) -> None:
+    a, b, m = names
+    both = on("fleet-1", a, b, machine=m)
+    held = claim(both, a, b)
+    assert [c.owner for c in held] == [a, b]
+    with pytest.raises(Locked):
+        claim(both, b)
+
+
+def test_one_name_of_two_machines_in_two_fleets(names: tuple[str, str, str]) -> None:
+    a, _, m = names
+    first, second = on("fleet-1", a, machine=m), on("fleet-2", a, machine=f"{m}-other")
+    act_on(first)
+    held = (*claim(first), *claim(second))
+    assert [c.owner for c in held] == [a, a]
+    assert owners_of_history(second) == []
+    assert owners_of_history(first) == [a]
+
+
+def test_the_machine_behind_a_name_is_replaced(names: tuple[str, str, str]) -> None:
+    """Or it was only booted: within a fleet a name keeps its history."""
+    a, _, m = names
+    act_on(on("fleet-1", a, machine=m))
+    held = claim(on("fleet-1", a, machine=m))
+    later = on("fleet-1", a, machine=f"{m}-later")
+    assert owners_of_history(later) == [a]
+    with pytest.raises(Locked):
+        claim(later)
+    release(held, "a test")
+
+
+def test_records_of_before_count_by_name(names: tuple[str, str, str]) -> None:
+    """They do not say on which machine they were, and may name another fleet."""
+    a, _, m = names
+    steps = (Step(kind="toy-fix", owner=a, args={}, commands=(), effect=""),)
+    held = claim_all(Plan(name="p", steps=steps, for_causes=("c",)), {"runbook_run": "old", "fleet": "default"})
+    store.label(held[0].act_run, {"step.0": "toy-fix: begun"})
+    now = on("default-12345678", a, machine=m)
+    with pytest.raises(Locked):
+        claim(now)
+    release(held, "over")
+    assert owners_of_history(now) == [a]
+
+
+def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tuple[str, str, str]) -> None:
+    a, b, m = names
+    unread = on("fleet-1", a, machine=LOST, host="10.0.0.1")
+    (held,) = claim(unread)
+    assert held.place.doubt == f"{a}: which machine that is could not be read (timed-out), so it is locked by name and address"
+    for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
+        with pytest.raises(Locked):
+            claim(known)
+    release((held,), "a test")
+    held = claim(on("fleet-2", b, machine=m, host="10.0.0.1"))[0]
+    with pytest.raises(Locked):
+        claim(unread)
+    release((held,), "a test")
+
+
+@pytest.mark.parametrize("tries", [10, pytest.param(200, marks=pytest.mark.soak)])
+def test_two_names_claimed_at_the_same_moment(rig: Rig, tries: int) -> None:
+    """At most one of them wins."""
+    from time import time
+
+    for i in range(tries):
+        some = uuid4().hex[:8]
+        outs = [rig.home / f"{some}-{k}" for k in range(2)]
+        at = time() + 0.3
+        pids = [
+            rig.start({"do": "claim", "owner": f"{'ab'[k]}{some}", "machine": some, "token": f"{some}-{k}", "out": str(out)}
+                      | {"wait_until": at + k * (i % 11) * 0.005})
+            for k, out in enumerate(outs)
+        ]  # fmt: skip
+        for pid in pids:
+            rig.wait(pid)
+        found = sorted(out.read_text().split()[0] for out in outs)
+        assert found in (["locked", "won"], ["locked", "locked"]), f"try {i}: {found}"
+
+
+def test_a_second_name_takes_no_second_place_of_the_budget(names: tuple[str, str, str]) -> None:
+    a, b, m = names
+    policy = Policy(budget=Budget(nodes=1))
+    fleet = Fleet(name=f"f-{m}", nodes=tuple(Node(name=n, host=n) for n in (a, b, "c")))
+    assert "place 1 of 1" in take_slot(fleet, policy, a, "act-1", (m, f"{m}-card"))
+    assert f"{b}, the same machine as {a}, is already counted" in take_slot(fleet, policy, b, "act-2", (f"{m}-card",))
+    assert "is already counted" in take_slot(fleet, policy, a, "act-3")
+    with pytest.raises(GuardSaidNo, match="budget used up"):
+        take_slot(fleet, policy, "c", "act-4")
+
+
+def test_opting_out_is_for_the_machine() -> None:
+    nodes = (
+        Node(name="a", host="10.0.0.1"),
+        Node(name="b", host="10.0.0.1", user="other"),
+        Node(name="c", host="10.0.0.1", jump={"host": "gate"}),
+        Node(name="d", host="10.0.0.1", port=23),
+    )
+    assert namesakes(Fleet(nodes=nodes), {"b", "pod:1"}) == {"a", "b", "pod:1"}
+
+
+# -- a real machine, by real ways in ---------------------------------------------------------------------------------------
+
+
+def test_the_marks_are_the_same_by_every_way_in(tmp_path: Path) -> None:
+    here, pool = read_machine(LocalHost("here")), HostPool()
+    with Sshd(tmp_path, "one") as one, Sshd(tmp_path, "two") as two:
+        for server in (one, two):
+            assert read_machine(pool(server.node())) == here
+        pool.close_all()
+    assert here.boot
+    assert here.same
+    assert here.boot not in here.same, "containers share the boot, and are not one place"
+
+
+def test_two_names_of_a_real_machine_in_two_fleet_files(rig: Rig, tmp_path: Path) -> None:
+    """Two servers, so two addresses. A run is held in its claim; a run under the other name may not act, nor right after
+    it without a person: the cooldown is the machine's."""
+    a, b = (f"n{uuid4().hex[:8]}" for _ in range(2))
+    fault, out = tmp_path / "fault", tmp_path / "out"
+    kinds = {"toy-fix": {"mode": "auto", "cooldown_s": 600, "attempts": 9}}
+    storm = {"settle_s": 0.05, "alike": 1000}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"mode": "auto", "kinds": kinds, "storm": storm}))
+
+    def start(name: str, server: Sshd, env: dict[str, str]) -> tuple[int, Path]:
+        node = server.node(name=name).model_dump(mode="json", exclude_defaults=True)
+        file, id_file = tmp_path / f"{name}.yaml", tmp_path / f"{uuid4().hex[:6]}.id"
+        file.write_text(yaml.safe_dump({"name": f"f-{name}", "nodes": [node]}))
+        write_world(rig.worlds, name, sick=True, identity=f"pid of {name}")
+        given = {"target": name, "mode": "auto", "fleet": str(file), "policy": str(tmp_path / "policy.yaml"), "out": str(out)}
+        job = {"do": "run", "slug": "zombie-gpu", "parameters": given, "id_file": str(id_file)}
+        return rig.start(job | {"env": {"REAL_MACHINES": "1"} | env}), id_file
+
+    with Sshd(tmp_path, "one") as one, Sshd(tmp_path, "two") as two:
+        arm(fault, "claimed", HOLD)
+        held, first = start(a, one, {"FAULT": str(fault)})
+        wait_for(lambda: struck(fault))
+        pid, second = start(b, two, {})
+        rig.wait(pid)
+        assert outcome(second.read_text()) == "refused"
+        let_go(fault)
+        rig.wait(held)
+        assert outcome(first.read_text()) == "fixed"
+        pid, second = start(b, two, {})
+        rig.wait(pid)
+        assert outcome(second.read_text()) == "waiting"
+    assert len(acts_done(rig.worlds, a)) == 1
+    assert acts_done(rig.worlds, b) == []
