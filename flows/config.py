@@ -1,12 +1,14 @@
 """Reads the fleet and policy files that a run was given by path, and says which folder its reports go to."""
 
+import hashlib
 import os
 from pathlib import Path
 
 from runbooks.core.config import ConfigError, parse_yaml
-from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
+from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node, unnamed
 from runbooks.core.names import LABEL
 from runbooks.core.policy import Policy
+from tasks.this_machine import host_name
 from tasks.transport.base import TransportError
 from tasks.transport.open import parse_target
 
@@ -32,9 +34,20 @@ def fleet_file(path: str | None) -> str | None:
 
 
 def load_fleet(path: str | None) -> Fleet:
-    """The fleet file; where there is none, this machine alone."""
+    """The fleet file; where there is none, this machine alone.
+
+    A fleet that nobody named is named by its file's path, or by this machine: two such fleets share no budget, breaker,
+    history and page. The path as it is written: what a link leads to changes with each roll-out.
+    """
     path = fleet_file(path)
-    return parse_yaml(read_text(path), Fleet, path) if path else LOCAL_FLEET
+    if not path:
+        return _named_by(LOCAL_FLEET, host_name())
+    fleet = parse_yaml(read_text(path), Fleet, path)
+    return fleet if "name" in fleet.model_fields_set else _named_by(fleet, os.path.abspath(path))  # noqa: PTH100
+
+
+def _named_by(fleet: Fleet, what: str) -> Fleet:
+    return fleet.model_copy(update={"name": unnamed(hashlib.sha256(what.encode()).hexdigest()[:8])})
 
 
 def load_policy(path: str | None) -> Policy:

@@ -6,7 +6,7 @@ from prefect.states import Completed
 
 from flows import store
 from flows.clock import server_now
-from runbooks.core.fleet import Fleet
+from runbooks.core.fleet import Fleet, names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
 
@@ -42,7 +42,7 @@ def check_freeze() -> None:
 def check_breaker(fleet: str) -> None:
     """Raises GuardSaidNo while the fleet's breaker is tripped."""
     try:
-        tripped = store.get_variable(breaker_name(fleet))
+        tripped = next((found for name in names_of(fleet) if (found := store.get_variable(breaker_name(name)))), None)
     except Exception as e:
         raise GuardSaidNo(f"the breaker cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
     if tripped:
@@ -59,7 +59,8 @@ def trip(fleet: str, why: str, now: datetime) -> None:
 
 def reset_breaker(fleet: str, who: str = "") -> bool:
     """Resets the fleet's breaker and starts its budget afresh. False if it was not tripped."""
-    if not store.delete_variable(breaker_name(fleet)):
+    was = [store.delete_variable(breaker_name(name)) for name in names_of(fleet)]
+    if not any(was):
         return False
     store.set_variable(_fresh_name(fleet), {"at": server_now().isoformat(), "who": who})
     return True

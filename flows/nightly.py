@@ -29,7 +29,7 @@ from flows.stopping import own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
 from runbooks.core.clean import one_line
-from runbooks.core.fleet import Fleet
+from runbooks.core.fleet import Fleet, names_of
 from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
@@ -132,7 +132,8 @@ def sweep_fleet(
 def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
     """Earlier sweeps of this kind, newest first; records that today's code cannot read are passed over."""
     found = []
-    for data in islice(history(sweep.folder, sweep.trigger, sweep.fleet.name), LOOK_BACK):
+    nights = (night for name in names_of(sweep.fleet.name) for night in history(sweep.folder, sweep.trigger, name))
+    for data in islice(nights, LOOK_BACK):
         with suppress(ValidationError):
             found.append(NightlyReport.model_validate(data))
     return found

@@ -43,13 +43,18 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def machine_name() -> str:
+def host_name() -> str:
     """Host name plus machine id where there is one: two machines with one name are two machines."""
-    space = str(Path("/proc/self/ns/pid").readlink())  # two containers may share a host's name: their pids differ
     try:
-        return f"{socket.gethostname()}/{space}/{Path('/etc/machine-id').read_text(encoding='ascii').strip()[:12]}"
+        return f"{socket.gethostname()}/{Path('/etc/machine-id').read_text(encoding='ascii').strip()[:12]}"
     except OSError:
-        return f"{socket.gethostname()}/{space}"
+        return socket.gethostname()
+
+
+def machine_name() -> str:
+    """The same with the namespace of its pids: two containers may share a host's name, their pids differ."""
+    name, _, machine = host_name().partition("/")
+    return "/".join(part for part in (name, str(Path("/proc/self/ns/pid").readlink()), machine) if part)
 
 
 def start_ticks(pid: int) -> int | None:

@@ -22,7 +22,18 @@ class UnknownNode(KeyError):
         return str(self.args[0])
 
 
+UNNAMED = "default"  # as a fleet without a name was called before each had a name of its own
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+
+
+def unnamed(mark: str) -> str:
+    """The name of a fleet that nobody named; `mark` tells it from others."""
+    return f"{UNNAMED}-{mark}"
+
+
+def names_of(fleet: str) -> tuple[str, ...]:
+    """The fleet's name, and the one that its older records have."""
+    return (fleet, UNNAMED) if fleet.startswith(unnamed("")) else (fleet,)
 
 
 class KeySource(Frozen):
@@ -183,7 +194,7 @@ class System(Frozen):
 class Fleet(Frozen):
     """The whole fleet file."""
 
-    name: str = Field(default="default", pattern=NAME)
+    name: str = Field(default=UNNAMED, pattern=NAME)
     nodes: tuple[Node, ...] = Field(min_length=1)
     jobs: tuple[Job, ...] = ()
     leader: Leader | None = None
@@ -242,4 +253,4 @@ class Fleet(Frozen):
         return tuple(j for j in self.jobs if not j.nodes or node in j.nodes)
 
 
-LOCAL_FLEET = Fleet(name="default", nodes=(Node(name="local", local=True),))  # without a fleet file
+LOCAL_FLEET = Fleet(nodes=(Node(name="local", local=True),))  # without a fleet file
