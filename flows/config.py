@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from runbooks.core.config import ConfigError, parse_yaml
-from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node, unnamed
+from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
+from runbooks.core.fleet_names import unnamed
 from runbooks.core.names import LABEL
 from runbooks.core.policy import Policy
 from tasks.this_machine import host_name

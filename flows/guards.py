@@ -6,7 +6,8 @@ from prefect.states import Completed
 
 from flows import store
 from flows.clock import server_now
-from runbooks.core.fleet import Fleet, names_of
+from runbooks.core.fleet import Fleet
+from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
 

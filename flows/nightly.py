@@ -29,7 +29,8 @@ from flows.stopping import own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
 from runbooks.core.clean import one_line
-from runbooks.core.fleet import Fleet, names_of
+from runbooks.core.fleet import Fleet
+from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table

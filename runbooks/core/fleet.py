@@ -9,6 +9,7 @@ from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer, check_containers
+from runbooks.core.fleet_names import UNNAMED
 from runbooks.core.launch_config import Launch
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.ray_config import RayCluster
@@ -22,18 +23,7 @@ class UnknownNode(KeyError):
         return str(self.args[0])
 
 
-UNNAMED = "default"  # as a fleet without a name was called before each had a name of its own
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-
-
-def unnamed(mark: str) -> str:
-    """The name of a fleet that nobody named; `mark` tells it from others."""
-    return f"{UNNAMED}-{mark}"
-
-
-def names_of(fleet: str) -> tuple[str, ...]:
-    """The fleet's name, and the one that its older records have."""
-    return (fleet, UNNAMED) if fleet.startswith(unnamed("")) else (fleet,)
 
 
 class KeySource(Frozen):

@@ -6,6 +6,7 @@ import pytest
 
 from runbooks.core.config import LARGEST, ConfigError, parse_yaml
 from runbooks.core.fleet import Fleet
+from runbooks.core.fleet_names import names_of, unnamed
 from runbooks.core.policy import Policy
 
 GOOD_NODE = "nodes: [{name: a, local: true}]\n"
@@ -172,3 +173,10 @@ nodes:
 
 def test_byte_order_mark_and_windows_lines() -> None:
     assert parse_yaml("\ufeff" + GOOD_NODE.replace("\n", "\r\n"), Fleet, "f.yaml").nodes[0].name == "a"
+
+
+def test_the_name_of_a_fleet_without_one() -> None:
+    """Its own, and the one under which its older records stand."""
+    assert names_of(unnamed("1a2b3c4d")) == ("default-1a2b3c4d", "default")
+    assert names_of("default") == ("default",)
+    assert names_of("gpu") == ("gpu",)

@@ -9,14 +9,18 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from flows import store
+from flows import config, store
 from flows.claim import Claim, Locked, claim_all, history_of, release
-from flows.guards import GuardSaidNo, take_slot
+from flows.clock import server_now
+from flows.config import load_fleet
+from flows.guards import GuardSaidNo, check_breaker, reset_breaker, take_slot, trip
 from flows.places import namesakes, place_of
-from runbooks.core.fleet import Fleet, Node
+from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
+from runbooks.core.fleet_names import unnamed
 from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import Budget, Policy
 from runbooks.core.reading import Why
+from tasks import this_machine
 from tasks.context import Context
 from tasks.diagnostics.machine_identity import read_machine
 from tasks.transport.base import Done, TransportError
@@ -64,11 +68,50 @@ def claim(context: Context, *owners: str) -> tuple[Claim, ...]:
     return claim_all(Plan(name="p", steps=steps, for_causes=("c",)), about, context)
 
 
+def began(held: Claim) -> None:
+    """The record of its first step, begun and ended."""
+    store.label(held.act_run, {"step.0": "toy-fix: done"})
+
+
 def act_on(context: Context) -> None:
     """An act that began and ended."""
     for held in claim(context):
-        store.label(held.act_run, {"step.0": "toy-fix: begun"})
+        began(held)
         release((held,), "over")
+
+
+def test_fleets_that_nobody_named_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the path as it is given, whatever a link there leads to; a fleet without a file by its machine."""
+    nodes = "nodes: [{name: a, local: true}]\n"
+    one, two, named = (tmp_path / f"{n}.yaml" for n in ("one", "two", "named"))
+    one.write_text(nodes)
+    two.symlink_to(one)
+    named.write_text(f"name: default\n{nodes}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPU_RUNBOOKS_FLEET", raising=False)
+    names = [load_fleet(str(p)).name for p in (one, two, named)] + [load_fleet(None).name]
+    assert len(set(names)) == 4
+    assert load_fleet("one.yaml").name == names[0] != "default"
+    assert names[2] == "default"
+    assert load_fleet(None).nodes == LOCAL_FLEET.nodes
+    monkeypatch.setattr(this_machine, "host_name", lambda: "other")
+    monkeypatch.setattr(config, "host_name", lambda: "other")
+    assert load_fleet(None).name != names[3]
+
+
+def test_a_breaker_of_before_still_holds_until_it_is_reset(rig: Rig) -> None:
+    """It tripped when every fleet without a name was called the same."""
+    mine, other = unnamed(uuid4().hex[:8]), unnamed(uuid4().hex[:8])
+    trip("default", "a test", server_now())
+    with pytest.raises(GuardSaidNo, match="tripped"):
+        check_breaker(mine)
+    assert reset_breaker(mine)
+    trip(mine, "a test", server_now())
+    check_breaker(other)
+    with pytest.raises(GuardSaidNo, match="tripped"):
+        check_breaker(mine)
+    assert reset_breaker(mine)
+    assert not reset_breaker(mine)
 
 
 def owners_of_history(context: Context) -> list[str]:
