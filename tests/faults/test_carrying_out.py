@@ -25,6 +25,7 @@ from flows.approval import answer_run
 from flows.claim import Claim
 from flows.guards import GuardSaidNo
 from flows.in_progress import in_progress
+from flows.places import Place
 from flows.steps import read_steps
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
@@ -103,7 +104,8 @@ def test_steps_go_in_the_order_of_the_plan_whoever_owns_them(monkeypatch: pytest
     plan_steps = tuple(Step(kind=k, owner=o, args={}, commands=(), effect="") for k, o in owners)
     plan = Plan(name="p", steps=plan_steps, for_causes=("c",))
     claims = tuple(
-        Claim(owner=o, act_run="", token="", steps=tuple(s for s in plan_steps if s.owner == o)) for o in plan.owners
+        Claim(owner=o, act_run="", token="", steps=tuple(s for s in plan_steps if s.owner == o), place=Place(owner=o))
+        for o in plan.owners
     )
 
     class Nothing:

@@ -19,6 +19,7 @@ from flows.claim import Locked, claim_all, history_of
 from flows.clock import server_now
 from flows.launch import create_pending, run_here
 from flows.ownership import BEAT, SIGNED
+from flows.places import Place
 from flows.reaper import sweep
 from flows.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
 from flows.steps import SETTLED
@@ -164,8 +165,8 @@ def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypat
         store.set_state(held.act_run, Completed())
     policy = Policy(kinds={"toy-fix": KindPolicy(window_s=7200)})
     assert policy.longest_window == timedelta(hours=2)
-    assert len(history_of((owner,), server_now() - policy.longest_window)) == 5
-    assert len(history_of((owner,))) == 3
+    assert len(history_of((Place(owner=owner),), "f", server_now() - policy.longest_window)) == 5
+    assert len(history_of((Place(owner=owner),), "f")) == 3
 
 
 def test_a_run_that_waited_for_days_and_then_crashed_is_looked_at(rig: Rig) -> None:
