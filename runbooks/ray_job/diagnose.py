@@ -60,7 +60,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
     unjudged = _not_judged(e)
-    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or (bool(unjudged) and isinstance(e.job, Absent))
+    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e))
     state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
@@ -95,11 +95,14 @@ def _unread(e: Evidence) -> tuple[str, ...]:
 
 def _not_judged(e: Evidence) -> tuple[str, ...]:
     """Jobs that run and that this look said nothing of: those that a driver started have no record to judge them by."""
+    runs = _running_beside(e)
+    return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
+
+
+def _running_beside(e: Evidence) -> tuple[Job, ...]:
     judged = known(e.job)
-    mine = {judged.submission_id, judged.job_id} if judged else set()
-    runs = [j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id} - {""}]
-    drivers = [j for j in runs if not j.submission_id or judged is not None]
-    return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in drivers)
+    mine = {judged.submission_id, judged.job_id} - {""} if judged else set()
+    return tuple(j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
 
 
 def _of(job: Job) -> str:
