@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -26,7 +25,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def create_app(settings: GatewaySettings, service: Service | None = None) -> FastAPI:
     """The whole application. `service` is made from the settings unless one is given."""
     made = service or Service(settings)
-    made.metrics.also(SelfHealth(partial(read_health, POOL)))
+    made.metrics.also(SelfHealth(lambda: read_health(POOL)))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

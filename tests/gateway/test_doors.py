@@ -182,7 +182,9 @@ def test_it_listens_where_that_is_safe(good: dict[str, Any]) -> None:
 
 def test_health_and_metrics_need_no_secret_and_tell_none(world: World) -> None:
     world.post(payload([firing("node-a", "ToyX")]))
-    text = world.client.get("/metrics").text
+    with patch("deployments.gateway.app.read_health", side_effect=ConnectError("no server behind it")):
+        text = world.client.get("/metrics").text
+    assert "gpu_runbooks_server_up 0.0" in text
     assert 'gpu_runbooks_gateway_alerts_total{outcome="joined",source="alertmanager"}' in text
     assert TOKEN not in text
     assert world.client.get("/healthz").status_code == 200
