@@ -1,0 +1,204 @@
+"""Freeze, breaker and budget against a store in memory: every answer whole, every edge of the window, every race of a place.
+
+Written against mutants of the guards: what no assertion here notices, `make prove` reports. The real server's part (one asker
+gets each place) is tested by the engine's tests and by races.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import guards
+from flows.guards import FREEZE, GuardSaidNo, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.policy import Budget, Policy
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+FLEET = Fleet(name="my-fleet", nodes=tuple(Node(name=f"n{i}", host=f"h{i}") for i in range(5)))
+POLICY = Policy(budget=Budget(nodes=2, window_s=600))
+FRESH = "gpu_runbooks_budget_from_my_fleet"
+
+
+class Store:
+    """What the guards ask of the server, in memory."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, SimpleNamespace] = {}
+        self.created: list[dict[str, Any]] = []
+        self.before_create: Callable[[str], None] = lambda _key: None
+
+    def get_variable(self, name: str) -> dict[str, Any] | None:
+        return self.variables.get(name)
+
+    def set_variable(self, name: str, value: dict[str, Any]) -> None:
+        self.variables[name] = value
+
+    def delete_variable(self, name: str) -> bool:
+        return self.variables.pop(name, None) is not None
+
+    def place(self, k: int, target: str, ago_s: float, machine: tuple[str, ...] = (), fleet: str = "my-fleet") -> None:
+        at = NOW - timedelta(seconds=ago_s)
+        parameters = {"k": k, "target": target, "at": at.isoformat(), "act_run": f"a{k}", "machine": list(machine)}
+        run = SimpleNamespace(id=f"{fleet}/{k}", parameters=parameters, planned=at, tags={guards.BUDGET_TAG, f"fleet:{fleet}"})
+        self.runs[f"{fleet}/{k}"] = run
+
+    def find_runs(self, tags: Iterable[str], since: datetime | None = None, limit: int | None = None) -> list[Any]:
+        found = [r for r in self.runs.values() if set(tags) <= r.tags and (since is None or r.planned >= since)]
+        return sorted(found, key=lambda r: -r.parameters["k"])[:limit]
+
+    def create_run(self, deployment: str, parameters: dict[str, Any], **more: Any) -> Any:
+        key = str(more["key"])
+        self.created.append({"deployment": deployment, "parameters": parameters, **more})
+        self.before_create(key)
+        if key not in self.runs:
+            self.runs[key] = SimpleNamespace(id=key, parameters=parameters, planned=NOW, tags=set(more["tags"]))
+        return self.runs[key]
+
+    def read_run(self, run_id: str) -> Any:
+        return self.runs[run_id]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
+    made = Store()
+    monkeypatch.setattr(guards, "store", made)
+    monkeypatch.setattr(guards, "server_now", lambda: NOW)
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
+    return made
+
+
+def says_no(what: Callable[[], object]) -> str:
+    with pytest.raises(GuardSaidNo) as e:
+        what()
+    return str(e.value)
+
+
+def unreachable(*_: object) -> None:
+    raise ConnectionError("refused")
+
+
+def test_freeze(store: Store, tmp_path: Path) -> None:
+    check_freeze()
+    store.variables[FREEZE] = {"at": "noon", "why": "change window"}
+    assert says_no(check_freeze) == "frozen since noon: change window"
+    store.variables[FREEZE] = {"x": 1}
+    assert says_no(check_freeze) == "frozen since ?: "
+    del store.variables[FREEZE]
+    (tmp_path / "FREEZE").write_text("2026 by ana\n")
+    assert says_no(check_freeze) == "this machine is frozen: 2026 by ana"
+    assert FREEZE == "gpu_runbooks_freeze"
+
+
+def test_without_an_answer_nothing_is_changed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "get_variable", unreachable)
+    assert says_no(check_freeze) == "the freeze switch cannot be read, so nothing is changed (ConnectionError: refused)"
+    assert says_no(lambda: check_breaker("f")) == "the breaker cannot be read, so nothing is changed (ConnectionError: refused)"
+
+
+def test_breaker(store: Store) -> None:
+    check_breaker("my-fleet")
+    assert breaker_name("my-fleet") == "gpu_runbooks_breaker_my_fleet"
+    trip("my-fleet", "too many", NOW)
+    assert store.variables == {"gpu_runbooks_breaker_my_fleet": {"at": "2026-01-02T03:04:05+00:00", "why": "too many"}}
+    assert says_no(lambda: check_breaker("my-fleet")) == (
+        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; "
+        "a person resets it with `gpu-runbooks reset-breaker`"
+    )
+    store.variables["gpu_runbooks_breaker_my_fleet"] = {"x": 1}
+    assert says_no(lambda: check_breaker("my-fleet")).startswith("the breaker of fleet my-fleet tripped at ?: ; a person")
+    check_breaker("another")
+    assert reset_breaker("my-fleet", "ana") is True
+    assert store.variables == {FRESH: {"at": NOW.isoformat(), "who": "ana"}}
+    assert reset_breaker("my-fleet") is False
+    trip("my-fleet", "again", NOW)
+    assert reset_breaker("my-fleet") is True
+    assert store.variables[FRESH]["who"] == ""
+
+
+def take(target: str, act_run: str = "mine", machine: tuple[str, ...] = ()) -> str:
+    return take_slot(FLEET, POLICY, target, act_run, machine)
+
+
+def test_a_place_is_taken_and_written_down(store: Store) -> None:
+    assert take("n0", machine=("m:1",)) == "budget: place 1 of 2 in 600 s"
+    [made] = store.created
+    assert made["parameters"] == {"k": 1, "target": "n0", "at": NOW.isoformat(), "act_run": "mine", "machine": ["m:1"]}
+    assert (made["deployment"], made["key"], made["name"]) == ("budget-slot/budget-slot", "my-fleet/1", "budget-my-fleet-1")
+    assert (made["tags"], made["labels"]) == (["gpu-budget", "fleet:my-fleet"], {})
+    assert (made["state"].type.value, made["state"].message) == ("COMPLETED", "a place in the budget")
+    assert take("n1") == "budget: place 2 of 2 in 600 s"
+    assert store.created[-1]["key"] == "my-fleet/2"
+
+
+def test_a_target_that_has_a_place_needs_no_second_one(store: Store) -> None:
+    store.place(1, "n0", 10)
+    store.place(2, "n1", 10, machine=("m:1", "m:2"))
+    assert take("n0") == "budget: n0 is already counted (2 of 2 nodes in the window)"
+    del store.runs["my-fleet/1"].parameters["machine"]  # a place of an older version
+    said = "budget: n4, the same machine as n1, is already counted (2 of 2 nodes in the window)"
+    assert take("n4", machine=("m:2", "m:9")) == said
+    assert store.created == []
+
+
+def test_over_the_budget_the_breaker_trips(store: Store) -> None:
+    store.place(1, "n0", 10)
+    store.place(2, "n1", 599)
+    why = "2 of 2 nodes changed in 600 s; n2 is one more"
+    assert says_no(lambda: take("n2", machine=("m:7",))) == f"budget used up: {why}; the breaker is tripped"
+    assert store.variables[breaker_name("my-fleet")] == {"at": NOW.isoformat(timespec="seconds"), "why": why}
+    assert "tripped at" in says_no(lambda: take("n0"))
+    assert store.created == []
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "said"),
+    [(599, "place 2 of 2"), (600, "place 1 of 2"), (601, "place 1 of 2")],
+)
+def test_the_window_slides(store: Store, ago_s: float, said: str) -> None:
+    store.place(7, "n0", ago_s)
+    assert said in take("n1")
+    assert store.created[-1]["key"] == "my-fleet/8", "numbers go on, also beyond the window"
+
+
+def test_a_reset_begins_the_budget_afresh(store: Store) -> None:
+    store.place(1, "n0", 100)
+    store.place(2, "n1", 50)
+    store.variables[FRESH] = {"at": (NOW - timedelta(seconds=50)).isoformat()}
+    assert "place 1 of 2" in take("n2")
+    store.variables[FRESH] = {"at": (NOW - timedelta(seconds=5000)).isoformat()}  # before the window: no longer one
+    store.runs.pop("my-fleet/3")
+    store.place(3, "n2", 599)
+    assert "used up" in says_no(lambda: take("n3"))
+
+
+def test_other_fleets_do_not_count(store: Store) -> None:
+    store.place(5, "n0", 1, fleet="other")
+    store.place(6, "n1", 1, fleet="other")
+    assert take("n2") == "budget: place 1 of 2 in 600 s"
+    assert store.created[-1]["key"] == "my-fleet/1"
+
+
+def test_who_loses_a_place_looks_again(store: Store) -> None:
+    """Another asker got the number first: the next number is asked for, and the other's target counts."""
+
+    def first(key: str) -> None:
+        if key == "my-fleet/1":
+            store.place(1, "n9", 0)
+
+    store.before_create = first
+    assert take("n0") == "budget: place 2 of 2 in 600 s"
+    assert [c["key"] for c in store.created] == ["my-fleet/1", "my-fleet/2"]
+
+
+def test_it_gives_up_after_a_thousand_tries(store: Store) -> None:
+    def always(key: str) -> None:
+        store.place(int(key.split("/")[1]), "n9", 0)
+
+    store.before_create = always
+    assert says_no(lambda: take("n0")) == "the budget could not be read in 1000 tries"
+    assert len(store.created) == 1000
