@@ -9,7 +9,7 @@ WORST_FIRST = "waiting not-fixed partly-fixed unfinished sick refused expired re
 
 
 def test_the_order_and_every_column() -> None:
-    assert [o.value for o in sorted(reversed(Outcome), key=lambda o: o.rank)] == WORST_FIRST.split()
+    assert [o.value for o in sorted([*reversed(Outcome)], key=lambda o: o.rank)] == WORST_FIRST.split()
     assert {o for o in Outcome if o.row.failed} == {Outcome.NOT_FIXED, Outcome.PARTLY_FIXED, Outcome.UNFINISHED}
     assert {o for o in Outcome if o.row.closing} == {Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE}
     assert {o for o in Outcome if o.row.quiet} == {Outcome.HEALTHY, Outcome.NOT_APPLICABLE}

@@ -136,10 +136,10 @@ def test_a_place_is_taken_and_written_down(store: Store) -> None:
 
 
 def test_a_target_that_has_a_place_needs_no_second_one(store: Store) -> None:
-    store.place(1, "n0", 10)
-    store.place(2, "n1", 10, machine=("m:1", "m:2"))
+    store.place(2, "n0", 10)
+    store.place(1, "n1", 10, machine=("m:1", "m:2"))
     assert take("n0") == "budget: n0 is already counted (2 of 2 nodes in the window)"
-    del store.runs["my-fleet/1"].parameters["machine"]  # a place of an older version
+    del store.runs["my-fleet/2"].parameters["machine"]  # a place of an older version
     said = "budget: n4, the same machine as n1, is already counted (2 of 2 nodes in the window)"
     assert take("n4", machine=("m:2", "m:9")) == said
     assert store.created == []
