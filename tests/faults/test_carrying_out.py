@@ -37,6 +37,8 @@ from tests.faults.test_steps import acts_of, took, wait_for
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done, read_world, write_world
 
+pytestmark = pytest.mark.scored(fault="changed, frozen, failed or executed twice meanwhile", point="between decision and action")
+
 
 def outcome(run: str) -> str:
     return str(store.read_run(run).labels.get("outcome"))

@@ -18,6 +18,8 @@ from tests.support.engine_rig import Rig
 from tests.support.s3 import ADMIN, S3Server, running
 from tests.support.smallfs import fill, tmpfs
 
+pytestmark = pytest.mark.scored(fault="killed", point="by hand")
+
 ENV = {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
 
 

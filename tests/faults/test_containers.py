@@ -11,6 +11,8 @@ from tests.support.docker_engine import Engine, docker_engine
 from tests.support.engine_rig import Rig
 from tests.support.watch_room import KINDS, fleet_of
 
+pytestmark = pytest.mark.scored(fault="killed", point="by hand")
+
 QUICK = {"steady_s": 0.5, "young_life_s": 1}
 
 

@@ -23,6 +23,8 @@ from tests.support.engine_rig import Rig, World
 from tests.support.soak import record, recorded
 from tests.support.toy import acts_done, read_world, write_world
 
+pytestmark = pytest.mark.scored(fault="link cut, retried, raced or stopped", point="by hand")
+
 BEFORE_THE_ACT = (
     "started",
     "gathered",

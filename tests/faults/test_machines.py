@@ -25,6 +25,8 @@ from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World, kill_and_wait
 from tests.support.toy import acts_done, read_world, write_world
 
+pytestmark = pytest.mark.scored(fault="clocks apart, another machine", point="the whole run")
+
 HOUR = 3600.0
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

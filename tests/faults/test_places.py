@@ -33,6 +33,8 @@ from tests.support.engine_rig import Rig
 from tests.support.sshd import Sshd
 from tests.support.toy import acts_done, write_world
 
+pytestmark = pytest.mark.scored(fault="two names of one machine", point="the lock")
+
 LOST = "lost"
 
 

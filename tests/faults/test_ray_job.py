@@ -12,7 +12,8 @@ from tests.support.ray_engine import engine_world, kill_raylet, leave_supervisor
 from tests.support.ray_worker import living, way_in
 from tests.tasks.ray.test_real_ray import submit, wait_status
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.scored(fault="killed", point="by hand")]
+
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,11 @@ from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_left"),
+    pytest.mark.scored(fault="a state set by hand, or cancelled", point="every state"),
+]
+
 SOON = timedelta(seconds=200)
 DEPLOYMENTS = {Kind.RUNBOOK: "zombie-gpu", Kind.SWEEP: "nightly"}
 

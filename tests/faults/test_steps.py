@@ -27,6 +27,8 @@ from tests.support.engine_rig import Rig, World, kill_and_wait
 from tests.support.sshd import Sshd
 from tests.support.toy import WITHIN_S, acts_done
 
+pytestmark = pytest.mark.scored(fault="held up, killed or cancelled around a step", point="the step's record")
+
 
 def wait_for(true: Callable[[], bool], limit_s: float = 30.0) -> None:
     deadline = time.monotonic() + limit_s

@@ -25,6 +25,8 @@ from tests.faults.test_faults import check, usable
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.toy import acts_done
 
+pytestmark = pytest.mark.scored(fault="a real worker killed or stopped", point="its run")
+
 
 def start_worker(rig: Rig, fault: str = "") -> Proc:
     """A worker as `up` starts it, with the toy runbook in its processes."""

@@ -13,6 +13,8 @@ from tests.support.gateway import ALERTS, ago, firing
 from tests.support.gateway_fleet import POLICY, GatewayFleet
 from tests.support.soak import record
 
+pytestmark = pytest.mark.scored(fault="gateway, server or worker killed; storms; pairs 0-50 ms apart", point="while alerts come")
+
 
 def sizes(short: int, long: int) -> list[object]:
     """A short count in every test run, the long one in the soak."""

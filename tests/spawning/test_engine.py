@@ -15,6 +15,8 @@ from tests.support.s3 import ADMIN, Proxy, S3Server, running
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
+pytestmark = pytest.mark.scored(fault="none: the whole way", point="-")
+
 KINDS = ("repair-ssh-path", "mark-worker-row", "start-worker", "start-worker-unverified")
 
 

@@ -12,6 +12,8 @@ from tests.support.docker_engine import Engine, docker_engine
 from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.watch_room import KINDS, WatchRoom, watch_room
 
+pytestmark = pytest.mark.scored(fault="watch, server or engine killed", point="while containers die")
+
 APPLICATION: dict[str, Any] = {
     "start": ["sleep", "77777"],
     "match": "sleep 77777",

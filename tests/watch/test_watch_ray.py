@@ -16,6 +16,8 @@ from tests.support.recovery import by_hand, fields, in_words, kill_and_wait, kil
 from tests.support.soak import record
 from tests.support.watch_room import ALLOWS_25, KINDS, WatchRoom, watch_room
 
+pytestmark = pytest.mark.scored(fault="container killed again and again", point="while it is watched")
+
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[RayCluster, Engine, str]]:
