@@ -113,9 +113,11 @@ class RealWorld:
         return struck(self.fault)
 
     def carry_on(self, rounds: int = 8) -> None:
-        """What reaper and workers do until nothing is left to do. Time is passed on: nothing is waited for."""
-        for _ in range(rounds):
-            sweep(utc_now() + timedelta(seconds=200))
+        """What reaper and workers do until nothing is left to do. Time is passed on, more in each round: nothing is waited
+        for, and where only a step's time frees an owner (a pod, a row), that time comes.
+        """
+        for i in range(rounds):
+            sweep(utc_now() + timedelta(seconds=200 * (i + 1)))
             self.work()
             if all(r.state and (r.state.is_final() or r.state.is_paused()) for r in self.runs() + self.acts()):
                 return
