@@ -4,6 +4,7 @@ Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "run", "slug", "parameters", "id_file"} creates a run and runs it;
 {"do": "work"} does what a worker does: takes every run that is scheduled and runs it;
 {"do": "claim", "owner", "token", "out", "wait_until"} races for a lock, as one of the names of "machine" if given;
+{"do": "sweep", "die_at"} is a round of the reaper, killed at its n-th question to the server;
 {"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
 """
 
@@ -54,7 +55,7 @@ def _child(job: dict[str, Any]) -> None:
     os.dup2(log, 2)
     code = 1
     try:
-        code = {"run": _run, "work": _work, "claim": _claim}[job["do"]](job)
+        code = {"run": _run, "work": _work, "claim": _claim, "sweep": _sweep}[job["do"]](job)
     except SystemExit as e:
         code = int(e.code or 0)
     except BaseException as e:
@@ -97,6 +98,28 @@ def _on(name: str, machine: str) -> Any:
     from tasks.transport.local import LocalHost
 
     return Context(Fleet(nodes=(Node(name=name, host=name),)), name, lambda _: LocalHost(machine))
+
+
+def _sweep(job: dict[str, Any]) -> int:
+    import signal
+    from datetime import timedelta
+
+    from flows import store
+    from flows.reaper import sweep
+    from tasks.context import utc_now
+
+    usual, asked = store.ask, 0
+
+    def counted(*args: Any, **more: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == job["die_at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return usual(*args, **more)
+
+    store.ask = counted
+    sweep(utc_now() + timedelta(seconds=200))
+    return 0
 
 
 def _claim(job: dict[str, Any]) -> int:
