@@ -22,7 +22,7 @@ def named_in(file: str) -> frozenset[str]:
 
 
 def test_every_kind_of_change_is_in_it() -> None:
-    assert sorted(ROWS) == sorted(ACTIONS)
+    assert sorted(ROWS) == sorted(k for k in ACTIONS if not k.startswith("toy-"))
 
 
 @pytest.mark.parametrize("kind", ROWS)

@@ -2,11 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from runbooks.core.clean import one_line
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Line = Annotated[str, AfterValidator(lambda text: one_line(text))]
+"""A field that is one clean line whatever it is given."""
 
 
 class Frozen(BaseModel):

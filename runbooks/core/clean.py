@@ -3,9 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
-
-from pydantic import AfterValidator
+from typing import Any
 
 GONE = "\ufffd"
 CONTINUED = "↪ "  # a line of a command that goes on; no command begins with it
@@ -47,14 +45,6 @@ def one_line(text: str, longest: int = 0) -> str:
         return line
     mark = f"… [cut: {len(text):,} characters]"
     return f"{line[: max(1, longest - len(mark))].rstrip()}{mark}"
-
-
-def _line(text: str) -> str:
-    return one_line(text)
-
-
-Line = Annotated[str, AfterValidator(_line)]
-"""A field that is one clean line whatever it is given."""
 
 
 def first(lines: Iterable[Any], most: int, where: str = "the report") -> list[Any]:

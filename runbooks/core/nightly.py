@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from runbooks.core.base import Frozen
-from runbooks.core.clean import Line
+from runbooks.core.base import Frozen, Line
 from runbooks.core.outcome import Outcome
 
 SCHEMA = 1

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from runbooks.core.base import Frozen
-from runbooks.core.clean import Line
+from runbooks.core.base import Frozen, Line
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Diagnosis

@@ -11,6 +11,7 @@ from typing import Any
 from runbooks.core.reading import Source, Unknown, Why
 from tasks.context import Context
 from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.local import LocalHost
 
 MARK = "gpu-runbooks-probe"
 BOOT = (  # $2 the probe's name, for people who look at a process list; $3 bytes that must have arrived
@@ -52,6 +53,8 @@ def run_program(
     """The same for a program that is built another way. It finds `data` as JSON in `sys.argv[1]`, and `more` behind it.
 
     The mark stands in its arguments: it keeps probes from being taken for jobs whose pattern they were given."""
+    if isinstance(host, LocalHost):
+        host.let_see(_variables(data))
     sent = "\0".join((program, json.dumps(data, separators=(",", ":")), *more))
     argv: tuple[str, ...] = (python, "-c", BOOT, MARK, name, str(len(sent.encode())))
     if env:
@@ -65,6 +68,14 @@ def run_program(
         why = {126: Why.DENIED, 127: Why.TOOL_MISSING}.get(done.exit, Why.FAILED)
         raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", f"{MARK} {name}")
     return _answer(done, f"{MARK} {name}")
+
+
+def _variables(data: Any) -> list[str]:
+    """Names of variables that a probe is told to read, such as `password_env`."""
+    if isinstance(data, Mapping):
+        named = [v for k, v in data.items() if str(k).endswith("_env") and isinstance(v, str)]
+        return named + [name for v in data.values() for name in _variables(v)]
+    return [name for v in data for name in _variables(v)] if isinstance(data, list | tuple) else []
 
 
 def _answer(done: Done, command: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, cast
@@ -28,6 +28,7 @@ class LocalHost:
     def __init__(self, name: str = "local") -> None:
         self._name, self._closed = name, False
         self._left = LeftRunning()
+        self._variables: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -38,6 +39,10 @@ class LocalHost:
     def notes(self) -> tuple[str, ...]:
         """Nothing to tell about a connection that does not exist."""
         return ()
+
+    def let_see(self, variables: Iterable[str]) -> None:
+        """Commands see these variables of this process although their names look secret: the fleet file names them."""
+        self._variables |= frozenset(variables)
 
     def run(
         self,
@@ -53,7 +58,7 @@ class LocalHost:
             raise TransportError(Why.UNREACHABLE, "this host was closed", command)
         self._left.refuse(argv, stdin)
         began = time.monotonic()
-        process = _start(argv, command)
+        process = _start(argv, command, clean_environment(self._variables))
         out, err = Capture(limit_bytes), Capture(limit_bytes)
         try:
             in_time = _drain(process, out, err, stdin, began + timeout_s)
@@ -83,7 +88,7 @@ class LocalHost:
         raise TransportError(Why.TIMED_OUT, detail, shlex.join(argv))
 
 
-def _start(argv: Sequence[str], command: str) -> "subprocess.Popen[bytes]":
+def _start(argv: Sequence[str], command: str, env: dict[str, str]) -> "subprocess.Popen[bytes]":
     if not argv:
         raise ValueError("an empty command")
     pipe = subprocess.PIPE
@@ -94,7 +99,7 @@ def _start(argv: Sequence[str], command: str) -> "subprocess.Popen[bytes]":
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,
-            env=clean_environment(),
+            env=env,
             cwd=_home(),
             bufsize=0,
         )
@@ -112,9 +117,11 @@ def _home() -> str:
     return home if os.path.isdir(home) and os.access(home, os.X_OK) else "/"  # noqa: PTH112 - sudo may leave another's
 
 
-def clean_environment() -> dict[str, str]:
-    """This process's environment without secrets and what is Prefect's, with the system folders in PATH."""
-    env = {n: v for n, v in os.environ.items() if not is_secret_name(n) and not n.startswith("PREFECT_")}
+def clean_environment(seen: Collection[str] = ()) -> dict[str, str]:
+    """This process's environment without secrets (but those that are to be seen) and what is Prefect's, with the system
+    folders in PATH."""
+    own = {n: v for n, v in os.environ.items() if not n.startswith("PREFECT_")}
+    env = {n: v for n, v in own.items() if n in seen or not is_secret_name(n)}
     path = env.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
     return env | {"PATH": ":".join([*path, *(d for d in SBIN if d not in path)])}
 

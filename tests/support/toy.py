@@ -7,6 +7,7 @@ every act appends one line to `<world>.log`, and such a command two to `<world>.
 import json
 import os
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from tasks.transport.base import Host, TransportError
 CAUSE = "stopped-process"
 WITHIN_S = 5.0
 _LOOKS: dict[str, int] = {}
+REPLACED: dict[str, Callable[[], RunbookSpec]] = {}
+"""The real runbook in whose place the toy stands, for tests of it that share a process with the toy."""
 
 
 class ToyEvidence(Frozen):
@@ -217,6 +220,7 @@ def by_name(host: Host, timeout_s: float = 15.0) -> Machine:
 
 def install() -> None:
     """Puts the toy in the place of zombie-gpu, in this process."""
+    REPLACED.setdefault("zombie-gpu", specs.SPECS["zombie-gpu"])
     specs.SPECS["zombie-gpu"] = lambda: RunbookSpec(
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,17 @@ def act_and_die(proxy: Proxy, tiers: tuple[Tier, ...], step: Step) -> None:
         cwd=Path(__file__).parents[3],
     )  # fmt: skip
 
+    struck = threading.Event()
+
     def strike() -> None:
         os.killpg(proc.pid, signal.SIGKILL)
         end_holder("a")
+        struck.set()
 
     proxy.strike = strike
     _, err = proc.communicate(json.dumps([[t.model_dump(mode="json") for t in tiers], step.model_dump(mode="json")]))
     assert proc.returncode == -signal.SIGKILL, err
+    assert struck.wait(30), "the program that holds the lock next is not the one that was struck"
 
 
 def test_killed_again_and_again(s3: S3Server, admin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

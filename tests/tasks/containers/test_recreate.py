@@ -15,6 +15,7 @@ from tasks.context import Refused
 from tasks.probes import recreate
 from tasks.probes.container_config import create_body, differences
 from tasks.probes.engine_api import Api, EngineError
+from tasks.remediation.containers_recreate import recreation_wait
 from tasks.transport.base import TransportError
 from tests.support.docker_engine import Engine, docker_engine
 from tests.tasks.containers.world import World, confirmed
@@ -266,14 +267,15 @@ def test_three_deaths_in_an_hour_end_it_with_the_reasons(engine: Engine) -> None
         kill(engine, "thrice")
         time.sleep(1.1)  # two records within a second are one death
         world = World(engine, "thrice")
-        object.__setattr__(world.context, "sleep", waits.append)
-        world.act(world.judge().plans[0])
+        plan = world.judge().plans[0]
+        waits.append(recreation_wait(plan.steps[0], world.context)[0])
+        world.act(plan)
     kill(engine, "thrice")
     found = World(engine, "thrice").judge()
     assert "too-many-deaths" in confirmed(found)
     assert found.plans == ()
     assert any("exit codes so far" in line for c in found.causes for line in c.evidence)
-    assert waits == [1.0]
+    assert waits == [0.0, 1.0]
     more = World(engine, "thrice", {"deaths_to_escalate": 25}).judge()
     assert [p.name for p in more.plans] == ["recreate"]
 

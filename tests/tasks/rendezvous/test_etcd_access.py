@@ -70,8 +70,8 @@ def test_with_certificate_and_user_a_dead_run_is_cleared(
     etcd: SecureEtcd, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Password from a file and from the environment; alarms by the v3 API with a token of its own."""
-    monkeypatch.setenv("ETCD_TEST_PW", PASSWORD)
-    for auth in ({"password_file": str(folder / "password")}, {"password_env": "ETCD_TEST_PW"}):
+    monkeypatch.setenv("ETCD_PASSWORD", PASSWORD)
+    for auth in ({"password_file": str(folder / "password")}, {"password_env": "ETCD_PASSWORD"}):
         where = place(etcd.url, tls=etcd.tls, auth={"user": "root"} | auth)
         evidence, d = ask(where, folder)
         assert slugs(d) == ["closed-round"], d
