@@ -14,9 +14,11 @@ from prefect.states import Cancelling
 
 from deployments import server
 from deployments.processes import stop
+from deployments.server import POOL
 from deployments.state import Proc, read_state, write_state
 from flows import store
 from flows.approval import answer_run
+from flows.pool import pause_pool
 from flows.reaper import sweep
 from tasks.context import utc_now
 from tasks.this_machine import start_ticks
@@ -32,6 +34,7 @@ def start_worker(rig: Rig, fault: str = "") -> Proc:
     """A worker as `up` starts it, with the toy runbook in its processes."""
     state = read_state()
     assert state is not None
+    pause_pool(POOL, False)  # as `up` does: a test before this one may have stopped its workers
     os.environ.update(PYTHONPATH=f"{REPO / 'tests/faults/inject'}:{REPO}", FAULT=fault)
     try:
         proc = server.start_process(state, "worker", server.worker_argv())

@@ -86,6 +86,8 @@ def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: 
     broken = sum(row["broken"] for row in card["lines"]) + sum(card["audit"].get(p, 0) for p in PROMISES)
     tries = sum(row["tries"] for row in card["lines"])
     print(f"scorecard ({profile}): {len(card['lines'])} lines, {tries} tries, broken {broken}; audit {card['audit']}")
+    for said in (d for n in notes for d in n.get("details", ())):
+        print(f"  audit: {said}")
     for row in (r for r in card["lines"] if r["broken"]):
         print(f"  broken: {row['runbook']} {row['action']} {row['fault']} at {row['point']}: {', '.join(row['tests'])}")
     if len(card["lines"]) < LEAST_LINES or not card["audit"].get("actions"):

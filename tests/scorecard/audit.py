@@ -20,6 +20,8 @@ from runbooks.core.policy import Mode, Policy
 from tests.scorecard.notes import FROZEN
 
 PROMISES = ("twice", "unapproved", "after_freeze", "over_budget", "approvals_lost")
+DETAILS: list[str] = []
+"""What was found broken, in words."""
 SLACK = timedelta(seconds=1)  # between the switch's answer and its note
 
 
@@ -34,8 +36,13 @@ def audit() -> dict[str, int]:
         by_run[str(act.parameters.get("about", {}).get("runbook_run"))].append(act)
     for run_id, mine in by_run.items():
         if run_id in runs:
-            found.update(_permissions(runs[run_id], mine))
-    found["after_freeze"] += sum(_frozen(a) for a in acts)
+            broken = _permissions(runs[run_id], mine)
+            found.update(broken)
+            if broken:
+                DETAILS.append(f"{dict(broken)}: {runs[run_id].name} {run_id} mode {runs[run_id].parameters.get('mode')}")
+    for act in filter(_frozen, acts):
+        found["after_freeze"] += 1
+        DETAILS.append(f"after a freeze: {act.name} {act.id} at {act.start_time}; frozen {FROZEN}")
     found["over_budget"] += _over_budget(runs, acts)
     found["approvals_lost"] += sum(_approval_lost(r) for r in runs.values())
     return dict(found)

@@ -73,7 +73,7 @@ def watch_freezes() -> None:
 
     def set_variable(name: str, value: dict[str, Any]) -> None:
         set_it(name, value)
-        if name == FREEZE:
+        if name == FREEZE and not (FROZEN and "to" not in FROZEN[-1]):
             FROZEN.append({"from": utc_now().isoformat()})
 
     def delete_variable(name: str) -> bool:

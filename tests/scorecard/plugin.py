@@ -54,6 +54,6 @@ def audit_server(home: str) -> None:
     """Counts broken promises in everything that a server recorded, before it is stopped."""
     if not notes.active():
         return
-    from tests.scorecard.audit import audit
+    from tests.scorecard.audit import DETAILS, audit
 
-    notes.write(audit=audit(), home=home, worker=os.environ.get("PYTEST_XDIST_WORKER", ""))
+    notes.write(audit=audit(), details=DETAILS, home=home, worker=os.environ.get("PYTEST_XDIST_WORKER", ""))

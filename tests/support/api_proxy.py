@@ -9,7 +9,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 BAD = ("busy", "twice", "lost")
-"""busy: each second request gets 503 and is not passed on · twice: what changes something is passed on twice, the second answer
+"""busy: each request is answered by 503 first, and not passed on · twice: what changes something is passed on twice, the second answer
 comes back · lost: each fourth request is passed on, and its answer is never sent."""
 
 
@@ -20,6 +20,7 @@ class ApiProxy:
         assert fault in BAD
         self.fault, self.count = fault, Counter[str]()
         target, self._asked, self._lock = urlsplit(api), 0, threading.Lock()
+        self._seen: Counter[str] = Counter()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, target.hostname or "", target.port or 80))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{target.path}"
@@ -30,6 +31,12 @@ class ApiProxy:
         with self._lock:
             self._asked += 1
             return self._asked
+
+    def first(self, request: str) -> bool:
+        """True for the first, third, fifth … of the same requests: none is refused twice in a row."""
+        with self._lock:
+            self._seen[request] += 1
+            return self._seen[request] % 2 == 1
 
     def __enter__(self) -> "ApiProxy":
         self._thread.start()
@@ -47,7 +54,7 @@ def _handler(proxy: ApiProxy, host: str, port: int) -> type[BaseHTTPRequestHandl
         def _go(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             turn = proxy.turn()
-            if proxy.fault == "busy" and turn % 2:
+            if proxy.fault == "busy" and proxy.first(f"{self.command} {self.path}"):
                 proxy.count["busy"] += 1
                 self._answer(503, {}, b'{"detail":"database is locked"}')
                 return
