@@ -44,7 +44,7 @@ class Zip(NamedTuple):
 def parse_zip(blob: Blob) -> Zip:
     """The directory of `blob`. Raises Bad: truncated, trailing-bytes, prepended-bytes, zip-structure."""
     eocd_at, tail, tail_at = _find_end(blob)
-    count, size, offset, start = _sizes(eocd_at, tail, tail_at)
+    count, size, offset, start, usual = _sizes(eocd_at, tail, tail_at)
     if size > LARGEST_DIRECTORY:
         raise Bad("zip-structure", f"a directory of {size} bytes")
     shift = start - (offset + size)
@@ -57,9 +57,9 @@ def parse_zip(blob: Blob) -> Zip:
     if len({m.flags for m in members if m.size}) > 1 or any(m.odd[7] for m in members):
         raise Bad("zip-structure", "a record of its directory has other flags or lies on another disk")
     _check_order(members, offset)
-    notes = (
-        ("records differ in fields that a writer sets alike",) if len({m.odd for m in members if m.size}) > 1 else ()
-    )
+    odd = len({m.odd for m in members if m.size}) > 1
+    notes: tuple[str, ...] = ("records differ in fields that a writer sets alike",) if odd else ()
+    notes += () if usual else ("its end record has versions or disk numbers that no known writer sets",)
     return Zip(members, offset, len(tail) + (size if offset < tail_at else 0), notes)
 
 
@@ -90,18 +90,21 @@ def _plausible(tail: bytes, found: int, at: int) -> bool:
     return bool(fields[6] == 0xFFFFFFFF or fields[5] + fields[6] <= at + found)
 
 
-def _sizes(eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int]:
-    """Records, directory size, directory offset as written, and where the directory really ends."""
+def _sizes(eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int, bool]:
+    """Records, directory size, directory offset as written, where the directory really ends, and whether the fields that no
+    reader needs are as writers set them."""
     _, disk, first_disk, here, count, size, offset, comment = EOCD.unpack_from(tail, eocd_at - tail_at)
     if disk or first_disk or here != count:
         raise Bad("zip-structure", "its end record speaks of several disks")
-    start, locator_at = eocd_at, eocd_at - LOCATOR.size - tail_at
+    usual, start, locator_at = True, eocd_at, eocd_at - LOCATOR.size - tail_at
     if locator_at >= 0 and tail[locator_at : locator_at + 4] == b"PK\x06\x07":
         end64 = locator_at - EOCD64.size
         if end64 < 0 or tail[end64 : end64 + 4] != b"PK\x06\x06":
             raise Bad("zip-structure", "its 64-bit end record is missing")
         wide = EOCD64.unpack_from(tail, end64)
-        _, _, where, disks = LOCATOR.unpack_from(tail, locator_at)
+        _, disk, where, disks = LOCATOR.unpack_from(tail, locator_at)
+        host, version = divmod(wide[2], 256)
+        usual = (disk, disks, wide[3]) == (0, 1, 45) and host in (0, 3) and version in (30, 45)  # miniz, Python
         _agree((count, 0xFFFF, wide[7]), (size, 0xFFFFFFFF, wide[8]), (offset, 0xFFFFFFFF, wide[9]))
         if wide[6] != wide[7] or wide[4] or wide[5] or disks > 1 or wide[1] != EOCD64.size - 12:
             raise Bad("zip-structure", "its 64-bit end record contradicts itself")
@@ -110,7 +113,7 @@ def _sizes(eocd_at: int, tail: bytes, tail_at: int) -> tuple[int, int, int, int]
             raise Bad("zip-structure", "its locator points elsewhere")
     if comment:
         raise Bad("trailing-bytes", f"a comment of {comment} bytes; torch writes none")
-    return count, size, offset, start
+    return count, size, offset, start, usual
 
 
 def _agree(*triples: tuple[int, int, int]) -> None:
