@@ -88,7 +88,8 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
     with suppress(ProcessLookupError):  # the worker may have ended it
         os.kill(child, signal.SIGCONT)
     wait_until(lambda: start_ticks(child) is None)
-    wait_until(lambda: start_ticks(first.pid) is None)  # else it is found instead of a new one
+    stop(first, limit_s=40)  # what systemd does with one that has not ended; else it is found instead of a new one
+    wait_until(lambda: start_ticks(first.pid) is None)
     worker("")
     wait_until(lambda: not still_open(w.name))
     check(w, 1)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.actions import ACTIONS
-from tests.scorecard.audit import PROMISES
+from tests.scorecard.audit import LOOKED_AT, PROMISES
 from tests.scorecard.notes import FOLDER
 
 HERE = Path(__file__).resolve().parents[1]
@@ -67,7 +67,7 @@ def summarise(notes: list[dict[str, Any]]) -> dict[str, Any]:
                 line["broken"] += not note["held"]
                 line["tests"].add(note["test"].split("[")[0])
     audits = [n["audit"] for n in notes if "audit" in n]
-    sums = {key: sum(a[key] for a in audits) for key in ("runs", "actions", *PROMISES)} if audits else {}
+    sums = {key: sum(a[key] for a in audits) for key in LOOKED_AT + PROMISES} if audits else {}
     rows = [
         {"runbook": r, "action": k, "fault": f, "point": p, **{**v, "tests": sorted(v["tests"])}}
         for (r, k, f, p), v in sorted(lines.items())
@@ -108,7 +108,8 @@ def markdown(card: dict[str, Any], profile: str) -> str:
         "",
         f"What the fault harness did to the engine ({profile} profile, {datetime.now(UTC):%Y-%m-%d}), written by `make scorecard`.",
         "A try is broken when any promise of its test did not hold. The audit counts broken promises in everything that the",
-        f"{card['servers_audited']} servers of the tests recorded ({sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions), "
+        f"{card['servers_audited']} servers of the tests recorded ({sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions;",
+        f"{sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission), "
         "without asking the engine's own checks.",
         "",
         "| promise | broken |",

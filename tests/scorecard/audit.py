@@ -22,6 +22,7 @@ from tests.scorecard.notes import FROZEN
 PROMISES = ("twice", "unapproved", "after_freeze", "over_budget", "approvals_lost")
 DETAILS: list[str] = []
 """What was found broken, in words."""
+LOOKED_AT = ("runs", "actions", "not_judged")
 SLACK = timedelta(seconds=1)  # between the switch's answer and its note
 
 
@@ -29,7 +30,7 @@ def audit() -> dict[str, int]:
     """Counts over the whole server; the first two say how much was looked at."""
     runs = {str(r.id): r for r in store.find_runs([store.RUNBOOK_TAG])}
     acts = [a for a in store.find_runs([store.ACT_TAG]) if began(a)]
-    found: Counter[str] = Counter(dict.fromkeys(("runs", "actions", *PROMISES), 0))
+    found: Counter[str] = Counter(dict.fromkeys(LOOKED_AT + PROMISES, 0))
     found["runs"], found["actions"] = len(runs), len(acts)
     by_run: dict[str, list[Any]] = defaultdict(list)
     for act in acts:
@@ -38,7 +39,7 @@ def audit() -> dict[str, int]:
         if run_id in runs:
             broken = _permissions(runs[run_id], mine)
             found.update(broken)
-            if broken:
+            if set(broken) & set(PROMISES):
                 DETAILS.append(f"{dict(broken)}: {runs[run_id].name} {run_id} mode {runs[run_id].parameters.get('mode')}")
     for act in filter(_frozen, acts):
         found["after_freeze"] += 1
@@ -51,6 +52,8 @@ def audit() -> dict[str, int]:
 def _permissions(run: Any, acts: list[Any]) -> Counter[str]:
     """One permission, one action on each owner."""
     allowed = len(_approvals(run)) + (1 if IN_ADVANCE in run.labels else 0) + (1 if _automatic(run, acts) else 0)
+    if run.parameters.get("mode") == Mode.AUTO.value and _policy(run) is None:
+        return Counter(not_judged=1)  # its policy file went with its test's folder
     most = max(Counter(str(a.parameters.get("owner")) for a in acts).values())
     if most <= allowed:
         return Counter()
