@@ -20,7 +20,7 @@ from typing import Any
 
 from flows.actions import ACTIONS
 from tests.scorecard.audit import LOOKED_AT, PROMISES
-from tests.scorecard.notes import FOLDER
+from tests.scorecard.notes import FOLDER, NO_FAULT
 
 HERE = Path(__file__).resolve().parents[1]
 LEAST_LINES = 40  # a scorecard of fewer measured nothing worth the name
@@ -72,7 +72,7 @@ def summarise(notes: list[dict[str, Any]]) -> dict[str, Any]:
         {"runbook": r, "action": k, "fault": f, "point": p, **{**v, "tests": sorted(v["tests"])}}
         for (r, k, f, p), v in sorted(lines.items())
     ]
-    measured = {row["action"] for row in rows}
+    measured = {row["action"] for row in rows if not str(row["fault"]).startswith(NO_FAULT)}
     return {
         "lines": rows,
         "servers_audited": len(audits),
@@ -106,7 +106,8 @@ def markdown(card: dict[str, Any], profile: str) -> str:
     head = [
         "# Scorecard",
         "",
-        f"What the fault harness did to the engine ({profile} profile, {datetime.now(UTC):%Y-%m-%d}), written by `make scorecard`.",
+        f"What the fault harness did to the engine ({profile} profile, {datetime.now(UTC):%Y-%m-%d}), written by",
+        f"`python -m tests.scorecard {profile} --write` (`make scorecard` runs the whole profile).",
         "A try is broken when any promise of its test did not hold. The audit counts broken promises in everything that the",
         f"{card['servers_audited']} servers of the tests recorded ({sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions;",
         f"{sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission), "

@@ -15,6 +15,8 @@ from tests.support.engine_rig import Rig
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
+pytestmark = pytest.mark.scored(fault="SIGKILL of the run", point="while the provider does it")
+
 
 def runs_of(rig: Rig, folder: Path, world: World, *kinds: str, worker: str = WORKER) -> RealWorld:
     """The runbook on that worker, in processes of its own."""
