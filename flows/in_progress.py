@@ -2,13 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun
 
 from flows import store
+from flows.state_table import OPEN
 from flows.steps import SETTLED, read_steps
 from runbooks.core.base import Frozen
 
-GOING = (StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING, StateType.SCHEDULED, StateType.PENDING)
 LOOK_BACK = timedelta(days=7)  # longer than any step's time
 
 
@@ -29,9 +29,15 @@ class AtWork(Frozen):
 
 def in_progress(now: datetime) -> tuple[AtWork, ...]:
     """Every step that may still change something. One that begins after a freeze was set withdraws by itself."""
-    runs = store.find_runs([store.ACT_TAG], GOING) + store.find_runs([store.ACT_TAG], since=now - LOOK_BACK)
-    each = {run.id: run for run in runs if run.start_time and SETTLED not in run.labels}
-    return tuple(step for run in each.values() for step in _at_work(run, now))
+    begun = [run for run in unsettled(now) if run.start_time and SETTLED not in run.labels]
+    return tuple(step for run in begun for step in _at_work(run, now))
+
+
+def unsettled(now: datetime) -> list[FlowRun]:
+    """Act runs that have not ended, and those that have but of which a step may still be at work."""
+    runs = store.find_runs([store.ACT_TAG], OPEN) + store.find_runs([store.ACT_TAG], since=now - LOOK_BACK)
+    each = {run.id: run for run in runs}
+    return [r for r in each.values() if r.state_type in OPEN or (r.start_time and SETTLED not in r.labels)]
 
 
 def _at_work(run: FlowRun, now: datetime) -> list[AtWork]:

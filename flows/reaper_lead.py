@@ -50,7 +50,7 @@ def leader(known: tuple[Reaper, ...], now: datetime) -> Reaper | None:
 def beat(since: datetime, done: int = 0) -> Reaper | None:
     """Writes down that this process lives, forgets the dead of yesterday, and returns who leads now."""
     now, name = server_now(), own_name()
-    me = Reaper(name=name, who=f"{this_process().host.split('/')[0]} pid {this_process().pid}", since=since, at=now, done=done)
+    me = Reaper(name=name, who=this_process().shown, since=since, at=now, done=done)
     store.set_variable(PREFIX + name, me.model_dump(mode="json", exclude={"name"}))
     known = reapers()
     for old in (r for r in known if now - r.at > FORGOTTEN):

@@ -1,21 +1,20 @@
 """Reads how the engine itself is: open runs, locks, questions, the reaper, the pool, the switches. Changes nothing."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun
 
 from flows import store
 from flows.approval import EXPIRES
 from flows.clock import server_now
 from flows.guards import FREEZE
+from flows.in_progress import unsettled
 from flows.pool import pool_is_paused
 from flows.reaper_lead import Reaper, leader, reapers
 from flows.state_table import OPEN
 from flows.steps import unfinished
 from runbooks.core.base import Frozen
 from tasks.this_machine import Owner
-
-STEP_LONGEST = timedelta(hours=2)  # an action that ended so long ago holds no lock any more, whatever its steps say
 
 
 class OpenRuns(Frozen):
@@ -99,24 +98,18 @@ def _open_runs(runs: list[FlowRun], now: datetime) -> tuple[OpenRuns, ...]:
 
 
 def _locks(now: datetime) -> tuple[Lock, ...]:
-    going = store.find_runs([store.ACT_TAG], [s for s in StateType if s in OPEN])
-    ended = store.find_runs([store.ACT_TAG], ended_since=now - STEP_LONGEST)
-    at_work = [(r, unfinished(r, now)) for r in ended if r.id not in {g.id for g in going}]
+    held = [(r, "" if r.state_type in OPEN else unfinished(r, now)) for r in unsettled(now)]
     return tuple(
         Lock(
             owner=str(r.parameters.get("owner")),
             act_run=str(r.id),
-            holder=_holder(r),
+            holder=owner.shown if (owner := Owner.from_labels(dict(r.labels))) else "unknown",
             age_s=round(max(0.0, (now - (r.start_time or r.created or now)).total_seconds()), 1),
             why=why,
         )
-        for r, why in [*((g, "") for g in going), *((r, why) for r, why in at_work if why)]
+        for r, why in held
+        if why or r.state_type in OPEN
     )
-
-
-def _holder(run: FlowRun) -> str:
-    owner = Owner.from_labels(dict(run.labels))
-    return f"{owner.host.split('/')[0]} pid {owner.pid}" if owner else "unknown"
 
 
 def _question(run: FlowRun, now: datetime) -> Question:

@@ -15,6 +15,11 @@ class Owner(Frozen):
     start_ticks: int
     boot_id: str
 
+    @property
+    def shown(self) -> str:
+        """As a person is told of it: host and pid."""
+        return f"{self.host.split('/')[0]} pid {self.pid}"
+
     def labels(self) -> dict[str, str]:
         """As flow run labels."""
         return {
