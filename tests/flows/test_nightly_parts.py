@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from flows.sweeping import Sweep
 from tasks.context import utc_now
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
+from tests.support.waiting import until
 
 
 def fleet_of(rig: Rig, tmp_path: Path, count: int, **facts: Any) -> tuple[Path, list[World]]:
@@ -139,8 +138,3 @@ def test_a_nightly_that_is_cancelled_begins_no_further_node(rig: Rig, tmp_path: 
     assert [line.partition(":")[0] for line in left] == [w.name for w in worlds[1:]]
 
 
-def until(true: Callable[[], bool], limit_s: float = 60) -> None:
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

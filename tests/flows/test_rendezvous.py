@@ -27,7 +27,8 @@ from tests.faults.test_worker import ended, start_worker, wait_until
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
-from tests.support.torchrun import Agents, alone_on_this_machine, pair, until
+from tests.support.torchrun import Agents, alone_on_this_machine, pair
+from tests.support.waiting import until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run, many_keys
 from tests.tasks.rendezvous.test_old_agent import listens, orphaned_agent
 

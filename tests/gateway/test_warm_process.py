@@ -1,7 +1,6 @@
 """The warm process hangs, or cannot be started again: its runs go to the workers, another one is started, and it shows."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from deployments.gateway import runner
 from deployments.gateway.runner import Runner
+from tests.support.waiting import until
 
 READY = 'import json, os, subprocess, sys, time\nsay = lambda **d: print(json.dumps(d), flush=True)\nsay(ready=os.getpid())\n'
 HANGS = READY + "time.sleep(600)\n"
@@ -50,29 +50,22 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[
             process.kill()
 
 
-def until(true: Callable[[], bool], limit_s: float = 20) -> None:
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("code", [HANGS, FORKS_AND_HANGS], ids=["before it forks", "with the end of a run unsaid"])
 def test_a_warm_process_that_hangs_is_replaced_and_its_runs_come_back(made: Callable[[str], Made], code: str) -> None:
     m = made(code)
     assert m.runner.submit("a", "zombie-gpu")
     assert m.runner.submit("b", "zombie-gpu")  # waits in line
-    until(lambda: ("a", False) in m.ended)
-    until(lambda: ("b", False) in m.ended)
+    until(lambda: ("a", False) in m.ended, 20)
+    until(lambda: ("b", False) in m.ended, 20)
     assert m.runner.restarts >= 1
-    until(lambda: m.runner.counts() == (0, 0))
+    until(lambda: m.runner.counts() == (0, 0), 20)
 
 
 def test_a_warm_process_that_does_not_start_again_leaves_the_runs_to_the_workers(made: Callable[[str], Made]) -> None:
     m = made(ONLY_ONCE)
     assert m.runner.submit("a", "zombie-gpu")
     assert m.runner.submit("b", "zombie-gpu")
-    until(lambda: sorted(m.ended) == [("a", False), ("b", False)])
+    until(lambda: sorted(m.ended) == [("a", False), ("b", False)], 20)
     assert not m.runner.able
     assert not m.runner.submit("c", "zombie-gpu")  # the caller hands it to a worker
     assert m.runner.counts() == (0, 0)

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import until
 
 WORKER = """
 import os, time, torch, torch.distributed as dist
@@ -115,12 +116,3 @@ def pair(agents: Agents, end: str, run: str, steps: int, tag: str, conf: str = "
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def until(true: Callable[[], bool], seconds: float = 60, what: str = "it") -> None:
-    """Wait until `true()`."""
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what} did not happen within {seconds} s")
-        time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Waiting for a server that may not answer yet."""
+"""Waiting for what has not happened yet, and for a server that may not answer yet."""
 
 import time
 from collections.abc import Callable
@@ -18,3 +18,12 @@ def until_answered(what: Callable[[], Any], limit_s: float, more: Callable[[], s
             pass
         assert time.monotonic() < deadline, more()
         time.sleep(0.3)
+
+
+def until(true: Callable[[], bool], seconds: float = 60, what: str = "it") -> None:
+    """Wait until `true()`."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {seconds} s")
+        time.sleep(0.02)

@@ -9,7 +9,7 @@ from deployments.ports import free_port
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.etcd import Etcd, program_of
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
-from tests.support.torchrun import until
+from tests.support.waiting import until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]

@@ -11,7 +11,7 @@ from tasks.transport.open import HostPool
 from tests.support.etcd import Etcd, program_of
 from tests.support.rendezvous import act, fast, look, place, slugs
 from tests.support.systemd_host import systemd_host
-from tests.support.torchrun import until
+from tests.support.waiting import until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]

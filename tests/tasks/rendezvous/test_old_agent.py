@@ -15,7 +15,8 @@ from runbooks.stale_rendezvous.diagnose import Limits, diagnose
 from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
 from tasks.remediation.processes import terminate_processes
 from tests.support.rendezvous import context_of, place, slugs
-from tests.support.torchrun import Agents, until
+from tests.support.torchrun import Agents
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 

@@ -8,7 +8,8 @@ import pytest
 from runbooks.core.reading import Known
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import context_of, look, place, slugs
-from tests.support.torchrun import Agents, pair, until
+from tests.support.torchrun import Agents, pair
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200), pytest.mark.soak]
 

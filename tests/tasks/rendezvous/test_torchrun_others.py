@@ -11,7 +11,8 @@ from deployments.ports import free_port
 from runbooks.core.reading import Known
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, look, place, slugs
-from tests.support.torchrun import Agents, pair, until
+from tests.support.torchrun import Agents, pair
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 

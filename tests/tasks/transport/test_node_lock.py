@@ -7,8 +7,6 @@ import pwd
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +23,7 @@ from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
 from tasks.transport.ssh import SshHost
 from tests.support.engine_rig import kill_and_wait
+from tests.support.waiting import until
 
 REPO = Path(__file__).parents[3]
 SLEEPER = """
@@ -83,15 +82,8 @@ def engine(node: Node, run: str, mark: Path, s: float, timeout_s: float = 30) ->
     """An engine that is at work on the node, as a process of its own."""
     argv = [sys.executable, "-c", ENGINE, node.model_dump_json(), run, str(mark), str(s), str(timeout_s)]
     process = subprocess.Popen(argv, cwd=REPO)
-    until(lambda: mark.exists())
+    until(lambda: mark.exists(), 30)
     return process
-
-
-def until(true: Callable[[], bool], limit_s: float = 30) -> None:
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.02)
 
 
 def test_the_engine_is_killed_and_its_command_goes_on(node: Node, either: Host, tmp_path: Path) -> None:
@@ -105,7 +97,7 @@ def test_the_engine_is_killed_and_its_command_goes_on(node: Node, either: Host, 
     assert held, said
     assert "act-1" in said
     assert ask_over(either, "node-2", "act-1") == (False, "")  # another owner of that machine is nobody's
-    until(lambda: ask_over(either, "node-1", "act-1")[0] is False)
+    until(lambda: ask_over(either, "node-1", "act-1")[0] is False, 30)
     sleep_there(either, "act-2", mark, 0)
     assert mark.read_text().split("\n") == ["begin act-1", "end act-1", "begin act-2", "end act-2", ""]
 
