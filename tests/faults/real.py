@@ -95,9 +95,8 @@ class RealWorld:
 
     def work(self, fault: bool = False) -> None:
         """What a worker does: every scheduled run, in a process of its own."""
-        self.rig.wait(
-            self.rig.start({"do": "work", "env": self.env | {"FAULT": str(self.fault) if fault else ""}})
-        )
+        env = self.env | {"FAULT": str(self.fault) if fault else ""}
+        self.rig.wait(self.rig.start_work(self.folder / "fleet.yaml", **env))
 
     def approve(self, run: str, fault: bool = False, **more: str) -> None:
         """A person says yes, and a worker carries on."""

@@ -143,7 +143,7 @@ def test_an_approved_run_that_two_processes_execute_acts_once(rig: Rig) -> None:
     run = w.run("approve")
     assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
     w.arm("decided", "SIGSTOP")
-    first = rig.start({"do": "work", "env": {"FAULT": str(w.fault)}})
+    first = rig.start_work(w.fleet, FAULT=str(w.fault))
     wait_for(lambda: struck(w.fault))
     try:
         store.set_state(run, Scheduled(message="handed to a second worker"))  # the first was slow to start

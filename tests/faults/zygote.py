@@ -2,7 +2,7 @@
 
 Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "run", "slug", "parameters", "id_file"} creates a run and runs it;
-{"do": "work"} does what a worker does: takes every run that is scheduled and runs it;
+{"do": "work", "fleets"} does what a worker does: takes every run of those fleet files that is scheduled and runs it;
 {"do": "claim", "owner", "token", "out", "wait_until"} races for a lock, as one of the names of "machine" if given;
 {"do": "sweep", "die_at"} is a round of the reaper, killed at its n-th question to the server;
 {"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
@@ -75,7 +75,7 @@ def _run(job: dict[str, Any]) -> int:
     return 0
 
 
-def _work(_job: dict[str, Any]) -> int:
+def _work(job: dict[str, Any]) -> int:
     from prefect.client.schemas.objects import StateType
     from prefect.states import Pending
 
@@ -84,6 +84,8 @@ def _work(_job: dict[str, Any]) -> int:
     from flows.launch import run_here
 
     for run in store.find_runs([store.RUNBOOK_TAG], [StateType.SCHEDULED]):
+        if run.parameters.get("fleet") not in job["fleets"]:
+            continue
         store.set_state(run.id, Pending(), force=False)
         slug = next(t.removeprefix("runbook:") for t in run.tags if t.startswith("runbook:"))
         name = slug.replace("-", "_")

@@ -112,7 +112,7 @@ def test_a_worker_reads_a_shard_and_hands_it_over_once(rig: Rig, tmp_path: Path)
     fleet = load_fleet(str(file))
     whole = Sweep(fleet=fleet, slugs=SLUGS, folder=tmp_path / "reports", run_id=str(uuid4()), trigger="nightly")
     run = shards._start(whole, 1, fleet.nodes[1:], {"fleet": str(file), "out": str(tmp_path / "reports"), "at_once": 2})
-    worlds[0].work()
+    rig.wait(rig.start_work(file))
     answers = shards._gathered(run, 2)
     assert answers is not None
     assert [r[0].node for r, _unread in answers] == [w.name for w in worlds[1:]]

@@ -52,7 +52,7 @@ def test_a_second_alert_joins_the_run_in_progress_and_resolved_ends_a_waiting_on
     assert state_of(first["run"]) == "PAUSED"  # the other alert still stands
     [whole] = fleet.gateway.alert(firing(node, "ToyOther", status="resolved"))
     assert whole["outcome"] == "closed"
-    fleet.rig.wait(fleet.rig.start({"do": "work"}))  # what a worker does
+    fleet.rig.wait(fleet.rig.start_work(fleet.file))  # what a worker does
     ended = store.read_run(first["run"])
     assert (ended.labels["outcome"], ended.state_name) == ("expired", "Not decided")
     assert ended.labels["report"]

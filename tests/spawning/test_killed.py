@@ -72,7 +72,7 @@ def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, fol
     assert answer_run(run, {"decision": "approve", "who": "ana", "choice": "end the pod"}) == ""
     pids: list[int] = []
     world.runpod.after_act = lambda _act: os.kill(pids[0], signal.SIGKILL)
-    pids.append(rig.start({"do": "work", "env": w.env | {"FAULT": ""}}))
+    pids.append(rig.start_work(w.folder / "fleet.yaml", **(w.env | {"FAULT": ""})))
     rig.wait(pids[0])
     assert world.runpod.pods[POD].change.startswith("Terminated")
     world.runpod.after_act = lambda _act: None

@@ -117,6 +117,10 @@ class Rig:
         """Forks a child for `job`; returns its pid."""
         return int(self._ask(job | {"log": str(self.home / "children.log")})["pid"])
 
+    def start_work(self, *fleets: str | Path, **env: str) -> int:
+        """What a worker does, in a child: runs what is scheduled of these fleet files; what other tests left is theirs."""
+        return self.start({"do": "work", "fleets": sorted(map(str, fleets)), "env": env})
+
     def wait(self, pid: int) -> int:
         """Waits for a child; returns the wait status (signal number if it was killed)."""
         return int(self._ask({"do": "wait", "pid": pid})["status"])
@@ -153,6 +157,7 @@ class World:
         self.rig, self.name, self.fleet = rig, name, fleet
         self.out = rig.home / "reports" / name
         self.fault = rig.home / f"{name}.fault"
+        self.fleets = {str(fleet)}
         notes.world("(toy)", self.acts)
 
     def parameters(self, mode: str, **more: Any) -> dict[str, Any]:
@@ -168,7 +173,9 @@ class World:
     def start_run(self, mode: str = "auto", **more: Any) -> tuple[int, Path]:
         """Starts a run in a process of its own; returns its pid and the file that will hold the run's id."""
         id_file = self.rig.home / f"{self.name}-{uuid4().hex[:6]}.id"
-        job = {"do": "run", "slug": "zombie-gpu", "parameters": self.parameters(mode, **more), "id_file": str(id_file)}
+        parameters = self.parameters(mode, **more)
+        self.fleets.add(str(parameters["fleet"]))
+        job = {"do": "run", "slug": "zombie-gpu", "parameters": parameters, "id_file": str(id_file)}
         return self.rig.start(job | {"env": {"FAULT": str(self.fault)}}), id_file
 
     def run(self, mode: str = "auto", **more: Any) -> str:
@@ -178,8 +185,9 @@ class World:
         return id_file.read_text() if id_file.exists() else ""
 
     def work(self, fault: bool = False) -> None:
-        """What a worker does: every scheduled run is run in a process of its own."""
-        self.rig.wait(self.rig.start({"do": "work", "env": {"FAULT": str(self.fault) if fault else ""}}))
+        """What a worker does with the scheduled runs of this world's fleets, to their end (unless a fault ends it)."""
+        status = self.rig.wait(self.rig.start_work(*self.fleets, FAULT=str(self.fault) if fault else ""))
+        assert fault or status == 0, f"{status}: {(self.rig.home / 'children.log').read_text()[-3000:]}"
 
     def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1) -> None:
         """Plants a fault for the next run on this world."""

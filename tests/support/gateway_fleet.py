@@ -93,4 +93,4 @@ class GatewayFleet:
         while [r for r in self.runs() if not (r.state and r.state.is_final())]:
             assert time.monotonic() < deadline, [(r.name, r.state) for r in self.runs()]
             sweep(utc_now() + timedelta(seconds=200))
-            self.rig.wait(self.rig.start({"do": "work"}))
+            self.rig.wait(self.rig.start_work(self.file))
