@@ -1,0 +1,11 @@
+"""Public incidents rebuilt and judged: each through the readers (raw outputs, files, processes, a fake API) where one can be fed.
+
+Every test carries `pytest.mark.incident("ZG08", came="right", fed="readers", known=True)`:
+- the incident's id, as its collection names it;
+- came: what the runbook says today, which the test asserts: "right", "open" (honestly *cannot tell*, or right in second
+  place), "blind" (nothing of it is seen), "wrong" or "harmful" (wrong, with a plan that hurts);
+- fed: "readers" (the product's own readers read the raw thing) or "evidence" (built by hand, because no reader can be fed);
+- known: whether the judge was written or changed with this incident in sight;
+- twin: what was changed in the incident, where this is a twin whose verdict must differ.
+`python -m tests.incidents --write` runs them and publishes the counts as tests/RESULTS.md.
+"""
