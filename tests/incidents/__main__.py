@@ -1,0 +1,85 @@
+"""Judges the rebuilt public incidents and says how many came out right.
+
+    python -m tests.incidents            # prints the counts
+    python -m tests.incidents --write    # and writes tests/RESULTS.md
+
+Exit codes: 0 every test held, 1 one failed, 3 nothing was judged.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.incidents.plugin import CAME, NOTES
+
+HERE = Path(__file__).resolve().parents[1]
+Line = dict[str, Any]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs, counts, prints, writes."""
+    parser = argparse.ArgumentParser(prog="python -m tests.incidents", description=__doc__.split("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write tests/RESULTS.md")
+    parser.add_argument("-n", default="4", help="parallel test processes")
+    given, rest = parser.parse_known_args(argv)
+    with tempfile.TemporaryDirectory(prefix="incidents-") as folder:
+        command = [sys.executable, "-m", "pytest", "-q", "-n", given.n, "-m", "not soak", str(HERE / "incidents"), *rest]
+        code = subprocess.run(command, env=os.environ | {NOTES: folder}, check=False).returncode
+        lines = [json.loads(x) for p in sorted(Path(folder).glob("*.jsonl")) for x in p.read_text().splitlines()]
+    if not lines:
+        print("nothing was judged")
+        return 3
+    text = told(lines)
+    print(text)
+    if given.write:
+        (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+    return 1 if code else 0
+
+
+def worst(lines: list[Line]) -> dict[str, Line]:
+    """Of each incident the worst that came in any of its tests; a test that failed counts as wrong."""
+    found: dict[str, Line] = {}
+    for line in lines:
+        came = line["came"] if line["held"] or line["came"] == "harmful" else "wrong"
+        line = line | {"came": came}
+        before = found.get(line["id"])
+        if before is None or CAME.index(came) > CAME.index(before["came"]):
+            found[line["id"]] = line
+    return found
+
+
+def told(lines: list[Line]) -> str:
+    """RESULTS.md."""
+    incidents = worst([x for x in lines if "twin" not in x])
+    twins = [x for x in lines if "twin" in x]
+    rows = []
+    for title, known in (("in sight when its judge was written or changed", True), ("not in sight", False)):
+        counts = Counter(x["came"] for x in incidents.values() if x["known"] is known)
+        rows.append(f"| {title} | {sum(counts.values())} | " + " | ".join(str(counts[c]) for c in CAME) + " |")
+    by_hand = sorted(i for i, x in incidents.items() if x["fed"] == "evidence")
+    not_right = sorted((CAME.index(x["came"]), i, x) for i, x in incidents.items() if x["came"] != "right")
+    parts = [
+        "# Public incidents, rebuilt and judged",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --write`: each incident is rebuilt and judged by its "
+        "runbook with default limits, and a test holds what came. An incident counts with the worst of its tests. An incident that was "
+        "in sight proves that a fault was mended; only one that was not says something about the next.",
+        "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows),
+        f"Twins (the fault taken out, or the tempting wrong answer made true): {len(twins)} tried, "
+        f"{sum(x['held'] for x in twins)} with the verdict that they must have.",
+        f"Fed through the product's own readers: {len(incidents) - len(by_hand)}; by evidence built by hand, because no reader can be fed "
+        f"here: {len(by_hand)}" + (f" ({', '.join(by_hand)})." if by_hand else "."),
+    ]
+    if not_right:
+        parts.append("Not right:\n\n" + "\n".join(f"- {i}: {x['came']} (`{x['test']}`)" for _, i, x in not_right))
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Pytest hook: notes each incident test with what its mark says and whether it held, for `python -m tests.incidents`."""
+
+import json
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+NOTES = "INCIDENT_NOTES"  # environment: the folder of the notes
+CAME = ("right", "open", "blind", "wrong", "harmful")
+FED = ("readers", "evidence")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A mark that does not say what it must is an error of the test."""
+    for item in items:
+        if mark := item.get_closest_marker("incident"):
+            fields = dict(mark.kwargs)
+            whole = len(mark.args) == 1 and fields.pop("came", "") in CAME and fields.pop("fed", "") in FED
+            if not whole or fields.pop("known", None) not in (True, False) or set(fields) - {"twin"}:
+                raise pytest.UsageError(f"{item.nodeid}: incident(ID, came=, fed=, known=, twin=): see tests/incidents/__init__.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """One line per test that ran, or that could not be set up."""
+    report = yield
+    mark, folder = item.get_closest_marker("incident"), os.environ.get(NOTES)
+    if mark and folder and (report.when == "call" or (report.when == "setup" and not report.passed)):
+        line = {"id": mark.args[0], **mark.kwargs, "held": report.passed, "test": item.nodeid}
+        with (Path(folder) / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")
+    return report
