@@ -5,8 +5,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deployments.errors import CommandError
-
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet, Node
 
@@ -22,9 +20,6 @@ def check(ns: Namespace) -> int:
 
     fleet = load_fleet(ns.file)
     policy = load_policy(ns.policy) if ns.policy else None
-    faults = limit_faults(fleet)
-    if faults:
-        raise CommandError("\n".join(f"{ns.file}: {fault}" for fault in faults))
     if ns.json:
         body = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
         print(json.dumps(body, indent=1))
@@ -42,30 +37,6 @@ def _describe(node: "Node") -> str:
     where = "this machine" if node.local else f"{node.user + '@' if node.user else ''}{node.host}:{node.port}"
     jump = f" through {node.jump.host}" if node.jump else ""
     return f"{where}{jump}" + (f", hands off: {node.reason or 'no reason given'}" if node.hands_off else "")
-
-
-def limit_faults(fleet: "Fleet") -> list[str]:
-    """Overrides under `limits` that no runbook knows, or whose value does not fit."""
-    from importlib import import_module
-
-    from pydantic import ValidationError
-
-    from runbooks.core.knowledge import load_runbook, runbook_slugs
-
-    faults = []
-    for slug, values in fleet.limits.items():
-        if slug not in runbook_slugs():
-            faults.append(f"limits.{slug}: no such runbook; there are: {', '.join(runbook_slugs())}")
-            continue
-        known = load_runbook(slug).limit_values()
-        unknown = sorted(set(values) - set(known))
-        faults += [f"limits.{slug}.{n}: unknown limit; there are: {', '.join(sorted(known))}" for n in unknown]
-        model = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose").Limits
-        try:
-            model.model_validate(known | {n: v for n, v in values.items() if n in known})
-        except ValidationError as e:
-            faults += [f"limits.{slug}.{d['loc'][0] if d['loc'] else '?'}: {d['msg']}" for d in e.errors()]
-    return faults
 
 
 def _warnings(fleet: "Fleet") -> list[str]:

@@ -97,9 +97,10 @@ def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> Non
     """Bad words and files are refused before anything is started."""
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import SLUGS, load_spec
+    from runbooks.core.names import there_are
 
     if slug not in SLUGS:
-        raise CommandError(f"no runbook {slug!r}; there are: {', '.join(SLUGS)}")
+        raise CommandError(f"no runbook {slug!r}; {there_are(slug, SLUGS)}")
     found = load_fleet(fleet)
     given = bool(fleet or os.environ.get("GPU_RUNBOOKS_FLEET"))
     with_target(found, target, given, load_spec(slug).targets(found))

@@ -4,10 +4,11 @@ import hashlib
 import os
 from pathlib import Path
 
+from flows.known_names import fleet_faults, policy_faults
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.fleet_names import unnamed
-from runbooks.core.names import LABEL
+from runbooks.core.names import LABEL, there_are
 from runbooks.core.policy import Policy
 from tasks.this_machine import host_name
 from tasks.transport.base import TransportError
@@ -25,8 +26,19 @@ def read_text(path: str) -> str:
         return p.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
+    except FileNotFoundError as e:
+        raise ConfigError(f"{path}: {e.strerror}{_beside(Path(path))}") from e
     except OSError as e:
         raise ConfigError(f"{path}: {e.strerror or e}") from e
+
+
+def _beside(path: Path) -> str:
+    """The files of a like name where `path` should be."""
+    try:
+        found = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))
+    except OSError:
+        return ""
+    return f"; in {path.parent} {there_are(path.name, found, most=8)}"
 
 
 def fleet_file(path: str | None) -> str | None:
@@ -43,7 +55,7 @@ def load_fleet(path: str | None) -> Fleet:
     path = fleet_file(path)
     if not path:
         return _named_by(LOCAL_FLEET, host_name())
-    fleet = parse_yaml(read_text(path), Fleet, path)
+    fleet = parse_yaml(read_text(path), Fleet, path, fleet_faults)
     return fleet if "name" in fleet.model_fields_set else _named_by(fleet, os.path.abspath(path))  # noqa: PTH100
 
 
@@ -54,7 +66,7 @@ def _named_by(fleet: Fleet, what: str) -> Fleet:
 def load_policy(path: str | None) -> Policy:
     """The policy file; with no path the file named by GPU_RUNBOOKS_POLICY, else nothing is automatic."""
     path = path or os.environ.get("GPU_RUNBOOKS_POLICY")
-    return parse_yaml(read_text(path), Policy, path) if path else Policy()
+    return parse_yaml(read_text(path), Policy, path, policy_faults) if path else Policy()
 
 
 def with_target(fleet: Fleet, target: str, given: bool, others: tuple[str, ...] = ()) -> tuple[Fleet, str]:
@@ -75,5 +87,5 @@ def with_target(fleet: Fleet, target: str, given: bool, others: tuple[str, ...] 
         return fleet.model_copy(update={"nodes": (*fleet.nodes, node)}), node.name
     if target.startswith(LABEL):
         raise ConfigError(f"target {target!r}: labels are for runs that the server starts; here name one node")
-    names = ", ".join((*(n.name for n in fleet.nodes), *others))
-    raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; there are: {names}")
+    known = there_are(target, (*(n.name for n in fleet.nodes), *others))
+    raise ConfigError(f"target {target!r}: no node of that name in fleet {fleet.name!r}; {known}")

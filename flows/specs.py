@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.names import there_are
 
 
 class NoSuchRunbook(KeyError):
@@ -19,7 +20,7 @@ class NoSuchRunbook(KeyError):
 def load_spec(slug: str) -> RunbookSpec:
     """The runbook's spec; only that runbook's modules are imported. Raises NoSuchRunbook."""
     if slug not in SPECS:
-        raise NoSuchRunbook(f"no runbook {slug!r}; there are: {', '.join(sorted(SPECS))}")
+        raise NoSuchRunbook(f"no runbook {slug!r}; {there_are(slug, sorted(SPECS))}")
     return SPECS[slug]()
 
 

@@ -2,14 +2,16 @@
 
 import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.config import load_fleet, load_policy, read_text
 from flows.specs import SLUGS, load_spec
 from runbooks.alerts.mapping import AlertsFile
-from runbooks.core.config import ConfigError, parse_yaml
+from runbooks.core.config import ConfigError, Fault, parse_yaml
 from runbooks.core.fleet import Fleet
+from runbooks.core.names import there_are
 from runbooks.core.policy import Mode, Policy
 
 log = logging.getLogger("gateway.files")
@@ -32,18 +34,17 @@ class Files:
 
 def load_alerts(path: str) -> AlertsFile:
     """The alerts file, with every runbook's name checked. Raises ConfigError."""
-    found = parse_yaml(read_text(path), AlertsFile, path)
-    wrong = [r for r in found.rules if r.runbook not in SLUGS]
-    if wrong:
-        known = ", ".join(SLUGS)
-        raise ConfigError(
-            "\n".join(f"{path}: rule {r.name}: runbook: no runbook {r.runbook!r}; there are: {known}" for r in wrong)
-        )
+    return parse_yaml(read_text(path), AlertsFile, path, _faults)
+
+
+def _faults(found: AlertsFile) -> Iterator[Fault]:
+    """Runbooks that do not exist, and names of rules that are given twice."""
     names = [r.name for r in found.rules]
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise ConfigError(f"{path}: rules: name given twice: {', '.join(twice)}; give each row a name of its own")
-    return found
+    for i, r in enumerate(found.rules):
+        if r.runbook not in SLUGS:
+            yield ("rules", i, "runbook"), f"rule {r.name}: no runbook {r.runbook!r}; {there_are(r.runbook, SLUGS)}"
+        if r.name in names[:i]:
+            yield ("rules", i, "name"), f"name given twice: {r.name}; give each row a name of its own"
 
 
 def load_files(alerts: str, fleet: str | None, policy: str | None) -> Files:

@@ -23,10 +23,10 @@ from deployments.server import use_running_server
 def cmd_gateway(ns: argparse.Namespace) -> int:
     """Serves alerts. The Prefect server is the local one of `up`, or the one that PREFECT_API_URL names."""
     settings = checked(_settings(ns))
-    use_running_server()
     from deployments.gateway.files import load_files
 
-    load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything listens
+    load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything else
+    use_running_server()
     return serve(settings)
 
 

@@ -9,7 +9,7 @@ from types import FrameType
 
 from deployments.errors import CommandError
 from deployments.server import use_running_server
-from deployments.watch.fleet_file import usable_fleet
+from flows.config import load_fleet
 
 DRAIN_LIMIT_S = 600.0
 
@@ -18,7 +18,7 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     """Watches until SIGTERM or Ctrl-C; lets acts in progress end."""
     from flows.config import load_policy
 
-    fleet = usable_fleet(_absolute(ns.fleet))
+    fleet = load_fleet(_absolute(ns.fleet))
     load_policy(_absolute(ns.policy))
     use_running_server()
     from deployments.watch.service import Settings, Watch

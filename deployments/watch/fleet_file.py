@@ -5,22 +5,12 @@ import os
 import time
 from pathlib import Path
 
+from flows.config import load_fleet
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet
 
 log = logging.getLogger("watch")
 EVERY_S = 2.0
-
-
-def usable_fleet(path: str | None) -> Fleet:
-    """The fleet of that file, its limits looked at as well: they would end every run. Raises ConfigError."""
-    from deployments.cli_fleet import limit_faults
-    from flows.config import load_fleet
-
-    fleet = load_fleet(path)
-    if faults := limit_faults(fleet):
-        raise ConfigError("\n".join(f"{path}: {fault}" for fault in faults))
-    return fleet
 
 
 class FleetFile:
@@ -51,7 +41,7 @@ class FleetFile:
 
     def _read(self, now: Fleet) -> Fleet | None:
         try:
-            fleet = usable_fleet(self._path)
+            fleet = load_fleet(self._path)
         except ConfigError as e:
             log.warning("the fleet file changed and cannot be used, so the old one goes on: %s", e)
             return None

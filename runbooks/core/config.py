@@ -1,14 +1,17 @@
 """YAML text to pydantic models, with errors that name file, line, field, what was found and what is allowed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from runbooks.core.config_errors import explain, kind
 
 M = TypeVar("M", bound=BaseModel)
+Fault = tuple[tuple[str | int, ...], str]
+"""Where in the file (as in pydantic's `loc`), and what is wrong there."""
 
 
 class ConfigError(Exception):
@@ -54,17 +57,20 @@ def _construct(loader: Any, node: yaml.MappingNode) -> Iterator[dict[Any, Any]]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct)
 
 
-def parse_yaml(text: str, model: type[M], path: str) -> M:
-    """`text` of the file `path` as `model`. Raises ConfigError."""
+def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterable[Fault]] = lambda _: ()) -> M:
+    """`text` of the file `path` as `model`; `names` tells what the types alone cannot. Raises ConfigError with every fault."""
     node, data = _read(text, path)
     if data is None:
         raise ConfigError(f"{path}: the file is empty")
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: line 1: expected a mapping, found {kind(data)}")
     try:
-        return model.model_validate(data)
+        found = model.model_validate(data)
     except ValidationError as e:
         raise ConfigError("\n".join(explain(path, node, e.errors(include_url=False), model))) from e
+    if faults := [ErrorDetails(type="value_error", loc=loc, msg=said, input="") for loc, said in names(found)]:
+        raise ConfigError("\n".join(explain(path, node, faults, model, shown=False)))
+    return found
 
 
 def _read(text: str, path: str) -> tuple[yaml.Node | None, Any]:

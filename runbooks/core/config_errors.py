@@ -7,18 +7,25 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from runbooks.core.names import there_are
+
 PLAIN_TYPES = (bool, int, float)
 
 
-def explain(path: str, root: yaml.Node | None, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> Iterator[str]:
-    """One line per field at fault, in the order of the file. Faults that only follow from another are left out."""
+def explain(
+    path: str, root: yaml.Node | None, errors: Sequence[ErrorDetails], model: type[BaseModel], shown: bool = True
+) -> Iterator[str]:
+    """One line per field at fault, in the order of the file, with what was found there if `shown`.
+
+    Faults that only follow from another are left out.
+    """
     places: dict[tuple[int, str], list[ErrorDetails]] = {}
     for error in _own_faults(errors):
         line, field = _place(root, error)
         places.setdefault((line, field), []).append(error)
     for (line, field), faults in sorted(places.items(), key=lambda item: item[0][0]):
         said = " or ".join(dict.fromkeys(_message(f, model) for f in faults))
-        yield f"{path}: line {line}: {field}: {said}{_found(faults[0])}"
+        yield f"{path}: line {line}: {field}: {said}{_found(faults[0]) if shown else ''}"
 
 
 def kind(value: object) -> str:
@@ -76,7 +83,7 @@ def _found(error: ErrorDetails) -> str:
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         allowed = sorted(_fields_at(model, error["loc"][:-1]))
-        return "unknown field" + (f"; allowed here: {', '.join(allowed)}" if allowed else "")
+        return "unknown field" + (f"; {there_are(str(error['loc'][-1]), allowed)}" if allowed else "")
     if error["type"] == "missing":
         return "required, and not there"
     if error["type"] == "string_type" and isinstance(error.get("input"), PLAIN_TYPES):

@@ -1,7 +1,9 @@
-"""One way to turn any text into a key that Prefect takes."""
+"""One way to turn any text into a key that Prefect takes, and one way to offer names for a misspelt one."""
 
+import difflib
 import hashlib
 import re
+from collections.abc import Iterable
 
 LONGEST = 60  # Prefect artifact keys and tags stay readable below this
 
@@ -16,3 +18,12 @@ def slug(*parts: str) -> str:
         return plain
     mark = hashlib.sha256(raw.encode()).hexdigest()[:8]
     return f"{plain[: LONGEST - 9].rstrip('-')}-{mark}".lstrip("-")
+
+
+def there_are(word: str, known: Iterable[str], most: int = 40) -> str:
+    """For an error about an unknown name: the names that there are (at most `most`) and the nearest to `word`."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word.lower(), [n.lower() for n in names], n=1, cutoff=0.6)
+    closest = next((n for n in names if near and n.lower() == near[0]), "")
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return f"there are: {shown or 'none'}" + (f"; nearest: {closest}" if closest else "")

@@ -19,8 +19,8 @@ BAD_FLEETS = {
     "no nodes": ("name: x\n", ["line 1: nodes: required, and not there"]),
     "nodes empty": ("nodes: []\n", ["line 1: nodes: must have at least one entry"]),
     "nodes nothing": ("nodes:\n", ["line 1: nodes: must be a list; found nothing"]),
-    "unknown field": ("nodes:\n- name: a\n  hots: x\n", ["line 3: nodes.0.hots: unknown field; allowed here:", "host"]),
-    "unknown top field": (GOOD_NODE + "polcy: 1\n", ["line 2: polcy: unknown field; allowed here: ", "nodes"]),
+    "unknown field": ("nodes:\n- name: a\n  hots: x\n", ["line 3: nodes.0.hots: unknown field; there are:", "host"]),
+    "unknown top field": (GOOD_NODE + "polcy: 1\n", ["line 2: polcy: unknown field; there are: ", "nodes"]),
     "node without a way": ("nodes:\n- name: a\n", ["line 2: nodes.0: give `host`, or `local: true`"]),
     "node with two ways": ("nodes:\n- {name: a, local: true, host: b}\n", ["either local or has a host, not both"]),
     "port too high": (
@@ -99,7 +99,7 @@ BAD_POLICIES = {
     "cooldown": ("kinds:\n  kill: {cooldown_s: 10m}\n", ["line 2: kinds.kill.cooldown_s: must be a valid number"]),
     "unknown kind field": (
         "kinds:\n  kill:\n    retries: 3\n",
-        ["line 3: kinds.kill.retries: unknown field; allowed here: "],
+        ["line 3: kinds.kill.retries: unknown field; there are: "],
     ),
 }
 

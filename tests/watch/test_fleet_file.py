@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from deployments.watch import fleet_file, listeners
-from deployments.watch.fleet_file import FleetFile, usable_fleet
+from deployments.watch.fleet_file import FleetFile
 from deployments.watch.service import Settings, Watch
 from flows.config import load_fleet
 from runbooks.core.config import ConfigError
@@ -77,4 +77,4 @@ def test_a_pattern_that_is_none_is_refused(path: Path) -> None:
 def test_a_limit_that_would_end_every_run_is_refused(path: Path) -> None:
     path.write_text(path.read_text() + "limits: {container-death: {deaths_to_escalate: 0}}\n")
     with pytest.raises(ConfigError, match=r"limits\.container-death\.deaths_to_escalate: .*greater than or equal to 1"):
-        usable_fleet(str(path))
+        load_fleet(str(path))

@@ -1,0 +1,48 @@
+"""What the types of a configuration file cannot tell: names in it that must be known here. Every reader of a file asks."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from runbooks.core.config import Fault
+from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.names import there_are
+from runbooks.core.policy import Policy
+
+
+def fleet_faults(fleet: Fleet) -> Iterator[Fault]:
+    """Limits of a runbook that does not exist, limits that it does not have, and values that do not fit."""
+    for slug, values in fleet.limits.items():
+        if slug in runbook_slugs():
+            yield from _limit_faults(slug, values)
+        else:
+            yield ("limits", slug), f"no such runbook; {there_are(slug, runbook_slugs())}"
+
+
+def _limit_faults(slug: str, values: dict[str, Any]) -> Iterator[Fault]:
+    known = load_runbook(slug).limit_values()
+    for name in (n for n in values if n not in known):
+        yield ("limits", slug, name), f"unknown limit; {there_are(name, sorted(known))}"
+    try:
+        _limits_of(slug).model_validate(known | {n: v for n, v in values.items() if n in known})
+    except ValidationError as e:
+        for error in e.errors():
+            yield ("limits", slug, *error["loc"]), f"{error['msg']}; found {error['input']!r}"
+
+
+def _limits_of(slug: str) -> type[BaseModel]:
+    found: type[BaseModel] = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose").Limits
+    return found
+
+
+def policy_faults(policy: Policy) -> Iterator[Fault]:
+    """Kinds of action that nothing here carries out: a limit for one would hold nothing."""
+    if not policy.kinds:
+        return
+    from flows.actions import ACTIONS
+
+    for kind in (k for k in policy.kinds if k not in ACTIONS):
+        yield ("kinds", kind), f"no such kind of action; {there_are(kind, sorted(ACTIONS))}"

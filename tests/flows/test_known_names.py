@@ -1,0 +1,76 @@
+"""Every reader of a file refuses names that nothing here knows, in the same words, before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.config import load_fleet, load_policy
+from runbooks.core.config import ConfigError
+from tests.deployments.test_cli import call
+
+BAD_FLEET = "nodes:\n- {name: a, local: true}\nlimits:\n  zombie-gpu: {idel_s: 3, idle_s: soon}\n  zomby-gpu: {}\n"
+FLEET_SAYS = (
+    "line 4: limits.zombie-gpu.idel_s: unknown limit; there are: ",
+    "nearest: idle_s",
+    "line 4: limits.zombie-gpu.idle_s: must be a valid number",
+    "line 5: limits.zomby-gpu: no such runbook; there are: ",
+    "nearest: zombie-gpu",
+)
+BAD_POLICY = "kinds:\n  terminate-proceses: {mode: auto}\n"
+POLICY_SAYS = ("line 2: kinds.terminate-proceses: no such kind of action; there are: ", "nearest: terminate-processes")
+
+
+def test_a_fleet_file_names_each_unknown_limit_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(BAD_FLEET)
+    with pytest.raises(ConfigError) as e:
+        load_fleet(str(path))
+    assert [says for says in FLEET_SAYS if says not in str(e.value)] == []
+    assert all(line.startswith(f"{path}: line ") for line in str(e.value).splitlines())
+
+
+def test_a_policy_names_an_unknown_kind_of_action(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(BAD_POLICY)
+    with pytest.raises(ConfigError) as e:
+        load_policy(str(path))
+    assert [says for says in POLICY_SAYS if says not in str(e.value)] == []
+
+
+def test_a_file_that_is_not_there_names_the_nearest_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("nodes: [{name: a, local: true}]\n")
+    with pytest.raises(ConfigError, match=r"No such file.*there are: fleet\.yaml; nearest: fleet\.yaml"):
+        load_fleet(str(tmp_path / "flet.yaml"))
+
+
+COMMANDS = {
+    "run": ["run", "zombie-gpu", "a", "--fleet", "FLEET"],
+    "run with a policy": ["run", "zombie-gpu", "a", "--fleet", "GOOD", "--policy", "POLICY"],
+    "run without a server": ["run", "zombie-gpu", "a", "--no-server", "--fleet", "FLEET"],
+    "run without a server, with a policy": ["run", "zombie-gpu", "a", "--no-server", "--fleet", "GOOD", "--policy", "POLICY"],
+    "nightly": ["nightly", "--fleet", "FLEET"],
+    "up": ["up", "--fleet", "FLEET"],
+    "up with a policy": ["up", "--policy", "POLICY"],
+    "fleet check": ["fleet", "check", "FLEET"],
+    "fleet check with a policy": ["fleet", "check", "GOOD", "--policy", "POLICY"],
+    "doctor": ["doctor", "--fleet", "FLEET"],
+    "doctor with a policy": ["doctor", "--policy", "POLICY"],
+    "watch": ["watch", "--fleet", "FLEET"],
+    "secrets": ["secrets", "--fleet", "FLEET"],
+    "gateway": ["gateway", "--fleet", "FLEET"],
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_every_command_refuses_them_before_anything_runs(tmp_path: Path, words: list[str]) -> None:
+    files = {"FLEET": BAD_FLEET, "GOOD": "nodes: [{name: a, local: true}]\n", "POLICY": BAD_POLICY}
+    for name, text in files.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    argv = [str(tmp_path / f"{w}.yaml") if w in files else w for w in words]
+    home = tmp_path / "state"
+    done = call(*argv, GPU_RUNBOOKS_HOME=str(home))
+    says = POLICY_SAYS if "POLICY" in words else FLEET_SAYS
+    assert done.returncode != 0, done
+    assert [x for x in says if x not in done.stderr + done.stdout] == [], done
+    assert "Traceback" not in done.stderr
+    assert not (home / "server.json").exists()  # nothing was started
