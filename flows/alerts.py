@@ -5,7 +5,7 @@ of any number of gateways asking at once the server lets one create the next run
 run has taken up, and which are over, stands in alert_notes.py.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Pending
 
 from flows import store
-from flows.alert_notes import ALERT_TAG, EARLIER, LABEL, Notes, note_over, note_taken, notes_on, times
+from flows.alert_notes import ALERT_TAG, EARLIER, LABEL, SINCE, Notes, note_over, note_taken, notes_on, times
 from flows.approval import REAPER, answer_run
 from flows.clock import server_now
 from flows.launch import deployment_name
@@ -39,6 +39,7 @@ class Done(StrEnum):
     REPEAT = "repeat"
     CLOSED = "closed"  # resolved: the waiting run is being ended with that decision
     RESOLVED = "resolved"  # resolved: the run in progress will not act any more
+    OLD_END = "old-end"  # resolved: of an earlier time than the alert that is open; it ends nothing
     NOTHING = "nothing-open"  # resolved: no run of it is open
 
 
@@ -53,6 +54,8 @@ class Start(Frozen):
     mark: str
     alert: str
     at: datetime
+    began: datetime | None = None  # the alert, by its sender's clock
+    ended: datetime | None = None  # the same clock; None: while it fires, or where its sender does not say
     same_within_s: float = 60.0
     repeat_s: float = 3600.0
 
@@ -64,7 +67,13 @@ class Start(Frozen):
     @property
     def text(self) -> str:
         """What is written down about this alert."""
-        return f"{self.mark} {self.at.isoformat(timespec='milliseconds')} {self.alert[:80]}"
+        since = f"{SINCE}{self.began.isoformat(timespec='milliseconds')} " if self.began else ""
+        return f"{self.mark} {self.at.isoformat(timespec='milliseconds')} {since}{self.alert[:80]}"
+
+    @property
+    def end(self) -> datetime | None:
+        """Which beginnings this end is not older than. Without a time of its own: what its replicas may have seen as one."""
+        return self.ended or (self.began + timedelta(seconds=self.same_within_s) if self.began else None)
 
 
 class Placed(Frozen):
@@ -155,12 +164,16 @@ def resolve(start: Start) -> Placed:
     """The alert is over. A run that waits only because of it is ended with that decision; nothing is ever started."""
     placed = Placed(done=Done.NOTHING)
     for run in (r for r in runs_on(start) if r.state and not r.state.is_final()):
-        if start.mark not in notes_on(run).over:
+        notes = notes_on(run)
+        if start.mark not in notes.over:
             continue
-        note_over(run, start.mark, start.at)
+        if notes.is_old(start.mark, start.end):
+            placed = placed if placed.done is not Done.NOTHING else Placed(done=Done.OLD_END, run=str(run.id), name=run.name)
+            continue
+        note_over(run, start.mark, start.at, start.end)
         over = notes_on(run).all_over  # read again: another alert may have joined meanwhile
         closed = over and bool(run.state and run.state.is_paused()) and _close(run)
-        if placed.done is Done.NOTHING or closed:
+        if placed.done in (Done.NOTHING, Done.OLD_END) or closed:
             placed = Placed(done=Done.CLOSED if closed else Done.RESOLVED, run=str(run.id), name=run.name)
     return placed
 

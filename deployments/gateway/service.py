@@ -138,6 +138,8 @@ class Service:
             mark=alert.mark,
             alert=clean(plain(alert.name, 80)),
             at=now,
+            began=alert.starts_at,
+            ended=alert.ends_at,
             same_within_s=files.alerts.same_within_s,
             repeat_s=files.alerts.repeat_s,
         )

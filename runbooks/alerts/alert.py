@@ -42,6 +42,7 @@ class Alert(Frozen):
     status: Status
     fingerprint: str = Field(min_length=1, max_length=LONGEST_NAME)
     starts_at: datetime
+    ends_at: datetime | None = None  # of a resolved one, where its sender says so
     labels: dict[str, str]
     annotations: dict[str, str] = {}
     url: str = ""
@@ -96,6 +97,12 @@ def moment(value: object, field: str) -> datetime:
         if isinstance(e, BadPayload):
             raise
         raise BadPayload(f"{field}: not an RFC 3339 time") from e
+
+
+def end_of(value: object, status: Status, starts_at: datetime, field: str) -> datetime | None:
+    """When a resolved alert ended. None while it fires (senders then give a time to come, or the year 1) and if not said."""
+    found = moment(value, field) if value is not None and status is Status.RESOLVED else None
+    return found if found is not None and found >= starts_at else None
 
 
 def text_of(data: dict[str, Any], name: str, field: str, longest: int = LONGEST_VALUE) -> str:

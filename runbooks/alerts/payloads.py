@@ -12,6 +12,7 @@ from runbooks.alerts.alert import (
     BadPayload,
     Source,
     Status,
+    end_of,
     moment,
     pairs,
     plain,
@@ -76,11 +77,13 @@ def _from_list(item: dict[str, Any], field: str, source: Source, common: dict[st
     labels = pairs(item.get("labels"), f"{field}.labels")
     if not labels:
         raise BadPayload(f"{field}.labels: required, and not empty")
+    status, starts_at = _status(item, f"{field}.status"), moment(item.get("startsAt"), f"{field}.startsAt")
     return Alert(
         source=source,
-        status=_status(item, f"{field}.status"),
+        status=status,
         fingerprint=text_of(item, "fingerprint", f"{field}.fingerprint", LONGEST_NAME) or fingerprint(labels),
-        starts_at=moment(item.get("startsAt"), f"{field}.startsAt"),
+        starts_at=starts_at,
+        ends_at=end_of(item.get("endsAt"), status, starts_at, f"{field}.endsAt"),
         labels=labels,
         annotations=common | pairs(item.get("annotations"), f"{field}.annotations"),
         url=text_of(item, "generatorURL", f"{field}.generatorURL"),
@@ -92,7 +95,7 @@ def fingerprint(labels: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(labels.items())).encode()).hexdigest()[:16]
 
 
-GENERIC_FIELDS = ("status", "name", "labels", "annotations", "starts_at", "fingerprint", "url")
+GENERIC_FIELDS = ("status", "name", "labels", "annotations", "starts_at", "ends_at", "fingerprint", "url")
 
 
 def _generic(data: dict[str, Any]) -> tuple[Alert, ...]:
@@ -111,11 +114,14 @@ def _from_generic(item: dict[str, Any], field: str) -> Alert:
         labels = {"alertname": name} | labels
     if not labels:
         raise BadPayload(f"{field}: give a name, labels, or both")
+    status = _status({"status": item.get("status", "firing")}, f"{field}.status")
+    starts_at = moment(item.get("starts_at"), f"{field}.starts_at")
     return Alert(
         source=Source.GENERIC,
-        status=_status({"status": item.get("status", "firing")}, f"{field}.status"),
+        status=status,
         fingerprint=text_of(item, "fingerprint", f"{field}.fingerprint", LONGEST_NAME) or fingerprint(labels),
-        starts_at=moment(item.get("starts_at"), f"{field}.starts_at"),
+        starts_at=starts_at,
+        ends_at=end_of(item.get("ends_at"), status, starts_at, f"{field}.ends_at"),
         labels=labels,
         annotations=pairs(item.get("annotations"), f"{field}.annotations"),
         url=text_of(item, "url", f"{field}.url"),
@@ -153,12 +159,15 @@ def _pagerduty(data: dict[str, Any]) -> tuple[Alert, ...]:
     for name in ("service", "priority", "escalation_policy"):
         labels[name] = _summary(incident.get(name))
     labels |= {n: text_of(incident, n, f"event.data.{n}", LONGEST_NAME) for n in ("urgency", "incident_key")}
+    status = Status.RESOLVED if kind in ENDED else Status.FIRING
+    starts_at = moment(_began(kind, event, incident), "event.data.created_at")
     return (
         Alert(
             source=Source.PAGERDUTY,
-            status=Status.RESOLVED if kind in ENDED else Status.FIRING,
+            status=status,
             fingerprint=labels["incident"],
-            starts_at=moment(_began(kind, event, incident), "event.data.created_at"),
+            starts_at=starts_at,
+            ends_at=end_of(event.get("occurred_at"), status, starts_at, "event.occurred_at"),
             labels={n: v for n, v in (labels | title_labels(title)).items() if v},
             url=text_of(incident, "html_url", "event.data.html_url"),
         ),

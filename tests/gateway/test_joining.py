@@ -118,13 +118,16 @@ def test_notes_are_taken_away_when_newer_ones_make_them_void(rig: Rig, monkeypat
     assert "flap-39" in said.text
 
 
+AT = "2026-01-01T00:00:00+00:00"
+
+
 def test_void_notes_say_nothing() -> None:
     """Whatever was written, and in whatever order the void ones go: what the run says of every alert is the same."""
     rng = random.Random(7)
-    run = FlowRun.model_construct(flow_id=uuid4(), labels={"alert.k": "own now A"}, tags=["alert"])
-    for _ in range(60):
+    run = FlowRun.model_construct(flow_id=uuid4(), labels={"alert.k": f"own {AT} since={AT} A"}, tags=["alert"])
+    for _ in range(200):
         notes = [_note(rng, i) for i in range(rng.randrange(0, 3 * alert_notes.TIDY_AT))]
-        gone = void(notes, {"own"})
+        gone = void(notes, run)
         cut = {n.key for n in gone[: rng.randrange(0, len(gone) + 1)]}
         before, after = Notes(run, notes), Notes(run, [n for n in notes if n.key not in cut])
         assert after.all_over == before.all_over
@@ -136,5 +139,7 @@ def test_void_notes_say_nothing() -> None:
 
 def _note(rng: random.Random, i: int) -> FlowRunInput:
     mark = rng.choice(["own", *(f"m{k}" for k in range(20))])
-    key = f"{TOOK}{mark}-{i}" if rng.random() < 0.5 else f"{OVER}{mark}-{i}"
-    return FlowRunInput.model_construct(flow_run_id=uuid4(), key=key, value=f"{mark} 2026-01-01T00:00:00+00:00 x")
+    took, at = rng.random() < 0.5, f"2026-01-01T00:00:{rng.randrange(60):02}+00:00"
+    said = f" {'since' if took else 'ended'}={at}" if rng.random() < 0.8 else ""
+    key = f"{TOOK}{mark}-{i}" if took else f"{OVER}{mark}-{i}"
+    return FlowRunInput.model_construct(flow_run_id=uuid4(), key=key, value=f"{mark} {AT}{said} x")
