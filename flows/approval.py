@@ -68,26 +68,29 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
 
     The same plan is not asked twice, but an approval that was already used for an act is spent: the run asks
     again. So does one whose answer was lost because a process was killed between question and answer, and one whose
-    approver code or link was not right.
+    approver code or link was not right. An approval that came to a freeze (the UI takes it) counts neither then nor later.
     """
-    early = _in_advance(run_id, gate, approvers)
+    early = None if gate.frozen else _in_advance(run_id, gate, approvers)
     if early is not None:
         return Given(early)
     digest = plan_digest(gate.plans)
     not_taken: list[str] = []
-    attempt = 0
+    held = attempt = 0
     while _was_asked(run_id, key := approval_key(digest, attempt)):
         answer = _stored_answer(run_id, key)
         if answer is not None:
-            plan = _chosen(gate, answer)
-            if answer.get("decision") != "approve" or not used_by(run_id, plan.digest):
+            plan, approves = _chosen(gate, answer), answer.get("decision") == "approve"
+            if approves and (why := _held(run_id, key, gate.frozen)):
+                not_taken.append(why)
+                held += 1
+            elif not approves or not used_by(run_id, plan.digest):
                 checked = check_answer(answer, run_id, key, plan, approvers, _times(run_id, key)[1])
                 if checked.taken:
                     decided = _permission(run_id, key, answer | {"choice": plan.name}, digest)
                     return Given(decided.model_copy(update={"checked": checked.how}), "", tuple(not_taken))
                 not_taken.append(checked.why)
         attempt += 1
-    if len(not_taken) >= MOST_WRONG:
+    if len(not_taken) - held >= MOST_WRONG:
         return Given(_no_more(digest, not_taken), "", tuple(not_taken))
     return Given(None, approval_key(digest, attempt), tuple(not_taken))
 
@@ -172,6 +175,17 @@ def _answer_at(run_id: str, key: str) -> dict[str, Any] | None:
     text = store.read_input(run_id, key)
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None
+
+
+def _held(run_id: str, key: str, frozen: str) -> str:
+    """Why the approval under `key` is none: a freeze was there when it was first looked at. "" if there was none."""
+    row = f"held-{key}"
+    return store.claim_input(run_id, row, frozen) if frozen else store.read_input(run_id, row) or ""
+
+
+def was_asked(run_id: str) -> bool:
+    """True if this run has asked a person before."""
+    return any(s.is_paused() and s.state_details.run_input_keyset for s in store.states_of(run_id))
 
 
 def _was_asked(run_id: str, key: str) -> bool:

@@ -9,7 +9,7 @@ from prefect.states import Cancelled
 
 from flows.acting import carry_out
 from flows.actions import risks
-from flows.approval import Given, ask, given
+from flows.approval import Given, ask, given, was_asked
 from flows.claim import Locked
 from flows.clock import server_now
 from flows.ends import RunFailed, in_words
@@ -87,6 +87,8 @@ def _conduct(run: Run) -> Outcome:
     run.draft.first(run.evidence, diagnosis)
     for _ in range(5):
         gate = gate_of(run, diagnosis, read_once=run.looks == 1)  # once: clocks may be apart
+        if gate.may is May.REFUSE and gate.frozen and was_asked(run.run_id):
+            gate = gate.model_copy(update={"may": May.ASK})  # a freeze holds a question: it takes no approval, and is asked on
         if gate.may in (May.NOTHING, May.REFUSE):
             run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:

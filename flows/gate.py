@@ -39,6 +39,7 @@ class Gate(Frozen):
     plans: tuple[Plan, ...] = ()
     why: tuple[str, ...] = ()
     approval_ttl_s: float = 0.0
+    frozen: str = ""  # the freeze that alone refuses it
 
 
 def risk_of(plan: Plan, risks: dict[str, Risk]) -> Risk:

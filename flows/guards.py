@@ -20,24 +20,28 @@ class GuardSaidNo(Exception):
     """A guard refused. The text goes into the report."""
 
 
+class FrozenNow(GuardSaidNo):
+    """A freeze, which ends: what was asked before it is asked again."""
+
+
 def breaker_name(fleet: str) -> str:
     """Variable that holds a tripped breaker."""
     return f"gpu_runbooks_breaker_{slug(fleet).replace('-', '_')}"
 
 
 def check_freeze() -> None:
-    """Raises GuardSaidNo while anything is frozen: the switch for all, or this machine's file."""
+    """Raises FrozenNow while anything is frozen: the switch for all, or this machine's file; GuardSaidNo if nobody knows."""
     from tasks.freeze_file import read_freeze_file
 
     local = read_freeze_file()
     if local is not None:
-        raise GuardSaidNo(f"this machine is frozen: {local}")
+        raise FrozenNow(f"this machine is frozen: {local}")
     try:
         frozen = store.get_variable(FREEZE)
     except Exception as e:
         raise GuardSaidNo(f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
     if frozen:
-        raise GuardSaidNo(f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
+        raise FrozenNow(f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
 
 
 def check_breaker(fleet: str) -> None:

@@ -8,7 +8,7 @@ from flows.actions import risks
 from flows.claim import history_of
 from flows.clock import server_now
 from flows.gate import Gate, May, decide, overtaken
-from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.guards import FrozenNow, GuardSaidNo, check_breaker, check_freeze
 from flows.places import namesakes, place_of
 from flows.run import Run
 from runbooks.core.config import ConfigError
@@ -36,7 +36,8 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
             check_freeze()
             check_breaker(run.fleet.name)
         except GuardSaidNo as e:
-            return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, str(e)))
+            frozen = str(e) if isinstance(e, FrozenNow) else ""
+            return gate.model_copy(update={"may": May.REFUSE, "why": (*gate.why, str(e)), "frozen": frozen})
     return gate
 
 

@@ -14,6 +14,7 @@ from deployments.gateway.metrics import Metrics
 from deployments.gateway.runner import Runner
 from deployments.gateway.settings import GatewaySettings
 from flows.alerts import Done, Placed, Start, place, resolve
+from flows.clock import server_now
 from flows.launch import hand_to_worker
 from runbooks.alerts.alert import Alert, Status, plain
 from runbooks.alerts.mapping import Unusable, Wanted, wanted
@@ -22,7 +23,6 @@ from runbooks.alerts.targets import resolve as resolve_target
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from tasks.context import utc_now
 from tasks.installation import installation_redactor
 
 log = logging.getLogger("gateway")
@@ -70,15 +70,15 @@ class Service:
         return self.runner.counts() if self.runner else (0, 0)
 
     def take(self, alert: Alert, now: datetime | None = None) -> list[Answer]:
-        """Everything that one alert leads to. Raises what the Prefect client raises if the server is not there."""
-        now = now or utc_now()
+        """Everything that one alert leads to. Gateways on several machines count by the Prefect server's clock, which is `now`
+        if nothing else is said. Raises what the Prefect client raises if the server is not there."""
         files = self.files.now()
         rows = wanted(alert, files.alerts)
         if not rows:
             return [self._tell(alert, Answer(alert=alert.name, outcome=Said.UNMAPPED))]
         return [self._row(alert, row, files, now) for row in rows]
 
-    def _row(self, alert: Alert, row: Wanted | Unusable, files: Files, now: datetime) -> Answer:
+    def _row(self, alert: Alert, row: Wanted | Unusable, files: Files, now: datetime | None) -> Answer:
         known, at = self._known.get((alert.key, row.rule), (None, 0.0))
         if known and alert.status is Status.FIRING and time.monotonic() - at < files.alerts.repeat_s:
             self.metrics.alerts.labels(alert.source.value, Done.REPEAT.value).inc()
@@ -90,7 +90,7 @@ class Service:
         except NoTarget as e:
             return self._unusable(alert, row.rule, str(e))
         with self._locks[hash((row.runbook, target)) % LOCKS]:
-            return self._place(alert, row.model_copy(update={"target": target}), files, now)
+            return self._place(alert, row.model_copy(update={"target": target}), files, now or server_now())
 
     def _unusable(self, alert: Alert, rule: str, why: str) -> Answer:
         """Nothing was ever started for it, so there is nothing that its end could change."""

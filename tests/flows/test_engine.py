@@ -165,6 +165,58 @@ def test_freeze_refuses_and_holds_waiting_approvals(rig: Rig) -> None:
     assert outcome(waiting) == "fixed"
 
 
+def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) -> None:
+    """Prefect takes it; it is no approval then and none later, and what the person says next counts."""
+    w, v = rig.world(), rig.world()
+    runs = {w: w.run("approve"), v: v.run("approve")}
+    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
+    try:
+        for _ in range(6):  # more often than wrong answers are taken
+            for world, run in runs.items():
+                assert store.resume(run, {"decision": "approve", "who": "ana"}) == ""
+                world.work()
+                assert outcome(run) == "waiting"
+        held = store.read_run(runs[w]).state
+        assert held is not None
+        assert held.is_paused()
+        form = store.read_input(runs[w], str((held.state_details.run_input_keyset or {})["description"]))
+        assert "change window" in str(form)
+        assert store.resume(runs[v], {"decision": "reject", "who": "ana"}) == ""
+        v.work()
+        assert outcome(runs[v]) == "rejected"
+    finally:
+        store.delete_variable(FREEZE)
+    assert acts_done(rig.worlds, w.name) == []
+    assert approve(runs[w]) == ""
+    w.work()
+    assert outcome(runs[w]) == "fixed"
+    assert len(acts_done(rig.worlds, w.name)) == 1
+
+
+def test_a_freeze_still_refuses_a_run_that_has_asked_nobody(rig: Rig) -> None:
+    w = rig.world()
+    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
+    try:
+        assert outcome(w.run("approve")) == "refused"
+    finally:
+        store.delete_variable(FREEZE)
+
+
+def test_an_approval_that_was_held_is_not_found_again_after_the_freeze(rig: Rig) -> None:
+    w = rig.world()
+    run = w.run("approve")
+    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
+    try:
+        assert store.resume(run, {"decision": "approve", "who": "ana"}) == ""
+        w.work()
+    finally:
+        store.delete_variable(FREEZE)
+    assert answer_run(run, {"decision": "reject", "who": "bo"}) == ""
+    w.work()
+    assert outcome(run) == "rejected"
+    assert acts_done(rig.worlds, w.name) == []
+
+
 def test_budget_trips_the_breaker_until_a_person_resets_it(rig: Rig) -> None:
     nodes = [rig.world() for _ in range(3)]
     fleet = rig.home / "many.yaml"

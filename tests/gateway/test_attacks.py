@@ -17,7 +17,7 @@ import uvicorn
 from deployments.gateway import connections
 from deployments.gateway import service as module
 from deployments.gateway.connections import server_config
-from tests.gateway.test_doors import BEARER, BODY, World, quiet_events, signed
+from tests.gateway.test_doors import BEARER, BODY, World, own_clock, quiet_events, signed
 from tests.support.need import need_program
 
 HEAD = b"POST /alerts/alertmanager HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"t" * 32 + b"\r\n"
@@ -71,7 +71,7 @@ class Listening:
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listening]:
     monkeypatch.setattr(connections, "HEADERS_S", 0.5)
     world = World(tmp_path)
-    with patch.object(module, "place", world.place), patch.object(module, "resolve", world.place), quiet_events():
+    with patch.object(module, "place", world.place), patch.object(module, "resolve", world.place), quiet_events(), own_clock():
         made = Listening(world)
         yield made
         made.close()
@@ -129,7 +129,7 @@ def test_connections_that_never_begin_tls_do_not_stop_the_gateway(tmp_path: Path
     pem.write_text(pem.read_text() + (tmp_path / "cert.pem").read_text())
     connections.allow_open_files()
     world = World(tmp_path)
-    with patch.object(module, "place", world.place), patch.object(module, "resolve", world.place), quiet_events():
+    with patch.object(module, "place", world.place), patch.object(module, "resolve", world.place), quiet_events(), own_clock():
         gateway = Listening(world, pem)
         held = [gateway.open() for _ in range(1_200)]
         began = time.monotonic()
@@ -187,7 +187,7 @@ def test_a_replay_in_another_spelling_is_one(listening: Listening) -> None:
 
 def test_a_page_in_a_browser_cannot_send_to_a_gateway_without_authentication(tmp_path: Path) -> None:
     world = World(tmp_path, open=True)
-    with patch.object(module, "place", world.place), quiet_events():
+    with patch.object(module, "place", world.place), quiet_events(), own_clock():
         plain = {"content-type": "text/plain"}
         assert world.post(BODY, headers=plain | {"origin": "http://evil.example"}).status_code == 401
         assert world.placed == []

@@ -59,12 +59,17 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
-    with patch.object(module, "place", made.place), patch.object(module, "resolve", made.place), quiet_events():
+    with patch.object(module, "place", made.place), patch.object(module, "resolve", made.place), quiet_events(), own_clock():
         yield made
 
 
 def quiet_events() -> Any:
     return patch.object(module, "alert_event")
+
+
+def own_clock() -> Any:
+    """Where there is no server to ask for the time."""
+    return patch.object(module, "server_now", lambda: datetime.now(UTC))
 
 
 BODY = json.dumps(payload([firing("node-a")])).encode()
@@ -106,6 +111,14 @@ def test_a_pagerduty_event_counts_once_and_for_a_day(world: World) -> None:
     assert "answered before" in send(pagerduty(timedelta(minutes=59)))["note"]
 
 
+def test_alerts_are_counted_by_the_servers_clock(world: World) -> None:
+    """Gateways on machines whose clocks are apart see the same repeats and storms."""
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    with patch.object(module, "server_now", lambda: at):
+        assert world.post(BODY).status_code == 200
+    assert [s.at for s in world.placed] == [at]
+
+
 def test_who_is_not(world: World) -> None:
     now = time.time()
     no_time = {"x-signature": sign(HMAC, "", BODY)}
@@ -141,7 +154,7 @@ def test_a_signed_request_that_was_not_taken_may_come_again(world: World) -> Non
 
 def test_limits(tmp_path: Path) -> None:
     small = World(tmp_path, largest_body=2048, per_second=0.001, burst=2)
-    with patch.object(module, "place", small.place), quiet_events():
+    with patch.object(module, "place", small.place), quiet_events(), own_clock():
         assert small.post(b"x" * 3000).status_code == 413
         chunks = iter([b"x" * 1000] * 5)
         assert small.client.post("/alerts/generic", content=chunks, headers=BEARER).status_code == 413
