@@ -4,6 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -34,6 +35,7 @@ from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
+from runbooks.core.redact_own import own_text
 from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
@@ -93,7 +95,7 @@ def sweep_fleet(
     skip = why_skip(run_id, trigger)
     if skip:
         return Completed(name="Skipped", message=skip)
-    timeline = Timeline(clean=installation_redactor().text)
+    timeline = Timeline(clean=partial(own_text, installation_redactor()))
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
     whole = Sweep(
         fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger

@@ -1,5 +1,6 @@
 """A part of a nightly as a flow of its own, for any worker."""
 
+from functools import partial
 from typing import Any
 
 from prefect import flow
@@ -15,6 +16,7 @@ from flows.shards import give_back
 from flows.specs import SLUGS
 from flows.stopping import own_end
 from flows.sweeping import Sweep, check_nodes
+from runbooks.core.redact_own import own_text
 from tasks.installation import installation_redactor
 from tasks.report_store import reports_root
 
@@ -39,6 +41,6 @@ def nightly_shard(
         fleet=full, slugs=SLUGS, folder=reports_root(out or full.reports.folder), run_id=parent, trigger="nightly"
     )
     with heartbeat(run_id):
-        timeline = Timeline(clean=installation_redactor().text)
+        timeline = Timeline(clean=partial(own_text, installation_redactor()))
         give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))
     return own_end(run_id, Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}"))

@@ -24,6 +24,7 @@ from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
+from runbooks.core.redact_own import own_model
 from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Permission, Report
 from runbooks.core.show import Markdown, md, shortened
@@ -102,14 +103,14 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
             started_at=d.started_at,
             ended_at=utc_now(),
             diagnosis=diagnosis,
-            evidence=_json(evidence),
+            evidence=clean_evidence(evidence),
             limits=dict(run.context.limits),
             guards=tuple(d.guards),
             chosen=d.chosen,
             permission=d.permission,
             acts=tuple(d.acts),
             after=d.after_diagnosis,
-            after_evidence=_json(d.after_evidence) if d.after_evidence is not None else None,
+            after_evidence=clean_evidence(d.after_evidence) if d.after_evidence is not None else None,
             timeline=tuple(d.timeline.events),
             connection=tuple(pool.notes if pool else ()),
             risks={kind: risk.value for kind, risk in risks().items()},
@@ -119,12 +120,15 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
 
 
 def clean_report(report: Report) -> Report:
-    """The report with secrets replaced once more, whatever slipped through where it was read."""
-    return Report.model_validate(installation_redactor().data(report.model_dump(mode="json")))
+    """The report with secrets replaced once more, whatever slipped through where it was read. Its evidence is clean already."""
+    read = {"evidence": report.evidence, "after_evidence": report.after_evidence}
+    rest = report.model_copy(update={"evidence": {}, "after_evidence": None})
+    return Report.model_validate(own_model(installation_redactor(), rest, sentences=True) | read)
 
 
-def _json(evidence: Any) -> dict[str, Any]:
-    return dict(evidence.model_dump(mode="json")) if evidence is not None else {}
+def clean_evidence(evidence: Any) -> dict[str, Any]:
+    """What was read as JSON data, with secrets replaced once more."""
+    return dict(own_model(installation_redactor(), evidence, sentences=False)) if evidence is not None else {}
 
 
 def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:

@@ -11,7 +11,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.ends import clean_end, in_words
-from flows.outcomes import clean_report
+from flows.outcomes import clean_evidence, clean_report
 from flows.progress import Timeline
 from flows.specs import load_spec
 from flows.stopping import why_stop
@@ -127,7 +127,7 @@ def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime
             started_at=at,
             ended_at=utc_now(),
             diagnosis=diagnosis,
-            evidence=evidence.model_dump(mode="json"),
+            evidence=clean_evidence(evidence),
             limits=limits,
             connection=pool.notes,
             guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),

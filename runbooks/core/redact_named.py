@@ -78,7 +78,7 @@ def shown(name: str, value: str, mark: Mark) -> str:
 
 def named_hint() -> str:
     """An expression of RE2 that is found in every text with something for `named`."""
-    return rf"{name_hint()}\\{{0,4}}[\"']?[ \t]{{0,8}}[:=]"
+    return rf"{name_hint()}[_.\-]*\\{{0,4}}[\"']?[ \t]{{0,8}}[:=]"
 
 
 def options_hint() -> str:

@@ -19,11 +19,13 @@ _MEMORY = 64 << 20
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass. `hint` is found wherever `do` replaces something; `by_line`: what it replaces ends in the hint's lines."""
+    """One pass. `hint` is found wherever `do` replaces something; `by_line`: what it replaces ends in the hint's lines;
+    `by_form`: what it finds is a secret by its own form, not by the name that it stands under."""
 
     do: Callable[[str, Mark], str]
     hint: Any
     by_line: bool = True
+    by_form: bool = False
 
     def over(self, text: str, mark: Mark) -> str:
         """`text` after this pass."""
@@ -55,19 +57,19 @@ def between(text: str, one: Callable[[str, Mark], str], mark: Mark) -> str:
 def passes() -> tuple[Pass, ...]:
     """Every pass, in order: forms that hold others first, bare tokens last."""
     return (
-        Pass(pem, _compiled("PRIVATE KEY|Private-"), by_line=False),
+        Pass(pem, _compiled("PRIVATE KEY|Private-"), by_line=False, by_form=True),
         Pass(headers, _compiled(f"(?i){HEADERS_HINT}")),
-        Pass(schemes, _compiled(f"(?i){SCHEMES_HINT}")),
-        Pass(addresses, _compiled(addresses_hint())),
-        Pass(urls, _compiled("://|[?&@]|;[ ]?(?i:pwd)")),
+        Pass(schemes, _compiled(f"(?i){SCHEMES_HINT}"), by_form=True),
+        Pass(addresses, _compiled(addresses_hint()), by_form=True),
+        Pass(urls, _compiled("://|[?&@]|;[ ]?(?i:pwd)"), by_form=True),
         Pass(tools, _compiled(tools_hint())),
         Pass(options, _compiled(f"(?i){options_hint()}"), by_line=False),
         Pass(_by_name, _compiled(f"(?i){named_hint()}"), by_line=False),
         Pass(pairs, _compiled(f"(?i){pairs_hint()}"), by_line=False),
         Pass(beside, _compiled(f"(?i){beside_hint()}")),
         Pass(said, _compiled(f"(?i){said_hint()}")),
-        Pass(blocks, _compiled(blocks_hint()), by_line=False),
-        Pass(tokens, _compiled(tokens_hint())),
+        Pass(blocks, _compiled(blocks_hint()), by_line=False, by_form=True),
+        Pass(tokens, _compiled(tokens_hint()), by_form=True),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from runbooks.core.secret_names import is_secret_name
 from runbooks.core.secret_shapes import shapes
-from runbooks.core.secret_values import REFERENCE, is_prose, is_value
+from runbooks.core.secret_values import REFERENCE, is_algorithm, is_prose, is_value
 
 Mark = Callable[[str, str], str]
 PLACEHOLDER = re.compile(r"<secret:[A-Za-z0-9_.\-]{1,40}:[0-9a-f]{8}>")
@@ -100,7 +100,7 @@ def headers(text: str, mark: Mark) -> str:
     """Authorization and cookie headers, and Bearer or Basic followed by what is no ordinary word."""
 
     def header(m: re.Match[str]) -> str:
-        if (not m[2] and is_prose(m[3])) or REFERENCE.fullmatch(m[3]) or _TO_FILL_IN.fullmatch(m[3]):
+        if (not m[2] and (is_prose(m[3]) or is_algorithm(m[3]))) or REFERENCE.fullmatch(m[3]) or _TO_FILL_IN.fullmatch(m[3]):
             return m[0]
         return m[1] + (m[2] or "") + mark("authorization", m[3])
 

@@ -69,6 +69,7 @@ class Words(Frozen):
     prose: frozenset[str]
     switches: frozenset[str]
     algorithms: str
+    algorithm_parts: tuple[str, ...]
 
 
 class Shapes(Frozen):

@@ -31,13 +31,13 @@ def is_value(name: str, value: str) -> bool:
         return False
     if not is_human(name) and (_NUMBER.fullmatch(plain) or _CAPITALS.fullmatch(plain) or _is_sentence(plain)):
         return False
-    if "".join(words_of(name)).endswith(("auth", "authorization", "key")) and _algorithms().fullmatch(plain):
+    if not is_human(name) and is_algorithm(plain):
         return False
     if is_address(name) and "://" not in plain and (len(plain) < 16 or is_plain(plain)):
         return False
     if (word := last_word(name)) and not _has_form(name, plain, word.form):
         return False
-    return not (may_be_path(name) and (_PATH.fullmatch(plain) or _OPEN_VALUE.match(plain)))
+    return not (may_be_path(name) and (_PATH.fullmatch(plain) or is_open(plain)))
 
 
 def is_said(name: str, value: str) -> bool:
@@ -50,7 +50,7 @@ def is_said(name: str, value: str) -> bool:
     if is_human(name):
         return len(words) == 1 or not (is_plain(words[0]) and _FORM_OF_SPEECH.fullmatch(words[0]))
     if len(words) > 1:
-        return not is_plain(words[0])
+        return not (is_plain(words[0]) or is_algorithm(words[0]))
     if "/" in words[0] and is_name(words[0]):
         return False
     return not (is_plain(words[0]) and (_FORM_OF_SPEECH.fullmatch(words[0]) or not words[0].isalpha()))
@@ -77,6 +77,16 @@ def is_prose(word: str) -> bool:
     return word.strip(_END).lower() in shapes().words.prose
 
 
+def is_open(value: str) -> bool:
+    """True for what anybody may see: a public key, a fingerprint, a digest."""
+    return bool(_OPEN_VALUE.match(value))
+
+
+def is_algorithm(value: str) -> bool:
+    """True for the name of an algorithm, or a list of them."""
+    return bool(_algorithms().fullmatch(value))
+
+
 def is_address_in_part(name: str, value: str) -> bool:
     """True for an address under a name like DSN, of which other passes take out what is secret."""
     return is_address(name) and "webhook" not in words_of(name) and ("://" in value or "=" in value or "@" in value)
@@ -96,5 +106,8 @@ def _has_form(name: str, value: str, form: str) -> bool:
 
 @cache
 def _algorithms() -> re.Pattern[str]:
-    one = shapes().words.algorithms
+    words = shapes().words
+    parts = "|".join(re.escape(p) for p in sorted(words.algorithm_parts, key=lambda p: (-len(p), p)))
+    known = "|".join(re.escape(p) for p in words.algorithm_parts if len(p) > 1)
+    one = rf"(?:{words.algorithms}|(?=[^,\s]{{0,80}}?(?:{known}))(?>{parts}|\d{{1,5}}|[-_+/.@]){{1,40}}+)"
     return re.compile(rf"{one}(?:[,\s]+{one})*", re.I)

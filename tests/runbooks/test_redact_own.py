@@ -1,0 +1,101 @@
+"""Our own sentences stay as they are, whatever names stand in them; a secret in them is still found by its value or form."""
+
+import random
+import string
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.redact import Redactor
+from runbooks.core.redact_own import is_made, own_model, own_text
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.ssh_auth_failure.evidence import GivenKey
+from tests.runbooks.every import situations
+from tests.support.planted import leaked, planted
+
+R = Redactor(b"0123456789abcdef-test")
+DATA = Path(__file__).parents[1] / "data/redact"
+EVERYDAY = yaml.safe_load((DATA / "everyday.yaml").read_text(encoding="utf-8"))["secrets"]
+ALGORITHMS = [x for x in (DATA / "algorithms.txt").read_text(encoding="utf-8").splitlines() if not x.startswith("#")]
+NAMES = ("deploy_key", "auth", "DB_PASSWORD")
+AROUND = ("{0}: {1}", "Secret {0} is {1}", "{0}={1}")
+
+
+def texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict | list | tuple):
+        for x in data.values() if isinstance(data, dict) else data:
+            yield from texts(x)
+
+
+def sentences() -> set[str]:
+    """What every judge says in every situation of the tests, and all that runbook.yaml says."""
+    said = {t for s in situations() for t in texts(s.judge().model_dump(mode="json"))}
+    books = {t for slug in runbook_slugs() for t in texts(load_runbook(slug).model_dump(mode="json"))}
+    return {t for t in said | books if len(t.split()) > 2}
+
+
+def test_every_sentence_of_ours_stays_behind_every_name() -> None:
+    ours = sentences()
+    plain = {one for one in ours if not any(map(is_made, one.split()))}  # an id beside a secret's name is taken for its value
+    assert len(plain) > 4000
+    eaten = [
+        (text, out)
+        for one in sorted(plain)
+        for text in (one, *(form.format(name, one) for name in NAMES for form in AROUND))
+        if (out := own_text(R, text)) != text
+    ]
+    assert eaten == []
+    assert [one for one in sorted(ours) if own_text(R, one) != one] == []
+
+
+def test_the_verdict_on_a_key_stays() -> None:
+    for words in ("deploy_key: it has CRLF line ends", 'the server offers "auth": publickey', "deploy_key: OpenSSH key, cut short"):
+        cause = Cause(slug="key-file-unparsable", certainty=Certainty.CONFIRMED, subject="deploy_key", evidence=(words,))
+        found = Diagnosis(state=State.SICK, headline=words, causes=(cause,), must_not=(words,), do_now=(words,))
+        assert own_model(R, found, sentences=True) == found.model_dump(mode="json")
+
+
+def test_a_field_of_ours_is_not_secret_for_its_name() -> None:
+    key = GivenKey(source="Secret deploy-key-7", secret="deploy-key-7", present=True, why_not=planted()["huggingface"].text)
+    out = own_model(R, key, sentences=False)
+    assert (out["secret"], out["source"]) == ("deploy-key-7", "Secret deploy-key-7")
+    assert out["why_not"].startswith("<secret:huggingface:")
+    assert GivenKey.model_validate(out)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_public_name_of_an_algorithm_stays(name: str) -> None:
+    for form in ("auth: {}", '"host_key": "{}"', "key_auth={}", "deploy_key: {} 256 bits", "token: {}", "--auth {}", "secret: {}"):
+        text = form.format(name)
+        assert R.text(text) == text
+        assert own_text(R, text) == text
+    assert own_text(R, f"password: {name}") == f"password: {name}"
+
+
+def test_a_secret_in_a_sentence_of_ours_is_found_by_its_form() -> None:
+    for one in planted(3).values():
+        text = f"the log says: connecting with {one.text}"
+        assert leaked(own_text(R, text), [one]) == [], text
+
+
+def test_a_made_up_value_behind_a_name_is_found() -> None:
+    """Of 24 letters and digits at random; and the hash of it, so that twice is once."""
+    rng = random.Random(16)
+    forms = [f for kind, those in EVERYDAY.items() if kind != "words" for f in those]
+    left = 0
+    for form in forms:
+        value = "".join(rng.choices(string.ascii_letters + string.digits, k=24))
+        out = own_text(R, form.format(value))
+        left += value in out
+        assert own_text(R, out) == out
+    assert left <= len(forms) // 100
+
+
+def test_a_known_value_is_found_in_a_sentence_of_ours() -> None:
+    assert "swordfish" not in own_text(R.knowing({"LEADER_TOKEN": "swordfish"}), "the leader said swordfish is stale")
