@@ -20,13 +20,16 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import Result
 from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.reading import Why
 from runbooks.core.report import Report
 from runbooks.core.verdict import Diagnosis
 from tasks.context import Context, utc_now
 from tasks.report_store import earlier_evidence, save
+from tasks.transport.base import Host, TransportError
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
+LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
 Answer = tuple[list[Result], list[str]]
 """What one node said: results, and what could not be read."""
 
@@ -45,8 +48,34 @@ class Sweep:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def check_node(sweep: Sweep, node: Node) -> Answer:
-    """Every runbook on one node, over one connection. Returns results and what could not be read; never raises."""
-    return _checked(sweep, node.name, [name for name in sweep.slugs if _applies(sweep, node, name)])
+    """Every runbook on one node, over one connection. Returns results and what could not be read; never raises.
+
+    A node that cannot be entered is asked one thing: at which stage its log-in stops.
+    """
+    names = [name for name in sweep.slugs if _applies(sweep, node, name)]
+    with HostPool() as pool:
+        if not (why := why_shut(pool(node))):
+            return _checked(sweep, node.name, names, pool)
+    found, _ = _checked(sweep, node.name, [LOG_IN])
+    if found[0].outcome is Outcome.HEALTHY:  # it can be entered by now
+        return _checked(sweep, node.name, names)
+    return [_shut(found[0], why)], [f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {why}"]
+
+
+def why_shut(host: Host) -> str:
+    """Why no command at all can be run there, in a sentence; "" if one can, or if only that command failed."""
+    try:
+        host.run(("true",), timeout_s=10)
+    except TransportError as e:
+        return e.detail if e.reason in (Why.UNREACHABLE, Why.DENIED) else ""
+    return ""
+
+
+def _shut(found: Result, why: str) -> Result:
+    """The node needs a person, whatever the look at its log-in could tell."""
+    more = {} if found.causes else {"causes": (NOT_ENTERED,)}
+    headline = f"cannot be entered: {found.headline if found.causes else why}"
+    return found.model_copy(update={"outcome": Outcome.SICK, "headline": headline, "shut": True} | more)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
@@ -56,12 +85,9 @@ def check_target(sweep: Sweep, target: str, name: str) -> Answer:
     return _checked(sweep, target, [name])
 
 
-def _checked(sweep: Sweep, target: str, names: list[str]) -> Answer:
-    pool = HostPool()
-    try:
-        results = [_one(sweep, target, name, pool) for name in names]
-    finally:
-        pool.close_all()
+def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> Answer:
+    with pool or HostPool() as hosts:
+        results = [_one(sweep, target, name, hosts) for name in names]
     unread = [f"{target}: {u}" for r in results for u in r.unknowns]
     return results, list(dict.fromkeys(unread))
 

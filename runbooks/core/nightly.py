@@ -23,6 +23,7 @@ class Result(Frozen):
     unknowns: tuple[str, ...] = ()
     report: str = ""  # path of the run's own report
     seconds: float = 0.0
+    shut: bool = False  # the node could not be entered: this is the look at its log-in, no other runbook was asked
 
     @property
     def answered(self) -> bool:

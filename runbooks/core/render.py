@@ -62,14 +62,19 @@ def render_nightly(report: NightlyReport) -> Markdown:
 
 
 def nightly_headline(report: NightlyReport) -> str:
-    """One line: how many nodes need a person, how many could not be read."""
+    """One line: how many nodes need a person, how many could not be entered or read."""
     sick = {r.node for r in report.results if r.outcome.exit_code == 1}
     named = {line.partition(":")[0] for line in report.not_read} & set(report.nodes)
-    unread = len({r.node for r in report.results if not r.answered} | named)
+    shut = {r.node for r in report.results if r.shut}
+    unread = ({r.node for r in report.results if not r.answered} | named) - shut
     down = [s.name for s in report.systems if not s.reachable]
-    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need a person" if sick else "Nothing needs a person"]
+    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need a person"] if sick else []
+    if shut:
+        parts.append(f"{len(shut)} could not be entered")
+    if not parts:
+        parts.append("No fault found in what was read" if unread else "Nothing needs a person")
     if unread:
-        parts.append(f"{unread} could not be read in full")
+        parts.append(f"{len(unread)} could not be read in full")
     if down:
         parts.append(f"no answer from {', '.join(down)}")
     return "; ".join(parts)

@@ -61,6 +61,12 @@ class HostPool:
         with self._lock:
             return tuple(dict.fromkeys(note for host in self._hosts.values() for note in host.notes))
 
+    def __enter__(self) -> "HostPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_all()
+
     def close_all(self) -> None:
         """End every connection of the run."""
         with self._lock:

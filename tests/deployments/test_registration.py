@@ -98,7 +98,8 @@ def test_registering_again_leaves_no_duplicate_and_keeps_what_people_set(rig: Ri
     after = deployments()
     assert {n: d.id for n, d in after.items()} == {n: d.id for n, d in before.items()}
     assert [s.active for s in after["nightly"].schedules] == [True]
-    assert after["zombie-gpu"].parameters == {"fleet": FLEET}
+    assert after["zombie-gpu"].parameters == before["zombie-gpu"].parameters
+    assert after["zombie-gpu"].parameters["fleet"] == FLEET
     assert "node-a" in after["zombie-gpu"].parameter_openapi_schema["properties"]["target"]["anyOf"][0]["enum"]
     assert after["act"].work_pool_name is None
     store.ask(lambda c: c.update_deployment_schedule(nightly.id, after["nightly"].schedules[0].id, active=False))
