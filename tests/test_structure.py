@@ -209,7 +209,7 @@ FORMS = {  # modules of runbooks that look into text themselves, and why that ju
     "checkpoint_fallback/places.py": "a device's name in a kernel line",
     "container_death/alive.py": "command lines of processes, by the fleet file's own pattern",
     "container_death/keepalive.py": "the form of a `sleep` in a container's command",
-    "memory_pressure/diagnose.py": "command lines of processes, by the fleet file's own pattern",
+    "memory_pressure/device.py": "command lines of processes, by the fleet file's own pattern",
     "ray_job/phases.py": "marks of progress, by patterns of the fleet file and of knowledge/ray_phases.yaml",
     "stale_rendezvous/life.py": "the form of an id",
     "stale_rendezvous/runs.py": "a run's id in the symptom",

@@ -1,5 +1,6 @@
 """What to change against CUDA out-of-memory, cheapest first, computed for the given configuration."""
 
+from runbooks.core.sizes import size
 from runbooks.memory_pressure.evidence import Setup
 from runbooks.parsers.cuda_oom import CudaOom
 
@@ -29,7 +30,7 @@ def lines(oom: CudaOom, setup: Setup) -> tuple[str, ...]:
     out = []
     if oom.unused >= oom.tried:
         out.append(
-            f"set {EXPANDABLE} (costs nothing): {oom.unused} bytes are reserved and unused, {oom.tried} were asked for"
+            f"set {EXPANDABLE} (costs nothing): {size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for"
         )
     best = wanted_batch(oom, setup)
     if best is not None and setup.batch:
@@ -44,6 +45,6 @@ def lines(oom: CudaOom, setup: Setup) -> tuple[str, ...]:
     if not setup.checkpointing:
         out.append("activation checkpointing: about a third more compute, a fraction of the activations")
     if oom.unused < oom.tried:
-        out.append(f"{EXPANDABLE} helps little here: only {oom.unused} bytes are reserved and unused")
+        out.append(f"{EXPANDABLE} helps little here: only {size(oom.unused)} are reserved and unused")
     out.append("shard optimizer and parameters (FSDP, ZeRO), or more GPUs")
     return tuple(out)

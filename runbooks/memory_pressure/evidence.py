@@ -4,7 +4,8 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
-from runbooks.parsers.cuda_oom import CudaOom, HostOom, SnapshotOom
+from runbooks.parsers.cuda_oom import CudaOom, SnapshotOom
+from runbooks.parsers.kernel_ooms import HostOom
 from runbooks.zombie_gpu.evidence import GpuSet
 
 
@@ -16,7 +17,9 @@ class LogFacts(Frozen):
     resumed: bool = False  # a checkpoint was loaded shortly before
     killed: bool = False  # it says Killed, SIGKILL or exit 137
     bare: bool = False  # an out-of-memory line without numbers
+    short: bool = False  # a line that reports a failure speaks of memory
     words: tuple[str, ...] = ()  # its last lines, for what else they say
+    written_at: datetime | None = None  # its last write
 
 
 class HostMemory(Frozen):
@@ -27,6 +30,17 @@ class HostMemory(Frozen):
     swap_free: int = 0
     cgroup_limit: int | None = None
     cgroup_used: int | None = None
+    free: int | None = None  # MemFree: what nobody uses, not even the page cache; None: an older record
+    cached: int | None = None  # page cache and buffers
+
+
+class MemoryGroup(Frozen):
+    """A control group with a limit, near it or with kills."""
+
+    path: str
+    limit: int
+    used: int  # without page cache
+    kills: int = 0  # by the kernel, for memory, since the group exists
 
 
 class Setup(Frozen):
@@ -46,6 +60,7 @@ class Evidence(Frozen):
     log: Reading[LogFacts] = NOT_RECORDED
     gpus: Reading[GpuSet] = NOT_RECORDED
     host: Reading[HostMemory] = NOT_RECORDED
+    groups: Reading[tuple[MemoryGroup, ...]] = NOT_RECORDED
     killed: Reading[tuple[HostOom, ...]] = NOT_RECORDED
     commands: Reading[dict[int, str]] = NOT_RECORDED  # pid -> command line of processes on the GPUs, as far as visible
     job_match: tuple[str, ...] = ()  # patterns of the fleet's jobs

@@ -1,10 +1,14 @@
-"""Out-of-memory messages of CUDA (torch, old and new wording), of the kernel and of a snapshot limit, as numbers.
-Bytes.
+"""Out-of-memory messages of CUDA (torch 0.4 to 2.x) and of a snapshot limit, as numbers. Bytes.
+
+The third size of the old wording changed its meaning with its word: "cached" (torch up to 1.3) is what is kept and unused, "reserved
+in total" (from 1.4 on) is all of it. From 2.1 on the message names processes by the driver's numbers: inside a container its own
+process stands among the others.
 
 A parser, beside the knowledge base that names the cause: the runbook does sums with the numbers of several messages and
 with what the GPUs say now."""
 
 import re
+from typing import Any
 
 from runbooks.core.base import Frozen
 
@@ -18,10 +22,11 @@ UNIT = {
     "MB": 10**6,
     "GB": 10**9,
 }
-SIZE = r"([\d.]+)\s*(bytes|[KMGT]iB|[KMG]B)"
+BESIDE_TORCH = 4 << 30  # a process holds a context, cuBLAS and NCCL beside what torch reserves: 0.5 to 3 GiB were seen
+SIZE = r"(-?[\d.]+)\s*(bytes|[KMGT]iB|[KMG]B)"
 TRIED = re.compile(rf"[Oo]ut of memory\. Tried to allocate {SIZE}")
 OLD = re.compile(
-    rf"GPU (\d+); {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; {SIZE} (?:reserved in total|cached)"
+    rf"GPU (\d+); {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; (?:{SIZE} allowed; )?{SIZE} (reserved in total|cached)"
 )
 NEW = re.compile(rf"GPU (\d+) has a total capaci?ty of {SIZE} of which {SIZE} is free")
 MINE = re.compile(rf"this process has {SIZE} memory in use")
@@ -29,9 +34,7 @@ OTHER = re.compile(rf"Process (\d+) has {SIZE} memory in use")
 ALLOCATED = re.compile(rf"Of the allocated memory {SIZE} is allocated by PyTorch")
 UNUSED = re.compile(rf"{SIZE} is reserved by PyTorch but unallocated")
 RANK = re.compile(r"\[?rank\s?(\d+)\]?", re.IGNORECASE)
-KILLED = re.compile(
-    r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?"
-)
+ALLOWED = re.compile(rf"{SIZE} allowed;")
 SNAPSHOT = re.compile(rf"MemoryLimitExceeded: Cannot save snapshot: {SIZE} required, but only {SIZE} available")
 
 
@@ -53,6 +56,8 @@ class CudaOom(Frozen):
     allocated: int
     unused: int  # reserved by torch and not allocated
     others: tuple[OtherUser, ...] = ()
+    own: OtherUser | None = None  # the one of them that is this process, under the driver's number for it
+    allowed: int | None = None  # the process's own limit (set_per_process_memory_fraction)
     rank: int | None = None
     text: str = ""
 
@@ -61,14 +66,11 @@ class CudaOom(Frozen):
         """Held outside of this process, by the message's own arithmetic."""
         return max(0, self.total - self.free - self.mine)
 
-
-class HostOom(Frozen):
-    """A process that the kernel killed."""
-
-    pid: int
-    name: str
-    rss: int
-    cgroup: bool
+    @property
+    def impossible(self) -> bool:
+        """Whether the numbers cannot all be true."""
+        sizes = (self.tried, self.total, self.free, self.mine, self.allocated, self.unused)
+        return min(sizes) < 0 or max(self.free, self.mine, self.allocated) > self.total
 
 
 class SnapshotOom(Frozen):
@@ -95,37 +97,38 @@ def _one(line: str) -> CudaOom | None:
     base = {"tried": _bytes(*tried.groups()), "rank": int(rank[1]) if rank else None, "text": line.strip()[:600]}
     old, new = OLD.search(line), NEW.search(line)
     if old is not None:
-        total, allocated, free, reserved = (_bytes(old[i], old[i + 1]) for i in (2, 4, 6, 8))
-        return CudaOom(
-            gpu=int(old[1]),
-            total=total,
-            free=free,
-            mine=reserved,
-            allocated=allocated,
-            unused=reserved - allocated,
-            **base,
-        )
-    if new is None:
-        return None
+        return _old(old, base)
+    return _new(new, line, base) if new is not None else None
+
+
+def _old(old: "re.Match[str]", base: dict[str, Any]) -> CudaOom:
+    total, allocated, free, kept = (_bytes(old[i], old[i + 1]) for i in (2, 4, 6, 10))
+    reserved = allocated + kept if old[12] == "cached" else kept
+    allowed = _bytes(old[8], old[9]) if old[8] else None
+    return CudaOom(gpu=int(old[1]), total=total, free=free, mine=reserved, allocated=allocated, unused=reserved - allocated,
+                   allowed=allowed, **base)  # fmt: skip
+
+
+def _new(new: "re.Match[str]", line: str, base: dict[str, Any]) -> CudaOom:
     mine, allocated, unused = (_sized(p, line) for p in (MINE, ALLOCATED, UNUSED))
     others = tuple(OtherUser(pid=int(m[1]), bytes=_bytes(m[2], m[3])) for m in OTHER.finditer(line))
-    total, free = _bytes(new[2], new[3]), _bytes(new[4], new[5])
+    own = None if mine else _own(others, allocated + unused)
     return CudaOom(
-        gpu=int(new[1]), total=total, free=free, mine=mine, allocated=allocated, unused=unused, others=others, **base
-    )
+        gpu=int(new[1]), total=_bytes(new[2], new[3]), free=_bytes(new[4], new[5]), allocated=allocated, unused=unused,
+        mine=own.bytes if own else max(mine, allocated + unused), own=own, others=tuple(o for o in others if o is not own),
+        allowed=_sized(ALLOWED, line) or None, **base,
+    )  # fmt: skip
+
+
+def _own(others: tuple[OtherUser, ...], reserved: int) -> OtherUser | None:
+    """The process itself, which the driver names by a number that it does not know: the smallest that holds what torch reserved."""
+    fit = [o for o in others if 0.99 * reserved <= o.bytes <= reserved + BESIDE_TORCH] if reserved else []  # two digits are printed
+    return min(fit, key=lambda o: o.bytes) if fit else None
 
 
 def _sized(pattern: re.Pattern[str], line: str) -> int:
     found = pattern.search(line)
     return _bytes(found[1], found[2]) if found else 0
-
-
-def parse_host_ooms(text: str) -> tuple[HostOom, ...]:
-    """Processes killed by the kernel for memory."""
-    return tuple(
-        HostOom(pid=int(m[2]), name=m[3], rss=int(m[4] or 0) * 1024, cgroup=m[1].startswith("Memory cgroup"))
-        for m in KILLED.finditer(text)
-    )
 
 
 def parse_snapshot(text: str) -> SnapshotOom | None:

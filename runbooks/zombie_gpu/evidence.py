@@ -67,6 +67,7 @@ class GpuError(Frozen):
     index: int | None
     bus_id: str = ""
     error: str  # NVML's own words: "GPU is lost", "Unknown Error"
+    name: str = ""  # model, as far as it still tells it
 
 
 class GpuSet(Frozen):

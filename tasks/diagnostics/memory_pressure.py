@@ -1,12 +1,14 @@
 """Reads a job's log, the GPUs, host memory and kernel kills of one node. Changes nothing."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
-from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, Setup
-from runbooks.parsers.cuda_oom import HostOom, parse_cuda_ooms, parse_host_ooms, parse_snapshot
+from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
+from runbooks.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
+from runbooks.parsers.kernel_ooms import WANTED, HostOom, parse_host_ooms
 from runbooks.parsers.loader_log import speaks_of_loading
-from runbooks.triage.text import meanings
+from runbooks.triage.text import failures, meanings
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.diagnostics.gpus import read_gpus, read_presence
@@ -16,7 +18,7 @@ from tasks.transport.base import TransportError
 LOG_BYTES = 256 << 10
 SAYS = {
     "bare": ("memory-pressure/out-of-memory-bare",),
-    "killed": ("container/killed-by-signal-9",),
+    "killed": ("container/killed-by-signal-9", "container-death/oom-container", "memory-pressure/host-oom"),
 }  # starting points that only matter beside the machine's readings
 WORDS = 200  # last lines of the log that stay in the report
 
@@ -28,9 +30,9 @@ def gather_memory_pressure(context: Context) -> Evidence:
     pids = {p.pid for p in _processes(gpus)}
     if isinstance(log, Known):
         pids |= {o.pid for m in log.value.cuda for o in m.others}
-    host, commands = _host(context, sorted(pids))
+    host, groups, commands = _host(context, sorted(pids))
     return Evidence(
-        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, commands=commands,
+        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, groups=groups, commands=commands,
         killed=_killed(context),
         job_match=tuple(j.match for j in context.fleet.jobs_on(context.node.name)), setup=_setup(context.options),
         hands_off=context.node.hands_off,
@@ -59,8 +61,17 @@ def _log(context: Context) -> Reading[LogFacts]:
         return Unknown(reason=e.reason, detail=e.detail, source=at)
     if done.exit:
         return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=at)
-    text = context.redactor.text(done.out)
-    return Known[LogFacts](value=read_log(text), source=at)
+    facts = read_log(context.redactor.text(done.out))
+    return Known[LogFacts](value=facts.model_copy(update={"written_at": _written(context, path)}), source=at)
+
+
+def _written(context: Context, path: str) -> datetime | None:
+    """When the log was last written, by the node's clock."""
+    try:
+        said = context.host.run(("stat", "-c", "%Y", "--", path), timeout_s=20).out.strip()
+    except TransportError:
+        return None
+    return datetime.fromtimestamp(int(said), UTC) if said.isdigit() else None
 
 
 def read_log(text: str) -> LogFacts:
@@ -71,6 +82,7 @@ def read_log(text: str) -> LogFacts:
     said = meanings(text, SAYS)
     return LogFacts(
         cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, killed="killed" in said,
+        short=any("memory" in line.lower() for _, line in failures(text)),
         bare=not cuda and "bare" in said, words=tuple(x[:400] for x in text.splitlines()[-WORDS:]),
     )  # fmt: skip
 
@@ -86,31 +98,39 @@ def _processes(gpus: Reading[GpuSet]) -> list[Any]:
     return [p for g in gpus.value.gpus if isinstance(g.processes, Known) for p in g.processes.value]
 
 
-def _host(context: Context, pids: list[int]) -> tuple[Reading[HostMemory], Reading[dict[int, str]]]:
+def _host(
+    context: Context, pids: list[int]
+) -> tuple[Reading[HostMemory], Reading[tuple[MemoryGroup, ...]], Reading[dict[int, str]]]:
+    """The machine, its groups, and what runs under these numbers."""
     try:
-        got = run_probe(context.host, "memory_node", {"pids": pids})
+        got = run_probe(context.host, "memory_node", {"pids": pids, "share": float(context.limits.get("cgroup_share", 0.9))})
     except TransportError as e:
         no = unknown(context, e, "cat /proc/meminfo")
-        return no, no
+        return no, no, no
     commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()}
+    at = source(context, "cat /sys/fs/cgroup/**/memory.{max,current,events}")
+    groups = tuple(MemoryGroup(**g) for g in got["groups"]["list"])
     return (
-        Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context,
-        "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
+        Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
+        Known[tuple[MemoryGroup, ...]](value=groups, source=at) if got["groups"]["whole"] or groups
+        else Unknown(reason=Why.FAILED, detail="too many control groups to look at all", source=at),
         Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
     )  # fmt: skip
 
 
 def _killed(context: Context) -> Reading[tuple[HostOom, ...]]:
-    command = "dmesg | grep -i 'killed process'"
+    command = f"dmesg | grep -iE '{WANTED}'"
     try:
-        got = run_probe(context.host, "kernel", {"match": "killed process|out of memory", "cap": 200}, timeout_s=25)
+        got = run_probe(context.host, "kernel", {"match": WANTED, "cap": 400}, timeout_s=25)
     except TransportError as e:
         return unknown(context, e, command)
     if not got["tool"]:
         return Unknown(
             reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source(context, command)
         )
-    found = parse_host_ooms("\n".join(got["lines"]))
+    found = parse_host_ooms(got["lines"], got["zero"])
     if not found:
-        return Absent(proof="the kernel killed nothing for memory since boot", source=source(context, command))
+        begins = got["begins"] or 0.0
+        since = "boot" if begins < 5 else f"its log begins, {begins:.0f} s after boot"
+        return Absent(proof=f"the kernel killed nothing for memory since {since}", source=source(context, command))
     return Known[tuple[HostOom, ...]](value=found, source=source(context, command))

@@ -40,7 +40,7 @@ def gpu_set(got: dict[str, Any], pci_count: int | None, container: str) -> Known
             driver=next((r.driver for r in last.value if r.driver), xml.driver if xml else ""),
             cuda=xml.cuda if xml else "",
             gpus=tuple(_gpu(r, series, got, xml, container) for r in good),
-            errors=tuple(GpuError(index=r.index, bus_id=r.bus_id, error=r.fault or "not readable") for r in bad),
+            errors=tuple(GpuError(index=r.index, bus_id=r.bus_id, error=r.fault or "not readable", name=r.name) for r in bad),
             pci_count=pci_count,
         )
     )

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import Any
 
 WAYS = (("dmesg",), ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q"))
@@ -52,7 +53,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
         return {"tool": "", "lines": [], "begins": None, "tried": tried, "denied": denied}
     found = [line for line in best["lines"] if match.search(line)]
     return {"tool": " ".join(best["tool"].split()), "lines": found[-int(ask["cap"]) :], "begins": best["begins"],
-            "tried": tried, "denied": False}  # fmt: skip
+            "tried": tried, "denied": False, "zero": time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)}  # fmt: skip
 
 
 if __name__ == "__main__":

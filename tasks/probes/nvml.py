@@ -107,6 +107,14 @@ def bus_of(index: int) -> str:
         return ""
 
 
+def name_of(index: int) -> str:
+    """Model of a GPU that may not answer much else, or ""."""
+    try:
+        return text(n.nvmlDeviceGetName(n.nvmlDeviceGetHandleByIndex(index)))
+    except n.NVMLError:
+        return ""
+
+
 def window(ask: "dict[str, Any]", count: int) -> "dict[str, Any]":
     """All GPUs: samples over the window, then what each is; a GPU that fails becomes an error and is left alone."""
     began, gpus, errors = time.monotonic(), {}, []  # type: float, dict[int, dict[str, Any]], list[dict[str, Any]]
@@ -125,7 +133,7 @@ def window(ask: "dict[str, Any]", count: int) -> "dict[str, Any]":
                 if k == many - 1:
                     g.update(describe(handles[i], i))
             except n.NVMLError as e:
-                errors.append({"index": i, "bus_id": bus_of(i), "error": str(e)})
+                errors.append({"index": i, "bus_id": bus_of(i), "error": str(e), "name": name_of(i)})
                 handles.pop(i)
                 gpus.pop(i, None)
     return {"gpus": [gpus[i] for i in sorted(gpus)], "errors": errors}

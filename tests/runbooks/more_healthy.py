@@ -101,9 +101,11 @@ def _memory() -> Iterator[tuple[str, BaseModel]]:
             sizes = {"memory_total_bytes": 80 * GIB, "memory_used_bytes": used * GIB}
             gpus = tuple(Gpu(index=i, uuid=f"u{i}", name="H100", samples=(), processes=table, **sizes) for i in range(count))
             for limit in (None, 64 * GIB):
-                host = HostMemory(total=128 * GIB, available=100 * GIB, cgroup_limit=limit, cgroup_used=GIB if limit else None)
+                host = HostMemory(total=128 * GIB, available=100 * GIB, free=60 * GIB, cgroup_limit=limit,
+                                  cgroup_used=GIB if limit else None)  # fmt: skip
                 yield f"{count} GPUs, {used} GiB used, cgroup limit {limit}", MemoryEvidence(
                     node="a", taken_at=AT, log=Known[LogFacts](value=LogFacts(words=("epoch 3",))), killed=Known(value=()),
+                    groups=Known(value=()),
                     gpus=Known[GpuSet](value=GpuSet(gpus=gpus)) if count else NONE,
                     host=Known[HostMemory](value=host), commands=Known[dict[int, str]](value={7: "python train.py"}),
                 )  # fmt: skip

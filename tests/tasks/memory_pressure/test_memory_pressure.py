@@ -14,7 +14,8 @@ from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.memory_pressure.advice import cheaper_batches
 from runbooks.memory_pressure.diagnose import Limits, diagnose
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, Setup
-from runbooks.parsers.cuda_oom import HostOom, parse_cuda_ooms, parse_host_ooms
+from runbooks.parsers.cuda_oom import parse_cuda_ooms
+from runbooks.parsers.kernel_ooms import HostOom, parse_host_ooms
 from runbooks.zombie_gpu.evidence import Gpu, GpuProcess, GpuSet
 from tasks.context import Context
 from tasks.diagnostics.memory_pressure import gather_memory_pressure, read_log
@@ -109,12 +110,12 @@ def test_host_and_snapshot() -> None:
     )
     assert parse_host_ooms(kernel) == (HostOom(pid=4242, name="python3", rss=60000 * 1024, cgroup=True),)
     got = judge("", killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(kernel)))
-    assert [(c.slug, c.certainty) for c in got.causes] == [("host-oom", Certainty.LIKELY)]
+    assert [(c.slug, c.certainty) for c in got.causes] == [("cgroup-oom", Certainty.LIKELY)]
     got = judge("epoch 3\nKilled\n", killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(kernel)))
-    assert got.causes[0].certainty is Certainty.CONFIRMED
+    assert got.causes[0].certainty is Certainty.LIKELY, "neither the kill nor the log's end has a time"
     other = kernel.replace("python3", "tail")
     got = judge(K80, killed=Known[tuple[HostOom, ...]](value=parse_host_ooms(other)))
-    assert [c.slug for c in got.causes] == ["gpu-held-by-others", "host-oom"], "a stranger that was killed comes last"
+    assert [c.slug for c in got.causes] == ["gpu-held-by-others", "cgroup-oom"], "a stranger that was killed comes last"
     assert got.causes[1].certainty is Certainty.POSSIBLE
     text = "MemoryLimitExceeded: Cannot save snapshot: 2048.0MB required, but only 512.0MB available"
     got = judge(text, host=Known[HostMemory](value=HostMemory(total=64 * GIB, available=32 * GIB)))

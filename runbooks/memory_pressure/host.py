@@ -1,0 +1,123 @@
+"""Whose host memory ran out, by the numbers: a control group's limit (container, job, service), some NUMA nodes, or the machine."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from runbooks.core.reading import Known
+from runbooks.core.sizes import size
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.memory_pressure.evidence import Evidence, HostMemory, MemoryGroup
+from runbooks.parsers.control_group import whose
+from runbooks.parsers.kernel_ooms import HostOom
+
+if TYPE_CHECKING:
+    from runbooks.memory_pressure.diagnose import Limits
+
+_RANK = list(Certainty).index
+
+
+def host_causes(evidence: Evidence, limits: "Limits") -> Iterator[Cause]:
+    """Kills first, each place once; then what is nearly full now."""
+    kills = evidence.killed.value if isinstance(evidence.killed, Known) else ()
+    hit = {k.group for k in kills if k.cgroup}
+    for place, group in groupby(sorted(kills, key=_place), key=_place):
+        yield _killed(evidence, place, sorted(group, key=lambda k: k.at.timestamp() if k.at else 0.0)[-3:], limits)
+    for g in evidence.groups.value if isinstance(evidence.groups, Known) else ():
+        if not any(path.endswith(g.path) for path in hit):
+            yield _group(evidence, g)
+    if isinstance(evidence.host, Known):
+        yield from _now(evidence, evidence.host.value, limits)
+
+
+def _place(kill: HostOom) -> str:
+    if kill.cgroup:
+        return f"cgroup-oom {kill.group}"
+    return "host-oom numa" if kill.numa else "host-oom" if kill.told else "host-oom untold"
+
+
+def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom], limits: "Limits") -> Cause:
+    """The kills of one place as one cause. The surest of them counts: it may be the job's."""
+    slug, _, group = place.partition(" ")
+    words = tuple(_words(k) for k in kills)
+    sure, why = min((_how_sure(evidence, k, limits) for k in kills), key=lambda s: _RANK(s[0]))
+    where = whose(group) if slug == "cgroup-oom" else "the machine"
+    if group in ("numa", "untold"):
+        sure = max(sure, Certainty.LIKELY, key=_RANK)
+    decides = () if sure is Certainty.CONFIRMED else ("whether that process was the job's: pid and time against its log",)
+    subject = f"{evidence.node}, {where}"
+    return Cause(slug=slug, certainty=sure, subject=subject, evidence=(*words[-1:], *words[:-1], *_scope(evidence, kills[-1], group), why),
+                 decides=decides)  # fmt: skip
+
+
+def _words(k: HostOom) -> str:
+    when = f"{k.at:%Y-%m-%d %H:%M:%S} UTC: " if k.at else ""
+    return f"{when}the kernel killed pid {k.pid} ({k.name}), which held {size(k.rss)}"
+
+
+def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
+    """What says that it was this place's memory and not another's."""
+    host = evidence.host.value if isinstance(evidence.host, Known) else None
+    now = f"; now {size(host.available)} of the machine's {size(host.total)} are available" if host else ""
+    if k.cgroup and k.limit is not None and k.used is not None:
+        rest = k.used - k.rss
+        others = f"; {size(rest)} of it were held by others in it" if rest > 0.5 * k.used else ""
+        return (f"{whose(k.group)} used {size(k.used)} of its limit of {size(k.limit)}{others}{now}",)
+    if k.cgroup:
+        return (f"the limit of {whose(k.group)} was reached, not the machine's memory{now}",)
+    if group == "numa":
+        return (f"only the memory of the NUMA nodes that it may use was used up{now}",)
+    if group == "untold":
+        return (f"the kernel log no longer says whether a limit or the machine's memory was used up{now}",)
+    return (f"no limit was reached: the machine's memory was used up at that moment{now}",)
+
+
+def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Certainty, str]:
+    """A kill since boot may have hit anything: name, the job's log and the time tie it to the job."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    job = killed.name.startswith(("python", "pt_", "torchrun", "ray::"))
+    said = log is not None and log.killed
+    last = log.written_at if log and log.written_at else evidence.taken_at
+    apart = abs((last - killed.at).total_seconds()) if killed.at else None
+    if apart is not None and apart > (limits.kill_near_s if said else limits.kill_old_s):
+        return Certainty.POSSIBLE, f"that was {_span(apart)} {_side(killed.at, last)} {'the end of its log' if said else 'this look'}"
+    if job and said and apart is not None and log is not None and log.written_at:
+        return Certainty.CONFIRMED, f"its log ends {_span(apart)} {_side(last, killed.at)} it and says that it was killed"
+    if job or said:
+        return Certainty.LIKELY, "its log says that it was killed" if said else f"{killed.name} is what a job's process is called"
+    return Certainty.POSSIBLE, f"nothing ties {killed.name} to the job"
+
+
+def _side(one: datetime | None, other: datetime | None) -> str:
+    return "before" if one and other and one < other else "after"
+
+
+def _span(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _group(evidence: Evidence, g: MemoryGroup) -> Cause:
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    words = [f"{whose(g.path)} uses {size(g.used)} of its limit of {size(g.limit)}, page cache not counted"]
+    if g.kills:
+        words.append(f"the kernel killed {g.kills} processes in it for memory since it exists")
+    if isinstance(evidence.host, Known):
+        words.append(f"the machine has {size(evidence.host.value.available)} of {size(evidence.host.value.total)} available")
+    sure = Certainty.LIKELY if not g.kills or (log and log.killed) else Certainty.POSSIBLE
+    decides = ("whether the job runs in it: /proc/PID/cgroup", f"memory.peak and memory.events of {g.path}")
+    return Cause(slug="cgroup-oom", certainty=sure, subject=f"{evidence.node}, {whose(g.path)}", evidence=tuple(words), decides=decides)
+
+
+def _now(evidence: Evidence, h: HostMemory, limits: "Limits") -> Iterator[Cause]:
+    if h.cgroup_limit and h.cgroup_used and h.cgroup_used > limits.cgroup_share * h.cgroup_limit:
+        words = f"{size(h.cgroup_used)} of the {size(h.cgroup_limit)} that this container may use are used"
+        yield Cause(slug="cgroup-oom", certainty=Certainty.LIKELY, subject=evidence.node, evidence=(words,),
+                    decides=("memory.events of the group: kills, and the job's own pid in it",))  # fmt: skip
+    if h.total and h.available < limits.available_share * h.total:
+        words = f"{size(h.available)} of the machine's {size(h.total)} are available"
+        yield Cause(slug="host-oom", certainty=Certainty.LIKELY, subject=evidence.node, evidence=(words,),
+                    decides=("who holds it: ps -eo rss,pid,args --sort=-rss | head",))  # fmt: skip
