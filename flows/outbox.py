@@ -39,7 +39,7 @@ class Told(Frozen):
     of: str  # which message: Message.stamp
     tries: int = 0
     next_at: datetime | None = None
-    claimed_at: datetime | None = None  # a process is sending
+    claimed_at: datetime | None = None  # in records of before: tell_turn.py says who sends
     held_until: datetime | None = None  # quiet hours
     channels: dict[str, Try] = {}
     done: bool = False

@@ -11,7 +11,8 @@ from flows import store
 from flows.folding import end_folded
 from flows.notify_file import load_notifications
 from flows.outbox import DUE, STATE, Told, message_on, told_on
-from flows.telling import claimed, send_all, settle, tell_run
+from flows.tell_turn import Turn, take_turn
+from flows.telling import LATE, send_all, settle, tell_run
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
@@ -21,6 +22,7 @@ from tasks.notify.send import Outgoing, Sent, send
 log = logging.getLogger("flows.telling")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
 Held = list[tuple[FlowRun, Message, Told]]
+Taken = list[tuple[Turn, Message, Told]]
 
 
 def retell(now: datetime) -> list[str]:
@@ -59,7 +61,7 @@ def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
     if message is None or told is None:
         store.retag(run.id, remove=[DUE])
         return ""
-    if claimed(told, now) or (told.next_at and told.next_at > now):
+    if told.next_at and told.next_at > now:
         return ""
     stale = _overtaken(run, message)
     if stale == "wait":
@@ -73,7 +75,10 @@ def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
             held.append((run, message, told))
         return ""
     failed = tell_run(run, config, now)
-    return f"{run.name}: not told: {failed[0]}" if failed else f"{run.name}: told that it {message.outcome}"
+    if failed:
+        return f"{run.name}: not told: {failed[0]}"
+    done = told_on(store.read_run(run.id))
+    return f"{run.name}: told that it {message.outcome}" if done and done.of == told.of and done.done else ""
 
 
 def _overtaken(run: FlowRun, message: Message) -> str:
@@ -93,8 +98,9 @@ def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
     """What quiet hours held back: one message per channel."""
     if config.quiet and config.quiet.until(now):
         return []
-    by_channel: dict[str, Held] = defaultdict(list)
-    for entry in sorted(held, key=lambda e: e[1].at):
+    taken: Taken = [(turn, message, told) for run, message, told in held if (turn := take_turn(run, told, now))]
+    by_channel: dict[str, Taken] = defaultdict(list)
+    for entry in sorted(taken, key=lambda e: e[1].at):
         for name in config.channels_for(entry[1].labels):
             if not (before := entry[2].channels.get(name)) or not before.ok:
                 by_channel[name].append(entry)
@@ -103,11 +109,9 @@ def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
         title, body = digest_of([m for _, m, _ in entries], entries[0][1].at)
         first = entries[0][1]
         out = Outgoing(incident=f"digest-{now:%Y%m%d}", severity=first.severity, title=title, body=body)
-        sent[name] = send(config.channels[name], out)
-    for run, message, told in held:
+        sent[name] = LATE if any(turn.too_late for turn, _, _ in entries) else send(config.channels[name], out)
+    for turn, message, told in taken:
         mine = {n: s for n, s in sent.items() if n in config.channels_for(message.labels)}
         ends = [n for n, t in told.channels.items() if t.ref and not t.ok and n in mine and message.outcome.row.closing]
-        settle(run, message, told, mine | send_all(message, config, ends, told, now), now)
+        settle(turn, message, told, mine | send_all(message, config, ends, told, now, turn), now)
     return [f"digest to {n}: {s.said}" for n, s in sent.items()]
-
-

@@ -11,6 +11,7 @@ from flows.clock import server_now
 from flows.notify_file import load_notifications
 from flows.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
 from flows.tell_links import links_for
+from flows.tell_turn import Turn, take_turn
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
 from runbooks.notify.text import body_of, title_of
@@ -18,7 +19,6 @@ from tasks.notify.send import Outgoing, Sent, send
 
 log = logging.getLogger("flows.telling")
 log.setLevel(logging.INFO)
-CLAIM_S = 60.0  # a process that began to send and is silent for so long is gone
 MOST_TRIES = 8
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 900.0
 EVENT_FAILED = "gpu-runbooks.notification.failed"
@@ -46,36 +46,39 @@ def tell_run(run: FlowRun, config: Notifications, now: datetime) -> tuple[str, .
     until = None if message.severity.needs_somebody or not config.quiet else config.quiet.until(now)
     names = [n for n in config.channels_for(message.labels) if not told.channels.get(n, MISSING).ok]
     if until:
-        _hold(run, told, until, _end_quietly(message, config, names, told, now), now)
+        _hold(run, message, config, names, told, until, now)
         return ()
-    write(run, told.model_copy(update={"claimed_at": now}))
-    sent = send_all(message, config, names, told, now)
-    return settle(run, message, told, sent, now)
+    turn = take_turn(run, told, now)
+    return settle(turn, message, told, send_all(message, config, names, told, now, turn), now) if turn else ()
 
 
-def _end_quietly(
-    message: Message, config: Notifications, names: list[str], told: Told, now: datetime
-) -> dict[str, Sent]:
-    """The end of an incident where the channel keeps it together: it disturbs nobody, and an open one would escalate."""
-    if not message.outcome.row.closing or told.held_until:
-        return {}
-    return send_all(message, config, [n for n in names if told.channels.get(n, MISSING).ref], told, now)
-
-
-def _hold(run: FlowRun, told: Told, until: datetime, sent: dict[str, Sent], now: datetime) -> None:
+def _hold(
+    run: FlowRun, message: Message, config: Notifications, names: list[str], told: Told, until: datetime, now: datetime
+) -> None:
+    """Nothing is sent until then, but the end of an incident to channels that keep it together: it disturbs nobody, and
+    an open one would escalate."""
+    closing = message.outcome.row.closing and not told.held_until
+    ends = [n for n in names if told.channels.get(n, MISSING).ref] if closing else []
+    turn = take_turn(run, told, now) if ends else None
+    if ends and turn is None:
+        return
+    sent = send_all(message, config, ends, told, now, turn) if turn else {}
     done = {n: Try(ok=s.ok, said=s.said, at=now, ref=s.ref or told.channels[n].ref) for n, s in sent.items()}
     write(run, told.model_copy(update={"held_until": until, "channels": told.channels | done}))
 
 
+LATE = Sent(ok=False, said="not begun in its time: this process was held up")
 MISSING = Try(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never compared
 
 
 def send_all(
-    message: Message, config: Notifications, names: list[str], told: Told, now: datetime
+    message: Message, config: Notifications, names: list[str], told: Told, now: datetime, turn: Turn
 ) -> dict[str, Sent]:
     """Sends to these channels at once."""
 
     def one(name: str) -> Sent:
+        if turn.too_late:
+            return LATE
         channel = config.channels[name]
         links = links_for(message, config, channel.person, now)
         before = told.channels.get(name)
@@ -94,8 +97,11 @@ def send_all(
         return dict(zip(names, pool.map(one, names), strict=True))
 
 
-def settle(run: FlowRun, message: Message, told: Told, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
+def settle(turn: Turn, message: Message, told: Told, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
     """Writes down what became of a round; says so aloud where it failed."""
+    run = turn.run
+    if turn.lost():
+        return ()
     tries = told.tries + 1
     channels = told.channels | {n: Try(ok=s.ok, said=s.said, at=now, ref=s.ref) for n, s in sent.items()}
     failed = tuple(f"{n}: {s.said}" for n, s in sent.items() if not s.ok)
@@ -140,10 +146,3 @@ def _cry(run: FlowRun, problem: str) -> None:
         )
     except Exception as e:
         log.debug("no event: %s", e)
-
-
-def claimed(told: Told, now: datetime) -> bool:
-    """True while another process may be sending."""
-    return told.claimed_at is not None and now - told.claimed_at < timedelta(seconds=CLAIM_S)
-
-

@@ -5,6 +5,7 @@ Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "work", "fleets"} does what a worker does: takes every run of those fleet files that is scheduled and runs it;
 {"do": "claim", "owner", "token", "out", "wait_until"} races for a lock, as one of the names of "machine" if given;
 {"do": "sweep", "die_at"} is a round of the reaper, killed at its n-th question to the server;
+{"do": "tell", "run", "wait_until"} tells people about that run, or of whatever is owed as the reaper does if it is "";
 {"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
 """
 
@@ -55,7 +56,7 @@ def _child(job: dict[str, Any]) -> None:
     os.dup2(log, 2)
     code = 1
     try:
-        code = {"run": _run, "work": _work, "claim": _claim, "sweep": _sweep}[job["do"]](job)
+        code = {"run": _run, "work": _work, "claim": _claim, "sweep": _sweep, "tell": _tell}[job["do"]](job)
     except SystemExit as e:
         code = int(e.code or 0)
     except BaseException as e:
@@ -121,6 +122,16 @@ def _sweep(job: dict[str, Any]) -> int:
 
     store.ask = counted
     sweep(utc_now() + timedelta(seconds=200))
+    return 0
+
+
+def _tell(job: dict[str, Any]) -> int:
+    from flows.retelling import retell
+    from flows.telling import tell
+    from tasks.context import utc_now
+
+    time.sleep(max(0.0, job["wait_until"] - time.time()))
+    print(tell(job["run"]) if job["run"] else retell(utc_now()), flush=True)
     return 0
 
 

@@ -1,6 +1,8 @@
 """Telling people, on a real Prefect server with a real receiver: nothing lost, nothing twice, nothing delayed."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import uuid4
 
@@ -8,11 +10,13 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed
 
-from flows import store, telling
+from flows import retelling, store, tell_turn, telling
 from flows.approval import answer_run
-from flows.outbox import DUE, FAILED, PROBLEM, owe, prepare, told_on
+from flows.notify_file import load_notifications
+from flows.outbox import DUE, FAILED, PROBLEM, message_on, owe, prepare, told_on
 from flows.reaper import sweep
 from flows.retelling import retell
+from flows.tell_turn import take_turn
 from flows.telling import tell
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
@@ -147,10 +151,56 @@ def test_a_sender_that_died_is_taken_over_after_a_minute(rig: Rig, told: Told) -
     run = news(name())
     state = told_on(store.read_run(run.id))
     assert state is not None
-    telling.write(run, state.model_copy(update={"claimed_at": utc_now()}))
+    died = take_turn(run, state, utc_now())
+    assert died is not None
     retell(utc_now() + timedelta(seconds=30))
     assert told.hook.got == []
+    assert not died.lost()
     retell(utc_now() + timedelta(seconds=70))
+    assert len(told.hook.got) == 1
+    assert died.lost()
+    message, after = message_on(store.read_run(run.id)), told_on(store.read_run(run.id))
+    assert message is not None
+    failed = {"hook": Sent(ok=False, said="it only slept")}
+    assert telling.settle(died, message, state, failed, utc_now()) == ()  # its successor has written what became of it
+    assert told_on(store.read_run(run.id)) == after
+
+
+def test_of_processes_that_tell_at_one_moment_one_sends(rig: Rig, told: Told) -> None:
+    """The run's own process and two reapers."""
+    runs = []
+    for _ in range(6):
+        runs.append(str(news(name()).id))
+        at = time.time() + 0.3
+        racers = [rig.start({"do": "tell", "run": run, "wait_until": at}) for run in (runs[-1], "", "", runs[-1])]
+        assert [rig.wait(pid) for pid in racers] == [0] * 4
+    retell(utc_now())
+    assert len(told.hook.got) == len(runs)
+    assert all(DUE not in store.read_run(run).tags for run in runs)
+
+
+def test_a_digest_is_sent_by_one_of_two_reapers(rig: Rig, told: Told) -> None:
+    quiet_now(told)
+    for _ in range(3):
+        told_of(name(), Outcome.FIXED)
+    told.write()
+    due = [r for r in store.find_runs([DUE]) if (s := told_on(r)) and s.held_until]
+    held = [(r, m, s) for r in due if (m := message_on(r)) and (s := told_on(r))]
+    config = load_notifications()
+    assert config is not None
+    with ThreadPoolExecutor(2) as reapers:  # both have read before either sends
+        list(reapers.map(lambda _: retelling._digest(held, config, utc_now()), range(2)))
+    told_in = [t for t in titles(told) if "thing(s)" in t]
+    assert sum(int(t.split(" thing(s)")[0].rpartition(" ")[2]) for t in told_in) == 3
+
+
+def test_a_sender_that_was_held_up_sends_nothing(rig: Rig, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tell_turn, "BEGIN_S", -1.0)
+    run = told_of(name())
+    assert told.hook.got == []
+    assert "held up" in str(run.labels[PROBLEM])
+    monkeypatch.undo()
+    retell(utc_now() + timedelta(seconds=20))
     assert len(told.hook.got) == 1
 
 
