@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from flows.spec import RunbookSpec
+from flows.spec import RunbookSpec, about_one
 from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
 from runbooks.core.knowledge import load_runbook
@@ -43,6 +43,7 @@ def run_offline(
         earlier=earlier_evidence(folder, spec.slug, target, bridge, started),
     )
     try:
+        context = about_one(spec, context)
         evidence, diagnosis = _look(spec, context)
         notes = tuple(pool.notes)
     finally:

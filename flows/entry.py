@@ -15,6 +15,7 @@ from flows.outcomes import Draft, publish_bad_config
 from flows.ownership import own_run
 from flows.progress import Timeline
 from flows.run import Run, current_run_id
+from flows.spec import about_one
 from flows.specs import load_spec
 from flows.stopping import own_end
 from runbooks.core.config import ConfigError
@@ -86,6 +87,8 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
         options=asked.options,
         earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
     )
+
+    context = about_one(spec, context)
 
     def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
         now, _ = with_target(load_fleet(asked.fleet), asked.target, bool(asked.fleet), spec.targets(given))

@@ -8,6 +8,7 @@ from typing import Any
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.names import there_are
+from tasks.context import Context
 
 
 class NoSuchRunbook(KeyError):
@@ -58,9 +59,14 @@ def _has_checkpoints(fleet: Fleet, node: Node) -> bool:
     return fleet.checkpoints is not None and bool(fleet.checkpoints.tiers_on(node.name))
 
 
+def _containers(context: Context) -> tuple[dict[str, Any], ...]:
+    found: tuple[dict[str, Any], ...] = import_module("tasks.diagnostics.container_death").parts_of_node(context)
+    return found
+
+
 SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "zombie-gpu": partial(by_convention, "zombie-gpu", bridge="idle_s"),
-    "container-death": partial(by_convention, "container-death", nightly=_has_containers),
+    "container-death": partial(by_convention, "container-death", nightly=_has_containers, parts=_containers),
     "ray-job": partial(by_convention, "ray-job", nightly=_reaches_ray),
     "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
     "memory-pressure": partial(by_convention, "memory-pressure", nightly=None),

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from flows.ends import clean_end, in_words
 from flows.outcomes import clean_evidence, clean_report
 from flows.progress import Timeline
+from flows.spec import RunbookSpec
 from flows.specs import load_spec
 from flows.stopping import why_stop
 from runbooks.core.fleet import Fleet, Node
@@ -87,7 +87,7 @@ def check_target(sweep: Sweep, target: str, name: str) -> Answer:
 
 def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> Answer:
     with pool or HostPool() as hosts:
-        results = [_one(sweep, target, name, hosts) for name in names]
+        results = [r for name in names for r in _all(sweep, target, name, hosts)]
     unread = [f"{target}: {u}" for r in results for u in r.unknowns]
     return results, list(dict.fromkeys(unread))
 
@@ -101,19 +101,34 @@ def _applies(sweep: Sweep, node: Node, name: str) -> bool:
         return True
 
 
-def _one(sweep: Sweep, target: str, name: str, pool: HostPool) -> Result:
-    """One runbook on one node or other target. Never raises."""
-    began, at = time.monotonic(), utc_now()
+def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
+    """One runbook on everything that a node or other target is. Never raises."""
     try:
-        report = _diagnose(sweep, target, name, pool, at)
+        spec = load_spec(name)
+        whole = _context(sweep, spec, target, pool)
+        parts = spec.parts(whole)
+    except Exception as e:
+        return [_failed(target, name, e)]
+    return [_one(sweep, spec, replace(whole, options=part), pool) for part in parts]
+
+
+def _failed(target: str, name: str, error: Exception) -> Result:
+    why = f"{name} itself failed: {in_words(error)}"
+    return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+
+
+def _one(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Result:
+    """One look. Never raises."""
+    began = time.monotonic()
+    try:
+        report = _diagnose(sweep, spec, context, pool)
         saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     except Exception as e:
-        why = f"{name} itself failed: {in_words(e)}"
-        return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+        return _failed(context.target, spec.slug, e)
     d = report.diagnosis
     return Result(
-        node=target,
-        runbook=name,
+        node=context.target,
+        runbook=spec.slug,
         outcome=report.outcome,
         headline=report.headline,
         causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
@@ -130,20 +145,23 @@ def _render(report: Report) -> str:
     return render(report, load_runbook(report.runbook))
 
 
-def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime) -> Report:
-    spec = load_spec(name)
-    limits = load_runbook(name).limit_values(sweep.fleet.limits.get(name))
+def _context(sweep: Sweep, spec: RunbookSpec, target: str, pool: HostPool) -> Context:
+    limits = load_runbook(spec.slug).limit_values(sweep.fleet.limits.get(spec.slug))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    earlier = earlier_evidence(sweep.folder, name, target, bridge, at)
-    context = Context(fleet=sweep.fleet, target=target, open_host=pool, limits=limits, earlier=earlier)
+    earlier = earlier_evidence(sweep.folder, spec.slug, target, bridge, utc_now())
+    return Context(fleet=sweep.fleet, target=target, open_host=pool, limits=limits, earlier=earlier)
+
+
+def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Report:
+    at = utc_now()
     evidence = spec.gather(context)
-    diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(limits))
+    diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(context.limits))
     return clean_report(
         Report(
-            id=f"{sweep.run_id}-{slug(target)}",
-            runbook=name,
-            title=load_runbook(name).title,
-            target=target,
+            id="-".join((sweep.run_id, slug(context.target, *map(str, context.options.values())))),
+            runbook=spec.slug,
+            title=load_runbook(spec.slug).title,
+            target=context.target,
             fleet=sweep.fleet.name,
             mode="diagnose",
             trigger=sweep.trigger,
@@ -154,7 +172,7 @@ def _diagnose(sweep: Sweep, target: str, name: str, pool: HostPool, at: datetime
             ended_at=utc_now(),
             diagnosis=diagnosis,
             evidence=clean_evidence(evidence),
-            limits=limits,
+            limits=context.limits,
             connection=pool.notes,
             guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
         )

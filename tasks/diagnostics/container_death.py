@@ -5,12 +5,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Inside, Probe, Wanted
+from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from tasks.context import Context
 from tasks.diagnostics.docker import (
     event_window,
+    list_names,
     read_container,
     read_daemon,
     read_events,
@@ -28,20 +30,32 @@ WINDOW_S = 3600.0
 LOW_TENTHS = 2  # free parts of ten below which it is asked what the engine's own things take
 
 
-def subject(context: Context) -> ManagedContainer:
-    """The container that this run is about: the option `container`, or the only one of the target node.
+def parts_of_node(context: Context) -> tuple[dict[str, Any], ...]:
+    """The containers that a run on the node can be about: the one that was asked for, else the fleet file's, else all that
+    its engine has. Raises ConfigError where there is none."""
+    if context.options.get("container"):
+        return (context.options,)
+    names = [c.name for c in context.fleet.containers_on(context.target)] or list(_names(context))
+    return tuple(context.options | {"container": name} for name in names)
 
-    Raises KeyError that says what to give.
-    """
+
+def _names(context: Context) -> tuple[str, ...]:
+    """Names of every container of the node's Docker, running or not."""
+    plain = ManagedContainer(name="unknown", node=context.target)
+    found = list_names(context, context.open_host(context.node), plain)
+    if isinstance(found, Known) and found.value:
+        return found.value
+    why = "Docker has none there" if isinstance(found, Known) else found.proof if isinstance(found, Absent) else found.detail
+    raise ConfigError(
+        f"which container of {context.target}? The fleet file's `containers` name none there, and {why}: give --option container=NAME"
+    )
+
+
+def subject(context: Context) -> ManagedContainer:
+    """The container that this run is about, as the fleet file has it: the option `container`, or the node's only one."""
     name = context.options.get("container")
-    on_node = context.fleet.containers_on(context.target)
-    found = [c for c in on_node if name in (None, c.name)]
-    if len(found) == 1:
-        return found[0]
-    if name and not found:
-        return ManagedContainer(name=str(name), node=context.target)
-    listed = ", ".join(c.name for c in on_node) or "none in the fleet file"
-    raise KeyError(f"say which container of {context.target}: --option container=NAME (there are: {listed})")
+    found = [c for c in context.fleet.containers_on(context.target) if name in (None, c.name)]
+    return found[0] if found else ManagedContainer(name=str(name), node=context.target)
 
 
 def gather_container_death(context: Context) -> Evidence:

@@ -49,6 +49,12 @@ def read_container(context: Context, host: Host, it: ManagedContainer) -> Known[
     return ask(context, host, argv, one)
 
 
+def list_names(context: Context, host: Host, it: ManagedContainer) -> Known[tuple[str, ...]] | Absent | Unknown:
+    """Names of every container of the engine, running or not, sorted (at most 200)."""
+    argv = (*it.engine, "ps", "-a", "--last", "200", "--format", "{{.Names}}")
+    return ask(context, host, argv, lambda text: tuple(sorted(text.split())))
+
+
 def read_siblings(
     context: Context, host: Host, it: ManagedContainer, own_id: str
 ) -> Known[tuple[Sibling, ...]] | Absent | Unknown:
