@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from deployments.errors import CommandError
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, KeySource
+from runbooks.core.names import there_are
+from runbooks.core.orchestrator_config import DatabaseConfig
 
 USED_BY = {
     "nodes": "every runbook on that node, nightly, sweep",
@@ -73,11 +75,14 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
     ready()
     wanted = needs(fleet)
     if ns.set:
-        need = next((n for n in wanted if n.name == ns.set), Need(name=ns.set, field="", used_by=""))
+        known = {n.name: n for n in (*wanted, *_of_channels())}
+        if ns.set not in known:
+            raise CommandError(f"--set {ns.set}: neither the fleet file nor notifications.yaml names it; {there_are(ns.set, known)}")
+        need = known[ns.set]
         store_value(need, _ask(need))
         print(f"stored as Prefect Secret {need.in_block}", file=sys.stderr)
         return 0
-    rows = [(n, place_of(n)) for n in wanted]
+    rows = _either([(n, place_of(n)) for n in wanted])
     if ns.json:
         print(json.dumps([n.model_dump() | {"found": place} for n, place in rows], indent=1))
         return 0 if all(place for _, place in rows) else 1
@@ -86,6 +91,25 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
     if not rows:
         print("the fleet file names no credential")
     return _fill([n for n, place in rows if not place])
+
+
+def _either(rows: list[tuple[Need, str]]) -> list[tuple[Need, str]]:
+    """The same, where one of two ways to the same thing is whole: what the other way lacks is not missing."""
+    place = {n.field: found for n, found in rows}
+    ways = [tuple(f"orchestrator.database.{name}" for name in way) for way in DatabaseConfig.WAYS]
+    whole = [way for way in ways if all(place.get(field) for field in way)]
+    spare = {field for way in ways for field in way if whole and way not in whole}
+    return [(n, found or (f"not needed: {' and '.join(whole[0])} will do" if n.field in spare else "")) for n, found in rows]
+
+
+def _of_channels() -> Iterator[Need]:
+    """Secret blocks that notifications.yaml names."""
+    from flows.notify_file import load_notifications
+
+    config = load_notifications()
+    for name, channel in config.channels.items() if config else ():
+        if channel.url.secret:
+            yield Need(name=channel.url.secret, field=f"channels.{name}.url.secret", used_by="notify", block=True)
 
 
 def _fill(missing: list[Need]) -> int:

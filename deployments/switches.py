@@ -88,6 +88,8 @@ def _print_health(h: dict[str, Any]) -> None:
 
 def cmd_freeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks freeze "why"`: the file first, because it needs no server; then the switch for all."""
+    if not ns.why.strip():
+        raise CommandError("WHY is empty: say in a few words why, every report shows it until `unfreeze`")
     at = datetime.now(UTC).isoformat(timespec="seconds")
     freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
     try:

@@ -1,6 +1,6 @@
 """The fleet file's `orchestrator` section: provider, worker and task tables, deployment platform, worker logs."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -57,6 +57,8 @@ class DatabaseConfig(Frozen):
     workers: WorkerTable = WorkerTable()
     tasks: TaskTable = TaskTable()
     timeout_s: float = Field(default=10, gt=0, le=60)
+
+    WAYS: ClassVar = (("url_env",), ("rest_url_env", "rest_key_env"))  # one of them, whole, is enough
 
 
 class RailwayConfig(Frozen):

@@ -26,13 +26,16 @@ ALL = "workers"
 OWN = ("row", "pod", "pod_log", "ssh", "inside", "stored_log")  # what belongs to one worker alone
 
 
+NO_SECTION = "the fleet file has no `orchestrator` section"
+
+
 def gather_stuck_spawning(context: Context) -> Evidence:
-    """One worker, `worker/<id>`, or `workers`: all past their limit. Raises TransportError without an orchestrator.
+    """One worker, `worker/<id>`, or `workers`: all past their limit.
 
     Option `wait` (seconds, for one worker): as long as it is merely coming up, waits and looks again."""
     config = context.fleet.orchestrator
     if config is None:
-        raise TransportError(Why.NOT_ASKED, "the fleet file has no `orchestrator` section")
+        return Evidence(worker=context.target, taken_at=context.now(), row=Absent(proof=NO_SECTION))
     if context.target == ALL:
         return _all(context, config)
     evidence = _look(context, config)

@@ -133,6 +133,7 @@ BAD = {
     "the Markdown": (["replay", "README.md"], "give the .json file"),
     "no such command": (["nightyl"], "invalid choice: 'nightyl'"),
     "no target": (["run", "zombie-gpu"], "required: TARGET"),
+    "a freeze without a reason": (["freeze", " "], "WHY is empty"),
     "bad mode": (["run", "zombie-gpu", "local", "--mode", "kill"], "invalid choice: 'kill'"),
 }
 

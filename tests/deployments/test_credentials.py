@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from deployments import credentials
-from deployments.credentials import Need, cmd_secrets, needs, place_of, store_value, table
+from deployments.credentials import Need, _either, cmd_secrets, needs, place_of, store_value, table
 from deployments.errors import CommandError
 from flows.config import load_fleet
 from tasks.credentials import credential
@@ -30,12 +30,12 @@ def test_every_credential_of_the_example_fleet_is_found() -> None:
 def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    value, name = secrets.token_urlsafe(24), "TEST_ONLY_API_KEY"
+    value, name = secrets.token_urlsafe(24), "LEADER_TOKEN"
     monkeypatch.setattr("deployments.run_online.ready", lambda: "")
     monkeypatch.setattr("sys.stdin", io.StringIO(value + "\n"))
     assert cmd_secrets(Namespace(fleet=FLEET, set=name, json=False)) == 0
     assert credential(name) == value
-    assert place_of(Need(name=name, field="f", used_by="u")) == "Prefect Secret test-only-api-key"
+    assert place_of(Need(name=name, field="f", used_by="u")) == "Prefect Secret leader-token"
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert cmd_secrets(Namespace(fleet=FLEET, set=None, json=False)) == 1
     said = capsys.readouterr()
@@ -51,3 +51,22 @@ def test_nothing_is_stored_for_an_empty_or_huge_input(monkeypatch: pytest.Monkey
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
         with pytest.raises(CommandError):
             credentials._ask(need)
+
+
+def test_a_name_that_no_file_has_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.run_online.ready", lambda: "")
+    monkeypatch.setattr("deployments.credentials.store_value", lambda *_: pytest.fail("stored"))
+    with pytest.raises(CommandError, match=r"nor notifications.yaml names it; there are: .*; nearest: LEADER_TOKEN"):
+        cmd_secrets(Namespace(fleet=FLEET, set="LEADER_TOKN", json=False))
+
+
+SQL, URL, KEY = (f"orchestrator.database.{n}" for n in ("url_env", "rest_url_env", "rest_key_env"))
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [({SQL}, set()), ({URL, KEY}, set()), ({URL}, {SQL, KEY}), (set(), {SQL, URL, KEY}), ({SQL, URL}, set())],
+)
+def test_the_database_is_reached_one_way_or_the_other(found: set[str], missing: set[str]) -> None:
+    rows = [(Need(name=f.rsplit(".")[-1], field=f, used_by="u"), "here" if f in found else "") for f in (SQL, URL, KEY)]
+    assert {n.field for n, place in _either(rows) if not place} == missing
