@@ -109,4 +109,7 @@ def parse_usage(text: str) -> Usage:
     report = json.loads(text)["data"]["clusterStatus"]["loadMetricsReport"]
     usage = {k: (float(v[0]), float(v[1])) for k, v in report["usage"].items() if not k.startswith("node:")}
     demands = [*(report.get("resourceDemand") or ()), *(report.get("pgDemand") or ())]
-    return Usage(usage=usage, demands=tuple(json.dumps(d)[:200] for d in demands[:20]))
+    scaler = json.loads(text)["data"]["clusterStatus"].get("autoscalerReport") or {}
+    coming = [*(scaler.get("pendingNodes") or ()), *(scaler.get("pendingLaunches") or ())]
+    words = tuple(json.dumps(c)[:100] for c in coming[:20])
+    return Usage(usage=usage, demands=tuple(json.dumps(d)[:200] for d in demands[:20]), coming=words)

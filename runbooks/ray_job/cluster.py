@@ -1,10 +1,12 @@
 """Faults of the cluster that hold a job up: head, nodes, raylets, free resources, and leftovers that hold them."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runbooks.core.ray_view import STATES, Versions, differ, head_fault
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.ray_autoscaler import repeated, stale_instance
 from runbooks.ray_job.evidence import Actor, Evidence, Job, NodeLogs
 from runbooks.ray_job.words import cause, known
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from runbooks.ray_job.diagnose import Limits
 
 SUPERVISOR = "JobSupervisor"
+AUTOSCALER_ROUND_S = 120.0  # it goes round every 5 to 20 s
 NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id
 
 
@@ -21,7 +24,7 @@ def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
     if fault and (fault.slug != "head-unreachable" or isinstance(e.job, Unknown)):  # a job that was read came from the head
         return [cause(fault.slug, fault.certainty, f"the head on {e.cluster}", *fault.evidence, *_killed(e, fault.slug),
                       decides=fault.decides)]  # fmt: skip
-    found = [*_versions(e), *(x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value))]
+    found = [*judge_autoscaler(e), *_versions(e), *(x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value))]
     if e.head_seconds > limits.head_slow_s:
         words = f"its lists took {e.head_seconds:.0f} s"
         found.append(cause("head-overloaded", Certainty.LIKELY, f"the head on {e.cluster}", words))
@@ -79,6 +82,45 @@ def _not_joined(e: Evidence) -> list[Cause]:
     alive = sum(n.alive for n in nodes)
     return [cause("nodes-missing", Certainty.CONFIRMED, f"cluster {e.cluster}", f"resources joined: {words}",
                   f"{alive} of {len(nodes)} listed nodes are alive")]  # fmt: skip
+
+
+def no_such_resource(e: Evidence, bundles: Sequence[Mapping[str, float]], subject: str) -> Cause | None:
+    """What no living node has, or has too little of for one bundle: waiting in turn does not bring it. None where the nodes are unread."""
+    alive = [n for n in known(e.nodes) or () if n.alive]
+    most = {name: max((n.resources.get(name, 0.0) for n in alive), default=0.0) for b in bundles for name in b}
+    short = {name: amount for b in bundles for name, amount in b.items() if alive and amount > most[name]}
+    if not short:
+        return None
+    words = [f"{amount:g} {name} on one node: " + (f"no node has more than {most[name]:g}" if most[name] else "no node has any")
+             for name, amount in short.items()]  # fmt: skip
+    usage = known(e.usage)
+    coming = usage.coming if usage else ()
+    check = ("whether a node that has it is to come: the autoscaler's log (monitor.log on the head), the spelling of the name",)
+    seen = f"{len(alive)} nodes are alive"
+    if coming:
+        words.append(f"nodes that the autoscaler waits for: {', '.join(coming)}")
+    sure = Certainty.POSSIBLE if coming else Certainty.CONFIRMED
+    return cause("no-such-resource", sure, subject, *words, seen, decides=check)
+
+
+def judge_autoscaler(e: Evidence) -> list[Cause]:
+    """One that fails at every turn brings and takes nothing, for the whole cluster."""
+    found = []
+    for n in (r.value for r in e.node_logs if isinstance(r, Known)):
+        again = repeated(n.autoscaler.lines) if n.autoscaler else None
+        if n.autoscaler is None or again is None or n.autoscaler.age_s > AUTOSCALER_ROUND_S:
+            continue
+        words = [f"one error stands {again.times} times in its log, last written {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
+        record = stale_instance("\n".join(n.autoscaler.lines))
+        ids = {x.node_id for x in known(e.nodes) or () if x.alive}
+        stale = record is not None and isinstance(e.nodes, Known) and record.node_id not in ids
+        if record is not None and stale:
+            what = f"its record of instance {record.cloud_id} says {record.status}"
+            words.append(f"{what} with node {record.node_id[:12]}…, which the head does not list as alive")
+        sure = Certainty.CONFIRMED if stale else Certainty.LIKELY
+        check = () if stale else ("the first error in monitor.log on the head, from its beginning",)
+        found.append(cause("autoscaler-stuck", sure, f"the autoscaler on {n.node}", *words, decides=check))
+    return found
 
 
 def holders(e: Evidence, name: str) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ class Usage(Frozen):
 
     usage: dict[str, tuple[float, float]]
     demands: tuple[str, ...] = ()  # pending demands in words
+    coming: tuple[str, ...] = ()  # nodes that the autoscaler has asked for
 
 
 class LogFile(Frozen):
@@ -88,6 +89,8 @@ class NodeLogs(Frozen):
     raylet_alive: bool | None = None
     raylet_state: str = ""  # of its process, as the kernel names it
     logs: tuple[LogFile, ...] = ()
+    autoscaler: LogFile | None = None  # its log, on the head; None: there is none
+    events: tuple[str, ...] = ()  # the head's last events about jobs
     activity: tuple[Activity, ...] = ()
     ooms: tuple[KernelOom, ...] = ()
     gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read

@@ -18,7 +18,7 @@ def known(reading: Known[T] | Absent | Unknown) -> T | None:
 def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),
           innocent: bool = False) -> Cause:  # fmt: skip
     """A cause; empty sentences are left out."""
-    words = tuple(s for s in evidence if s)
+    words = tuple(s for s in evidence if s) or ("nothing was said",)
     return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides, innocent=innocent)
 
 

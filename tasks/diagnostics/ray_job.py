@@ -1,6 +1,7 @@
 """Gathers one Ray job: the head's lists, the driver's log, and the logs and workers of every node. Reads only."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -147,14 +148,20 @@ def _program(ray: RayCluster, name: str) -> str:
     return next((word for word in ray.restart_raylet.get(name, ()) if PurePosixPath(word).name == "ray"), "ray")
 
 
+def _log_file(node: str, x: dict[str, Any], clean: Callable[[str], str]) -> LogFile:
+    lines = tuple(clean(parse.plain(line))[:500] for line in x["lines"])
+    return LogFile(node=node, path=x["path"], size_bytes=x["size"], age_s=round(x["age"], 1), lines=lines)
+
+
 def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: Versions) -> NodeLogs:
     clean = context.redactor.text
     kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
         raylet_state=got["raylet_state"], versions=versions,
-        logs=tuple(LogFile(node=name, path=x["path"], size_bytes=x["size"], age_s=round(x["age"], 1),
-                           lines=tuple(clean(parse.plain(line))[:500] for line in x["lines"])) for x in got["logs"]),
+        logs=tuple(_log_file(name, x, clean) for x in got["logs"]),
+        autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
+        events=tuple(clean(x) for x in got["events"]),
         activity=tuple(Activity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
                                 read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
         ooms=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills),

@@ -53,6 +53,26 @@ def logs(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
             for m, s, p in found[: ask["logs"]]]  # fmt: skip
 
 
+def scaler(folder: str) -> "dict[str, Any] | None":
+    """The end of the autoscaler's log; None where there is none."""
+    path = folder + "/monitor.log"
+    written = age(path)
+    if written is None:
+        return None
+    return {"path": path, "size": os.path.getsize(path), "age": written, "lines": last_bytes(path, 1 << 16).splitlines()[-300:]}
+
+
+def events(folder: str) -> "list[str]":
+    """The head's last events about jobs."""
+    found = []
+    for line in last_bytes(folder + "/events/event_JOBS.log", 1 << 16).splitlines()[-100:]:
+        try:
+            found.append(str(json.loads(line).get("message") or "")[:400])
+        except (ValueError, AttributeError):
+            found.append(line[:400])
+    return [x for x in found if x]
+
+
 def age(path: str) -> "float | None":
     """Seconds since the file was written."""
     try:
@@ -117,7 +137,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     raylet = ray_process("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
             "raylet_state": raylet["state"] if raylet else "", "versions": ray_version(raylet["pid"]) if raylet else None,
-            "logs": logs(ask), "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
+            "logs": logs(ask), "autoscaler": scaler(folder), "events": events(folder),
+            "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
             "interfaces": interfaces(), "gpu_use": gpu_use()}  # fmt: skip
 
 
