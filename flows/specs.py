@@ -71,7 +71,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
     "memory-pressure": partial(by_convention, "memory-pressure", nightly=None),
     "data-check": partial(by_convention, "data-check", nightly=None),
-    "host-limits": partial(by_convention, "host-limits", nightly=None),
+    "host-limits": partial(by_convention, "host-limits"),
     "stale-rendezvous": partial(
         by_convention,
         "stale-rendezvous",

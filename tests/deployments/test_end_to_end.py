@@ -79,13 +79,16 @@ def test_nightly_one_dead_node_hides_nobody(cli: Cli, stuck: Scene, tmp_path: Pa
     stuck.fleet.write_text(yaml.safe_dump(fleet))
     report = json.loads(Path(cli.json("nightly", "--fleet", str(stuck.fleet))["json"]).read_text())
     found = {r["node"]: r["outcome"] for r in report["results"] if r["runbook"] == "zombie-gpu"}
-    assert found == {"dead-node": "cannot-tell", "lab-node": "sick"}
+    assert found == {"lab-node": "sick"}
+    assert [(r["runbook"], r["outcome"]) for r in report["results"] if r["node"] == "dead-node"] == [("ssh-auth-failure", "sick")]
     assert [s["reachable"] for s in report["systems"]] == [True, False]
-    assert any(line.startswith("dead-node: ") and "unreachable" in line for line in report["not_read"])
-    assert [t["change"] for t in report["troubles"]] == ["first"]
+    assert any(line.startswith("dead-node: could not be entered") for line in report["not_read"])
+    changes = {(t["node"], t["runbook"]): t["change"] for t in report["troubles"]}
+    assert changes == {("dead-node", "ssh-auth-failure"): "first", ("lab-node", "zombie-gpu"): "first"}
     os.killpg(int(stuck.proof().split("pid ")[1].split(")")[0]), signal.SIGKILL)
     again = json.loads(Path(cli.json("nightly", "--fleet", str(stuck.fleet))["json"]).read_text())
-    assert [t["change"] for t in again["troubles"]] == ["gone"]
+    changes = {(t["node"], t["runbook"]): t["change"] for t in again["troubles"]}
+    assert changes == {("dead-node", "ssh-auth-failure"): "persisting", ("lab-node", "zombie-gpu"): "gone"}
 
 
 def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
