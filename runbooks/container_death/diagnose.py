@@ -17,7 +17,8 @@ from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
 from runbooks.core.reading import Absent, Unknown, Why
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.core.together import container
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from runbooks.triage.text import findings_of
 
 ORDER = (
@@ -94,7 +95,18 @@ def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], li
         findings=_findings(e, limits),
         unknowns=(*_unknowns(e), *((young,) if young else ())),
         by_hand=_by_hand(e, c),
+        groups=_together(e, c),
     )
+
+
+def _together(e: Evidence, c: ContainerFacts | None) -> tuple[Group, ...]:
+    """The container with all that runs in it: while its application answers, it is not ended for another fault."""
+    if c is None:
+        return ()
+    probe = known(e.probe)
+    answers = c.status == "running" and probe is not None and probe.exit == 0
+    words = (f"its application answers the configured probe in {probe.seconds:.1f} s",) if answers and probe else ()
+    return (Group(name=f"container {c.name}", members=(container(c.id),), ties=("one container",), at_work=words),)
 
 
 def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:

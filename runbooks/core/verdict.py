@@ -47,6 +47,15 @@ class Finding(Frozen):
     action: str
 
 
+class Group(Frozen):
+    """What belongs together (the processes of a job, a pod and its worker) and is ended together or not at all."""
+
+    name: str  # "job train (launcher pid 420)"
+    members: tuple[str, ...]  # as runbooks/core/together.py says what a step ends: "pid 460 on node-a", "container 5f0c…"
+    ties: tuple[str, ...] = ()  # what makes them one
+    at_work: tuple[str, ...] = ()  # who of it is at work, a sentence each with the number that shows it; empty: nobody was seen to be
+
+
 class Diagnosis(Frozen):
     """The whole judgment of one target. Pure data: the same evidence and limits always give the same diagnosis."""
 
@@ -61,6 +70,7 @@ class Diagnosis(Frozen):
     findings: tuple[Finding, ...] = ()
     unknowns: tuple[str, ...] = ()  # what could not be read and why
     by_hand: tuple[str, ...] = Field(default=())  # commands to check or do it by hand
+    groups: tuple[Group, ...] = ()  # what this look found to belong together
 
     @property
     def wrong(self) -> tuple[Cause, ...]:

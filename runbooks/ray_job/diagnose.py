@@ -6,6 +6,7 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
 from runbooks.ray_job.cluster import judge_cluster, judge_leftovers
+from runbooks.ray_job.company import groups
 from runbooks.ray_job.evidence import Evidence, Job
 from runbooks.ray_job.plans import plans_for
 from runbooks.ray_job.progress import all_lines, judge_start
@@ -44,7 +45,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
         words = f"lines such as: {noise.evidence[0].text[:160]}"
         causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
-    return _answer(e, _ordered(causes))
+    return _answer(e, _ordered(causes), limits)
 
 
 def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
@@ -55,7 +56,7 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(seen.values(), key=lambda c: c.innocent))
 
 
-def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
+def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
     wrong = [c for c in causes if not c.innocent]
     sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
@@ -84,6 +85,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...]) -> Diagnosis:
         ),
         unknowns=_unknowns(e),
         by_hand=_by_hand(e),
+        groups=groups(e, limits),
     )
 
 

@@ -6,6 +6,7 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.stale_rendezvous.advice import do_now, must_not, proposals
 from runbooks.stale_rendezvous.causes import confirmed, possible
+from runbooks.stale_rendezvous.company import groups
 from runbooks.stale_rendezvous.etcd_judge import etcd_causes
 from runbooks.stale_rendezvous.evidence import NO_RETURN, Evidence
 from runbooks.stale_rendezvous.launches import launch_causes
@@ -60,6 +61,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         findings=tuple(_finding(c) for c in causes if not c.innocent),
         unknowns=unknowns,
         by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),
+        groups=groups(evidence),
     )
 
 

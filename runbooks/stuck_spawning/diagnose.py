@@ -5,6 +5,7 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
 from runbooks.stuck_spawning.around import DONE, ELSEWHERE, judge_around, judge_others
+from runbooks.stuck_spawning.company import group_of
 from runbooks.stuck_spawning.evidence import Evidence
 from runbooks.stuck_spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.stuck_spawning.limits import Limits
@@ -77,6 +78,7 @@ def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
         findings=(*_findings(v), *_worker_log(v)),
         unknowns=v.unknowns,
         by_hand=_by_hand(v),
+        groups=(group_of(v),),
     )
 
 

@@ -4,12 +4,13 @@ from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.zombie_gpu import story
+from runbooks.zombie_gpu.company import Company
 from runbooks.zombie_gpu.devices import judge_devices
 from runbooks.zombie_gpu.evidence import Evidence, Gpu
 from runbooks.zombie_gpu.innocents import explained_here
 from runbooks.zombie_gpu.limits import Limits
 from runbooks.zombie_gpu.plans import offer
-from runbooks.zombie_gpu.processes import judge_processes
+from runbooks.zombie_gpu.processes import alone, judge_processes
 from runbooks.zombie_gpu.registered import judge_registered, live_job_processes
 from runbooks.zombie_gpu.verdicts import Verdict, ranked
 from runbooks.zombie_gpu.view import MIB, View
@@ -25,9 +26,10 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     verdicts = ranked(_merge([*judge_devices(view), *judge_xids(view)]))
     if isinstance(evidence.gpus, Absent) and not any(v.credible for v in verdicts):
         return _no_gpu(view, evidence.gpus.proof)
-    verdicts = ranked([*verdicts, *judge_processes(view), *judge_registered(view)])
+    company = Company(view, alone(view))
+    verdicts = ranked([*verdicts, *judge_processes(company), *judge_registered(view)])
     state = _state(view, verdicts)
-    offered = offer(view, verdicts)
+    offered = offer(view, verdicts, company.jobs)
     return Diagnosis(
         state=state,
         headline=story.headline(view, state, verdicts),
@@ -40,6 +42,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         findings=story.findings(verdicts),
         unknowns=view.unknowns,
         by_hand=story.by_hand(view, verdicts, offered),
+        groups=company.groups(),
     )
 
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from runbooks.core.reading import value_or
 from runbooks.zombie_gpu.activity import Sign, activity
+from runbooks.zombie_gpu.company import WAITS
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.innocents import supervisor
+from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View
 
@@ -40,6 +42,7 @@ class Case:
     view: View
     verdicts: tuple[Verdict, ...]
     hardware: tuple[Verdict, ...]
+    jobs: Jobs
 
     @property
     def guilty(self) -> set[int]:
@@ -53,14 +56,14 @@ class Case:
         return innocent | {a for p in innocent for a in self.view.ancestors(p)}
 
 
-def kill_sets(view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...]) -> KillSets:
+def kill_sets(view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...], jobs: Jobs) -> KillSets:
     """Kill sets for the confirmed causes whose remedy is to end processes, and why others get none."""
-    case, found = Case(view, verdicts, hardware), KillSets()
+    case, found = Case(view, verdicts, hardware, jobs), KillSets()
     chosen: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
         root = view.processes[v.pids[0]]
         members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
-        why_not = _forbidden(case, root, v) or next((w for q in members if (w := _not_this(case, root, q))), "")
+        why_not = _forbidden(case, root, v) or _part_of(case, root, v) or next((w for q in members if (w := _not_this(case, root, q))), "")
         if why_not:
             found.notes.append(f"pid {root.pid} is not ended from here: {why_not}")
         elif _is_container(view, root):
@@ -99,10 +102,22 @@ def _forbidden(case: Case, root: Process, v: Verdict) -> str:
     return _ranks_elsewhere(case, root, v)
 
 
+def _part_of(case: Case, root: Process, v: Verdict) -> str:
+    """One that waits is not ended while a rank of its own job here is not proven to be stuck as well."""
+    if v.slug not in WAITS:
+        return ""
+    mine = (case.view.processes[q] for q in sorted(case.jobs.cell(root.pid)) if q in case.view.holdings)
+    rest = [q.pid for q in mine if q.pid not in case.guilty]
+    return f"pid {', '.join(map(str, rest))} of its job is not proven to be stuck: stop the whole job by its launcher" if rest else ""
+
+
 def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
     job = case.view.jobs.get(root.job)
     if job is not None and job.single_node:
         return ""
+    size, here = case.jobs.world(root)
+    if size > here and v.slug in WAITS:
+        return f"its world has {size} ranks and {here} of them were seen here: the others may keep it waiting, look at all of them first"
     if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
     if v.slug in IDLE_CAUSES and job is not None and not _own_progress_stands(case, root.job):

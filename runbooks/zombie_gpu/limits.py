@@ -26,6 +26,9 @@ class Limits(Frozen):
     heartbeat_fresh_s: float
     peers_alike: int
     warm_up_s: float
+    together_s: float
+    computing_cpu_percent: float
+    working_bytes_per_s: float
     window_s: float
     samples: int
     min_samples: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.zombie_gpu.family import Family, KillSets, kill_sets
+from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.registered import live_job_processes
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, size
@@ -23,7 +24,7 @@ class Offer:
     withheld: list[str] = field(default_factory=list)
 
 
-def offer(view: View, verdicts: tuple[Verdict, ...]) -> Offer:
+def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
     """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
     found = Offer()
     sure = [v for v in verdicts if v.confirmed and not v.innocent]
@@ -31,7 +32,7 @@ def offer(view: View, verdicts: tuple[Verdict, ...]) -> Offer:
     if stop:
         found.withheld += [stop] if sure else []
         return found
-    _clean_up(view, verdicts, sure, found)
+    _clean_up(view, verdicts, sure, found, jobs)
     _reset(view, sure, found)
     _quarantine(view, sure, found)
     return found
@@ -48,8 +49,8 @@ def _why_none(view: View) -> str:
     return ""
 
 
-def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer) -> None:
-    kin = kill_sets(view, verdicts, tuple(v for v in verdicts if v.slug in HARDWARE and v.credible))
+def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer, jobs: Jobs) -> None:
+    kin = kill_sets(view, verdicts, tuple(v for v in verdicts if v.slug in HARDWARE and v.credible), jobs)
     found.withheld += kin.notes
     boxes = _boxes(view, verdicts, sure, kin, found)
     steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]

@@ -1,8 +1,11 @@
 """Judges each process that holds a GPU or belongs to a job: one verdict, the earliest cause that fits."""
 
+from dataclasses import replace
+
 from runbooks.core.verdict import Certainty
 from runbooks.zombie_gpu import innocents
 from runbooks.zombie_gpu.activity import Activity, activity
+from runbooks.zombie_gpu.company import WAITING_KINDS, Company
 from runbooks.zombie_gpu.dead import judge_defunct, judge_uninterruptible
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.spin import judge_spin
@@ -10,9 +13,14 @@ from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, size, span
 
 
-def judge_processes(view: View) -> list[Verdict]:
-    """A verdict for every subject among the processes that were read."""
-    found = [judge_process(view, p) for p in subjects(view)]
+def alone(view: View) -> dict[int, Verdict | None]:
+    """A verdict for every subject among the processes that were read, each by itself."""
+    return {p.pid: judge_process(view, p) for p in subjects(view)}
+
+
+def judge_processes(company: Company) -> list[Verdict]:
+    """A verdict for every subject, with the other processes of its job in sight."""
+    found = [company.judged(company.view.processes[pid]) for pid in company.alone]
     return [v for v in found if v is not None]
 
 
@@ -55,8 +63,17 @@ def _judge_running(view: View, p: Process) -> Verdict | None:
     young = innocents.starting(view, p)
     spin = judge_spin(view, p, seen)
     if spin:
-        return young or spin
+        return young or _may_wait(view, p, spin)
     return innocents.at_work(view, p, seen) or young or innocents.waiting(view, p) or judge_idle(view, p, seen)
+
+
+def _may_wait(view: View, p: Process, spin: Verdict) -> Verdict:
+    """A rank of a server may spin because nobody asks it anything: a step that stands still proves nothing there."""
+    job = view.jobs.get(p.job)
+    if job is None or job.kind not in WAITING_KINDS:
+        return spin
+    asks = (f"whether a request waits or is served: job {p.job} is of kind {job.kind} and may wait for work", *spin.decides)
+    return replace(spin, certainty=Certainty.POSSIBLE, decides=asks)
 
 
 def judge_stopped(view: View, p: Process) -> Verdict:

@@ -71,7 +71,8 @@ def _cut(known: Known[tuple[Process, ...]], got: dict[str, Any]) -> Unknown:
 def _process(context: Context, p: dict[str, Any]) -> Process:
     clean = {k: redact(context, p[k]) for k in ("command", "parent_command")}
     lists = {k: tuple(p[k]) for k in ("states", "children", "live_children", "ns_pids", "nvidia_fds", "listening")}
-    return Process(**{**p, **clean, **lists, "writing": tuple(redact(context, w) for w in p["writing"])})
+    run = None if p["run"] is None else {k: redact(context, v) for k, v in p["run"].items()}
+    return Process(**{**p, **clean, **lists, "run": run, "writing": tuple(redact(context, w) for w in p["writing"])})
 
 
 def _holders(got: dict[str, Any], facts: dict[str, Any], context: Context) -> Known[tuple[int, ...]] | Unknown:

@@ -94,6 +94,21 @@ def command(pid: int, state: str, comm: str) -> str:
     return printable(" ".join(args)[:4096]) if args else "[%s]" % printable(comm)
 
 
+def environ(pid: int, keep: "re.Pattern[str]") -> "dict[str, str] | None":
+    """Its environment, only names that match; {} when it is gone, None when it may not be read or a title overwrote it."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as f:
+            raw = f.read(8 << 20).decode("utf-8", "replace")  # the kernel's limit is 6 MiB
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    except OSError:
+        return None
+    pairs = [e.split("=", 1) for e in raw.split("\0") if "=" in e]
+    if not pairs and "libtorch" in (read("/proc/%d/maps" % pid, 4 << 20) or ""):
+        return None  # a title that was set (setproctitle) has overwritten it
+    return {k: v for k, v in pairs if keep.match(k)}
+
+
 def guarded(path: str, wait_s: float = 1.0) -> str:
     """The file, read in a child that is left behind if the kernel doesn't answer (a stuck process holds a lock)."""
     r, w = os.pipe()

@@ -20,6 +20,7 @@ from tasks.probes.proc import (
     cgroup,
     command,
     container,
+    environ,
     in_container,
     link,
     names,
@@ -33,6 +34,10 @@ from tasks.probes.proc import (
 from tasks.probes.sockets import listening, same_network, tcp_bytes
 
 W_FLAGS = os.O_WRONLY | os.O_RDWR
+RUN = re.compile(  # what names a run, its world and a rank of it; nothing else of an environment is looked at
+    r"^(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_RUN_ID|JAX_COORDINATOR_ADDRESS|"
+    r"OMPI_COMM_WORLD_(RANK|SIZE)|PMIX_NAMESPACE|PMI_(RANK|SIZE|JOBID)|RAY_JOB_ID|SLURM_(JOB_ID|STEP_ID|PROCID|NTASKS))$"
+)
 
 
 def io_bytes(pid: int) -> "tuple[int, int] | None":
@@ -161,7 +166,7 @@ def describe(
         "read_bytes": p["io"][0] if p["io"] else None, "written_bytes": p["io"][1] if p["io"] else None,
         "io_window_bytes": io, "children_cpu_window_s": sum(c or 0.0 for c, _ in rest),
         "children_io_window_bytes": sum(i or 0 for _, i in rest), "nvidia_fds": p["nvidia_fds"],
-        "listening": listening(pid),
+        "listening": listening(pid), "run": environ(pid, RUN),
     }  # fmt: skip
 
 

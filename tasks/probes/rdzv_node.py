@@ -20,6 +20,7 @@ from tasks.probes.proc import (
     boot_id,
     cgroup,
     command,
+    environ,
     guarded,
     in_container,
     link,
@@ -35,23 +36,6 @@ KEEP = re.compile(
     r"^(RANK|WORLD_SIZE|LOCAL_RANK|GROUP_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_\w+|PET_\w+)$"
 )
 LAUNCHER = re.compile(r"torchrun|torch\.distributed|torch/distributed")
-
-
-def environ(pid: int) -> "dict[str, str] | None":
-    """Its environment, only the names in KEEP; None when it may not be read, or is gone from a program of torch."""
-    try:
-        with open("/proc/%d/environ" % pid, "rb") as f:
-            raw = f.read(8 << 20).decode("utf-8", "replace")  # the kernel's limit is 6 MiB
-    except FileNotFoundError:
-        return {}
-    except ProcessLookupError:
-        return {}
-    except OSError:
-        return None
-    pairs = [e.split("=", 1) for e in raw.split("\0") if "=" in e]
-    if not pairs and "libtorch" in (read("/proc/%d/maps" % pid, 4 << 20) or ""):
-        return None  # a title that was set (setproctitle) has overwritten it
-    return {k: v for k, v in pairs if KEEP.match(k)}
 
 
 def argv(pid: int, state: str) -> "list[str] | None":
@@ -72,7 +56,7 @@ def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
         now = stat(pid)
         if now is None or pid in mine or now["flags"] & KTHREAD or now["state"] in "ZX":
             continue
-        env, args = environ(pid), argv(pid, now["state"])
+        env, args = environ(pid, KEEP), argv(pid, now["state"])
         if env is None or args is None:
             found["hidden"] += 1
         env, args = env or {}, args or []

@@ -1,0 +1,69 @@
+"""Judged together: over every situation of every runbook, no plan ends a member of a group in which somebody is at work."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from flows.actions import ACTIONS
+from runbooks.core.knowledge import runbook_slugs
+from runbooks.core.plan import Plan, Step
+from runbooks.core.together import ENDS, SPARES, ends, objection, together
+from runbooks.core.verdict import Diagnosis, Group
+from tests.runbooks.every import situations
+
+WHO = "pid 7 is at work: it writes step-70.pt"
+
+
+@cache
+def offered() -> tuple[tuple[str, Diagnosis], ...]:
+    """(runbook, diagnosis) of every situation with a plan."""
+    judged = [(case.runbook, case.judge()) for case in situations()]
+    return tuple((slug, d) for slug, d in judged if d.plans)
+
+
+def test_every_action_ends_something_or_spares_it() -> None:
+    assert set(ENDS) | SPARES == set(ACTIONS)
+    assert not set(ENDS) & SPARES
+
+
+def test_what_a_step_ends_is_named_by_its_arguments() -> None:
+    """A step of an ending kind that names nothing would be outside of the rule."""
+    kinds: Counter[str] = Counter()
+    for _, found in offered():
+        for step in (s for p in found.plans for s in p.steps if s.kind in ENDS):
+            kinds[step.kind] += 1
+            spared = step.kind == "mark-worker-row" and step.args["to"] == "active"
+            assert bool(ends(step)) is not spared, step
+    assert len(kinds) >= 12, kinds
+
+
+def test_no_report_ends_a_mate_of_what_is_at_work() -> None:
+    for case in situations():
+        found = case.judge()
+        assert [p.name for p in found.plans if objection(found.groups, p)] == [], (case.runbook, case.title)
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_each_runbook_obeys(slug: str) -> None:
+    """Anything that a plan would end has a mate at work: the plan goes and the sentence stands in its place. Else it stays."""
+    for found in (d for mine, d in offered() if mine == slug):
+        for plan in found.plans:
+            ended = {name for step in plan.steps for name in ends(step)}
+            for name in ended:
+                group = Group(name="job x", members=(name, "pid 7 on elsewhere"), at_work=(WHO,))
+                after = together(found.model_copy(update={"groups": (group,)}))
+                assert plan.name not in [p.name for p in after.plans]
+                assert any(plan.name in line and WHO in line for line in after.do_now)
+                rests = found.model_copy(update={"groups": (group.model_copy(update={"at_work": ()}),)})
+                assert together(rests).plans == found.plans
+            other = Group(name="job y", members=("pid 7 on elsewhere",), at_work=(WHO,))
+            assert plan in together(found.model_copy(update={"groups": (other,)})).plans
+
+
+def test_a_pid_is_one_process_of_one_machine() -> None:
+    step = Step(kind="terminate-processes", owner="node-a", args={"processes": [{"pid": 460}]}, commands=("kill",), effect="gone")
+    plan = Plan(name="p", steps=(step,), for_causes=("c",))
+    for member, meant in (("pid 460 on node-a", True), ("pid 460 on node-b", False), ("pid 46 on node-a", False)):
+        group = Group(name="job x", members=(member,), at_work=(WHO,))
+        assert bool(objection((group,), plan)) is meant
