@@ -218,6 +218,7 @@ FORMS = {  # modules of runbooks that look into text themselves, and why that ju
     "zombie_gpu/activity.py": "names of open files",
     "zombie_gpu/dead.py": "names of kernel functions and programs",
     "zombie_gpu/innocents.py": "names of kernel functions, programs and units",
+    "zombie_gpu/mates.py": "names of launchers, shells and cgroups",
     "zombie_gpu/spin.py": "names of launchers in command lines",
 }
 
