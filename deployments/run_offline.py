@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.spec import RunbookSpec, about_one
+from runbooks.core.covers import with_unused
 from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
 from runbooks.core.knowledge import load_runbook
@@ -56,7 +57,7 @@ def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
     limits = spec.limits.model_validate(context.limits)
     try:
         evidence = spec.gather(context)
-        return evidence, spec.diagnose(evidence, limits)
+        return evidence, with_unused(spec.diagnose(evidence, limits), context.not_used)
     except UnknownNode:
         raise
     except TransportError as e:

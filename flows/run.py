@@ -14,6 +14,7 @@ from flows.ends import clean_end
 from flows.outcomes import Draft
 from flows.spec import RunbookSpec
 from flows.stopping import go_on
+from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet
 from runbooks.core.outcome import Outcome, outcome_of
 from runbooks.core.policy import Mode, Policy
@@ -51,7 +52,7 @@ class Run:
         self.draft.timeline.reached(point, f"read {self.context.target}")
         limits = self.spec.limits.model_validate(self.context.limits)
         judge = judge_target.with_options(task_run_name=f"judge {name}")
-        self.diagnosis = judge(Sealed(self.spec, self.evidence, limits))
+        self.diagnosis = with_unused(judge(Sealed(self.spec, self.evidence, limits)), self.context.not_used)
         self.draft.timeline.reached("judged", self.diagnosis.headline)
         return self.diagnosis
 

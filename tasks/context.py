@@ -1,6 +1,6 @@
 """What a gather function and an action are given: the target, its machines, the limits, the time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import sleep
@@ -16,6 +16,42 @@ from tasks.transport.base import Host
 def utc_now() -> datetime:
     """The engine's clock."""
     return datetime.now(UTC)
+
+
+class Options(dict[str, Any]):
+    """A run's own options, which remembers those that were read: one that nobody read decided nothing, and the report says so.
+
+    Parts that are made of it (`options | {…}`) remember together."""
+
+    def __init__(self, given: Mapping[str, Any], read: set[str] | None = None) -> None:
+        super().__init__(given)
+        self._read = set() if read is None else read
+
+    def unread(self) -> tuple[str, ...]:
+        """Names of options that were given and that nobody has read."""
+        return tuple(name for name, value in self.items() if name not in self._read and value not in (None, ""))
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The option, read."""
+        self._read.add(name)
+        return super().get(name, default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """The option, read and taken away: another look does not find it again."""
+        self._read.add(name)
+        return super().pop(name, *default)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The option, read; what is put there so is the run's own."""
+        self._read.add(name)
+        return super().setdefault(name, default)
+
+    def __or__(self, more: Mapping[str, Any]) -> "Options":  # type: ignore[override]
+        return Options({**dict(self), **more}, self._read)
 
 
 class Acting(Frozen):
@@ -39,6 +75,15 @@ class Context:
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
     acting: Acting | None = None  # None while nothing may be changed
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.options, Options):
+            object.__setattr__(self, "options", Options(self.options))
+
+    @property
+    def not_used(self) -> tuple[str, ...]:
+        """Names of options that the run was given and that no reader has asked for."""
+        return self.options.unread() if isinstance(self.options, Options) else ()
 
     @property
     def node(self) -> Node:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from runbooks.core.covers import covering
 from runbooks.core.forbidden import allowed
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.together import together
@@ -19,13 +20,14 @@ L = TypeVar("L")
 
 def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
     """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py); no
-    plan does what a cause of the same report forbids (forbidden.py), nor ends a part of what is at work (together.py)."""
+    plan does what a cause of the same report forbids (forbidden.py), nor ends a part of what is at work (together.py); what
+    is well says what was read (covers.py)."""
 
     def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
         @wraps(judge)
         def diagnose(evidence: E, limits: L) -> Diagnosis:
             book, found = _book(slug), judge(evidence, limits)
-            return together(allowed(book, held(book, evidence, explained(book, evidence, found))))
+            return covering(evidence, together(allowed(book, held(book, evidence, explained(book, evidence, found)))))
 
         return diagnose
 

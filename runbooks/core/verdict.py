@@ -71,6 +71,7 @@ class Diagnosis(Frozen):
     unknowns: tuple[str, ...] = ()  # what could not be read and why
     by_hand: tuple[str, ...] = Field(default=())  # commands to check or do it by hand
     groups: tuple[Group, ...] = ()  # what this look found to belong together
+    covers: str = ""  # of a healthy one: what was read, and what is not there to be read
 
     @property
     def wrong(self) -> tuple[Cause, ...]:

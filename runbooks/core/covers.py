@@ -1,0 +1,45 @@
+"""What a verdict covers: the readings that it rests on, and the options that a run was given and that decided nothing. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.verdict import Diagnosis, State
+
+
+def covering(evidence: BaseModel, found: Diagnosis) -> Diagnosis:
+    """The judgment; a healthy one says in one line what was read, and what is not there to be read."""
+    if found.state is not State.HEALTHY:
+        return found
+    read, absent = [], []
+    for name in type(evidence).model_fields:
+        value, label = getattr(evidence, name), name.replace("_", " ")
+        if isinstance(value, Absent):
+            absent.append(f"{label} ({value.proof})")
+        elif isinstance(value, Known):
+            read.append(label)
+        elif isinstance(value, tuple) and (parts := [p for item in value for p in _readings(item)]):
+            read.append(f"{label} ({sum(isinstance(p, Known) for p in parts)} of {len(parts)})")
+    words = f"read: {', '.join(read)}" + (f"; not there: {'; '.join(absent)}" if absent else "")
+    return found.model_copy(update={"covers": words})
+
+
+def _readings(item: Any) -> Iterator[Any]:
+    """The readings of one item of a list: itself, or its fields."""
+    if isinstance(item, Known | Absent | Unknown):
+        yield item
+    elif isinstance(item, BaseModel):
+        yield from (v for name in type(item).model_fields if isinstance(v := getattr(item, name), Known | Absent | Unknown))
+
+
+def with_unused(found: Diagnosis, names: Sequence[str]) -> Diagnosis:
+    """The judgment; options that were given and decided nothing are named, and what was asked for with them is not called healthy."""
+    if not names:
+        return found
+    said = tuple(f"option {name} was given and not used: nothing of it was read" for name in names)
+    new: dict[str, Any] = {"unknowns": (*said, *found.unknowns)}
+    if found.state is State.HEALTHY:
+        new |= {"state": State.CANNOT_TELL, "headline": f"cannot tell: {said[0]}; else: {found.headline}"}
+    return found.model_copy(update=new)

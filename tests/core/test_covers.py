@@ -1,0 +1,75 @@
+"""A healthy verdict says what it covers, over every runbook; an option that decided nothing is named."""
+
+from pathlib import Path
+
+import pytest
+
+from deployments.run_offline import run_offline
+from flows.specs import load_spec
+from runbooks.core.covers import with_unused
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.outcome import Outcome
+from runbooks.core.reading import Known
+from runbooks.core.render import render
+from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.core.verdict import Diagnosis, State
+from tasks.context import Options
+from tests.runbooks.every import situations
+
+WELL = Diagnosis(state=State.HEALTHY, headline="all is well")
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_a_healthy_verdict_names_what_was_read(slug: str) -> None:
+    mine = [(c, d) for c in situations() if c.runbook == slug and (d := c.judge()).state is State.HEALTHY]
+    assert mine
+    for case, found in mine:
+        read = [n.replace("_", " ") for n in type(case.evidence).model_fields if isinstance(getattr(case.evidence, n), Known)]
+        assert found.covers.startswith("read: "), case.title
+        assert all(name in found.covers for name in read), case.title
+    sick = [d for c in situations() if c.runbook == slug and (d := c.judge()).state is State.SICK]
+    assert all(d.covers == "" for d in sick)
+
+
+def test_options_remember_what_was_read() -> None:
+    given = Options({"a": "1", "b": "2", "c": "3", "d": "", "e": "5"})
+    assert given.get("a") == "1"
+    assert given["b"] == "2"
+    assert given.pop("e") == "5"
+    assert given.unread() == ("c",), "what is empty was not given"
+    part = given | {"container": "x"}
+    assert part["c"] == "3"
+    assert given.unread() == ()
+    assert part.unread() == ("container",)
+
+
+def test_an_option_that_decided_nothing_is_named_and_nothing_is_called_healthy() -> None:
+    assert with_unused(WELL, ()) == WELL
+    found = with_unused(WELL, ("log",))
+    assert found.state is State.CANNOT_TELL
+    assert "option log was given and not used" in found.headline
+    sick = with_unused(WELL.model_copy(update={"state": State.SICK}), ("log",))
+    assert sick.state is State.SICK
+    assert "option log" in sick.unknowns[0]
+
+
+def test_in_a_report(tmp_path: Path) -> None:
+    """The target names a run, and the option another: one of the two was dropped."""
+    place = Rendezvous(name="etcd-a", endpoints=("127.0.0.1:29499",), backends=("c10d",), nodes=("a",))
+    fleet = Fleet(nodes=(Node(name="a", local=True),), rendezvous=(place,))
+    spec = load_spec("stale-rendezvous")
+    report = run_offline(spec, fleet, "etcd-a/job-1", tmp_path, options={"run": "job-2"})
+    assert any("option run was given and not used" in x for x in report.diagnosis.unknowns)
+    assert report.diagnosis.state is not State.HEALTHY
+    report = run_offline(spec, fleet, "etcd-a", tmp_path, options={"run": "job-2"})
+    assert not any("option" in x for x in report.diagnosis.unknowns)
+    report = run_offline(load_spec("ray-job"), fleet, "a", tmp_path, options={"job": "raysubmit_1"})
+    assert any("option job was given and not used" in x for x in report.diagnosis.unknowns)
+
+
+def test_the_report_says_what_it_covers(tmp_path: Path) -> None:
+    report = run_offline(load_spec("ray-job"), Fleet(nodes=(Node(name="a", local=True),)), "a", tmp_path)
+    well = report.model_copy(update={"outcome": Outcome.HEALTHY, "diagnosis": WELL.model_copy(update={"covers": "read: nodes (1 of 1)"})})
+    assert "Covers what was read: nodes (1 of 1)." in render(well, load_runbook("ray-job"))
+    assert "Covers what was" not in render(report, load_runbook("ray-job"))
