@@ -160,6 +160,19 @@ def _systems(ns: Namespace) -> Iterator[Check]:
     yield from check_systems(fleet)
 
 
+def _nodes(ns: Namespace) -> Iterator[Check]:
+    """Every node of the fleet file, where there is one."""
+    from deployments.doctor_nodes import check_nodes
+    from flows.config import fleet_file, load_fleet
+
+    try:
+        fleet = load_fleet(ns.fleet)
+    except ConfigError:
+        return  # told by the check of the fleet file
+    if fleet_file(ns.fleet):
+        yield from check_nodes(fleet)
+
+
 def _people(ns: Namespace) -> Iterator[Check]:
     from deployments.doctor_people import check_people
 
@@ -173,6 +186,7 @@ LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
     _folders,
     _server,
     _files,
+    _nodes,
     _systems,
     _people,
 )

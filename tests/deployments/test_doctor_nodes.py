@@ -1,0 +1,55 @@
+"""doctor enters every node of the fleet file and says what each lacks, with the fix."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deployments.doctor_nodes import _judged, check_nodes
+from deployments.ports import free_port
+from runbooks.core.fleet import Fleet, Node
+from tests.deployments.test_cli import call
+from tests.support.sshd import Sshd, make_key
+
+
+def test_each_node_is_entered_and_what_is_wrong_is_named(tmp_path: Path) -> None:
+    with Sshd(tmp_path / "sshd", "open") as sshd:
+        other = make_key(tmp_path / "another")
+        well, refused = sshd.node(), sshd.node(name="refused", key={"file": str(other)})
+        closed = well.model_copy(update={"name": "closed", "port": free_port()})
+        nodes = [n.model_dump(mode="json", exclude_defaults=True) for n in (well, refused, closed)]
+        fleet = tmp_path / "fleet.yaml"
+        fleet.write_text(yaml.safe_dump({"nodes": nodes}))
+        done = call("doctor", "--fleet", str(fleet), "--json", GPU_RUNBOOKS_HOME=str(tmp_path / "home"))
+    found = {c["name"]: c for c in json.loads(done.stdout) if c["name"].startswith("node ")}
+    assert found["node open"]["state"] in ("ok", "note")
+    assert found["node open"]["says"].startswith("entered; Python 3.")
+    assert found["node refused"]["state"] == "FAULT"
+    assert found["node closed"]["says"].startswith("unreachable: ")
+    for name in ("refused", "closed"):
+        assert found[f"node {name}"]["fix"].startswith(f"gpu-runbooks run ssh-auth-failure {name} names the stage")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "says"),
+    [
+        (["3", "11", "0", "1000"], "ok", "entered; Python 3.11; root"),
+        (["3", "11", "1000", "1000"], "note", "as uid 1000: other users"),
+        (["3", "5", "0", "1000"], "FAULT", "Python 3.5: most readings need 3.6"),
+        (["none", "0", "1000"], "FAULT", "no Python 3"),
+        (["3", "11", "0", "1400"], "note", "its clock is 397 s off ours"),
+        (["3", "11", "0", "880"], "note", "its clock is 119 s off ours"),
+    ],
+)
+def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
+    check = _judged("node n", words, 1000.0, 1002.0)
+    assert check.state == state
+    assert says in check.says
+
+
+def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.doctor_nodes.ASKED", "echo welcome to this machine; id -u")
+    (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
+    assert (check.state, "answers oddly" in check.says) == ("FAULT", True)
