@@ -158,7 +158,9 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     refused = tuple(f"the last answer was not taken: {why}" for why in answer.not_taken[-1:])
     notes = tuple(w for w in (*gate.why, storm, *refused) if w)
     worst = {kind: risk.value for kind, risk in risks().items()}
-    form = approval_text(load_runbook(run.spec.slug).title, run.context.target, diagnosis, gate.plans, notes, worst)
+    book = load_runbook(run.spec.slug)
+    titles = {slug: cause.title for slug, cause in book.causes.items()}
+    form = approval_text(book.title, run.context.target, diagnosis, gate.plans, notes, worst, titles)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
     run.draft.waiting_until = server_now() + timedelta(seconds=gate.approval_ttl_s)
     run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key

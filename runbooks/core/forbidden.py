@@ -28,11 +28,11 @@ def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
     for step in plan.steps:
         for slug in _told(book, found):
             if step.kind in book.causes[slug].forbids:
-                return f"{slug} forbids {step.kind} ({book.causes[slug].title})"
+                return f"“{book.causes[slug].title}” forbids {step.kind}"
         for cause in found.causes:
             known = book.causes.get(cause.slug)
             if known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step):
-                return f"{cause.slug} of {cause.subject} forbids {step.kind} on it ({known.title})"
+                return f"“{known.title}” forbids {step.kind} on {cause.subject}"
     return ""
 
 

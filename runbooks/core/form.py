@@ -21,6 +21,7 @@ def approval_text(
     plans: tuple[Plan, ...],
     notes: tuple[str, ...],
     risks: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] | None = None,
 ) -> Markdown:
     """Markdown for the form. What decides comes first: what is wrong, why a person is asked, and each choice with its
     exact commands, effect and loss. Foreign text is escaped, and cut where it is no command: it cannot push them away.
@@ -32,7 +33,7 @@ def approval_text(
         *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {})),
         *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
         *_list("Waiting costs", diagnosis.waiting_costs),
-        *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause)),
+        *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause, titles or {})),
     ]
     return joined("\n\n", parts)
 
@@ -75,8 +76,8 @@ def _list(title: str, lines: Iterable[Any]) -> Iterator[Markdown]:
         yield joined("\n", [markdown("**{}:**\n", title), *shown])
 
 
-def _cause(cause: Cause) -> Iterator[Markdown]:
-    yield markdown("**{} ({}):** {}", _said(cause.slug, SHORT), cause.certainty.value, _said(cause.subject))
+def _cause(cause: Cause, titles: Mapping[str, str]) -> Iterator[Markdown]:
+    yield markdown("**{} ({}):** {}", _said(titles.get(cause.slug, cause.slug), SHORT), cause.certainty.value, _said(cause.subject))
     lines = [markdown("- {}", _said(line)) for line in first(cause.evidence, MOST)]
     if lines:
         yield joined("\n", lines)

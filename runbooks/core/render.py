@@ -1,6 +1,6 @@
 """Report and nightly report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
 from runbooks.core.report import Report, steps_left
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
-from runbooks.core.verdict import Cause, Certainty
+from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
@@ -27,7 +27,10 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         d=report.diagnosis,
         says=report.outcome.row.report,
         do_now=do_now(report),
-        causes=[(c, known.get(c.slug)) for c in _shown(report.diagnosis.causes)],
+        causes=[(c, known.get(c.slug), proof) for c, proof in _proofs(_shown(report.diagnosis.causes))],
+        titles={slug: cause.title for slug, cause in known.items()},
+        open=report.outcome not in (Outcome.FIXED, Outcome.HEALTHY),
+        findings=_now(report).findings,
         ruled_out=[(c, known.get(c.slug)) for c in report.diagnosis.causes if c.certainty is Certainty.RULED_OUT],
         must_not=_must_not(report, known),
         plans=_plans(report),
@@ -92,6 +95,19 @@ def node_says(results: Sequence[Result]) -> str:
     return "healthy" if found & {Outcome.HEALTHY, Outcome.FIXED} else "nothing here to judge"
 
 
+def _now(report: Report) -> Diagnosis:
+    """The judgment that a person acts on: after a fix that of the healed world."""
+    return report.after if report.outcome is Outcome.FIXED and report.after else report.diagnosis
+
+
+def _proofs(causes: Sequence[Cause]) -> Iterator[tuple[Cause, tuple[str, ...]]]:
+    """Each cause with the proof that did not stand under an earlier one."""
+    told: set[str] = set()
+    for cause in causes:
+        yield cause, tuple(line for line in dict.fromkeys(cause.evidence) if line not in told)
+        told.update(cause.evidence)
+
+
 def _shown(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is not Certainty.RULED_OUT]
 
@@ -120,8 +136,9 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
 
 
 def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
-    own = report.diagnosis.must_not
-    likely = [c for c in report.diagnosis.wrong if c.certainty is not Certainty.POSSIBLE]
+    now = _now(report)
+    own = now.must_not
+    likely = [c for c in now.wrong if c.certainty is not Certainty.POSSIBLE]
     more = [line for c in likely if c.slug in known for line in known[c.slug].must_not]
     return prohibitions([*own, *more])
 
@@ -133,9 +150,7 @@ def _plans(report: Report) -> tuple[Plan, ...]:
 
 def _by_hand(report: Report) -> tuple[str, ...]:
     """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
-    if report.outcome is not Outcome.FIXED:
-        return report.diagnosis.by_hand
-    return report.after.by_hand if report.after else ()
+    return _now(report).by_hand if report.outcome is not Outcome.FIXED or report.after else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:

@@ -13,6 +13,7 @@ from runbooks.core.together import together
 from runbooks.core.unexplained import explained
 from runbooks.core.unread import held
 from runbooks.core.verdict import Diagnosis
+from runbooks.core.worded import worded
 
 E = TypeVar("E", bound=BaseModel)
 L = TypeVar("L")
@@ -21,13 +22,14 @@ L = TypeVar("L")
 def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
     """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py); no
     plan does what a cause of the same report forbids (forbidden.py), nor ends a part of what is at work (together.py); what
-    is well says what was read (covers.py)."""
+    is well says what was read (covers.py). It is told in words for people (worded.py)."""
 
     def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
         @wraps(judge)
         def diagnose(evidence: E, limits: L) -> Diagnosis:
-            book, found = _book(slug), judge(evidence, limits)
-            return covering(evidence, together(allowed(book, held(book, evidence, explained(book, evidence, found)))))
+            known, found = book(slug), judge(evidence, limits)
+            planned = together(allowed(known, held(known, evidence, explained(known, evidence, found))))
+            return worded(known, covering(evidence, planned))
 
         return diagnose
 
@@ -35,5 +37,6 @@ def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[
 
 
 @cache
-def _book(slug: str) -> Runbook:
+def book(slug: str) -> Runbook:
+    """The runbook's knowledge, read once."""
     return load_runbook(slug)

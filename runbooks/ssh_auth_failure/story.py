@@ -1,5 +1,6 @@
 """The words around the causes: headline, what must not be done, what a person does now, commands by hand."""
 
+from runbooks.core.rules import book
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.ssh_auth_failure.evidence import Auth, Stage
 from runbooks.ssh_auth_failure.view import View
@@ -84,7 +85,7 @@ def findings(v: View) -> tuple[Finding, ...]:
     rank = {Certainty.CONFIRMED: "HIGH", Certainty.LIKELY: "MEDIUM"}
     return tuple(
         Finding(priority=rank.get(c.certainty, "LOW"), category="SSH", issue=f"{c.slug}: {c.evidence[0]}",
-                action=c.decides[0] if c.decides else BY_SLUG.get(c.slug, "see the remedy in the runbook"))
+                action=c.decides[0] if c.decides else book("ssh-auth-failure").causes[c.slug].remedy)
         for c in v.causes
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
 
 from runbooks.core.reading import Absent, Known
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
 from runbooks.stuck_spawning.around import DONE, ELSEWHERE, judge_around, judge_others
@@ -189,7 +189,7 @@ def _findings(v: View) -> tuple[Finding, ...]:
     priority = {SURE: "HIGH", LIKELY: "MEDIUM"}
     return tuple(
         Finding(priority=priority.get(c.certainty, "LOW"), category="Worker" if c.slug not in ELSEWHERE else "Records",
-                issue=f"{c.slug}: {c.evidence[0]}", action=WARN.get(c.slug, c.decides[0] if c.decides else "see the runbook's remedy"))
+                issue=f"{c.slug}: {c.evidence[0]}", action=c.decides[0] if c.decides else book("stuck-spawning").causes[c.slug].remedy)
         for c in v.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT
     )  # fmt: skip
 

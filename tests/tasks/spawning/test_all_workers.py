@@ -66,7 +66,7 @@ def test_refused_keys_are_told(world: World, monkeypatch: pytest.MonkeyPatch) ->
     d = look(world, "workers")
     assert d.state is State.CANNOT_TELL
     assert any("Not Authorized" in u for u in d.unknowns), d.unknowns
-    assert "cannot tell" in d.headline
+    assert "not read" in d.headline
     monkeypatch.setenv("RUNPOD_API_KEY", "another")
     d = look(world, "workers")
     assert d.state is State.SICK
