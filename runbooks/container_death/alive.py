@@ -5,10 +5,13 @@ from typing import Any
 
 from runbooks.container_death.backoff import is_kept
 from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.keepalive import only_keeps_up
 from runbooks.container_death.ray_level import judge_ray, kept_up
 from runbooks.container_death.words import Limits, cause, clock, deaths, known, life_s, span
-from runbooks.core.reading import Unknown
+from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
+
+SHM_PARTS = 100  # less than one of these free: the next writer of a batch fails
 
 
 def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -24,7 +27,29 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if c.oom_killed or _kills_inside(e, c):
         words = _kills_inside(e, c) or "OOMKilled is true while it runs"
         found.append(cause("oom-child", Certainty.CONFIRMED, subject, words))
-    return found + (_application(e, c, limits) or _probe(e, c, limits))
+    found += _shm_full(e, c)
+    return found + (_application(e, c, limits) or _probe(e, c, limits) or _only_a_keep_alive(e, c))
+
+
+def _shm_full(e: Evidence, c: ContainerFacts) -> list[Cause]:
+    inside = known(e.inside)
+    shm = inside.shm if inside else None
+    if shm is None or not shm.size_bytes or shm.free_bytes * SHM_PARTS > shm.size_bytes:
+        return []
+    words = f"its /dev/shm has {shm.free_bytes >> 10} KiB free of {shm.size_bytes >> 20} MiB"
+    check = ("whether a write to it fails: the application's log, who holds the files in it",)
+    return [cause("shm-full", Certainty.LIKELY, f"container {c.name}", words, decides=check)]
+
+
+def _only_a_keep_alive(e: Evidence, c: ContainerFacts) -> list[Cause]:
+    """Nothing but the process that keeps it up, and nobody said what should run: that it does its work cannot be told."""
+    inside = known(e.inside)
+    configured = isinstance(e.probe, Known) or bool(e.wanted and (e.wanted.match or e.wanted.ray_ip))
+    if configured or inside is None or not inside.commands or not all(map(only_keeps_up, inside.commands)):
+        return []
+    runs = f"nothing runs inside but {', '.join(inside.commands[:3])}"
+    check = ("what should run in it: give the fleet file its `match`, `probe` or `ray_ip`",)
+    return [cause("application-dead", Certainty.POSSIBLE, f"container {c.name}", runs, kept_up(c), decides=check)]
 
 
 def _kills_inside(e: Evidence, c: ContainerFacts) -> str:
@@ -60,6 +85,16 @@ def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         check = ("the application's own log", "a configured probe")
         return [cause("application-stuck", Certainty.LIKELY, subject, health, decides=check)]
     return []
+
+
+def covers(e: Evidence) -> str:
+    """What was looked at of the work in a container that is well."""
+    looked = [] if not e.wanted else ["its process runs"] if e.wanted.match else ["its Ray node is alive"] if e.wanted.ray_ip else []
+    looked += ["its probe answers"] if isinstance(e.probe, Known) else []
+    if looked:
+        return " and ".join(looked)
+    inside = known(e.inside)
+    return f"{len(inside.commands) if inside else 0} processes inside; what it should do is not configured, so that was not looked at"
 
 
 def too_young(e: Evidence, c: ContainerFacts, limits: Limits) -> str:

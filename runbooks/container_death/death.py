@@ -1,10 +1,10 @@
-"""Why a container that does not run ended: exit code, flag, kernel log, event stream and times, read together."""
+"""Why a container that does not run ended: engine, kernel, its own words, event stream, times and exit code together."""
 
-from datetime import datetime
-
-from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence, KernelOom
+from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container_death.keepalive import keep_alive
+from runbooks.container_death.memory_kills import out_of_memory
 from runbooks.container_death.others import stopped_unit
+from runbooks.container_death.shared_end import companions, ended_together, host_event
 from runbooks.container_death.start_errors import start_error
 from runbooks.container_death.words import (
     Limits,
@@ -13,120 +13,62 @@ from runbooks.container_death.words import (
     known,
     last_words,
     life_s,
+    log_of,
     near,
     own_events,
     said_dead,
     span,
 )
-from runbooks.core.reading import Unknown
+from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.closing import closing_error
 from runbooks.triage.text import says
 
 SIGNALS = {134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV", 132: "SIGILL", 133: "SIGTRAP"}
-ENDED_BY_ENGINE = (0, 137, 143, 255)  # what a daemon's own stop leaves behind
+KILLED = (137, 143)
+MOST_WORDS = 6  # lines of an error that are shown
+AFTER_AN_ERROR = ("the death of the process that its error speaks of: kernel log, core dump",)
 
 
 def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    """Causes of the end of `c`, the earliest first. One of them at least."""
-    host_level = host_reboot(e, c, limits) or daemon_restart(e, c, limits)
-    if host_level:
-        return host_level
-    if c.error and (c.status == "created" or c.exit_code in (125, 126, 127, 128)):
-        return [start_error(c)]
-    oom = out_of_memory(e, c, limits)
-    if any(x.slug != "oom-child" for x in oom):
-        return oom
-    return oom + (on_purpose(e, c, limits) or own_end(e, c, limits) or by_code(e, c, limits))
+    """Causes of the end of `c`, the strongest word first: the engine's own error about its start, the kernel's line about
+    its cgroup, its own last error, then host and engine, requests and exit code."""
+    refused = [start_error(e, c)] if c.error else []
+    if refused and (c.status == "created" or c.started_at is None):
+        return refused
+    event, oom = host_event(e, c, limits), out_of_memory(e, c, limits)
+    killed = [x for x in oom if x.slug != "oom-child"]
+    if killed:
+        return refused + killed + _ruled_out(event, f"the kernel had killed it before, at its end ({clock(c.finished_at)})")
+    if event:
+        own = [] if refused or companions(e, c, limits) else its_own_error(e, c, limits)
+        return refused + _lowered(own) + (_lowered(event) if own else event)
+    if refused and c.exit_code in (125, 126, 127, 128):  # of the start itself
+        return refused
+    return refused + oom + (on_purpose(e, c, limits) or _by_itself(e, c, limits))
 
 
-def host_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    """The machine was started again while it ran."""
-    host = known(e.host)
-    if host is None or c.started_at is None or c.finished_at is None or c.started_at >= host.booted_at:
-        return []
-    if (host.booted_at - c.finished_at).total_seconds() > limits.shutdown_window_s:
-        return []
-    return [
-        cause(
-            "host-rebooted", Certainty.CONFIRMED, e.node,
-            f"{e.node} was booted at {clock(host.booted_at)}; the container had run since {clock(c.started_at)} "
-            f"and is recorded as ended at {clock(c.finished_at)} with code {c.exit_code}",
-        )
-    ]  # fmt: skip
+def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Nobody asked for its end. An error of its own is said first; what ended with others in one moment is not its own end."""
+    if found := keep_alive_end(c, limits) or its_own_error(e, c, limits):
+        late = [_killed(e, c, limits).model_copy(update={"certainty": Certainty.POSSIBLE})] if c.exit_code in KILLED else []
+        return [*found, *late]
+    shared, own = ended_together(e, c, limits), own_end(e, c) or by_code(e, c, limits)
+    if not shared:
+        return own
+    if shared[0].certainty is Certainty.LIKELY:
+        return shared + [x.model_copy(update={"certainty": Certainty.POSSIBLE}) for x in own]
+    return _lowered(own) + shared
 
 
-def daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    """The engine's daemon was stopped or restarted and took the container with it."""
-    host = known(e.host)
-    up = host.daemon_started_at if host else None
-    if host is None or up is None or c.finished_at is None or c.started_at is None or c.started_at >= up:
-        return []
-    gap = (up - c.finished_at).total_seconds()
-    if not -limits.together_s <= gap <= limits.restart_window_s or c.exit_code not in ENDED_BY_ENGINE:
-        return []
-    others = [s.name for s in known(e.siblings) or () if near(s.finished_at, c.finished_at, limits.together_s)]
-    sure = bool(others) or c.exit_code == 255 or gap <= limits.oom_window_s
-    upgrade = next((u for u in host.upgrades if near(u.at, up, limits.upgrade_window_s) and u.at <= up), None)
-    words = [
-        f"the daemon started at {clock(up)}, {span(gap)} after this death (code {c.exit_code})",
-        f"{len(others)} more ended within {span(limits.together_s)}: {', '.join(others[:5])}" if others else "",
-        f"package log: {upgrade.package} {upgrade.what} at {clock(upgrade.at)}" if upgrade else "",
-    ]
-    return [
-        cause(
-            "daemon-upgraded" if upgrade else "daemon-restarted", Certainty.CONFIRMED if sure else Certainty.LIKELY,
-            f"the engine on {e.node}", *words,
-            decides=() if sure else ("the daemon's log around that time",),
-        )
-    ]  # fmt: skip
+def _lowered(causes: list[Cause]) -> list[Cause]:
+    """Not confirmed beside something else that fits."""
+    sure = Certainty.CONFIRMED
+    return [x.model_copy(update={"certainty": Certainty.LIKELY}) if x.certainty is sure else x for x in causes]
 
 
-def _kernel_kills(e: Evidence, c: ContainerFacts, since: datetime | None, until: datetime | None) -> list[KernelOom]:
-    kills = [k for k in known(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
-    return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
-
-
-def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    """A kill for memory, by the kernel's own line; the flag alone proves neither that nor which process it was."""
-    kills = _kernel_kills(e, c, None, None)
-    last = [k for k in kills if near(k.at, c.finished_at, limits.oom_window_s)]
-    if last and c.exit_code == 137:
-        return [_oom(e, c, last[-1])]
-    if kills and c.started_at and kills[-1].at >= c.started_at:
-        return [_oom_child(c, f"kernel: {kills[-1].text}")]
-    if not c.oom_killed:
-        return []
-    event = any(x.action == "oom" and near(x.at, c.finished_at, limits.oom_window_s) for x in own_events(e, c))
-    if c.exit_code != 137:
-        return [_oom_child(c, f"the engine's flag OOMKilled is true, but the main process ended with {c.exit_code}")]
-    sure = Certainty.CONFIRMED if event else Certainty.LIKELY
-    return [
-        cause(
-            "oom-container", sure, f"container {c.name}", "OOMKilled is true and the exit code is 137",
-            "the engine reported `oom` right before" if event else "no kernel line and no event confirm it",
-            f"memory limit {c.memory_limit_bytes} bytes" if c.memory_limit_bytes else "no memory limit is set",
-            decides=() if event else ("a kernel oom-kill line for this container at its end",),
-        )
-    ]  # fmt: skip
-
-
-def _oom(e: Evidence, c: ContainerFacts, kill: KernelOom) -> Cause:
-    host = known(e.host)
-    what = "its own cgroup's limit" if kill.memcg else "the whole machine"
-    return cause(
-        "oom-container" if kill.memcg else "oom-host", Certainty.CONFIRMED,
-        f"container {c.name}" if kill.memcg else e.node,
-        f"kernel at {clock(kill.at)}: {kill.text}", f"out of memory: {what}",
-        f"memory limit {c.memory_limit_bytes} bytes" if c.memory_limit_bytes else "no memory limit is set",
-        f"{host.memory_available_bytes} of {host.memory_total_bytes} bytes are available now" if host else "",
-    )  # fmt: skip
-
-
-def _oom_child(c: ContainerFacts, words: str) -> Cause:
-    return cause(
-        "oom-child", Certainty.CONFIRMED, f"container {c.name}", words,
-        "a process inside was killed for memory, not the main one",
-    )  # fmt: skip
+def _ruled_out(causes: list[Cause], why: str) -> list[Cause]:
+    return [x.model_copy(update={"certainty": Certainty.RULED_OUT, "evidence": (why, *x.evidence)}) for x in causes]
 
 
 def _requests(e: Evidence, c: ContainerFacts, limits: Limits) -> list[EngineEvent]:
@@ -173,38 +115,63 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     return []
 
 
-def own_end(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    """The main process ended by itself: its sleep ran out, it finished, or it failed."""
+def keep_alive_end(c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Its sleep ran out."""
     life, alive = life_s(c), keep_alive((*c.entrypoint, *c.command))
-    if (
-        alive
-        and alive.seconds
-        and life is not None
-        and c.exit_code == 0
-        and abs(life - alive.seconds) <= limits.life_slack_s
-    ):
-        return [
-            cause(
-                "keep-alive-ended", Certainty.CONFIRMED, f"container {c.name}",
-                f"its main process is a sleep of {alive.seconds:.0f} s and it lived {life:.1f} s, exit code 0",
-            )
-        ]  # fmt: skip
-    lived = f"it lived {span(life)}" if life is not None else ""
+    if alive is None or not alive.seconds or life is None or c.exit_code != 0 or abs(life - alive.seconds) > limits.life_slack_s:
+        return []
+    return [
+        cause(
+            "keep-alive-ended", Certainty.CONFIRMED, f"container {c.name}",
+            f"its main process is a sleep of {alive.seconds:.0f} s and it lived {life:.1f} s, exit code 0",
+        )
+    ]  # fmt: skip
+
+
+def its_own_error(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Its words end with an error, and the work did not go on after it: whatever its exit code says."""
+    error = closing_error(log_of(e))
+    if not error or c.exit_code in (255, *SIGNALS, 135):  # 255: the engine's own; the signals are judged with their words
+        return []
+    words = ("its own last error: " + " | ".join(error[:MOST_WORDS]), *fault_words(e, c, limits), lived(c))
+    subject = f"container {c.name}"
     if c.exit_code == 0:
-        return [
-            cause(
-                "main-exited-zero",
-                Certainty.CONFIRMED,
-                f"container {c.name}",
-                "exit code 0",
-                lived,
-                last_words(e),
-            )
-        ]
+        return [cause("failed-with-code-zero", Certainty.LIKELY, subject, *words, "exit code 0", decides=AFTER_AN_ERROR)]
+    if c.exit_code in KILLED:
+        code = f"exit code {c.exit_code}: a launcher that ends its processes after an error leaves it, too"
+        return [cause("main-exited-error", Certainty.LIKELY, subject, *words, code, decides=("who sent the signal, and when",))]
+    return [cause("main-exited-error", Certainty.CONFIRMED, subject, f"exit code {c.exit_code}", *words)]
+
+
+def lived(c: ContainerFacts) -> str:
+    """How long, in words."""
+    life = life_s(c)
+    return f"it lived {span(life)}" if life is not None else ""
+
+
+def fault_words(e: Evidence, c: ContainerFacts, limits: Limits) -> list[str]:
+    """What the kernel says of faults of processes around its end: the lines name no container."""
+    host = known(e.host)
+    near_ = [f for f in host.faults if near(f.at, c.finished_at, limits.oom_window_s)] if host else []
+    return [f"kernel at {clock(f.at)}: {f.text} (which container it was in is not said)" for f in near_[-3:]]
+
+
+def own_end(e: Evidence, c: ContainerFacts) -> list[Cause]:
+    """The main process ended by itself: it finished, or it failed without a word that is known for an error."""
+    subject, code = f"container {c.name}", f"exit code {c.exit_code}"
+    if c.exit_code == 0:
+        return [_finished(e, c)]
     if 0 < c.exit_code < 125:
-        code = f"exit code {c.exit_code}"
-        return [cause("main-exited-error", Certainty.CONFIRMED, f"container {c.name}", code, lived, last_words(e))]
+        return [cause("main-exited-error", Certainty.CONFIRMED, subject, code, lived(c), last_words(e))]
     return []
+
+
+def _finished(e: Evidence, c: ContainerFacts) -> Cause:
+    """Code 0, no error in its words, nobody's request. Where the engine has forgotten this death, a stop is not excluded."""
+    told = any(x.action == "die" for x in own_events(e, c))
+    sure = Certainty.CONFIRMED if told and isinstance(e.log, Known) else Certainty.LIKELY
+    check = () if told else ("whether somebody stopped it: the engine's events around its end are lost",)
+    return cause("main-exited-zero", sure, f"container {c.name}", "exit code 0", lived(c), last_words(e), decides=check)
 
 
 def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -220,10 +187,14 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         words = ("exit code 135: SIGBUS", size, last_words(e))
         return [cause("bus-error", sure, subject, *words, decides=() if said else other)]
     if code in SIGNALS:
-        return [cause("crashed", Certainty.CONFIRMED, subject, f"exit code {code}: {SIGNALS[code]}", last_words(e))]
+        signal = (f"exit code {code}: {SIGNALS[code]}", *fault_words(e, c, limits), last_words(e))
+        return [cause("crashed", Certainty.CONFIRMED, subject, *signal)]
     if code in (137, 143):
         return [_killed(e, c, limits)]
-    return [cause("main-exited-error", Certainty.CONFIRMED, subject, f"exit code {code}", last_words(e))]
+    read = known(e.host) is not None
+    check = () if read else ("boot time and engine's start: the engine writes 255 for what went down with them, too",)
+    sure = Certainty.CONFIRMED if read else Certainty.LIKELY
+    return [cause("main-exited-error", sure, subject, f"exit code {code}", last_words(e), decides=check)]
 
 
 def _killed(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:

@@ -1,13 +1,15 @@
 """Judges a container's death at three levels, host, container, application, in the order in which they are repaired."""
 
 import shlex
+from collections.abc import Sequence
 
-from runbooks.container_death.alive import judge_alive, too_young, unread
+from runbooks.container_death.alive import covers, judge_alive, too_young, unread
 from runbooks.container_death.around import host_notes, judge_daemon, judge_fuse, judge_host
 from runbooks.container_death.before import story
 from runbooks.container_death.death import judge_death
 from runbooks.container_death.evidence import ContainerFacts, Evidence
 from runbooks.container_death.kept import judge_kept, kept_findings
+from runbooks.container_death.left_over import left_over
 from runbooks.container_death.loops import judge_loop
 from runbooks.container_death.others import compose_findings, judge_supervisors, resting_findings
 from runbooks.container_death.plans import plans_for
@@ -21,6 +23,7 @@ from runbooks.core.together import container
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from runbooks.triage.text import findings_of
 
+EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
 ORDER = (
     "host-rebooted",
     "daemon-upgraded",
@@ -31,6 +34,8 @@ ORDER = (
     "inodes-full",
     "image-gone",
     "mount-gone",
+    "mount-point-in-the-way",
+    "driver-changed",
     "devices-lost",
     "stale-fuse",
     "fuse-hung",
@@ -46,18 +51,19 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     e, c = evidence, known(evidence.container)
     if isinstance(e.container, Absent):
         return _missing(e, limits)
-    causes = judge_daemon(e, limits)
+    causes, death = judge_daemon(e, limits), list[Cause]()
     if c is None and not causes:
         return _blind(e)
     causes += [x for x in judge_host(e, c, limits) if x.slug not in {y.slug for y in causes}]
     causes += judge_fuse(e)
     if c is not None:
-        causes += judge_alive(e, c, limits) if c.status in RUNS else [*judge_death(e, c, limits), *blocked_by_head(e)]
+        death = [] if c.status in RUNS else judge_death(e, c, limits)
+        causes += judge_alive(e, c, limits) if c.status in RUNS else [*death, *blocked_by_head(e)]
         if all(x.slug != "stopped-on-purpose" for x in causes):  # by a person: neither a loop nor one death too many
             causes += judge_loop(e, c, limits)
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
-    return _answer(e, c, _sorted(_once(causes + judge_supervisors(e))), limits)
+    return _answer(e, c, _sorted(_once(causes + judge_supervisors(e)), death), limits)
 
 
 def _once(causes: list[Cause]) -> list[Cause]:
@@ -72,13 +78,20 @@ def _once(causes: list[Cause]) -> list[Cause]:
     return list(kept.values())
 
 
-def _sorted(causes: list[Cause]) -> tuple[Cause, ...]:
+def _sorted(causes: list[Cause], death: Sequence[Cause] = ()) -> tuple[Cause, ...]:
+    """In the order of repair; an event of host or engine behind the stronger word that was read of this very end."""
     rank = {slug: i for i, slug in enumerate(ORDER)}
-    return tuple(sorted(causes, key=lambda x: (x.slug == "second-supervisor", rank.get(x.slug, len(ORDER)))))
+    late = {x.slug for x in death[1:] if x.slug in EVENTS}
+
+    def place(x: Cause) -> tuple[bool, bool, int]:
+        return x.slug == "second-supervisor", x.slug in late, rank.get(x.slug, len(ORDER))
+
+    return tuple(sorted(causes, key=place))
 
 
 def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
-    wrong = [x for x in causes if not x.innocent]
+    stands = tuple(x for x in causes if x.certainty is not Certainty.RULED_OUT)
+    wrong = [x for x in causes if not x.innocent and x.certainty is not Certainty.RULED_OUT]
     sure = [x for x in wrong if x.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
@@ -89,10 +102,10 @@ def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], li
         headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),
         causes=causes,
-        must_not=must_not(e, c, causes),
+        must_not=must_not(e, c, stands),
         plans=plans_for(e, causes, limits) if state is State.SICK else (),
-        do_now=do_now(e, c, causes),
-        findings=_findings(e, limits),
+        do_now=do_now(e, c, stands),
+        findings=(*_findings(e, limits), *left_over(e, c, causes)),
         unknowns=(*_unknowns(e), *((young,) if young else ())),
         by_hand=_by_hand(e, c),
         groups=_together(e, c),
@@ -110,13 +123,14 @@ def _together(e: Evidence, c: ContainerFacts | None) -> tuple[Group, ...]:
 
 
 def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:
-    names = [x.slug for x in causes if x.slug != "second-supervisor" and (state is State.HEALTHY or not x.innocent)]
+    told = [x for x in causes if x.slug != "second-supervisor" and x.certainty is not Certainty.RULED_OUT]
+    names = list(dict.fromkeys(x.slug for x in told if state is State.HEALTHY or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
         more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""
         return f"{e.name} on {e.node}: {names[0]}{more}: {first.evidence[0]}"
     if state is State.HEALTHY:
-        return f"{e.name} on {e.node} runs and does its work"
+        return f"{e.name} on {e.node} runs, {covers(e)}"
     return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"
 
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from runbooks.container_death.before import Sample
+from runbooks.container_death.host_facts import Disk, HostFacts, KernelOom
 from runbooks.core.base import Frozen
 from runbooks.core.ray_view import RayHead, RayView
 from runbooks.core.reading import NOT_RECORDED, Reading
@@ -72,6 +73,9 @@ class Sibling(Frozen):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     restart_policy: str = "no"
+    pod: str = ""  # the Kubernetes pod that it belongs to, by its labels
+    role: str = ""  # its name in that pod
+    oom_killed: bool = False
 
 
 class EngineEvent(Frozen):
@@ -94,58 +98,6 @@ class Daemon(Frozen):
     images_read: bool = False
     dangling_bytes: int | None = None  # of images without a name
     build_cache_bytes: int | None = None
-
-
-class Disk(Frozen):
-    """A file system, at the path asked for."""
-
-    path: str
-    size_bytes: int
-    free_bytes: int  # for unprivileged users
-    inodes: int = 0  # 0: the file system has no fixed number
-    inodes_free: int = 0
-    read_only: bool = False
-
-
-class Upgrade(Frozen):
-    """A line of the package manager's log about the engine."""
-
-    at: datetime
-    package: str
-    what: str  # "upgrade 20.10.24 -> 20.10.25"
-
-
-class HostFacts(Frozen):
-    """The machine."""
-
-    boot_id: str
-    booted_at: datetime
-    clock_at: datetime  # the node's clock when it was read
-    clock_ahead_s: float = 0.0  # of the engine's clock
-    memory_total_bytes: int
-    memory_available_bytes: int
-    disks: tuple[Disk, ...] = ()
-    shm: Disk | None = None
-    nvidia_devices: tuple[str, ...] = ()  # /dev/nvidia*
-    accel_devices: tuple[str, ...] = ()  # /dev/accel*, /dev/vfio/*: a TPU VM
-    missing_devices: tuple[str, ...] = ()  # device paths that the container asks for and that are not there
-    missing_sources: tuple[str, ...] = ()  # bind sources that the container asks for and that are not there
-    daemon_pid: int | None = None
-    daemon_started_at: datetime | None = None
-    daemon_alive: bool | None = None  # None: could not be told
-    upgrades: tuple[Upgrade, ...] = ()
-    time_jumps: tuple[str, ...] = ()  # lines of the system log about the clock being set
-
-
-class KernelOom(Frozen):
-    """A process killed by the kernel for memory."""
-
-    at: datetime
-    pid: int
-    process: str
-    memcg: bool  # True: a cgroup's own limit; False: the whole machine was out of memory
-    cgroup: str = ""  # of the victim
-    text: str = ""
 
 
 class FuseMount(Frozen):
@@ -182,6 +134,7 @@ class Inside(Frozen):
     commands: tuple[str, ...] = ()  # full command lines, PID 1 first, secrets replaced
     pids: tuple[int, ...] = ()  # on the host, same order
     devices_denied: tuple[str, ...] = ()  # device nodes it cannot open any more ("Operation not permitted")
+    shm: Disk | None = None  # its own /dev/shm
 
 
 class Probe(Frozen):

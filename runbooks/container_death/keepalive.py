@@ -8,6 +8,10 @@ from runbooks.core.base import Frozen
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _TAIL = re.compile(r"((?:\A|[\s;&|(])(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+)(\d+(?:\.\d+)?[smhd]?)(\s*[;)}]?\s*)\Z")
+_LOOP = frozenset(
+    ("while", "until", "do", "done", "true", "false", ":", ";", "&", "&&", "||", "exec", "sleep", "wait", "trap", "in", "for",
+     "infinity", "inf", "$!", "TERM", "INT", "echo")
+)  # fmt: skip # words of a script that only waits
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 _INITS = ("tini", "dumb-init", "docker-init", "catatonit")
 
@@ -37,6 +41,23 @@ def keep_alive(argv: Sequence[str]) -> KeepAlive | None:
     if tool in _SHELLS and len(words) > at + 2 and words[at + 1].startswith("-") and words[at + 1].endswith("c"):
         return _script(words, at + 2)
     return None
+
+
+def only_keeps_up(line: str) -> bool:
+    """Whether a process with this command line does nothing but exist: a sleep, an init, a shell that waits or loops over one."""
+    words = line.replace(";", " ; ").replace("'", " ").split()
+    while words and (_base(words[0]) in _INITS or words[0] in ("--", "-g", "-s")):
+        words = words[1:]
+    if not words or keep_alive(words) is not None:
+        return True
+    tool, rest = _base(words[0]).lstrip("-"), words[1:]
+    if tool == "pause":
+        return not rest
+    if tool not in _SHELLS:
+        return False
+    if rest and not (rest[0].startswith("-") and rest[0].endswith("c")):
+        return all(w.startswith("-") for w in rest)
+    return all(w in _LOOP or seconds_of(w) is not None for w in rest[1:])
 
 
 def _base(word: str) -> str:

@@ -1,7 +1,7 @@
 """Who else restarts a container, or owns it: loops, units, supervisord, cron, Compose and orchestrators."""
 
 from runbooks.container_death.backoff import is_kept
-from runbooks.container_death.evidence import ContainerFacts, Evidence, Supervisor
+from runbooks.container_death.evidence import ContainerFacts, Evidence, Sibling, Supervisor
 from runbooks.container_death.words import Limits, cause, known
 from runbooks.core.verdict import Cause, Certainty, Finding
 
@@ -86,3 +86,15 @@ def compose_findings(e: Evidence) -> list[Finding]:
         action = "have it removed (--option remove_kept=yes) before Compose is used on this project"
         found.append(Finding(priority="HIGH", category="container", issue=issue, action=action))
     return found
+
+
+def pod_mates(e: Evidence, c: ContainerFacts) -> list[Sibling]:
+    """The other containers of its Kubernetes pod: a proxy, a mount's server."""
+    pod = c.labels.get(ORCHESTRATORS[0][0], "")
+    return [s for s in known(e.siblings) or () if pod and s.pod == pod and s.role != "POD"]
+
+
+def mate(s: Sibling) -> str:
+    """One of them in words."""
+    how = f", code {s.exit_code}" if s.status != "running" else ""
+    return f"{s.role} is {s.status}{how}{', OOMKilled' if s.oom_killed else ''}"

@@ -12,6 +12,11 @@ FIRST_BY_HAND = frozenset(
     [
         "image-gone",
         "mount-gone",
+        "mount-point-in-the-way",
+        "driver-changed",
+        "ended-together",
+        "failed-with-code-zero",
+        "shm-full",
         "inodes-full",
         "bus-error",
         "bad-command",

@@ -8,6 +8,8 @@ from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evide
 from runbooks.core.base import Amount, Count, Frozen, Size
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.closing import closing_error
+from runbooks.triage.text import telling
 
 T = TypeVar("T")
 
@@ -109,7 +111,16 @@ def said_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | N
     return None
 
 
+def log_of(e: Evidence) -> tuple[str, ...]:
+    """The lines of its log that were read, oldest first."""
+    return known(e.log) or ()
+
+
 def last_words(e: Evidence, count: int = 3) -> str:
-    """The end of its log in one sentence."""
-    lines = (known(e.log) or ())[-count:]
-    return "its last words: " + " | ".join(lines) if lines else ""
+    """What its log says of an error, wherever it stands in it, else its end; in one sentence."""
+    lines = log_of(e)
+    if error := closing_error(lines):
+        return "its own last error: " + " | ".join(error[-2 * count :])
+    if earlier := telling(lines):
+        return f"its words tell of an error before their end: {' | '.join(earlier[-count:])}; they end: {' | '.join(lines[-count:])}"
+    return "its last words: " + " | ".join(lines[-count:]) if lines else ""

@@ -17,6 +17,7 @@ from runbooks.core.reading import Absent, Unknown, Why
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z")
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+POD_NAME, POD_ROLE = "io.kubernetes.pod.name", "io.kubernetes.container.name"
 Clean = Callable[[str], str]
 
 
@@ -107,7 +108,8 @@ def siblings_of(found: tuple[ContainerFacts, ...], but: str) -> tuple[Sibling, .
     return tuple(
         Sibling(
             id=c.id, name=c.name, status=c.status, exit_code=c.exit_code, started_at=c.started_at,
-            finished_at=c.finished_at, restart_policy=c.restart_policy,
+            finished_at=c.finished_at, restart_policy=c.restart_policy, oom_killed=c.oom_killed,
+            pod=c.labels.get(POD_NAME, ""), role=c.labels.get(POD_ROLE, ""),
         )
         for c in found
         if c.id != but

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from runbooks.container_death.evidence import KernelOom
+from runbooks.container_death.host_facts import KernelOom
 from runbooks.core.base import Frozen
 from runbooks.core.ray_config import StartPhase
 from runbooks.core.ray_view import RayHead, RayNode, Versions

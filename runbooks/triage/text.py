@@ -82,10 +82,14 @@ def telling(text: Text) -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def _telling(whole: str) -> tuple[str, ...]:
-    outcome = judge_lines(whole)
-    named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
-    lines = {line.number: line.text for line in (*named, *outcome.unexplained)}
+    lines = failing_lines(judge_lines(whole))
     return tuple(lines[n] for n in sorted(lines))
+
+
+def failing_lines(outcome: Outcome) -> dict[int, str]:
+    """Number and text of each line that reports a failure: of a cause that is not innocent, or of none that is known."""
+    named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
+    return {line.number: line.text for line in (*named, *outcome.unexplained)}
 
 
 def failures(text: Text) -> tuple[tuple[str, str], ...]:

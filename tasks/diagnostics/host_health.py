@@ -4,19 +4,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from runbooks.container_death.evidence import (
-    ContainerFacts,
+from runbooks.container_death.evidence import ContainerFacts, FuseMount, Inside, Supervisor
+from runbooks.container_death.host_facts import (
     Disk,
-    FuseMount,
+    Driver,
+    EngineUnit,
     HostFacts,
-    Inside,
+    KernelFault,
     KernelOom,
-    Supervisor,
+    Place,
     Upgrade,
 )
 from runbooks.container_death.others import PROJECT, labelled
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.parsers.engine_error import refusal
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import Host, TransportError
@@ -38,7 +40,8 @@ def read_host(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
     binds = [m.source for m in c.mounts if m.type == "bind"] if c else []
     ask = {
         "id": c.id if c else "", "disks": list(it.disks), "devices": list(c.devices) if c else [],
-        "sources": [s for s in binds if s not in SYSTEM_SOURCES], "pidfile": it.daemon_pidfile,
+        "sources": [s for s in binds if s not in SYSTEM_SOURCES], "refused": list(refusal(c.error).paths) if c else [],
+        "pidfile": it.daemon_pidfile,
         "socket": it.socket,
     }  # fmt: skip
     try:
@@ -66,12 +69,18 @@ def _readings(context: Context, got: dict[str, Any], source: Source) -> HostRead
         nvidia_devices=tuple(got["nvidia"]), accel_devices=tuple(got["accel"]),
         missing_devices=tuple(got["missing_devices"]), missing_sources=tuple(got["missing_sources"]),
         daemon_pid=daemon["pid"], daemon_started_at=_at(daemon["started_at"]), daemon_alive=daemon["alive"],
-        upgrades=tuple(Upgrade(at=datetime.fromtimestamp(p["at"], UTC), package=p["package"], what=p["what"])
+        upgrades=tuple(Upgrade(at=datetime.fromtimestamp(p["at"], UTC), package=p["package"], what=p["what"], about=p["about"])
                        for p in got["packages"]),
+        places=tuple(Place(**p) for p in got["places"]), driver=Driver(**got["driver"]) if got["driver"] else None,
+        engine_unit=_unit(got["unit"]), faults=tuple(KernelFault(**{**f, "at": _at(f["at"])}) for f in got["kernel"]["faults"]),
         time_jumps=tuple(got["time_jumps"]),
     )  # fmt: skip
     return HostReadings(Known[HostFacts](value=facts, source=source), _ooms(got["kernel"], source),
                         _inside(context, got["inside"], source))  # fmt: skip
+
+
+def _unit(got: dict[str, Any] | None) -> EngineUnit | None:
+    return EngineUnit(**{**got, "entered_at": _at(got["entered_at"]), "left_at": _at(got["left_at"])}) if got else None
 
 
 def _ooms(kernel: dict[str, Any], source: Source) -> Known[tuple[KernelOom, ...]] | Unknown:
@@ -89,7 +98,8 @@ def _inside(context: Context, inside: dict[str, Any] | None, source: Source) -> 
     if not inside["readable"]:
         return Unknown(reason=Why.DENIED, detail="the cgroups of other users' processes", source=source)
     lines = tuple(context.redactor.text(x) for x in inside["commands"])
-    return Known[Inside](value=Inside(commands=lines, pids=tuple(inside["pids"])), source=source)
+    return Known[Inside](value=Inside(commands=lines, pids=tuple(inside["pids"]), shm=Disk(**inside["shm"]) if inside["shm"] else None),
+                         source=source)  # fmt: skip
 
 
 def read_fuse(

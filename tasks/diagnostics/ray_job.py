@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from runbooks.container_death.evidence import KernelOom
+from runbooks.container_death.host_facts import KernelOom
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.ray_view import RayHead, Versions, head_fault
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why

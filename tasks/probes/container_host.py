@@ -1,11 +1,10 @@
 """Reads a container's host: memory, disks, devices, daemon, packages, kernel kills, processes. JSON in, JSON out.
 
-Argument: id ("" unknown), disks, devices, sources (paths the container asks for), pidfile,
-socket (of the engine). Changes nothing.
+Argument: id ("" unknown), disks, devices, sources (paths the container asks for), refused (paths that the engine's error
+names), pidfile, socket (of the engine). Changes nothing.
 """
 
 import glob
-import gzip
 import json
 import os
 import re
@@ -15,11 +14,14 @@ import sys
 import time
 from typing import Any
 
+from tasks.probes.host_packages import driver, packages, tail
+from tasks.probes.host_places import places
 from tasks.probes.kernel_kills import kernel, monotonic_zero
 from tasks.probes.proc import boot_id, cgroup, command, names, pids, read, stat, status
 
-PACKAGE = re.compile(r"^(\S+ \S+) (upgrade|remove) (docker\S*|containerd\S*|moby\S*|runc\S*|podman\S*) (\S+) (\S+)$")
-RPM = re.compile(r"^(\S+) .*(Upgraded|Updated): (docker\S*|containerd\S*|moby\S*|podman\S*)$")
+SHM = "/dev/shm"  # noqa: S108 - read only
+SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")  # of the engine that the machine's own unit starts
+UNIT = ("ActiveState", "Result", "ActiveEnterTimestampMonotonic", "ActiveExitTimestampMonotonic")
 
 
 def disk(path: str) -> "dict[str, Any] | None":
@@ -58,6 +60,22 @@ def daemon(pidfile: str, path: str) -> "dict[str, Any]":
     return {"alive": True, "pid": now["pid"], "started_at": started(now["start_ticks"])}
 
 
+def unit(path: str) -> "dict[str, Any] | None":
+    """What systemd says of the engine's unit: state, how it ended, and the Unix times of its last start and end in this boot."""
+    if path not in SOCKETS:
+        return None
+    argv = ["systemctl", "show", "-p", ",".join(UNIT), "docker.service"]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = dict(x.split("=", 1) for x in done.stdout.decode("utf-8", "replace").splitlines() if "=" in x)
+    if "ActiveState" not in said:
+        return None
+    at = [monotonic_zero() + int(said[n]) / 1e6 if said.get(n, "0") not in ("", "0") else None for n in UNIT[2:]]
+    return {"state": said["ActiveState"], "result": said.get("Result", ""), "entered_at": at[0], "left_at": at[1]}
+
+
 def accepts(path: str) -> bool:
     """True unless nobody listens at the socket: then it is not there, or refuses."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
@@ -77,40 +95,6 @@ def started(ticks: int) -> float:
     return since + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def packages() -> "list[dict[str, Any]]":
-    """Engine packages upgraded or removed, from the package manager's log (dpkg, dnf)."""
-    found = []
-    for path in ("/var/log/dpkg.log.1", "/var/log/dpkg.log"):
-        for line in tail(path, 1 << 20).splitlines():
-            m = PACKAGE.match(line)
-            if m:
-                at = time.mktime(time.strptime(m.group(1), "%Y-%m-%d %H:%M:%S"))
-                what = "%s %s -> %s" % (m.group(2), m.group(4), m.group(5))
-                found.append({"at": at, "package": m.group(3).split(":")[0], "what": what})
-    for line in tail("/var/log/dnf.rpm.log", 1 << 20).splitlines():
-        m = RPM.match(line)
-        if m:
-            at = time.mktime(time.strptime(m.group(1)[:19], "%Y-%m-%dT%H:%M:%S"))
-            found.append({"at": at, "package": m.group(3), "what": m.group(2)})
-    return found[-20:]
-
-
-def tail(path: str, size: int) -> str:
-    """The end of a log file in whole lines (half a secret is not known for one), "" when it is not there."""
-    try:
-        if path.endswith(".gz"):
-            with gzip.open(path, "rt", errors="replace") as g:
-                text = g.read()
-                return text[-size:].partition("\n")[2] if len(text) > size else text
-        with open(path, "rb") as f:
-            before = max(0, os.fstat(f.fileno()).st_size - size)
-            f.seek(before)
-            text = f.read().decode("utf-8", "replace")
-            return (text.partition("\n")[2] or text.partition(" ")[2]) if before else text
-    except OSError:
-        return ""
-
-
 def inside(ident: str) -> "dict[str, Any]":
     """Processes whose cgroup names the container, its first process first."""
     rows = []
@@ -120,7 +104,8 @@ def inside(ident: str) -> "dict[str, Any]":
             inner = (status(pid).get("NSpid") or str(pid)).split()
             rows.append((int(inner[-1]), pid, command(pid, now["state"], now["comm"])))
     rows.sort()
-    return {"pids": [r[1] for r in rows], "commands": [r[2][:1000] for r in rows],
+    shm = disk("/proc/%d/root%s" % (rows[0][1], SHM)) if rows else None
+    return {"shm": dict(shm, path=SHM) if shm else None, "pids": [r[1] for r in rows], "commands": [r[2][:1000] for r in rows],
             "readable": os.geteuid() == 0 or bool(rows)}  # fmt: skip
 
 
@@ -161,10 +146,11 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     return {
         "boot_id": boot_id(), "booted_at": booted_at(), "clock": time.time(), "root": os.geteuid() == 0,
         "memory_total": memory.get("MemTotal", 0), "memory_available": memory.get("MemAvailable", 0),
-        "disks": disks, "shm": disk("/dev/shm"),  # noqa: S108 - read only
+        "disks": disks, "shm": disk(SHM),
         "nvidia": sorted("/dev/" + n for n in names("/dev") or [] if n.startswith("nvidia")), "accel": accel,
         "missing_devices": [p for p in ask["devices"] if not exists(p)],
         "missing_sources": [p for p in ask["sources"] if not exists(p)],
+        "places": places(ask["sources"] + ask["refused"]), "driver": driver(), "unit": unit(ask["socket"]),
         "daemon": daemon(ask["pidfile"], ask["socket"]), "packages": packages(), "time_jumps": time_jumps(), "kernel": kernel(),
         "inside": inside(ask["id"]) if ask["id"] else None,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads the kernel log's kills for memory. For the probes about containers and Ray nodes."""
+"""Reads the kernel log's kills for memory and faults of processes. For the probes about containers and Ray nodes."""
 
 import re
 import subprocess
@@ -7,6 +7,9 @@ from typing import Any
 
 KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
 VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
+
+FAULT = re.compile(r"(?P<comm>[^\s\[\]]+)\[(?P<pid>\d+)\]:? (?:segfault at|general protection|trap \w+)"
+                   r"|NVRM: Xid \(.*?\): \d+, pid='?(?P<xpid>\d+)'?, name=(?P<xname>[^,\s]+)")  # fmt: skip
 
 
 def monotonic_zero() -> float:
@@ -25,9 +28,20 @@ def kernel() -> "dict[str, Any]":
             continue
         text = done.stdout.decode("utf-8", "replace")
         if done.returncode == 0 and text.strip():
-            return {"kills": kills(text), "error": ""}
+            return {"kills": kills(text), "faults": faults(text), "error": ""}
         tried.append("%s: %s" % (argv[0], done.stderr.decode("utf-8", "replace").strip() or "no lines"))
-    return {"kills": [], "error": "; ".join(tried)}
+    return {"kills": [], "faults": [], "error": "; ".join(tried)}
+
+
+def faults(text: str) -> "list[dict[str, Any]]":
+    """Processes that the kernel stopped for a fault of their own, or on whose behalf a GPU reported one (Xid)."""
+    found, zero = [], monotonic_zero()
+    for line in text.splitlines():
+        m, at = FAULT.search(line), re.match(r"\[\s*(\d+\.\d+)\]", line)
+        if m and at:
+            found.append({"at": zero + float(at.group(1)), "pid": int(m.group("pid") or m.group("xpid")),
+                          "process": m.group("comm") or m.group("xname"), "text": line.split("] ", 1)[-1][:300]})  # fmt: skip
+    return found[-50:]
 
 
 def kills(text: str) -> "list[dict[str, Any]]":

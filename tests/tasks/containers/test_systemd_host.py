@@ -39,7 +39,7 @@ def host() -> Iterator[SystemdHost]:
 
 def box(name: str) -> ManagedContainer:
     return ManagedContainer(name=name, node="far", engine=ENGINE, socket="/run/docker.sock", daemon_pidfile="/run/docker.pid",
-                            daemon_start=("systemctl", "start", "docker"))  # fmt: skip
+                            daemon_start=("systemctl", "start", "docker"), match="sleep infinity")  # fmt: skip
 
 
 def judge(host: SystemdHost, name: str) -> Diagnosis:
