@@ -74,6 +74,7 @@ class Node(Frozen):
     jump: Jump | None = None
     connect_timeout_s: float = Field(default=10.0, gt=0, le=120)
     labels: dict[str, str] = {}
+    gpus: int | None = Field(default=None, ge=0, le=64)  # how many it must have; fewer is a finding
     public_key: str | None = None  # the public half that should be let in: its text, or the path of a .pub file
     second_way: SecondWay | None = None
     hands_off: bool = False  # opt-out: diagnose, never act

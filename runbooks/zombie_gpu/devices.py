@@ -1,6 +1,6 @@
 """Judges the GPUs themselves: gone, unreadable, cut off in a container, memory without a holder, a stuck counter."""
 
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.kernel_log import bus_key
 from runbooks.triage.text import says
@@ -24,7 +24,7 @@ def _is_cut_off(words: str) -> bool:
 def judge_devices(view: View) -> list[Verdict]:
     """Every verdict about a GPU as such."""
     found = [_error(view, e) for e in (view.gpu_set.errors if view.gpu_set else ())]
-    found += [*_missing(view), *_containers(view), *_cut_off(view)]
+    found += [*_missing(view), *_fewer(view), *_containers(view), *_cut_off(view)]
     for gpu in view.gpus:
         shared = shared_gpu(view, gpu)
         found += [v for v in (shared, _records(gpu)) if v]
@@ -43,6 +43,19 @@ def _error(view: View, e: GpuError) -> Verdict:
         return Verdict("container-lost-devices", Certainty.LIKELY, where, words, _CUT_ASKS, bus=bus_key(e.bus_id))
     asks = ("`nvidia-smi -q -i <index>` and the kernel log",)
     return Verdict("gpu-unreadable", Certainty.LIKELY, where, words, asks, bus=bus_key(e.bus_id))
+
+
+def _fewer(view: View) -> list[Verdict]:
+    """Fewer GPUs than the fleet file gives the node, or none where it says that there are some: one of the two is wrong."""
+    e = view.evidence
+    none = isinstance(e.gpus, Absent)
+    listed = 0 if none else len(view.gpus) + len(view.gpu_set.errors) if view.gpu_set else None
+    if not e.gpu_words or listed is None or listed >= (e.must_have or 1):
+        return []
+    here = f"no GPU here ({e.gpus.proof})" if isinstance(e.gpus, Absent) else f"the driver lists {listed}"
+    words = (f"the fleet file says {', '.join(e.gpu_words)}", here)
+    asks = ("`lspci -d 10de:` and the kernel log since the last boot: lost by driver or bus, or not built in",)
+    return [Verdict("gpus-missing", Certainty.LIKELY, e.node, words, asks)]
 
 
 def _missing(view: View) -> list[Verdict]:

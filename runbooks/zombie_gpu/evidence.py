@@ -225,6 +225,8 @@ class Evidence(Frozen):
     node: str
     taken_at: datetime
     window_s: float
+    gpu_words: tuple[str, ...] = ()  # where the fleet file says that the node has GPUs: "gpus: 8", "label gpu=h100"
+    must_have: int | None = None  # how many, where the fleet file gives a number
     facts: Reading[Facts] = NOT_RECORDED
     gpus: Reading[GpuSet] = NOT_RECORDED
     processes: Reading[tuple[Process, ...]] = NOT_RECORDED  # GPU holders, their parents and families, job processes

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.core.fleet import Job, ProgressKind
+from runbooks.core.fleet import Job, Node, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.zombie_gpu.evidence import Earlier, EarlierProcess, Evidence, GpuSet, JobFacts, Process, ProgressMark
 from tasks.context import Context
@@ -16,6 +16,7 @@ from tasks.diagnostics.leader import read_leader
 from tasks.diagnostics.processes import ProcessLook, read_processes
 from tasks.diagnostics.progress import Marks, ProgressLook, compare_progress, look_at_progress
 
+NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say so
 WINDOW_S, SAMPLES = 6.0, 13  # used only where the runbook's limits don't say
 
 
@@ -32,6 +33,8 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         node=context.node.name,
         taken_at=at,
         window_s=look.window_s,
+        gpu_words=gpu_words(context.node),
+        must_have=context.node.gpus,
         facts=look.facts,
         gpus=gpus,
         processes=look.processes,
@@ -44,6 +47,14 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         jobs=tuple(_job_facts(context, j) for j in jobs),
         hands_off=context.node.hands_off,
     )
+
+
+def gpu_words(node: Node) -> tuple[str, ...]:
+    """Where the fleet file says that the node has GPUs; () if it does not say so."""
+    if node.gpus is not None:
+        return (f"gpus: {node.gpus}",) if node.gpus else ()
+    said = {k: v for k, v in node.labels.items() if "gpu" in k.lower() and v.lower() not in NO_GPU}
+    return tuple(f"label {k}={v}" for k, v in said.items())
 
 
 def _window(

@@ -144,19 +144,19 @@ def test_value_of_an_unknown_field_is_not_shown() -> None:
 def test_aliases_that_multiply_are_refused_quickly() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ConfigError, match="unfold to more than"):
         parse_yaml("\n".join(lines), Fleet, "f.yaml")
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_huge_file_is_refused_quickly() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ConfigError, match=r"larger than 2 MiB; is it the right file\?"):
         parse_yaml("# x\n" * (10 << 18), Fleet, "f.yaml")
     with pytest.raises(ConfigError):
         parse_yaml("a: b\n" * (LARGEST // 6), Fleet, "f.yaml")
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_anchors_and_merge_work_as_people_use_them() -> None:

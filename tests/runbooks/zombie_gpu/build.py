@@ -35,6 +35,8 @@ def evidence(situation: dict[str, Any]) -> Evidence:
         "node": s.pop("node", "node-a"),
         "taken_at": AT,
         "window_s": s.pop("window_s", 6.0),
+        "gpu_words": s.pop("gpu_words", []),
+        "must_have": s.pop("must_have", None),
         "facts": _known({**FACTS, **s.pop("facts", {})}),
         "gpus": _known(_gpu_set(s)),
         "processes": _known([_process(p) for p in s.pop("processes", [])]),
