@@ -62,7 +62,6 @@ def import_from(ns: Namespace) -> int:
         return fleet_import.cmd_import(ns)
     import yaml
 
-    make = fleet_import.from_ssh_config if ns.source == "ssh-config" else fleet_import.from_hosts_yaml
-    text = make(Path(ns.file))
+    text = fleet_import.made_from(ns.source, Path(ns.file))
     print(json.dumps({"yaml": text, "fleet": yaml.safe_load(text)}, indent=1))
     return 0

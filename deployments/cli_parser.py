@@ -150,7 +150,13 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check.add_argument("file", metavar="FILE")
     check.add_argument("--policy", metavar="FILE", help="also check this policy file")
     imported = _add(what, "import", "print a fleet file made from what you have")
-    imported.add_argument("source", choices=("ssh-config", "hosts"))
+    sources = ("list", "etc-hosts", "ssh-config", "hosts", "ansible", "slurm", "kubernetes")
+    imported.add_argument(
+        "source",
+        choices=sources,
+        help="list: user@host:port a line; hosts: a YAML of hosts; ansible: an inventory; slurm: `scontrol show nodes`; "
+        "kubernetes: `kubectl get nodes -o json`",
+    )
     imported.add_argument("file", metavar="FILE")
     restore = commands.add_parser("restore", add_help=False, help="put back a rendezvous that was cleared (FILE)")
     restore.add_argument("args", nargs=argparse.REMAINDER)

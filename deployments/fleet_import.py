@@ -23,7 +23,10 @@ class Imported:
         self.remarks: list[str] = []
 
     def add(self, name: str, fields: dict[str, Any]) -> None:
-        """Take a node; two names that become alike are told apart by a number."""
+        """Take a node; two names that become alike are told apart by a number. One whose host is none is left out."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%\w+)?", str(fields.get("host", ""))):
+            self.remarks.append(f"{name!r} left out: {fields.get('host')!r} is neither a host name nor an address")
+            return
         clean = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:60] or "node"
         taken = {n["name"] for n in self.nodes}
         free = next(c for c in (clean, *(f"{clean}-{i}" for i in range(2, 10_000))) if c not in taken)
@@ -34,9 +37,21 @@ class Imported:
 
 def cmd_import(ns: Namespace) -> int:
     """`fleet import`: prints the fleet file."""
-    make = from_ssh_config if ns.source == "ssh-config" else from_hosts_yaml
-    print(make(Path(ns.file)), end="")
+    print(made_from(ns.source, Path(ns.file)), end="")
     return 0
+
+
+def made_from(source: str, path: Path) -> str:
+    """Fleet file text from what that source's file says. Raises CommandError."""
+    from deployments.fleet_sources import SOURCES
+
+    if source == "ssh-config":
+        return from_ssh_config(path)
+    if source == "hosts":
+        return from_hosts_yaml(path)
+    found = Imported()
+    SOURCES[source](read_text(path), found)
+    return render(found, str(path))
 
 
 def render(found: Imported, origin: str) -> str:
