@@ -128,6 +128,13 @@ def _latched(_: View, v: Verdict) -> tuple[str, ...]:
     return (f"do not kill or drain anything for {v.subject}: no process is on it, only its counter sticks",)
 
 
+def _nobody(_: View, v: Verdict) -> tuple[str, ...]:
+    return (
+        f"do not take {v.subject} for healthy because it is busy: {v.evidence[0]}, and nobody is listed on it",
+        f"do not reset {v.subject} before its user was looked for from the host",
+    )
+
+
 def _event(_: View, v: Verdict) -> tuple[str, ...]:
     return (f"do not ignore repeats on {v.subject}: {v.evidence[0]}",)
 
@@ -148,6 +155,8 @@ _RULES: dict[str, Callable[[View, Verdict], tuple[str, ...]]] = {
     "stopped": _stopped,
     "defunct-parent-live-children": _defunct,
     "defunct-unreaped": _defunct,
+    "defunct-keeps-memory": _defunct,
+    "busy-without-holder": _nobody,
     "collective-spin": _collective,
     "device-spin": _device_spin,
     "orphan-idle": _idle,

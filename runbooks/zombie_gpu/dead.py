@@ -22,12 +22,16 @@ def judge_defunct(view: View, p: Process) -> Verdict | None:
     old = view.before(p)
     since = view.gap_s if old is not None and old.state == "Z" else 0.0
     looks = max(len(p.states), 1)
-    words = [f"state Z at {looks} looks over {span(view.evidence.window_s)}: it is dead and holds no memory itself"]
+    keeps = _keeps(view, p)
+    alone = "" if keeps else " and holds no memory itself"
+    words = [f"state Z at {looks} looks over {span(view.evidence.window_s)}: it is dead{alone}", *keeps]
     words += [f"state Z already {span(since)} ago"] if since else []
     if p.ppid:
         words.append(f"its parent pid {p.ppid} ({p.parent_command or 'command unknown'}) has not reaped it")
     if live or p.threads > 1:
         return _with_family(view, p, live, always, words)
+    if keeps:
+        return _keeps_memory(view, p, always, since, words)
     sure = always and since >= view.limits.defunct_s
     if not (sure or p.job or p.pid in view.holdings):
         return None  # ended a moment ago, or a container's first process reaps slowly: it holds nothing
@@ -35,6 +39,24 @@ def judge_defunct(view: View, p: Process) -> Verdict | None:
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
     box = p.container if sure and not _others_in(view, p) else ""
     return Verdict("defunct-unreaped", certainty, f"pid {p.pid}", tuple(words), asks, pids=(p.pid,), container=box)
+
+
+def _keeps(view: View, p: Process) -> list[str]:
+    """What the driver still lists for it."""
+    held = [h for h in view.holdings.get(p.pid, ()) if h.listed.used_bytes != 0]
+    sizes = [(h.gpu.index, "an unknown amount" if h.listed.used_bytes is None else size(h.listed.used_bytes)) for h in held]
+    return [f"the driver still lists it with {amount} of GPU {index}'s memory" for index, amount in sizes]
+
+
+def _keeps_memory(view: View, p: Process, always: bool, since: float, words: list[str]) -> Verdict:
+    """Dead, and its memory is not free: the driver frees it late, or something shares its context."""
+    asks = (
+        f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a dead process late",
+        "who else has the device files open, as root on the host: `fuser -v /dev/nvidia*` (a child, MPS, CUDA IPC)",
+    )
+    sure = Certainty.CONFIRMED if always and since >= view.limits.vanish_s else Certainty.LIKELY if always else Certainty.POSSIBLE
+    gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
+    return Verdict("defunct-keeps-memory", sure, view.label(p), tuple(words), asks, pids=(p.pid,), gpus=gpus)
 
 
 def _with_family(view: View, p: Process, live: list[Process], always: bool, words: list[str]) -> Verdict:

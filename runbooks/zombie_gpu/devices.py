@@ -5,9 +5,10 @@ from runbooks.core.verdict import Certainty
 from runbooks.parsers.kernel_log import bus_key
 from runbooks.triage.text import says
 from runbooks.zombie_gpu.activity import table_says_none
+from runbooks.zombie_gpu.busy import busy_without_holder
 from runbooks.zombie_gpu.evidence import Gpu, GpuError
 from runbooks.zombie_gpu.innocents import explained_here, shared_gpu
-from runbooks.zombie_gpu.verdicts import Verdict
+from runbooks.zombie_gpu.verdicts import Verdict, of_gpu
 from runbooks.zombie_gpu.view import MIB, View, size, span
 from runbooks.zombie_gpu.xid import events_of_this_boot
 
@@ -29,7 +30,7 @@ def judge_devices(view: View) -> list[Verdict]:
         shared = shared_gpu(view, gpu)
         found += [v for v in (shared, _records(gpu)) if v]
         if not gpu.mig and not explained_here(view, gpu):
-            found += [v for v in (None if shared else _memory(view, gpu), _latched(view, gpu)) if v]
+            found += [v for v in (None if shared else _memory(view, gpu), busy_without_holder(view, gpu)) if v]
     return found
 
 
@@ -120,7 +121,7 @@ def _memory(view: View, gpu: Gpu) -> Verdict | None:
         words.append("the process table is empty, which means unresolved PIDs, not 'no running processes found'")
         words += [f"processes here with GPU device files open: {_pids(view)}"] if _pids(view) else []
         asks = ("look from the host before any clean-up: `nvidia-smi`, `fuser -v /dev/nvidia*`",)
-        return _of(gpu, "holder-in-other-namespace", Certainty.POSSIBLE, words, asks)
+        return of_gpu(gpu, "holder-in-other-namespace", Certainty.POSSIBLE, words, asks)
     return _held_by_nobody(view, gpu, words)
 
 
@@ -144,7 +145,7 @@ def _held_by_nobody(view: View, gpu: Gpu, words: list[str]) -> Verdict:
     asks = ("`fuser -v /dev/nvidia*` as root on the host", "the same reading a minute later")
     if holders is None or view.in_container or view.facts is None or not view.facts.root:
         words.append("not every process could be looked at (root on the host is needed)")
-        return _of(gpu, "memory-without-holder", Certainty.POSSIBLE, words, asks)
+        return of_gpu(gpu, "memory-without-holder", Certainty.POSSIBLE, words, asks)
     listed = {g.pid for g in gpu.processes.value} if isinstance(gpu.processes, Known) else set()
     others = sorted(set(holders) - listed)
     words.append(
@@ -156,7 +157,7 @@ def _held_by_nobody(view: View, gpu: Gpu, words: list[str]) -> Verdict:
     lasts = before is not None and before >= gpu.memory_used_bytes * 0.95 and view.gap_s >= view.limits.vanish_s
     words += [f"it was {size(before)} already {span(view.gap_s)} ago"] if lasts and before is not None else []
     sure = Certainty.CONFIRMED if lasts and not others else Certainty.LIKELY
-    return _of(gpu, "memory-without-holder", sure, words, asks)
+    return of_gpu(gpu, "memory-without-holder", sure, words, asks)
 
 
 def _vanished(view: View, gpu: Gpu) -> Verdict | None:
@@ -169,41 +170,13 @@ def _vanished(view: View, gpu: Gpu) -> Verdict | None:
     words = [f"pid {pids} holds {size(held)} of GPU {gpu.index} and is not a process of this PID namespace"]
     if view.in_container:
         sure = Certainty.LIKELY if view.facts else Certainty.POSSIBLE
-        return _of(
+        return of_gpu(
             gpu, "holder-in-other-namespace", sure, words, ("look from the host: `ps -p " + pids + "`",)
         )
     asks = (
         f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a killed process late",
     )
-    return _of(gpu, "memory-without-holder", Certainty.LIKELY, words, asks)
-
-
-def _latched(view: View, gpu: Gpu) -> Verdict | None:
-    """Busy by the counter, with no memory in use, no process and the power of an idle card."""
-    values = [s.sm_percent for s in gpu.samples]
-    extra = unaccounted(view, gpu)
-    if len(values) < view.limits.min_samples or min(values) < view.limits.latch_percent or not table_says_none(gpu):
-        return None
-    if extra is None or extra > view.limits.idle_floor_mib * MIB:
-        return None
-    power = [s.power_w for s in gpu.samples if s.power_w is not None]
-    if power and max(power) > view.limits.idle_power_w:
-        return None
-    words = [f"GPU {gpu.index} reads {min(values):.0f}-{max(values):.0f} % busy in {len(values)} samples"]
-    words += [
-        "the driver says: no running processes found",
-        f"{size(gpu.memory_used_bytes)} of memory in use (driver only)",
-    ]
-    words.append(f"power {min(power):.0f}-{max(power):.0f} W, that of an idle card" if power else "power was not read")
-    sure = power and view.device_holders == () and not view.in_container
-    asks = ("whether it falls to 0 % after a process has come and gone on the GPU",)
-    return _of(
-        gpu,
-        "latched-counter",
-        Certainty.CONFIRMED if sure else Certainty.LIKELY if power else Certainty.POSSIBLE,
-        words,
-        asks,
-    )
+    return of_gpu(gpu, "memory-without-holder", Certainty.LIKELY, words, asks)
 
 
 def _records(gpu: Gpu) -> Verdict | None:
@@ -218,8 +191,4 @@ def _records(gpu: Gpu) -> Verdict | None:
             f"GPU {gpu.index} counted {gpu.ecc_uncorrected_volatile} uncorrected ECC errors since its last reset"
         )
     sure = Certainty.CONFIRMED if gpu.remap and (gpu.remap.failed or gpu.remap.pending) else Certainty.LIKELY
-    return _of(gpu, "gpu-event", sure, words, ("`nvidia-smi -q -d ECC,ROW_REMAPPER`",)) if words else None
-
-
-def _of(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tuple[str, ...]) -> Verdict:
-    return Verdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
+    return of_gpu(gpu, "gpu-event", sure, words, ("`nvidia-smi -q -d ECC,ROW_REMAPPER`",)) if words else None

@@ -103,13 +103,20 @@ def waiting(view: View, p: Process) -> Verdict | None:
         words = (f"job {p.job} is of kind {job.kind}: it waits for requests or for a person",)
         return _innocent(view, p, "waiting-for-work", Certainty.CONFIRMED, words)
     looks = WAITERS.search(p.command)
-    if job is None and (looks or p.listening):
+    left = is_orphan(view, p) or _lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
+    serves = bool(looks and p.listening and p.pid in (p.pgid, p.sid)) if left else bool(looks or p.listening)
+    if job is None and serves:
         ports = f"it listens on {', '.join(map(str, p.listening))}" if p.listening else ""
         name = f"its command is that of a server or a notebook ({looks.group(1)})" if looks else ""
         said = tuple(w for w in (ports, name) if w)
         asks = ("name it in the fleet file as a job of kind inference or interactive",)
         return _innocent(view, p, "waiting-for-work", Certainty.LIKELY, said, asks)
     return None
+
+
+def _lost_its_leader(view: View, p: Process) -> bool:
+    """Inside a container, where the first process is the parent of all orphans: who led its process group is not there any more."""
+    return view.in_container and p.ppid == 1 and p.pgid not in (1, p.pid) and p.pgid not in view.processes
 
 
 def is_orphan(view: View, p: Process) -> bool:

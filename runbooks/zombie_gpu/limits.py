@@ -25,6 +25,7 @@ class Limits(Frozen):
     vanish_s: float
     heartbeat_fresh_s: float
     peers_alike: int
+    large_share_percent: float
     warm_up_s: float
     together_s: float
     computing_cpu_percent: float

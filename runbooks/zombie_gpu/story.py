@@ -38,6 +38,8 @@ def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:
         return f"cannot tell: {view.unknowns[0] if view.unknowns else 'the driver lists no GPU, and proves no absence'}"
     innocent = [v for v in verdicts if v.innocent]
     limit = "; the kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
+    held = [words for g in view.gpus for words in idle_shares(view, g)]
+    limit = f"; {held[0]}{limit}" if held else limit
     if innocent:
         return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"
     return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
@@ -47,8 +49,29 @@ def symptom(view: View) -> str:
     """The numbers that make somebody ask: GPUs by use and memory, and the leader's count."""
     parts = [_gpu_words(g) for g in view.gpus]
     peers = view.leader.peers if view.leader else ()
+    parts += [words for g in view.gpus for words in idle_shares(view, g)]
     parts += [f"the leader counts {p.jobs} jobs here" for p in peers if p.node == view.evidence.node]
     return "; ".join(parts)
+
+
+def idle_shares(view: View, g: Gpu) -> tuple[str, ...]:
+    """Who holds a large share of a GPU that runs nothing: said of everybody, whether that is a fault or not."""
+    use = max((s.sm_percent for s in g.samples), default=100.0)
+    if use > view.limits.low_gpu_percent or not isinstance(g.processes, Known):
+        return ()
+    large = [(p.pid, p.used_bytes or 0) for p in g.processes.value]
+    large = [(pid, used) for pid, used in large if 100 * used >= view.limits.large_share_percent * g.memory_total_bytes]
+    return tuple(
+        f"{_who(view, pid)} holds {size(used)} of the {size(g.memory_total_bytes)} of GPU {g.index} "
+        f"({100 * used / g.memory_total_bytes:.0f} %), which is {use:.0f} % busy at most"
+        for pid, used in large
+    )
+
+
+def _who(view: View, pid: int) -> str:
+    p = view.processes.get(pid)
+    name = (p.job or p.command[:40]) if p else ""
+    return f"pid {pid} ({name})" if name else f"pid {pid}"
 
 
 def _gpu_words(g: Gpu) -> str:
@@ -105,7 +128,7 @@ def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer
 def waiting_costs(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
     """GPUs and bytes that stuck processes hold, and money where the fleet file gives a price."""
     faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
-    held = {u for v in faults for u in v.gpus}
+    held = {u for v in faults if v.slug != "busy-without-holder" for u in v.gpus}
     gpus = [g for g in view.gpus if g.uuid in held]
     if not gpus:
         return ()

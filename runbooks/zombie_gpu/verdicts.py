@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.kernel_log import bus_key
+from runbooks.zombie_gpu.evidence import Gpu
 
 ORDER = (  # earliest first: what stands higher explains what stands lower
     "gpu-off-the-bus",
@@ -15,6 +17,7 @@ ORDER = (  # earliest first: what stands higher explains what stands lower
     "gpu-event",
     "stopped",
     "defunct-parent-live-children",
+    "defunct-keeps-memory",
     "defunct-unreaped",
     "collective-spin",
     "device-spin",
@@ -22,6 +25,7 @@ ORDER = (  # earliest first: what stands higher explains what stands lower
     "idle-process",
     "memory-without-holder",
     "holder-in-other-namespace",
+    "busy-without-holder",
     "job-without-process",
     "latched-counter",
 )
@@ -65,6 +69,11 @@ class Verdict:
             decides=self.decides,
             innocent=self.innocent,
         )
+
+
+def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tuple[str, ...]) -> Verdict:
+    """A verdict about one GPU as such."""
+    return Verdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
 
 
 def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:

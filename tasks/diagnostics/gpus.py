@@ -8,6 +8,7 @@ from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from runbooks.zombie_gpu.evidence import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 from tasks.context import Context
+from tasks.diagnostics.amd_gpus import read_amd_gpus
 from tasks.diagnostics.probe import run_probe, source, unknown
 from tasks.diagnostics.smi_reading import NO_DEVICES, gpu_set
 from tasks.transport.base import TransportError
@@ -28,6 +29,13 @@ class Presence:
     container: str
     smi: str
     stuck: tuple[int, ...]
+    amd: tuple[str, ...] = ()  # PCI addresses of AMD's display devices and accelerators
+    kfd: bool = False  # /dev/kfd: AMD's compute driver
+
+    @property
+    def of_amd(self) -> bool:
+        """Whether anything speaks for an AMD GPU."""
+        return bool(self.amd) or self.kfd
 
     @property
     def proof(self) -> str:
@@ -36,18 +44,25 @@ class Presence:
         return (
             f"{bus} (vendor 0x10de, class 0x03 in /sys/bus/pci/devices); "
             f"/proc/driver/nvidia/version {self.driver or 'does not exist'}; "
-            f"/dev/nvidia*: {', '.join(self.devices) or 'none'}"
+            f"/dev/nvidia*: {', '.join(self.devices) or 'none'}; "
+            f"AMD (vendor 0x1002): {', '.join(self.amd) or 'none'}, /dev/kfd {'is there' if self.kfd else 'does not exist'}"
         )
 
 
 def read_presence(context: Context) -> Presence | Unknown:
     """Driver files, device nodes and the PCI bus of the context's node."""
     try:
-        got = run_probe(context.host, "presence", {"smi": smi_path(context)}, timeout_s=15)
+        got = run_probe(context.host, "presence", {"smi": smi_path(context), "root": root_of(context)}, timeout_s=15)
     except TransportError as e:
         return unknown(context, e, "ls /sys/bus/pci/devices /dev/nvidia* /proc/driver/nvidia")
     pci = None if got["pci"] is None else tuple(got["pci"])
-    return Presence(got["driver"], tuple(got["devices"]), pci, got["container"], got["smi"], tuple(got["stuck"]))
+    return Presence(got["driver"], tuple(got["devices"]), pci, got["container"], got["smi"], tuple(got["stuck"]),
+                    tuple(got["amd"]), got["kfd"])  # fmt: skip
+
+
+def root_of(context: Context) -> str:
+    """In front of /sys and /dev: "" but for a node that tests made up."""
+    return context.node.labels.get("fake-root", "")
 
 
 def smi_path(context: Context) -> str:
@@ -57,6 +72,25 @@ def smi_path(context: Context) -> str:
 
 def read_gpus(context: Context, presence: Presence, window_s: float, samples: int) -> Gpus:
     """Every GPU of the context's node over the window. Absent only with proof; one that hangs is not started again."""
+    if not presence.of_amd:
+        return _of_nvidia(context, presence, window_s, samples)
+    amd = read_amd_gpus(context, root_of(context), window_s, samples)
+    if not (presence.pci or presence.devices or presence.driver):
+        return amd
+    found = _of_nvidia(context, presence, window_s, samples)
+    return _both(found, amd) if isinstance(found, Known) and isinstance(amd, Known) else found
+
+
+def _both(first: Known[GpuSet], second: Known[GpuSet]) -> Known[GpuSet]:
+    """Cards of two makers in one machine, numbered on."""
+    a, b = first.value, second.value
+    more = tuple(g.model_copy(update={"index": len(a.gpus) + i}) for i, g in enumerate(b.gpus))
+    count = None if a.pci_count is None or b.pci_count is None else a.pci_count + b.pci_count
+    new = {"gpus": (*a.gpus, *more), "errors": (*a.errors, *b.errors), "pci_count": count}
+    return first.model_copy(update={"value": a.model_copy(update=new)})
+
+
+def _of_nvidia(context: Context, presence: Presence, window_s: float, samples: int) -> Gpus:
     if context.node.local:
         found = _by_nvml(context, presence, window_s, samples)
         if found is not None:
@@ -77,7 +111,7 @@ def without_reader(context: Context, presence: Presence, said: str, why: Why) ->
     if presence.container and presence.pci and not presence.devices:
         detail = f"this container was given no GPU device files, and its machine has {len(presence.pci)} GPUs: {said}"
         return Unknown(reason=Why.DENIED, detail=detail, source=at)
-    if not presence.pci and not presence.devices and not presence.driver:
+    if not presence.pci and not presence.devices and not presence.driver and not presence.of_amd:
         return Absent(proof=f"{presence.proof}; {said}{inside}", source=at)
     return Unknown(reason=why, detail=f"{said}; {presence.proof}{inside}", source=at)
 

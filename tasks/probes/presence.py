@@ -1,4 +1,4 @@
-"""Reads what speaks for or against an NVIDIA GPU on the node, without asking the driver. JSON argument: {smi}."""
+"""Reads what speaks for or against a GPU on the node, without asking a driver. JSON argument: {smi, root}."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import sys
 from typing import Any
 
+from tasks.probes.amd_cards import cards
 from tasks.probes.proc import in_container, names, pids, read, stat
 
 PCI = "/sys/bus/pci/devices"
@@ -41,7 +42,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """All of it."""
     version = (read("/proc/driver/nvidia/version") or "").splitlines()
     return {"driver": version[0] if version else "", "devices": device_nodes(), "pci": pci(),
-            "container": in_container(), "smi": shutil.which(ask["smi"]) or "", "stuck": stuck()}  # fmt: skip
+            "container": in_container(), "smi": shutil.which(ask["smi"]) or "", "stuck": stuck(),
+            "amd": cards(ask["root"]), "kfd": os.path.exists(ask["root"] + "/dev/kfd")}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -143,12 +143,12 @@ def container(path: str) -> str:
 
 
 def nvidia_fds(pid: int) -> "tuple[str, ...] | None":
-    """Device files /dev/nvidia* that it holds open; None when its descriptors may not be read."""
+    """GPU device files (/dev/nvidia*, AMD's /dev/kfd) that it holds open; None when its descriptors may not be read."""
     fds = names("/proc/%d/fd" % pid)
     if fds is None:
         return None
     found = {link("/proc/%d/fd/%s" % (pid, fd)) for fd in fds}
-    return tuple(sorted(p for p in found if p.startswith("/dev/nvidia")))
+    return tuple(sorted(p for p in found if p.startswith("/dev/nvidia") or p == "/dev/kfd"))
 
 
 def in_container() -> str:

@@ -33,10 +33,11 @@ def context(
     leader: Leader | None = None,
     local: bool = True,
     host: Host | None = None,
+    labels: dict[str, str] | None = None,
     **more: Any,
 ) -> Context:
     """A run on this machine. `local=False`: the same machine, read the way a node behind SSH is."""
-    labels = driver.labels() if driver else {}
+    labels = (driver.labels() if driver else {}) | (labels or {})
     node = Node(name="node-a", local=True, labels=labels) if local else Node(name="node-a", host="h", labels=labels)
     fleet = Fleet(name="test", nodes=(node,), jobs=jobs, leader=leader)
     one = host or LocalHost("node-a")
