@@ -1,6 +1,5 @@
 """A GPU that is busy by its counter and on which nobody is listed: a counter that sticks, or work that nobody owns up to."""
 
-import re
 from functools import cache
 from typing import Any
 
@@ -23,7 +22,11 @@ def power_at_rest(view: View, gpu: Gpu) -> float | None:
     """The most that this card takes at rest, in W: by the fleet file, else by its model. None: not known for this card."""
     if view.limits.idle_power_w > 0:
         return view.limits.idle_power_w
-    return next((float(c["idle_w"]) for c in _cards() if re.search(c["name"], gpu.name)), None)
+    return next((float(c["idle_w"]) for c in _cards() if _words(c["name"]) <= _words(gpu.name)), None)
+
+
+def _words(name: str) -> set[str]:
+    return set(name.replace("-", " ").split())
 
 
 def busy_without_holder(view: View, gpu: Gpu) -> Verdict | None:

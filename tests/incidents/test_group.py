@@ -107,7 +107,9 @@ def cards(pids: list[int], use: dict[int, str] | None = None) -> list[StubGpu]:
     for i, pid in enumerate(pids):
         keys = {"uuid": f"GPU-5a3c1e90-0000-4000-8000-00000000000{i + 1}", "bus_id": f"00000000:0{i + 1}:00.0"}
         keys["sm"] = (use or {}).get(pid, "0")
-        made.append(holding(pid, mib=40 * GIB, **keys))
+        gpu = holding(pid, mib=40 * GIB)
+        gpu.keys.update(keys)
+        made.append(gpu)
     return made
 
 
