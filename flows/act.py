@@ -174,7 +174,7 @@ def _do(session: Session, step: Step) -> tuple[str, str, str]:
 def _still_allowed(session: Session) -> None:
     """Freeze, breaker, and fencing: a run declared dead or begun anew, or whose alert ended, may not go on."""
     check_freeze()
-    check_breaker(session.context.fleet.name)
+    check_breaker(session.context.fleet.name, session.claim.place.marks)
     for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
         run = store.read_run(run_id)
         state = run.state
@@ -195,7 +195,7 @@ def do_claim(
     allowed: Callable[[], None],
 ) -> ActRecord:
     """Runs the act flow for `claim` in this process and returns what happened."""
-    context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner))
+    context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner, lock=claim.place.lock))
     session = Session(claim, context, timeline, runbook_run, execution, before, allowed)
     reset = _SESSION.set(session)
     began = utc_now()

@@ -50,7 +50,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
 
 def _machine(run: Run, claims: tuple[Claim, ...]) -> tuple[str, ...]:
     """What the target's machine is known by; nothing where the target is no owner."""
-    return next((c.place.same for c in claims if c.owner == run.context.target), ())
+    return next((c.place.marks for c in claims if c.owner == run.context.target), ())
 
 
 def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:

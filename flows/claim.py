@@ -152,7 +152,7 @@ def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Pla
         "causes": list(plan.for_causes),
         "steps": _recorded(steps),
         "process": me.model_dump(),
-        "about": about | {"same": list(place.same)},
+        "about": about | {"same": list(place.same), "lock": place.lock},
     }
     run = store.create_run(
         ACT_DEPLOYMENT,

@@ -27,14 +27,15 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
     owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
     since = server_now() - run.policy.longest_window
     acts = bool(diagnosis.plans) and run.mode is not Mode.DIAGNOSE
-    history = history_of(tuple(place_of(o, run.context) for o in owners), run.fleet.name, since) if acts else ()
+    places = tuple(place_of(o, run.context) for o in owners) if acts else ()
+    history = history_of(places, run.fleet.name, since)
     held = hands_off(run, owners)
     gate = decide(diagnosis, run.mode, run.policy, risks(), history, server_now(), held, choice or run.choice)
     gate = overtaken(gate, history, run.read_at if read_once else None)
     if gate.may in (May.ASK, May.ACT):
         try:
             check_freeze()
-            check_breaker(run.fleet.name)
+            check_breaker(run.fleet.name, tuple(m for p in places for m in p.marks))
         except GuardSaidNo as e:
             frozen = str(e) if isinstance(e, FrozenNow) else ""
             return gate.model_copy(update={"may": May.REFUSE, "why": (*gate.why, str(e)), "frozen": frozen})

@@ -57,7 +57,7 @@ def ask_machines(run: FlowRun, now: datetime, ends: tuple[str, ...] = ("", RUNS_
 def _ask(run: FlowRun, record: StepRecord, pool: HostPool) -> str:
     try:
         hosts = _hosts(run, record, pool)
-        answers = [(host.name, *ask_over(host, str(run.parameters["owner"]), str(run.id))) for host in hosts]
+        answers = [(host.name, *ask_over(host, lock_of(run), str(run.id))) for host in hosts]
     except Exception as e:  # whatever it is: nobody said that it is over
         return f"whether anything of it still runs there is not known: {in_words(e)}"
     if not answers:
@@ -83,6 +83,11 @@ def _hosts(run: FlowRun, record: StepRecord, pool: HostPool) -> list[Host]:
         other = other_way(context, found[0])
         return [other] if other else []
     return [pool(n) for n in found]
+
+
+def lock_of(run: FlowRun) -> str:
+    """The name of an act run's lock file on its machine; before they had one of their own it was its owner's."""
+    return str(run.parameters.get("about", {}).get("lock") or run.parameters["owner"])
 
 
 def machines_of(step: Step, fleet: Fleet) -> tuple[Node | None, ...]:

@@ -1,5 +1,7 @@
 """What an owner physically is: two names of one machine share locks, history and budget; one name of two machines not."""
 
+from pathlib import Path
+
 from prefect.client.schemas.objects import FlowRun
 
 from runbooks.core.base import Frozen
@@ -20,6 +22,16 @@ class Place(Frozen):
     locks: tuple[str, ...] = ()  # at most one act at a time on whatever shares one of these
     same: tuple[str, ...] = ()  # what shares one of these is the same place; empty: not known
     doubt: str = ""  # why that is not known
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What it is known by, also where it could not be read: what it shares these with is the same machine."""
+        return tuple(dict.fromkeys((*self.same, *(m for m in self.locks if m.startswith("at-")))))
+
+    @property
+    def lock(self) -> str:
+        """The name of its lock file on the machine: one for all its names."""
+        return next(iter(self.same), self.owner)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -59,6 +71,11 @@ def _machine(node: Node, context: Context) -> Place:
         why = f"{node.name}: which machine that is could not be read ({e.reason}), so it is locked by name and address"
         return Place(owner=node.name, locks=(reached,), doubt=why)
     return Place(owner=node.name, locks=(found.boot, *(() if node.local else (reached,))), same=found.same)
+
+
+def this_place() -> str:
+    """The mark of this machine, or of the container that we are in: what reading it would give as the first of `same`."""
+    return machine_identity.place_mark(boot_id(), str(Path("/proc/self/ns/pid").readlink()))
 
 
 def address(node: Node) -> str:

@@ -59,6 +59,7 @@ class Acting(Frozen):
 
     run: str  # the act run
     owner: str  # what is locked
+    lock: str = ""  # the name of its lock file, one for all names of a machine; "": the owner's
 
 
 @dataclass(frozen=True)

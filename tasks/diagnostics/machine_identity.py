@@ -33,5 +33,10 @@ def read_machine(host: Host, timeout_s: float = 15.0) -> Machine:
         raise TransportError(Why.UNPARSABLE, "it does not say which boot it is of", "machine_marks")
     hardware = (uuid, *map(str, got.get("macs") or ())) if space == HOSTS_SPACE else ()
     return Machine(
-        boot=mark("boot", boot), same=(mark("place", f"{boot} {space}"), *(mark("card", h) for h in hardware if h))
+        boot=mark("boot", boot), same=(place_mark(boot, space), *(mark("card", h) for h in hardware if h))
     )
+
+
+def place_mark(boot: str, space: str) -> str:
+    """The mark of one boot of a machine, or of a container on it by its pid namespace."""
+    return mark("place", f"{boot} {space}")

@@ -26,7 +26,7 @@ def change(
 
     Refused as well while a command of another act on the same owner still works there, whatever became of its engine."""
     acting = context.acting or Acting(run=f"none (process {os.getpid()})", owner=host.name)
-    lock = _place(host, acting.owner) | {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S}
+    lock = _place(host, acting.lock or acting.owner) | {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S}
     got = run_program(
         host, probe, probe_text("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
         more=(json.dumps(lock), program or probe_text(probe)),
@@ -53,17 +53,17 @@ def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float)
     return Done(command=shown, exit=got["exit"], out=got["out"], err=got["err"], seconds=0.0)
 
 
-def _place(host: Host, owner: str) -> dict[str, str]:
-    """The lock file's owner and folder. Here, without root, it lies in the state folder, which all processes of this
+def _place(host: Host, name: str) -> dict[str, str]:
+    """The lock file's name and folder. Here, without root, it lies in the state folder, which all processes of this
     installation share: services see a home and a /tmp of their own. "": the usual place of that machine."""
     here = isinstance(host, LocalHost) and os.geteuid() != 0
-    return {"owner": slug(owner), "folder": os.environ.get(FOLDER_ENV) or (str(lasting("locks")) if here else "")}
+    return {"owner": slug(name), "folder": os.environ.get(FOLDER_ENV) or (str(lasting("locks")) if here else "")}
 
 
-def ask_over(host: Host, owner: str, act_run: str) -> tuple[bool | None, str]:
-    """Does a command of an act on that owner still work on that machine? (True, who), (False, ""), or (None, why not known).
+def ask_over(host: Host, lock: str, act_run: str) -> tuple[bool | None, str]:
+    """Does a command of an act with that lock still work on that machine? (True, who), (False, ""), or (None, why not known).
 
     False is final: a command of `act_run` that comes later is refused there. Raises TransportError."""
-    got = run_probe(host, "lock_state", _place(host, owner) | {"run": act_run}, timeout_s=15)
+    got = run_probe(host, "lock_state", _place(host, lock) | {"run": act_run}, timeout_s=15)
     state, said = str(got.get("state", "")), str(got.get("said", ""))
     return {"held": True, "free": False}.get(state), said

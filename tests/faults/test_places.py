@@ -144,6 +144,7 @@ def test_two_names_of_one_machine_in_one_plan(names: tuple[str, str, str]) -> No
     both = on("fleet-1", a, b, machine=m)
     held = claim(both, a, b)
     assert [c.owner for c in held] == [a, b]
+    assert len({c.place.lock for c in held}) == 1, "one lock file on the machine"
     with pytest.raises(Locked):
         claim(both, b)
 
@@ -227,6 +228,34 @@ def test_a_second_name_takes_no_second_place_of_the_budget(names: tuple[str, str
     assert "is already counted" in take_slot(fleet, policy, a, "act-3")
     with pytest.raises(GuardSaidNo, match="budget used up"):
         take_slot(fleet, policy, "c", "act-4")
+
+
+def test_one_machine_in_two_fleet_files_has_one_budget_and_one_breaker(names: tuple[str, str, str]) -> None:
+    """Each file counts what the other one changed; a breaker that trips there holds for the machine here."""
+    a, b, m = names
+    policy, at = Policy(budget=Budget(nodes=1)), f"{m}.example"
+    one = Fleet(name=f"one-{m}", nodes=(Node(name=a, host=at), Node(name="c", host=f"c-{at}")))
+    two = Fleet(name=f"two-{m}", nodes=(Node(name=b, host=at), Node(name="d", host=f"d-{at}")))
+    marks = place_of(a, Context(one, a, lambda _: On(m))).marks
+    assert marks == place_of(b, Context(two, b, lambda _: On(m))).marks
+    assert "place 1 of 1" in take_slot(one, policy, a, f"act-{m}-1", marks)
+    assert f"{b}, the same machine as {a}, is already counted" in take_slot(two, policy, b, f"act-{m}-2", marks)
+    with pytest.raises(GuardSaidNo, match="budget used up: 1 of 1 nodes changed"):
+        take_slot(two, policy, "d", f"act-{m}-3", ("at-d",))
+    with pytest.raises(GuardSaidNo, match=f"breaker of fleet two-{m} tripped .* in that fleet too"):
+        check_breaker(one.name, marks)
+    check_breaker(one.name, ("at-c",))
+    assert reset_breaker(two.name)
+    check_breaker(one.name, marks)
+
+
+def test_a_tripped_breaker_of_another_fleet_file_refuses_a_run_on_its_machine(rig: Rig) -> None:
+    w = rig.world()
+    trip(f"other-{w.name}", "a test", server_now(), place_of(w.name, on(w.name, w.name, machine=w.name)).same)
+    assert outcome(w.run("auto")) == "refused"
+    assert any("which is in that fleet too" in g for r in w.reports() for g in r["guards"])
+    assert reset_breaker(f"other-{w.name}")
+    assert outcome(w.run("auto")) == "fixed"
 
 
 def test_opting_out_is_for_the_machine() -> None:

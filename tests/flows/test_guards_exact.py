@@ -16,6 +16,7 @@ from flows import guards
 from flows.guards import FREEZE, GuardSaidNo, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
+from tasks.diagnostics.machine_identity import mark
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 FLEET = Fleet(name="my-fleet", nodes=tuple(Node(name=f"n{i}", host=f"h{i}") for i in range(5)))
@@ -27,19 +28,22 @@ class Store:
     """What the guards ask of the server, in memory."""
 
     def __init__(self) -> None:
-        self.variables: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, dict[str, Any]] = {}
         self.runs: dict[str, SimpleNamespace] = {}
         self.created: list[dict[str, Any]] = []
         self.before_create: Callable[[str], None] = lambda _key: None
 
     def get_variable(self, name: str) -> dict[str, Any] | None:
-        return self.variables.get(name)
+        return self.kept.get(name)
 
     def set_variable(self, name: str, value: dict[str, Any]) -> None:
-        self.variables[name] = value
+        self.kept[name] = value
 
     def delete_variable(self, name: str) -> bool:
-        return self.variables.pop(name, None) is not None
+        return self.kept.pop(name, None) is not None
+
+    def variables(self, prefix: str) -> dict[str, dict[str, Any]]:
+        return {n.removeprefix(prefix): v for n, v in self.kept.items() if n.startswith(prefix)}
 
     def place(self, k: int, target: str, ago_s: float, machine: tuple[str, ...] = (), fleet: str = "my-fleet") -> None:
         at = NOW - timedelta(seconds=ago_s)
@@ -84,11 +88,11 @@ def unreachable(*_: object) -> None:
 
 def test_freeze(store: Store, tmp_path: Path) -> None:
     check_freeze()
-    store.variables[FREEZE] = {"at": "noon", "why": "change window"}
+    store.kept[FREEZE] = {"at": "noon", "why": "change window"}
     assert says_no(check_freeze) == "frozen since noon: change window"
-    store.variables[FREEZE] = {"x": 1}
+    store.kept[FREEZE] = {"x": 1}
     assert says_no(check_freeze) == "frozen since ?: "
-    del store.variables[FREEZE]
+    del store.kept[FREEZE]
     (tmp_path / "FREEZE").write_text("2026 by ana\n")
     assert says_no(check_freeze) == "this machine is frozen: 2026 by ana"
     assert FREEZE == "gpu_runbooks_freeze"
@@ -104,20 +108,20 @@ def test_breaker(store: Store) -> None:
     check_breaker("my-fleet")
     assert breaker_name("my-fleet") == "gpu_runbooks_breaker_my_fleet"
     trip("my-fleet", "too many", NOW)
-    assert store.variables == {"gpu_runbooks_breaker_my_fleet": {"at": "2026-01-02T03:04:05+00:00", "why": "too many"}}
+    assert store.kept == {"gpu_runbooks_breaker_my_fleet": {"at": "2026-01-02T03:04:05+00:00", "why": "too many"}}
     assert says_no(lambda: check_breaker("my-fleet")) == (
         "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; "
         "a person resets it with `gpu-runbooks reset-breaker`"
     )
-    store.variables["gpu_runbooks_breaker_my_fleet"] = {"x": 1}
+    store.kept["gpu_runbooks_breaker_my_fleet"] = {"x": 1}
     assert says_no(lambda: check_breaker("my-fleet")).startswith("the breaker of fleet my-fleet tripped at ?: ; a person")
     check_breaker("another")
     assert reset_breaker("my-fleet", "ana") is True
-    assert store.variables == {FRESH: {"at": NOW.isoformat(), "who": "ana"}}
+    assert store.kept == {FRESH: {"at": NOW.isoformat(), "who": "ana"}}
     assert reset_breaker("my-fleet") is False
     trip("my-fleet", "again", NOW)
     assert reset_breaker("my-fleet") is True
-    assert store.variables[FRESH]["who"] == ""
+    assert store.kept[FRESH]["who"] == ""
 
 
 def take(target: str, act_run: str = "mine", machine: tuple[str, ...] = ()) -> str:
@@ -146,11 +150,13 @@ def test_a_target_that_has_a_place_needs_no_second_one(store: Store) -> None:
 
 
 def test_over_the_budget_the_breaker_trips(store: Store) -> None:
-    store.place(1, "n0", 10)
+    store.place(1, "n0", 10, machine=("m:8",))
     store.place(2, "n1", 599)
     why = "2 of 2 nodes changed in 600 s; n2 is one more"
     assert says_no(lambda: take("n2", machine=("m:7",))) == f"budget used up: {why}; the breaker is tripped"
-    assert store.variables[breaker_name("my-fleet")] == {"at": NOW.isoformat(timespec="seconds"), "why": why}
+    assert store.kept[breaker_name("my-fleet")] == {"at": NOW.isoformat(timespec="seconds"), "why": why}
+    marks = sorted([*(mark("at", f"h{i}:22") for i in range(5)), "m:7", "m:8"])
+    assert store.kept["gpu_runbooks_tripped_0_my_fleet"] == {"fleet": "my-fleet", "machines": marks}
     assert "tripped at" in says_no(lambda: take("n0"))
     assert store.created == []
 
@@ -168,9 +174,9 @@ def test_the_window_slides(store: Store, ago_s: float, said: str) -> None:
 def test_a_reset_begins_the_budget_afresh(store: Store) -> None:
     store.place(1, "n0", 100)
     store.place(2, "n1", 50)
-    store.variables[FRESH] = {"at": (NOW - timedelta(seconds=50)).isoformat()}
+    store.kept[FRESH] = {"at": (NOW - timedelta(seconds=50)).isoformat()}
     assert "place 1 of 2" in take("n2")
-    store.variables[FRESH] = {"at": (NOW - timedelta(seconds=5000)).isoformat()}  # before the window: no longer one
+    store.kept[FRESH] = {"at": (NOW - timedelta(seconds=5000)).isoformat()}  # before the window: no longer one
     store.runs.pop("my-fleet/3")
     store.place(3, "n2", 599)
     assert "used up" in says_no(lambda: take("n3"))
@@ -181,6 +187,71 @@ def test_other_fleets_do_not_count(store: Store) -> None:
     store.place(6, "n1", 1, fleet="other")
     assert take("n2") == "budget: place 1 of 2 in 600 s"
     assert store.created[-1]["key"] == "my-fleet/1"
+
+
+def test_a_machine_that_another_fleet_changed_counts_here_as_well(store: Store) -> None:
+    """By the address in this fleet's file, or by what was read of the machine that is to be changed now."""
+    store.place(5, "x", 1, fleet="other", machine=("card-1", mark("at", "h3:22")))
+    store.place(6, "y", 1, fleet="other", machine=("card-2", mark("at", "elsewhere:22")))
+    assert take("n3", machine=("card-1", mark("at", "h3:22"))) == (
+        "budget: n3, the same machine as x, is already counted (1 of 2 nodes in the window)"
+    )
+    assert take("n4", machine=("card-2",)) == "budget: n4, the same machine as y, is already counted (2 of 2 nodes in the window)"
+    assert store.created == []
+    assert take("n0", machine=("card-3",)) == "budget: place 2 of 2 in 600 s"
+    assert "2 of 2 nodes changed" in says_no(lambda: take("n1", machine=("card-4",)))
+
+
+def test_one_machine_under_two_names_is_one(store: Store) -> None:
+    store.place(1, "n0", 10, machine=("card-1",))
+    store.place(2, "n1", 9, machine=("card-1", "card-9"))
+    store.place(4, "n0", 8, machine=("card-9",), fleet="other")  # the other fleet's n0, known by its card only
+    assert take("n2") == "budget: place 2 of 2 in 600 s"
+    assert store.created[-1]["key"] == "my-fleet/3"
+
+
+def test_two_fleets_that_take_the_last_place_at_one_moment_both_stop(store: Store) -> None:
+    """Their numbers do not exclude each other, so each looks again after it has written: the later one sees the other."""
+
+    def other(key: str) -> None:
+        store.place(9, "x", 0, fleet="other", machine=(mark("at", "h3:22"),))
+
+    store.place(1, "n0", 10)
+    store.before_create = other
+    why = "3 of 2 nodes were to be changed at one moment"
+    assert says_no(lambda: take("n1")) == f"budget used up: {why}; the breaker is tripped"
+    assert store.kept[breaker_name("my-fleet")]["why"] == why
+
+
+def test_a_breaker_holds_for_the_machines_of_its_fleet_in_every_fleet(store: Store) -> None:
+    trip("my-fleet", "too many", NOW, ("m:2", "m:1"))
+    assert store.kept["gpu_runbooks_tripped_0_my_fleet"] == {"fleet": "my-fleet", "machines": ["m:1", "m:2"]}
+    check_breaker("another")
+    check_breaker("another", ("m:3",))
+    assert says_no(lambda: check_breaker("another", ("m:3", "m:2"))) == (
+        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; it holds for this machine, which is in that "
+        "fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
+    )
+    assert says_no(lambda: take("n0", machine=("m:2",))).endswith("gpu-runbooks reset-breaker`"), "its own breaker first"
+    other = FLEET.model_copy(update={"name": "another"})
+    assert "in that fleet too" in says_no(lambda: take_slot(other, POLICY, "n0", "mine", ("m:2",)))
+    trip("a-third", "own", NOW)
+    assert says_no(lambda: check_breaker("a-third", ("m:2",))).startswith("the breaker of fleet a-third tripped")
+    store.kept["gpu_runbooks_tripped_0_my"] = {"fleet": "my", "machines": ["m:3"]}  # of a breaker that is reset
+    check_breaker("another", ("m:3",))
+    assert reset_breaker("my-fleet")
+    assert set(store.kept) == {breaker_name("a-third"), "gpu_runbooks_tripped_0_my", FRESH}
+    check_breaker("another", ("m:2",))
+
+
+def test_the_marks_of_many_machines_go_into_several_variables(store: Store) -> None:
+    trip("big", "too many", NOW, (f"at-{i:016}" for i in range(151)))
+    lists = store.variables(guards.TRIPPED)
+    assert {name: len(v["machines"]) for name, v in lists.items()} == {"0_big": 150, "150_big": 1}
+    assert max(len(str(v)) for v in lists.values()) < 4_900
+    assert "fleet big tripped" in says_no(lambda: check_breaker("another", (f"at-{150:016}",)))
+    assert reset_breaker("big")
+    assert store.variables(guards.TRIPPED) == {}
 
 
 def test_who_loses_a_place_looks_again(store: Store) -> None:

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from flows.places import place_of
 from runbooks.core.fleet import Fleet, Node
 from tasks.context import Acting, Context, Refused
 from tasks.diagnostics.probe import probe_text
@@ -112,6 +114,26 @@ def test_a_command_that_comes_after_its_run_was_declared_over_does_nothing(eithe
         else:
             with pytest.raises(Refused, match="declared over"):
                 command(context, either, ("touch", str(tmp_path / "touched")), 20)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_two_names_of_a_machine_have_one_lock_file(node: Node, either: Host, tmp_path: Path) -> None:
+    """Whatever two fleet files call it, and whoever of them asks whether the other's command still works there."""
+    hosts = {name: node.model_copy(update={"name": name}) for name in ("a", "b")}
+    contexts = {n: Context(fleet=Fleet(nodes=(hosts[n],)), target=n, open_host=lambda _: either) for n in hosts}
+    places = {n: place_of(n, contexts[n]) for n in hosts}
+
+    def acting_as(name: str, run: str) -> Context:
+        return replace(contexts[name], acting=Acting(run=run, owner=name, lock=places[name].lock))
+
+    with ThreadPoolExecutor(1) as pool:
+        mark = tmp_path / "began"
+        first = pool.submit(command, acting_as("a", "act-1"), either, ("sh", "-c", f"touch {mark}; sleep 3"), 20)
+        until(mark.exists, 20)
+        with pytest.raises(Refused, match="another action of run act-1 is still working here"):
+            command(acting_as("b", "act-2"), either, ("touch", str(tmp_path / "touched")), 20)
+        assert ask_over(either, places["b"].lock, "act-1")[0] is True
+        assert first.result().exit == 0
     assert not (tmp_path / "touched").exists()
 
 
