@@ -23,4 +23,5 @@ class Launch(Frozen):
     shm_gb: float = Field(default=1.0, ge=0)
     config: str | None = None  # training configuration, read on the first node
     loader: Literal["pyyaml", "omegaconf"] = "pyyaml"
+    batch: str | None = None  # Slurm batch script that starts it, read on the first node
     keys: tuple[str, ...] = ()  # known keys as dotted paths; empty: unknown keys are not looked for

@@ -1,6 +1,9 @@
 """Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
 
+from functools import cache
+
 from runbooks.core.base import Frozen
+from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
@@ -9,7 +12,8 @@ from runbooks.distributed_setup.causes import failed
 from runbooks.distributed_setup.config_checks import config_causes, world_sizes
 from runbooks.distributed_setup.evidence import Evidence, NodeFacts
 from runbooks.distributed_setup.fixes import MUST_NOT, fix_for
-from runbooks.distributed_setup.network import interface_causes, port_causes, route_causes
+from runbooks.distributed_setup.launchers import batch_causes, port_causes
+from runbooks.distributed_setup.network import interface_causes, peer_causes, route_causes
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
 
@@ -18,6 +22,12 @@ class Limits(Frozen):
 
     clock_skew_s: float
     memlock_bytes: int
+
+
+@cache
+def book() -> Runbook:
+    """This runbook's knowledge."""
+    return load_runbook("distributed-setup")
 
 
 @by_the_rules("distributed-setup")
@@ -35,7 +45,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         state=state,
         headline=_headline(launch, causes, unknowns),
         causes=tuple(causes),
-        must_not=MUST_NOT,
+        must_not=(*dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not), *MUST_NOT),
         do_now=tuple(dict.fromkeys(fix_for(c, launch) for c in causes)),
         findings=tuple(_finding(c, launch) for c in causes),
         unknowns=unknowns,
@@ -46,12 +56,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
     nodes = [v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)]
-    found = [*_command(launch), *_alike(nodes, launch), *_skew(nodes, limits)]
+    found = [*_command(launch), *batch_causes(evidence), *_alike(nodes, launch), *_skew(nodes, limits)]
     for node in nodes:
         found += [
             *interface_causes(node, launch),
             *route_causes(node),
-            *port_causes(node, launch),
+            *port_causes(node, launch, evidence),
+            *peer_causes(node, {n.node: n.proxy for n in nodes}),
             *_memory(node, launch, limits),
             *_paths(node),
         ]
@@ -177,6 +188,8 @@ def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
                 found.append(f"{facts.node}: ACS of {len(facts.paths.denied)} PCI bridges above its GPUs: denied: only root reads it")
     if isinstance(evidence.config, Unknown):
         found.append(f"configuration: {evidence.config.reason}: {evidence.config.detail}")
+    if isinstance(evidence.batch, Unknown):
+        found.append(f"batch script: {evidence.batch.reason}: {evidence.batch.detail}")
     if launch.config and not world_sizes(launch):
         found.append("divisibility of the batch: the command line does not say how many processes there will be")
     return tuple(found)

@@ -6,8 +6,30 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.launch_config import Launch
-from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.core.reading import NOT_RECORDED, Absent, Reading
 from runbooks.parsers.nccl_interfaces import Interface
+from runbooks.parsers.slurm_batch import Batch
+from runbooks.parsers.torchrun_cmdline import Launch as TorchLaunch
+
+
+class Holder(Frozen):
+    """A process that listens on the launch's port."""
+
+    pid: int
+    started_s: float = 0.0  # Unix time by the node's clock
+    command: str = ""  # secrets replaced
+
+
+class Launcher(Frozen):
+    """A torchrun that runs on the node."""
+
+    pid: int
+    started_s: float = 0.0
+    launch: TorchLaunch
+    port: int | None = None  # of the rendezvous or master that it was given
+    listens: bool = False  # it has the launch's port
+    slurm_job: str = ""
+    tasks: str = ""  # what Slurm told it of tasks on a node: "8", "8(x16)"
 
 
 class Peer(Frozen):
@@ -15,7 +37,7 @@ class Peer(Frozen):
 
     node: str
     address: str  # host:port
-    error: str = ""  # "" when it connected
+    error: str = ""  # "" when that node was reached; "closed: …" when something accepted and closed
 
 
 class GpuPaths(Frozen):
@@ -39,8 +61,11 @@ class NodeFacts(Frozen):
     interfaces: Reading[tuple[Interface, ...]] = NOT_RECORDED
     routes: tuple[str, ...] = ()  # "10.0.0.0/20 eth0", in the kernel's order
     port_holders: tuple[int, ...] = ()
+    holders: tuple[Holder, ...] = ()  # the same, as far as they could be read
+    launchers: tuple[Launcher, ...] = ()
     port_open: bool = False  # somebody listened on the port before the check
     peers: tuple[Peer, ...] = ()
+    proxy: str = ""  # service mesh whose proxy takes this node's connections: "istio", "linkerd"
     shm_bytes: int | None = None
     rdma_devices: tuple[str, ...] = ()
     rdma_library: bool | None = None
@@ -70,3 +95,4 @@ class Evidence(Frozen):
     launch: Reading[Launch] = NOT_RECORDED  # Absent: the fleet file names none for this target
     nodes: tuple[NodeView, ...] = ()
     config: Reading[ConfigText] = NOT_RECORDED  # Absent: none is named
+    batch: Reading[Batch] = Absent(proof="the launch names no batch script")

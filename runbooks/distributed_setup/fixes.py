@@ -21,6 +21,10 @@ _FIXES = {
     "interface-wrong": "export NCCL_SOCKET_IFNAME=^docker,lo,br-   # or the data interface's name, on every node",
     "two-nics-one-subnet": "ip route   # on {subject}: narrow the netmask or set a metric with its owner",
     "port-taken": "{moved}   # or find out whose it is, on {subject}: ss -ltnp 'sport = :{port}'",
+    "launcher-per-task": "srun --ntasks-per-node=1 torchrun …   # NODE_RANK from SLURM_NODEID; or no torchrun and a task for each GPU",
+    "launch-already-there": "ps -o pid,lstart,args --ppid PID; squeue   # on {subject}: does that start go on? then do not start a second",
+    "proxy-closes": "kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}'   # then without injection for training pods, "
+    'sidecar.istio.io/inject: "false" in their template, and start the job anew',
     "peer-unreachable": "iptables -I INPUT -p tcp --dport {port} -j ACCEPT   # on {peers}, then from {subject}: nc -zv ADDRESS {port}",
     "shm-small": "mount -o remount,size={shm}G /dev/shm   # in a container: --shm-size={shm}g or --ipc=host",
     "rdma-missing": "apt-get install -y libibverbs1 ibverbs-providers; ls /sys/class/infiniband; ulimit -l unlimited",

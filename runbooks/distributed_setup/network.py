@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections import defaultdict
+from collections.abc import Mapping
 
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known
@@ -45,16 +46,18 @@ def route_causes(node: NodeFacts) -> list[Cause]:
     return [failed("two-nics-one-subnet", node.node, *words)] if words else []
 
 
-def port_causes(node: NodeFacts, launch: Launch) -> list[Cause]:
-    found = []
-    if node.port_open:
-        holders = ", ".join(f"pid {p}" for p in node.port_holders) or "a process that this user may not see"
-        found.append(failed("port-taken", node.node, f"port {launch.port} is held by {holders}"))
+def peer_causes(node: NodeFacts, meshes: Mapping[str, str]) -> list[Cause]:
+    """The way to the other nodes. `meshes`: node -> service mesh whose proxy takes its connections."""
     lost = [p for p in node.peers if p.error]
-    if lost:
-        words = [f"{node.node} -> {p.node} ({p.address}): {p.error}" for p in lost]
-        found.append(failed("peer-unreachable", node.node, *words))
-    return found
+    shut = [p for p in lost if p.error.startswith("closed:")]
+    found = []
+    if shut:
+        words = [f"{node.node} -> {p.node} ({p.address}): {p.error.removeprefix('closed: ')}" for p in shut]
+        seen = [f"on {n} a proxy of {m} takes its connections" for n in (node.node, *(p.node for p in shut)) if (m := meshes.get(n))]
+        check = () if seen else ("the pod's other containers (kubectl get pod), or a firewall that resets",)
+        found.append(failed("proxy-closes", node.node, *words, *dict.fromkeys(seen), sure=bool(seen), decides=check))
+    words = [f"{node.node} -> {p.node} ({p.address}): {p.error}" for p in lost if p not in shut]
+    return [*found, failed("peer-unreachable", node.node, *words)] if words else found
 
 
 def nccl_address(interfaces: tuple[Interface, ...], spec: str) -> str:

@@ -15,6 +15,7 @@ from runbooks.stale_rendezvous.plans import plans_for
 from runbooks.stale_rendezvous.ports import port_causes
 from runbooks.stale_rendezvous.putback import judge_putback
 from runbooks.stale_rendezvous.runs import judge_run
+from runbooks.stale_rendezvous.stores import store_causes
 from runbooks.triage.text import meanings
 
 _FOLLOWS = {
@@ -67,7 +68,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
     found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
-    return [*found, *launch_causes(evidence), *port_causes(evidence, limits.old_agent_age_s)]
+    return [*found, *launch_causes(evidence), *store_causes(evidence), *port_causes(evidence, limits.old_agent_age_s)]
 
 
 def _skew(evidence: Evidence, limit_s: float) -> list[Cause]:
@@ -104,6 +105,9 @@ _EARLY = (
     "min-above",
     "master-",
     "store-host",
+    "store-never",
+    "store-unreachable",
+    "proxy-",
 )
 
 

@@ -101,7 +101,7 @@ class Reach(Frozen):
 
     address: str  # host:port
     resolves: tuple[str, ...] = ()
-    error: str = ""  # "" when it connects
+    error: str = ""  # "" when it connects; "closed: …" when something accepted and closed at once
 
 
 class NodeFacts(Frozen):
@@ -120,6 +120,10 @@ class NodeFacts(Frozen):
     ports: tuple[Port, ...] = ()
     reach: tuple[Reach, ...] = ()
     checkpoints: int | None = None  # files that match the configured glob
+    host_name: str = ""  # "" in older records
+    own_addresses: tuple[str, ...] = ()  # what its own host name resolves to there
+    canonical: tuple[str, ...] = ()  # the full names that this gives
+    proxy: str = ""  # service mesh whose proxy takes its connections: "istio", "linkerd"
 
 
 class NodeView(Frozen):

@@ -5,9 +5,9 @@ from itertools import groupby
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import is_loopback
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
-from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
-from runbooks.stale_rendezvous.evidence import Agent, Evidence, StoreView, Worker
-from runbooks.stale_rendezvous.life import hosts_of, known_nodes
+from runbooks.stale_rendezvous.causes import confirmed, likely
+from runbooks.stale_rendezvous.evidence import Agent, Evidence, Worker
+from runbooks.stale_rendezvous.life import known_nodes, place_of
 
 
 def live_agents(evidence: Evidence) -> list[Agent]:
@@ -27,19 +27,19 @@ def launch_causes(evidence: Evidence) -> list[Cause]:
     meeting = [a for a in agents if a.launch.backend != "static" and not a.launch.standalone]
     for run, group in groupby(sorted(meeting, key=lambda a: a.launch.run_id), key=lambda a: a.launch.run_id):
         mine = list(group)
-        causes += _one_id(run, mine) or _min_above(run, mine, evidence)
+        causes += _one_id(run, mine, evidence) or _min_above(run, mine, evidence)
     causes += _different_ids(meeting)
     causes += _loopback(agents, evidence)
-    return [*causes, *_workers(evidence), *_stores(evidence)]
+    return [*causes, *_workers(evidence)]
 
 
 def _who(agents: list[Agent]) -> str:
     return ", ".join(f"pid {a.pid} on {a.node}" for a in agents)
 
 
-def _one_id(run: str, agents: list[Agent]) -> list[Cause]:
-    """Agents that share an id: are they one job?"""
-    endpoints = {(a.launch.backend, a.launch.endpoint) for a in agents}
+def _one_id(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:
+    """Agents that share an id: are they one job? Two names of one machine are one endpoint."""
+    endpoints = {(a.launch.backend, place_of(a.launch.endpoint, evidence)) for a in agents}
     scripts = sorted({a.launch.script for a in agents})
     subject = f"run {run}"
     if len(scripts) > 1 and len(endpoints) < len(agents):
@@ -149,34 +149,3 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
                     likely(slug, who, f"MASTER_ADDR {full}: {reach.error}", decides=("whether rank 0 is up",))
                 )
     return causes
-
-
-def _stores(evidence: Evidence) -> list[Cause]:
-    """c10d: agents whose store does not answer; several jobs in one store."""
-    causes = []
-    for store in evidence.stores:
-        users = [a for a in live_agents(evidence) if a.launch.backend == "c10d" and a.launch.endpoint == store.endpoint]
-        if users and not store.answers:
-            owner = hosts_of(store.endpoint.rsplit(":", 1)[0], known_nodes(evidence))
-            words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
-            words += [f"{n.node} owns that address and runs no agent of it" for n in owner if not _on(n.node, users)]
-            causes.append((confirmed if owner else possible)("store-host-died", store.endpoint, *words))
-        if store.answers and not users:
-            causes.append(_store_alone(store))
-        jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest) for a in users}
-        if store.answers and len(jobs) > 1:
-            words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
-            causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
-    return causes
-
-
-def _store_alone(store: StoreView) -> Cause:
-    """A store that answers and that no agent of these nodes uses."""
-    who = store.listener or "a process that was not seen"
-    words = [f"{who} listens at {store.endpoint}, and no agent of these nodes names that endpoint"]
-    words.append("what a C10d store holds cannot be read without joining it: processes alone were judged")
-    return innocent("store-answers", store.endpoint, *words)
-
-
-def _on(node: str, agents: list[Agent]) -> bool:
-    return any(a.node == node for a in agents)

@@ -40,6 +40,13 @@ def hosts_of(addr: str, nodes: tuple[NodeFacts, ...]) -> tuple[NodeFacts, ...]:
     return tuple(n for n in nodes if addr.lower() in {name.lower() for name in n.names})
 
 
+def place_of(endpoint: str, evidence: Evidence) -> str:
+    """The endpoint under one name, whichever of its machine's names it was given: `boot id:port`; as it is where nobody owns it."""
+    host, _, port = address_of(endpoint, 29400).rpartition(":")
+    owners = {n.boot_id for n in hosts_of(host.strip("[]"), known_nodes(evidence))}
+    return f"{owners.pop()}:{port}" if len(owners) == 1 and not is_loopback(host) else endpoint
+
+
 def agents_of(run: RunKeys, evidence: Evidence) -> tuple[Agent, ...]:
     """Live agents that use this id and could mean this backend."""
     found = [a for n in known_nodes(evidence) for a in n.agents if a.state not in "ZX"]

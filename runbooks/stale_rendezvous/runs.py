@@ -7,8 +7,8 @@ from runbooks.core.verdict import Cause
 from runbooks.parsers.etcd_v2 import LegacyState, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
-from runbooks.stale_rendezvous.evidence import Evidence
-from runbooks.stale_rendezvous.life import Life
+from runbooks.stale_rendezvous.evidence import Agent, Evidence
+from runbooks.stale_rendezvous.life import Life, known_nodes
 from runbooks.triage.text import says
 
 CLEARABLE = (
@@ -119,7 +119,7 @@ def _living(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     if not causes and not is_complete(run) and not is_closed(run):
         causes = _waiting(run, life)
     if not causes:
-        causes = _late(run, life) or _let_in(run, life, evidence)
+        causes = _late(run, life, evidence) or _let_in(run, life, evidence)
     return causes or [innocent("live-run", subject(run), *life.alive[:6])]
 
 
@@ -182,13 +182,19 @@ def _waiting(run: RunKeys, life: Life) -> list[Cause]:
     return [likely("waiting-for-nodes", subject(run), words, decides=check)]
 
 
-def _late(run: RunKeys, life: Life) -> list[Cause]:
+def _seated(agent: Agent, seats: set[tuple[str, int]], evidence: Evidence) -> bool:
+    """Whether one of the seats is this agent's: its number, in any of its namespaces, on a host of its node's names."""
+    names = {x.lower() for n in known_nodes(evidence) if n.node == agent.node for x in n.names}
+    known = {x.lower() for n in known_nodes(evidence) for x in n.names}
+    return any(pid in {agent.pid, *agent.ns_pids} and (addr in names or addr not in known) for addr, pid in seats)
+
+
+def _late(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     """Agents that came after the last call."""
     if not isinstance(run.state, DynamicState) or not (run.state.complete or run.state.closed):
         return []
-    seats = {(s.member.addr, s.member.pid) for s in run.state.participants}
-    inside = {pid for _, pid in seats}
-    late = [a for a in life.agents if a.pid not in inside and not inside & set(a.ns_pids)]
+    seats = {(s.member.addr.lower(), s.member.pid) for s in run.state.participants}
+    late = [a for a in life.agents if not _seated(a, seats, evidence)]
     most = max((a.launch.max_nodes for a in life.agents), default=0)
     if not late or not seats or len(seats) >= most:
         return []

@@ -1,6 +1,7 @@
 """Gathers the evidence of `distributed-setup`: every node of a launch at once, and its training configuration."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,14 +9,28 @@ from typing import Any
 from runbooks.core.fleet import Fleet
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Source, Unknown, Why
-from runbooks.distributed_setup.evidence import ConfigText, Evidence, GpuPaths, NodeFacts, NodeView, Peer
+from runbooks.core.redact import Redactor
+from runbooks.distributed_setup.evidence import (
+    ConfigText,
+    Evidence,
+    GpuPaths,
+    Holder,
+    Launcher,
+    NodeFacts,
+    NodeView,
+    Peer,
+)
 from runbooks.distributed_setup.network import nccl_address, socket_ifname
 from runbooks.parsers.nccl_interfaces import Interface
 from runbooks.parsers.pci_acs import parse_acs
+from runbooks.parsers.slurm_batch import Batch, parse_batch
+from runbooks.parsers.torchrun_cmdline import parse_launch
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
 from tasks.transport.base import TransportError
 
+_KEY = secrets.token_bytes(16)  # of this process: digests of script arguments only compare within it
+TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 LISTEN_S = 8.0  # at most: nodes begin seconds apart over SSH
 _SHOWN = "nvidia-smi -L; ip -br addr; ip route; df -h /dev/shm; ss -ltnp; ls /sys/class/infiniband"
 
@@ -36,7 +51,9 @@ def gather_distributed_setup(context: Context) -> Evidence:
     with ThreadPoolExecutor(max_workers=len(launch.nodes)) as pool:
         found = list(pool.map(lambda n: _read(context, launch, n), launch.nodes))
         hosts = {view.node: _address(view, launch, context) for view, _ in found}
-        views = tuple(pool.map(lambda f: _reach(context, launch, f[0], hosts), found))
+        busy = {v.node for v, _ in found if isinstance(v.facts, Known) and v.facts.value.port_open}
+        mark = f"gpu-runbooks-{secrets.token_hex(8)}"
+        views = tuple(pool.map(lambda f: _reach(context, launch, f[0], hosts, busy, mark), found))
     shown = launch.model_copy(
         update={"command": context.redactor.argv(launch.command), "env": context.redactor.env(launch.env)}
     )
@@ -45,6 +62,7 @@ def gather_distributed_setup(context: Context) -> Evidence:
         launch=Known[Launch](value=shown),
         nodes=views,
         config=_config(launch, found[0], context),
+        batch=_batch(launch, found[0], context),
     )
 
 
@@ -56,13 +74,14 @@ def _read(context: Context, launch: Launch, node: str) -> tuple[NodeView, Answer
     try:
         began = context.now()
         host = context.open_host(context.fleet.node(node))
-        config = launch.config if node == launch.nodes[0] else None
-        ask = {"port": launch.port, "python": launch.python, "config": config}
+        first = node == launch.nodes[0]
+        ask = {"port": launch.port, "python": launch.python, "config": launch.config if first else None,
+               "batch": launch.batch if first else None}  # fmt: skip
         answer = run_probe(host, "rdzv_preflight", ask, timeout_s=120)
     except TransportError as e:
         return NodeView(node=node, facts=Unknown(reason=e.reason, detail=e.detail, source=source)), e
     lag = answer["clock_s"] - began.timestamp()
-    facts = parse_facts(answer, node, max(0.0, abs(lag) - 5.0) * (1 if lag > 0 else -1), source)
+    facts = parse_facts(answer, node, max(0.0, abs(lag) - 5.0) * (1 if lag > 0 else -1), source, context.redactor)
     return NodeView(node=node, facts=Known[NodeFacts](value=facts, source=source)), answer
 
 
@@ -75,12 +94,15 @@ def _address(view: NodeView, launch: Launch, context: Context) -> str:
     return context.fleet.node(view.node).host or "127.0.0.1"
 
 
-def _reach(context: Context, launch: Launch, view: NodeView, hosts: Mapping[str, str]) -> NodeView:
+def _reach(
+    context: Context, launch: Launch, view: NodeView, hosts: Mapping[str, str], busy: set[str], mark: str
+) -> NodeView:
     """The node's view with its attempts to reach the others: each listens while the others connect."""
-    peers = [{"node": n, "host": h} for n, h in hosts.items() if n != view.node]
+    peers = [{"node": n, "host": h, "listens": n not in busy} for n, h in hosts.items() if n != view.node]
     if not isinstance(view.facts, Known) or not peers:
         return view
-    ask = {"port": launch.port, "peers": peers, "seconds": LISTEN_S, "listen": not view.facts.value.port_open}
+    ask = {"node": view.node, "mark": mark, "port": launch.port, "peers": peers, "seconds": LISTEN_S,
+           "listen": view.node not in busy}  # fmt: skip
     source = Source(command=f"nc -zv PEER {launch.port}", host=view.node, taken_at=context.now())
     try:
         host = context.open_host(context.fleet.node(view.node))
@@ -96,7 +118,7 @@ def _shown(peer: Mapping[str, Any], port: int) -> str:
     return f"[{peer['host']}]:{port}" if ":" in peer["host"] else f"{peer['host']}:{port}"
 
 
-def parse_facts(answer: Answer, node: str, skew_s: float, source: Source) -> NodeFacts:
+def parse_facts(answer: Answer, node: str, skew_s: float, source: Source, redactor: Redactor) -> NodeFacts:
     """The probe's answer as types."""
     gpus, driver = _gpus(answer, source)
     versions, error = _versions(answer["versions"])
@@ -111,6 +133,9 @@ def parse_facts(answer: Answer, node: str, skew_s: float, source: Source) -> Nod
         routes=_routes(answer["routes"]),
         port_open=answer["port_open"],
         port_holders=tuple(answer["port_holders"]),
+        holders=tuple(Holder(**h | {"command": redactor.text(h["command"])[:300]}) for h in answer["processes"]["holders"]),
+        launchers=tuple(x for x in map(_launcher, answer["processes"]["launchers"]) if x is not None),
+        proxy=answer["proxy"],
         shm_bytes=answer["shm_bytes"],
         rdma_devices=tuple(answer["rdma_devices"]),
         rdma_library=answer["rdma_library"],
@@ -118,6 +143,18 @@ def parse_facts(answer: Answer, node: str, skew_s: float, source: Source) -> Nod
         env=answer["env"],
         paths=_paths(answer.get("pci")),
     )
+
+
+def _launcher(one: Mapping[str, Any]) -> Launcher | None:
+    """A torchrun as types; the script's arguments are dropped here."""
+    env = one["env"]
+    told = parse_launch(one["argv"], _KEY, env)
+    if told is None:
+        return None
+    port = told.endpoint.rpartition(":")[2] or str(told.master_port or env.get("MASTER_PORT", ""))
+    tasks = next((env[n] for n in TASKS if env.get(n)), "")
+    return Launcher(pid=one["pid"], started_s=one["started_s"], launch=told, port=int(port) if port.isdigit() else None,
+                    listens=one["listens"], slurm_job=env.get("SLURM_JOB_ID", ""), tasks=tasks)  # fmt: skip
 
 
 def _paths(found: Mapping[str, Any] | None) -> GpuPaths | None:
@@ -180,17 +217,32 @@ def _routes(found: Any) -> tuple[str, ...]:
         return ()
 
 
-def _config(launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
-    """The configuration as text with secrets replaced, which keeps lines and columns."""
-    source = Source(command=f"cat {launch.config}", host=launch.nodes[0], taken_at=context.now())
-    if launch.config is None:
-        return Absent(proof="the launch names no configuration")
+def _named(what: str, path: str | None, launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+    """A file that the launch names, as text, read on its first node."""
+    source = Source(command=f"cat {path}", host=launch.nodes[0], taken_at=context.now())
+    if path is None:
+        return Absent(proof=f"the launch names no {what}")
     answer = first[1]
     if isinstance(answer, TransportError):
         return Unknown(reason=answer.reason, detail=answer.detail, source=source)
-    found = answer["config"]
+    found = answer["config" if what == "configuration" else "batch"]
     if "error" in found:
         return Unknown(reason=Why(found["error"]), detail=found["what"], source=source)
-    return Known[ConfigText](
-        value=ConfigText(path=launch.config, text=context.redactor.text(found["text"])), source=source
-    )
+    return Known[str](value=found["text"], source=source)
+
+
+def _config(launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+    """The configuration as text with secrets replaced, which keeps lines and columns."""
+    found = _named("configuration", launch.config, launch, first, context)
+    if not isinstance(found, Known):
+        return found
+    text = ConfigText(path=launch.config or "", text=context.redactor.text(found.value))
+    return Known[ConfigText](value=text, source=found.source)
+
+
+def _batch(launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+    """What the batch script says of tasks and launchers."""
+    found = _named("batch script", launch.batch, launch, first, context)
+    if not isinstance(found, Known):
+        return found
+    return Known[Batch](value=parse_batch(context.redactor.text(found.value)), source=found.source)

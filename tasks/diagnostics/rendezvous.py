@@ -66,6 +66,8 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         ports=tuple(_port(p, context.redactor) for p in answer["ports"]),
         reach=tuple(Reach(**r) for r in answer["reach"]),
         checkpoints=answer["checkpoints"],
+        proxy=answer["proxy"],
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in answer["own"].items()},
     )
 
 

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from tasks.probes.mesh import proxy
 from tasks.probes.proc import (
     HZ,
     MARK,
@@ -138,6 +139,27 @@ def holders(inodes: "set[str]") -> "list[int]":
     return found
 
 
+def shut(s: "socket.socket") -> str:
+    """Whether it is closed at once: a store and an etcd wait for the first word, something in between may not."""
+    s.settimeout(1.5)
+    try:
+        return "" if s.recv(1) else "closed: accepted, then closed without a byte"
+    except socket.timeout:
+        return ""
+    except OSError as e:
+        return "closed: accepted, then %s" % (e.strerror or e)
+
+
+def own_name() -> "dict[str, Any]":
+    """The host name, what it resolves to here, and the names that this gives: by these an agent knows itself."""
+    host = socket.gethostname()
+    try:
+        rows = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP, flags=socket.AI_CANONNAME)
+    except OSError:
+        rows = []
+    return {"host_name": host, "own_addresses": sorted({str(r[4][0]) for r in rows}), "canonical": sorted({r[3] for r in rows if r[3]})}
+
+
 def reach(address: str, out: "dict[str, Any]") -> None:
     """Resolve host:port and connect to it."""
     host, _, port = address.rpartition(":")
@@ -154,7 +176,7 @@ def reach(address: str, out: "dict[str, Any]") -> None:
         s.settimeout(3)
         try:
             s.connect(where)
-            found["error"] = ""
+            found["error"] = shut(s)
             return
         except OSError as e:
             found["error"] = "connection refused" if isinstance(e, ConnectionRefusedError) else str(e)
@@ -209,6 +231,7 @@ def main() -> None:
             addresses.append("%s:%s" % (addr, port))
     answer["ports"] = ports(wanted)
     answer["reach"] = reaches(sorted(set(addresses))[:64])
+    answer["own"], answer["proxy"] = own_name(), proxy()
     answer["checkpoints"] = len(glob.glob(ask["checkpoints"])) if ask.get("checkpoints") else None
     print(json.dumps(answer))
 

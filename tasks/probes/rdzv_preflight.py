@@ -14,8 +14,9 @@ import time
 from ctypes.util import find_library
 from typing import Any
 
+from tasks.probes.mesh import proxy
 from tasks.probes.pci_paths import pci_paths
-from tasks.probes.proc import link, names, pids, read
+from tasks.probes.proc import HZ, MARK, command, link, names, pids, read, stat
 
 VERSIONS = (
     "import json,sys,torch;"
@@ -26,6 +27,30 @@ VERSIONS = (
 ENV = re.compile(
     r"^(NCCL_\w+|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GLOO_SOCKET_IFNAME|CUDA_VISIBLE_DEVICES)$"
 )
+
+
+LAUNCHER = re.compile(r"(?:^|/)torchrun$|^torch\.distributed\.(?:run|launch)$|torch/distributed/(?:run|launch)\.py$")
+TOLD = re.compile(r"^(PET_\w+|MASTER_PORT|SLURM_(?:JOB_ID|NTASKS_PER_NODE|TASKS_PER_NODE|STEP_TASKS_PER_NODE))$")
+
+
+def processes(holding: "list[int]") -> "dict[str, Any]":
+    """Who holds the port, and every torchrun on the node with what Slurm told it."""
+    boot = time.time() - float((read("/proc/uptime") or "0").split()[0])
+    held, launchers = [], []
+    above = {now["ppid"] for now in map(stat, holding) if now is not None}  # a launcher's first worker may be what listens
+    for pid in pids():
+        now = stat(pid)
+        args = [a for a in (read("/proc/%d/cmdline" % pid, 1 << 17) or "").split("\0") if a][:400]
+        if now is None or now["state"] in "ZX" or MARK in args:
+            continue
+        one = {"pid": pid, "started_s": boot + now["start_ticks"] / HZ}
+        if pid in holding:
+            held.append(dict(one, command=command(pid, now["state"], now["comm"])[:1000]))
+        if any(LAUNCHER.search(a) for a in args[:8]) and not re.search(r"(?:^|/)(?:ba|da|z)?sh$|srun$|ssh$", args[0]):
+            pairs = [e.split("=", 1) for e in (read("/proc/%d/environ" % pid, 8 << 20) or "").split("\0") if "=" in e]
+            env = {k: v[:200] for k, v in pairs if TOLD.match(k)}
+            launchers.append(dict(one, argv=args, env=env, listens=pid in holding or pid in above))
+    return {"holders": held, "launchers": launchers[:256]}
 
 
 def tool(*argv: str, seconds: float = 15) -> "dict[str, Any]":
@@ -95,7 +120,10 @@ def main() -> None:
         "memlock_bytes": None if limit == resource.RLIM_INFINITY else limit,
         "env": {k: v for k, v in os.environ.items() if ENV.match(k)},
         "config": config(ask.get("config")),
+        "batch": config(ask.get("batch")),
+        "processes": processes(who),
         "pci": pci_paths(),
+        "proxy": proxy(),
     }
     print(json.dumps(answer))
 

@@ -13,6 +13,7 @@ from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.distributed_setup.diagnose import Limits, diagnose
 from runbooks.distributed_setup.evidence import ConfigText, Evidence, NodeFacts, NodeView, Peer
 from runbooks.parsers.nccl_interfaces import Interface, pick
+from runbooks.parsers.slurm_batch import Batch
 
 LIMITS = Limits(**load_runbook("distributed-setup").limit_values())
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -46,7 +47,8 @@ def evidence(given: dict[str, Any]) -> Evidence:
     if "config" in given:
         config = Known[ConfigText](value=ConfigText(path="c.yaml", text=given["config"]))
     nodes = tuple(node(n, v) for n, v in given.get("nodes", {"n1": {}, "n2": {}}).items())
-    return Evidence(taken_at=NOW, launch=Known[Launch](value=launch), nodes=nodes, config=config)
+    batch: Any = Known[Batch](value=Batch(**given["batch"])) if "batch" in given else Absent(proof="none")
+    return Evidence(taken_at=NOW, launch=Known[Launch](value=launch), nodes=nodes, config=config, batch=batch)
 
 
 DOCS = list(yaml.safe_load_all((Path(__file__).parent / "situations.yaml").read_text(encoding="utf-8")))

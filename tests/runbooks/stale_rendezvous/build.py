@@ -137,6 +137,9 @@ def node(name: str, given: Any) -> NodeView:
         ports=tuple(Port(**p) for p in given.get("ports", [])),
         reach=tuple(Reach(**p) for p in given.get("reach", [])),
         checkpoints=given.get("checkpoints"),
+        host_name=given.get("host_name", ""),
+        own_addresses=tuple(given.get("own_addresses", [])),
+        proxy=given.get("proxy", ""),
     )
     return NodeView(node=name, facts=Known[NodeFacts](value=facts))
 
