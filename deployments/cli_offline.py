@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 
 def cmd_list(ns: Namespace) -> int:
-    """Prints every runbook with its title."""
+    """Prints every runbook: title, target, whether it is in the nightly; one of them with options and what it may change."""
+    from deployments.runbook_words import in_full, in_short
     from runbooks.core.catalog import runbook_heads
+    from runbooks.core.names import there_are
 
-    heads = runbook_heads()
+    heads = {h["slug"]: h for h in runbook_heads()}
+    if ns.runbook and ns.runbook not in heads:
+        raise CommandError(f"no runbook {ns.runbook!r}; {there_are(ns.runbook, heads)}")
+    chosen = [heads[ns.runbook]] if ns.runbook else list(heads.values())
     if ns.json:
-        print(json.dumps(heads, indent=1))
-        return 0
-    width = max((len(h["slug"]) for h in heads), default=0)
-    for head in heads:
-        print(f"{head['slug']:<{width}}  {head['title']}")
+        print(json.dumps(chosen, indent=1))
+    else:
+        print(in_full(chosen[0]) if ns.runbook else in_short(chosen))
     return 0
 
 

@@ -48,7 +48,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     nightly = _add(commands, "nightly", "diagnose the whole fleet and write one report")
     _files(nightly)
     run = _add(commands, "run", "run one runbook on one target")
-    run.add_argument("runbook", metavar="RUNBOOK", help="see `gpu-runbooks list`")
+    run.add_argument("runbook", metavar="RUNBOOK", help="`gpu-runbooks list` names them, `list RUNBOOK` its options and what it may change")
     run.add_argument("target", metavar="TARGET", help="a node of the fleet file, or user@host[:port] (diagnose only)")
     run.add_argument(
         "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most this run may do"
@@ -124,7 +124,8 @@ def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    _add(commands, "list", "list the runbooks")
+    listed = _add(commands, "list", "list the runbooks; of one its options and what it may change")
+    listed.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="all about this one")
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
     bundle = _add(

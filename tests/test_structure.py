@@ -190,6 +190,15 @@ def test_readme_lists_every_runbook() -> None:
 
 
 @pytest.mark.parametrize("slug", runbook_slugs())
+def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) -> None:
+    from flows.actions import ACTIONS
+
+    trees = [ast.parse(p.read_text(encoding="utf-8")) for p in (ROOT / "runbooks" / slug.replace("-", "_")).rglob("*.py")]
+    words = {n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    assert load_runbook(slug).actions == tuple(sorted(words & set(ACTIONS)))
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_is_whole(slug: str) -> None:
     """Folder, knowledge, judgment, reading: all under one name."""
     name = slug.replace("-", "_")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -238,3 +239,16 @@ def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert main(["triage", "-", "--help"]) == 3
     assert seen == [["-", "--help"]]
+
+
+def test_list_tells_what_a_person_needs_before_a_run() -> None:
+    short = call("list")
+    assert short.returncode == 0
+    assert re.search(r"^zombie-gpu +Zombie GPU +a node of the fleet$", short.stdout, re.M)
+    full = call("list", "container-death").stdout
+    for words in ("target:      ", "nightly:     yes, where it applies", "may change:  free-engine-space", "  container: "):
+        assert words in full, full
+    assert "nightly:     no" in call("list", "data-check").stdout
+    assert "may change:  nothing" in call("list", "data-check").stdout
+    wrong = call("list", "zombi-gpu")
+    assert (wrong.returncode, "nearest: zombie-gpu" in wrong.stderr) == (2, True)
