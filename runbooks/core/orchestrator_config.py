@@ -116,10 +116,12 @@ class PodRequest(Frozen):
     gpu_type: str = ""
     data_center: str = ""
     storage: str = ""  # name or id of a network volume
+    cloud_type: str = Field(default="", pattern=r"^(SECURE|COMMUNITY|ALL)?$")
     gpus: int = Field(default=1, ge=1, le=64)
     gpu_type_variable: str = Field(default="RUNPOD_GPU_TYPE", pattern=ENV)
     data_center_variable: str = Field(default="RUNPOD_DATA_CENTER", pattern=ENV)
     storage_variable: str = Field(default="RUNPOD_STORAGE_NAME", pattern=ENV)
+    cloud_type_variable: str = Field(default="RUNPOD_CLOUD_TYPE", pattern=ENV)
 
 
 class Orchestrator(Frozen):

@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 
 from runbooks.core.base import Frozen
+from runbooks.triage.closing import closing_error
 from runbooks.triage.text import judge_text, telling
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
@@ -26,6 +27,8 @@ class OrchestratorLog(Frozen):
     started: tuple[str, ...] = ()  # "startup completed" of the worker
     database_failed: tuple[str, ...] = ()
     no_capacity: tuple[str, ...] = ()
+    out_of_credit: tuple[str, ...] = ()
+    step_failed: tuple[str, ...] = ()  # with what its words about the worker end, where that is an error it did not get past
 
 
 def line_time(line: str) -> datetime | None:
@@ -55,18 +58,56 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
         return tuple(line for line in among if re.search(pattern, line, re.I))[-5:]
 
     mine = [line for line in lines if worker and worker in line]
+    named = {
+        "ssh_failed": _told(mine, "ssh", "ssh-auth-failure", "stuck-spawning/ssh-key-wrong"),
+        "database_failed": _told(lines, "stuck-spawning/database-writes-fail", "stuck-spawning/database-unreadable"),
+        "no_capacity": _told(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
+        "out_of_credit": _told(lines, "stuck-spawning/out-of-credit"),
+    }
     return OrchestratorLog(
         lines=len(lines),
         last_cycle=max(times) if times else None,
         cycles=len(cycles),
         promoted=pick(r"promoted", mine),
         worker=tuple(mine[-20:]),
-        ssh_failed=_told(mine, "ssh", "ssh-auth-failure", "stuck-spawning/ssh-key-wrong"),
+        **named,
         key_refused=_told(mine, "ssh-auth-failure/publickey-denied", "stuck-spawning/ssh-key-wrong"),
         started=pick(r"startup completed|start_worker_process.*ok", mine),
-        database_failed=_told(lines, "stuck-spawning/database-writes-fail", "stuck-spawning/database-unreadable"),
-        no_capacity=_told(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
+        step_failed=_step_failed(lines, worker, [line for told in named.values() for line in told]),
     )  # fmt: skip
+
+
+SAME = 60  # characters by which a line is found again
+_PAST = re.compile(r"promoted|startup completed|start_worker_process.*ok", re.I)
+
+
+def _step_failed(lines: list[str], worker: str, named: list[str]) -> tuple[str, ...]:
+    """The error with which its lines about the worker end, without lines that are `named` otherwise; () where it got past it."""
+    own = _about(lines, worker)
+    past = max((i for i, line in enumerate(own) if worker in line and _PAST.search(line)), default=-1)
+    said = [_TIME.sub("", line, count=1).strip() for line in own[past + 1 :]]  # a time makes no kind of line
+    return tuple(x for x in closing_error(said) if not any(x[:SAME] in line for line in named))[-6:]
+
+
+def _about(lines: list[str], worker: str) -> list[str]:
+    """Lines that name the worker, and what follows each until a line is about the cycle or another worker."""
+    own: list[str] = []
+    alike, mine = _shape(worker), False
+    for line in lines:
+        if worker and worker in line:
+            mine = True
+        elif "ORCHESTRATOR CYCLE" in line.upper() or alike is None or alike.search(line):
+            mine = False
+        own += [line] if mine else []
+    return own
+
+
+def _shape(worker: str) -> re.Pattern[str] | None:
+    """What ids of other workers look like: the same beginning and the same marks between letters and digits. None: too short to tell."""
+    parts = re.split(r"([^A-Za-z0-9]+)", worker)
+    if len(parts) < 3:
+        return None
+    return re.compile(re.escape(parts[0]) + "".join(re.escape(p) if i % 2 == 0 else r"\w+" for i, p in enumerate(parts[1:])))
 
 
 def last_words(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Pods as RunPod's three surfaces describe them (REST v1, REST v2, GraphQL) into one type. Pure."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -228,3 +229,9 @@ def layer_gb(line: str) -> tuple[str, float] | None:
 def read_log_line(line: str) -> LogSaid | None:
     """How far the line says that it came; None: it is about something else."""
     return next((said for said, pattern in _LOG_RE if pattern.search(line)), None)
+
+
+def last_phase(lines: Sequence[str]) -> tuple[LogSaid | None, str]:
+    """How far the log says that the pod came, and the line that says so."""
+    told = [(said, line) for line in lines if (said := read_log_line(line))]
+    return told[-1] if told else (None, "")

@@ -13,6 +13,8 @@ class TypeStock(Frozen):
     memory_gb: int = 0
     anywhere: str = ""
     here: str = ""  # in the data centre that was asked for
+    in_cloud: str = ""  # in the cloud that was asked for, anywhere
+    here_in_cloud: str = ""  # in that cloud, in that data centre
 
 
 class Volume(Frozen):
@@ -24,12 +26,13 @@ class Volume(Frozen):
 
 
 def parse_stock(data: Any) -> tuple[TypeStock, ...]:
-    """GraphQL's `gpuTypes` with `anywhere` and, where asked, `here`. Raises ValueError, KeyError, TypeError."""
+    """GraphQL's `gpuTypes` with `anywhere` and what else was asked. Raises ValueError, KeyError, TypeError."""
     if not isinstance(data, list):
         raise ValueError("no list of GPU types")
     return tuple(
         TypeStock(id=str(d["id"]), name=str(d.get("displayName") or d["id"]), memory_gb=int(d.get("memoryInGb") or 0),
-                  anywhere=_word(d.get("anywhere")), here=_word(d.get("here")))
+                  anywhere=_word(d.get("anywhere")), here=_word(d.get("here")), in_cloud=_word(d.get("in_cloud")),
+                  here_in_cloud=_word(d.get("here_in_cloud")))
         for d in data
     )  # fmt: skip
 

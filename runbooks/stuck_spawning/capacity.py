@@ -27,13 +27,19 @@ def judge_capacity(v: View, lines: tuple[str, ...]) -> None:
         v.say("request-too-narrow", SURE, s.tied_by, f"{what(s)}: none in {s.data_center}, elsewhere {s.anywhere}", *lines[-1:],
               about=REQUEST)  # fmt: skip
         v.say("no-capacity", Certainty.RULED_OUT, f"{what(s)}: stock elsewhere {s.anywhere}")
+    elif s.cloud and s.anywhere and not (s.here_in_cloud if s.data_center else s.in_cloud):
+        where = f" in {s.data_center}" if s.data_center else ""
+        without = f"without that {s.here if s.data_center else s.anywhere}"
+        v.say("request-too-narrow", SURE, f"the request is for the {s.cloud} cloud alone",
+              f"{what(s)}: none{where} in that cloud, {without}", *lines[-1:], about=REQUEST)  # fmt: skip
+        v.say("no-capacity", Certainty.RULED_OUT, f"{what(s)}: stock {without}")
     elif not s.anywhere:
         v.say("no-capacity", SURE, f"{what(s)}: the provider has none anywhere", *lines[-2:])
         if s.others:
             v.say("request-too-narrow", LIKELY, f"only {s.gpu_type} is asked for; in stock: {', '.join(s.others)}", about=REQUEST,
                   decides=("does the work fit another type?",))  # fmt: skip
     else:
-        now = s.here or s.anywhere
+        now = s.here_in_cloud or s.in_cloud or s.here or s.anywhere
         v.say(
             "no-capacity",
             POSSIBLE,
@@ -53,7 +59,8 @@ def _tied(v: View, certainty: Certainty) -> None:
     """What in the orchestrator's settings ties the request down, so that full stock elsewhere does not help."""
     names = v.e.variables.value.names if isinstance(v.e.variables, Known) else ()
     seen = v.stock is not None and v.stock.here  # the place is no hindrance: it has stock
-    tied = [f"{n}: {why}" for n in names for pattern, why in NARROW[2 if seen else 0 :] if re.search(pattern, n)]
+    open_ = NARROW[2 if seen else 0 : -1 if v.stock is not None else None]  # what the stock was read with and without is decided
+    tied = [f"{n}: {why}" for n in names for pattern, why in open_ if re.search(pattern, n)]
     if tied:
         v.say("request-too-narrow", certainty, "the request is tied down by", *tied, about=REQUEST,
               decides=("the same request by hand without one of them",))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from runbooks.core.reading import Absent, Known
 from runbooks.core.rules import book, by_the_rules
+from runbooks.core.unexplained import not_used
 from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.stuck_spawning.all_workers import judge_all
 from runbooks.stuck_spawning.around import DONE, ELSEWHERE, judge_around, judge_others
@@ -30,6 +31,9 @@ ALWAYS = (
 WARN = {
     "image-pulling": "do not terminate and respawn inside the pull budget: the pull begins again and is paid again",
     "image-unpullable": "do not respawn in a loop: the same layer fails on every such host, whatever a NO_CAPACITY label says",
+    "start-command-fails": "do not wait longer, and do not respawn on other machines or GPU types: the same command ends there, too",
+    "setup-step-failed": "do not terminate and respawn before that step is mended: every pod of this kind meets it",
+    "out-of-credit": "do not respawn, and do not mark the row so that another is spawned: no create call works without credit",
     "driver-too-old": "do not give the task to the same host, and do not change the driver of a rented host",
     "host-gpus-taken": "do not terminate the stopped pod before its local disk is copied",
     "ssh-key-wrong": "do not rotate keys before ssh-auth-failure has named the cause",
@@ -75,7 +79,7 @@ def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=plans,
         do_now=_do_now(v, withheld),
         waiting_costs=_costs(v),
-        findings=(*_findings(v), *_worker_log(v)),
+        findings=(*_findings(v), *_worker_log(v), *_not_used(v)),
         unknowns=v.unknowns,
         by_hand=_by_hand(v),
         groups=(group_of(v),),
@@ -192,6 +196,13 @@ def _findings(v: View) -> tuple[Finding, ...]:
                 issue=f"{c.slug}: {c.evidence[0]}", action=c.decides[0] if c.decides else book("stuck-spawning").causes[c.slug].remedy)
         for c in v.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT
     )  # fmt: skip
+
+
+def _not_used(v: View) -> tuple[Finding, ...]:
+    """What the orchestrator's last words about this worker say and no cause cites."""
+    told = " ".join(line for c in v.causes for line in c.evidence)
+    steps = v.orch.step_failed if v.orch and v.causes else ()
+    return tuple(not_used(f"orchestrator: {x}") for x in steps if x not in told)
 
 
 def _worker_log(v: View) -> tuple[Finding, ...]:

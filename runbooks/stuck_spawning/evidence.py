@@ -94,6 +94,16 @@ class Stock(Frozen):
     tied_by: str = ""  # what ties it
     here: str = ""  # stock in that data centre
     others: tuple[str, ...] = ()  # types with at least as much memory that are in stock where the request may go
+    cloud: str = ""  # SECURE or COMMUNITY, where the request is tied to one of them; `anywhere` and `here` are for both
+    in_cloud: str = ""  # stock in that cloud, anywhere
+    here_in_cloud: str = ""  # stock in that cloud, in the data centre
+
+
+class Usual(Frozen):
+    """How long pods of one image took from their start to their container, by earlier reports of this runbook."""
+
+    image: str
+    seconds: tuple[float, ...]  # one for each pod
 
 
 class Evidence(Frozen):
@@ -115,6 +125,7 @@ class Evidence(Frozen):
     workers: Reading[tuple[WorkerRow, ...]] = NOT_RECORDED  # all rows
     pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
     stock: Reading[Stock] = NOT_RECORDED  # read only where a row has no pod
+    usual: Reading[Usual] = NOT_RECORDED  # Absent: no earlier report saw this image come up
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
     waited_s: float = 0.0  # how long this look waited for the pod to come up

@@ -92,6 +92,8 @@ def _worker(v: View, i: Inside) -> None:
         elif v.orch and v.orch.started:
             odd = "no worker process and no log, though the orchestrator saw it start"
             v.say("worker-died", SURE, odd, f"the orchestrator says: {v.orch.started[-1]}")
+        elif v.orch and v.orch.step_failed:
+            judge_step(v, "no worker process and no log in the pod")
         elif v.waits_s > v.limits.boot_s:
             said = [f"no worker process and no log in the pod {v.waits_s:.0f} s after its start"]
             said += [f"the orchestrator says: {x}" for x in (v.orch.ssh_failed[-1:] if v.orch else ())]
@@ -124,6 +126,13 @@ def _worker(v: View, i: Inside) -> None:
             v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"its log: {w}")})
 
 
+def judge_step(v: View, missing: str) -> None:
+    """The orchestrator's own last words about this worker are an error: the step that failed comes before what is missing."""
+    steps = v.orch.step_failed if v.orch else ()
+    v.say("setup-step-failed", LIKELY, missing, *(f"the orchestrator says: {x}" for x in steps),
+          decides=("that step by hand, and whether what it should bring is in the pod",))  # fmt: skip
+
+
 def _promoted(v: View) -> str:
     """The orchestrator's word that it promoted this worker, if it is newer than the row's last change."""
     for line in reversed(v.orch.promoted if v.orch else ()):
@@ -142,6 +151,8 @@ def judge_without_inside(v: View) -> None:
             *(f"its stored log: {w}" for w in words),
             decides=("is the process there? look inside",),
         )
+    if v.inside is None and v.running and not v.causes and v.orch and v.orch.step_failed and not v.orch.key_refused:
+        judge_step(v, "its inside was not read")
     if v.inside is None and not v.causes and v.orch and v.orch.key_refused:
         v.say("ssh-key-wrong", LIKELY, *(f"the orchestrator says: {x}" for x in v.orch.key_refused[-2:]),
               decides=("the stages of ssh-auth-failure on this pod",))  # fmt: skip

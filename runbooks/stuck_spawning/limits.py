@@ -14,6 +14,10 @@ class Limits(Frozen):
     still_s: float
     cycle_s: float
     gap_s: float
+    container_s: float
+    visible_s: float
+    usual_least: int
+    usual_times: float
     breaker_window_s: float
     breaker_least: int
     breaker_share: float

@@ -2,9 +2,11 @@
 
 from runbooks.core.reading import Unknown, Why
 from runbooks.core.verdict import Certainty
-from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, read_log_line
+from runbooks.parsers.orchestrator_log import line_time
+from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, last_phase, read_log_line
 from runbooks.stuck_spawning.around import refused
 from runbooks.stuck_spawning.capacity import judge_capacity
+from runbooks.stuck_spawning.inside import judge_step
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 from runbooks.triage.text import meanings, says
 
@@ -49,8 +51,14 @@ def judge_pod(v: View) -> None:
 def _never(v: View) -> None:
     lines = v.orch.no_capacity if v.orch else ()
     old = (v.age(v.row.created if v.row else None) or 0.0) > v.limits.spawning_s
-    if lines:
+    poor = v.orch.out_of_credit if v.orch else ()
+    if poor:
+        v.say("out-of-credit", LIKELY, "the row has no pod, and the orchestrator's log says:", *poor[-2:],
+              decides=("the account's balance now", "is that line about this worker's create call?"))  # fmt: skip
+    elif lines:
         judge_capacity(v, lines)
+    elif v.orch and v.orch.step_failed:
+        judge_step(v, "the row has no pod")
     elif old:
         v.say("pod-never-existed", SURE if v.cycling is not None else LIKELY,
               f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
@@ -60,6 +68,9 @@ def _missing(v: View) -> None:
     """Not in this answer. Gone only when two reads apart say so, and nothing says otherwise."""
     pod = v.row.pod_id if v.row else "?"
     about, doubt = f"pod {pod}", _doubt(v, pod)
+    young = v.age(v.row.created if v.row else None)
+    if young is not None and young <= v.limits.visible_s:
+        doubt = doubt or f"its row is only {young:.0f} s old: the provider may not show a pod that new"
     if v.gone and not doubt:
         v.say(
             "pod-gone", SURE, f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart", about=about
@@ -134,7 +145,11 @@ def _coming(v: View, pod: Pod) -> None:
     container = pod.runtime is not Runtime.NULL and pod.phase is Phase.RUNNING
     seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
     if not container and not seen and not v.causes:
-        _pulling(v, pod)
+        phase, line = last_phase(v.log)
+        if phase is LogSaid.STARTED:
+            _started(v, pod, line)
+        else:
+            _pulling(v, pod)
     if container and pod.gpus == 0:
         v.say(
             "gpus-lost-on-resume",
@@ -150,15 +165,38 @@ def _coming(v: View, pod: Pod) -> None:
               about=about, decides=("the pod's log", "its list of ports in the provider's page"))  # fmt: skip
 
 
+def _started(v: View, pod: Pod, line: str) -> None:
+    """The log says that the container was started, and there is none: it comes up this moment, or it has ended."""
+    about, at = f"pod {pod.id}", line_time(line)
+    since = v.age(at) if at else None
+    fresh = since <= v.limits.container_s if since is not None else v.waits_s <= v.limits.boot_s and not v.unusual
+    when = f"{since:.0f} s ago" if since is not None else f"within the {v.waits_s:.0f} s since the pod's start"
+    said = (f"its log says “{line.strip()[:120]}”, {when}: the image is there and its container was started",
+            f"there is no container {'on two reads apart' if v.apart else 'in one answer'}", *_usually(v))  # fmt: skip
+    if fresh:
+        v.say("image-pulling", LIKELY, *said, about=about, innocent=True)
+        return
+    check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
+    v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
+
+
+def _usually(v: View) -> tuple[str, ...]:
+    if not v.usual:
+        return ()
+    return (f"{len(v.usual)} earlier starts of this image took {min(v.usual):.0f} to {max(v.usual):.0f} s to their container",)
+
+
 def _pulling(v: View, pod: Pod) -> None:
     size = f"{v.image_gb:.1f} GB of layers seen" if v.image_gb else "size not known"
     lines = [line for line in v.log if read_log_line(line) is LogSaid.PULLING]
     said = [f"pod {pod.id}: no container yet after {v.waits_s:.0f} s of {v.budget_s:.0f} s ({size})"]
     said += [f"last: {lines[-1].strip()[:200]}"] if lines else []
-    if v.waits_s <= v.budget_s:
+    said += _usually(v)
+    unread = isinstance(v.e.pod_log, Unknown)
+    if v.waits_s <= v.budget_s and not (v.unusual and not lines):
         v.say(
             "image-pulling",
-            SURE if lines else LIKELY,
+            SURE if lines else POSSIBLE if unread and v.waits_s > v.limits.spawning_s else LIKELY,
             *said,
             f"wait until {v.until:%H:%M:%S} UTC",
             about=f"pod {pod.id}",

@@ -79,6 +79,19 @@ class View:
         return self.pod is not None and self.pod.phase is Phase.RUNNING and self.pod.runtime is not Runtime.NULL
 
     @property
+    def usual(self) -> tuple[float, ...]:
+        """Seconds that earlier starts of this very image took from the pod's start to its container."""
+        u = self.e.usual
+        return u.value.seconds if isinstance(u, Known) else ()
+
+    @property
+    def unusual(self) -> bool:
+        """It takes far longer than any of several earlier starts of this image."""
+        most = max(self.usual, default=0.0)
+        far = max(most * self.limits.usual_times, most + 6 * self.limits.gap_s)
+        return len(self.usual) >= self.limits.usual_least and self.waits_s > far
+
+    @property
     def image_gb(self) -> float | None:
         """Size of the image's layers as the pull log shows them."""
         sizes: dict[str, float] = {}
@@ -115,7 +128,7 @@ class View:
     def unknowns(self) -> tuple[str, ...]:
         """What could not be read and why."""
         names = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "orchestrator", "deployment", "variables", "tasks",
-                 "workers", "pods", "stock")  # fmt: skip
+                 "workers", "pods", "stock", "usual")  # fmt: skip
         out = []
         for name in names:
             r = getattr(self.e, name)

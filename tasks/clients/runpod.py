@@ -19,11 +19,9 @@ from tasks.transport.http import WHOLE, read_whole
 POD_QUERY = """query pod($id: String!) { pod(input: {podId: $id}) { id name desiredStatus lastStatusChange imageName
  costPerHr gpuCount machineId podType ports runtime { uptimeInSeconds ports { ip isIpPublic privatePort publicPort type }
  gpus { id } } } }"""
-STOCK_QUERY = """query stock($n: Int!) { gpuTypes { id displayName memoryInGb
- anywhere: lowestPrice(input: {gpuCount: $n}) { stockStatus } } }"""
-STOCK_THERE_QUERY = """query stock($n: Int!, $place: String!) { gpuTypes { id displayName memoryInGb
- anywhere: lowestPrice(input: {gpuCount: $n}) { stockStatus }
- here: lowestPrice(input: {gpuCount: $n, dataCenterId: $place}) { stockStatus } } }"""
+STOCK_QUERY = "query stock($n: Int!%s) { gpuTypes { id displayName memoryInGb %s } }"
+PRICE = "%s: lowestPrice(input: {gpuCount: $n%s}) { stockStatus }"
+PLACE, CLOUD = ", dataCenterId: $place", ", secureCloud: $secure"
 MOST_BYTES = 16 << 20
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -73,10 +71,14 @@ class RunPodClient:
         data = (got.get("data") or {}).get("pod") if isinstance(got, dict) else None
         return self._parse(parse_pod, data, "pod") if data else None
 
-    def stock(self, gpus: int, place: str = "") -> tuple[TypeStock, ...]:
-        """Every GPU type with its stock for pods of so many GPUs, also in one data centre (GraphQL). Raises TransportError."""
-        given = {"n": gpus} | ({"place": place} if place else {})
-        body = {"query": STOCK_THERE_QUERY if place else STOCK_QUERY, "variables": given}
+    def stock(self, gpus: int, place: str = "", secure: bool | None = None) -> tuple[TypeStock, ...]:
+        """Every GPU type with its stock for pods of so many GPUs, also in one data centre, in the secure or the community cloud,
+        and in both together (GraphQL). Raises TransportError."""
+        asked = [("anywhere", "")] + ([("here", PLACE)] if place else []) + ([("in_cloud", CLOUD)] if secure is not None else [])
+        asked += [("here_in_cloud", PLACE + CLOUD)] if place and secure is not None else []
+        names = (", $place: String!" if place else "") + (", $secure: Boolean!" if secure is not None else "")
+        given = {"n": gpus} | ({"place": place} if place else {}) | ({"secure": secure} if secure is not None else {})
+        body = {"query": STOCK_QUERY % (names, " ".join(PRICE % one for one in asked)), "variables": given}
         got = self._json("POST", self._config.graphql_url, body)
         if not isinstance(got, dict) or got.get("errors"):
             said = str(got.get("errors"))[:200] if isinstance(got, dict) else "no answer to the query"

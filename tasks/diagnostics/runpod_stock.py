@@ -14,6 +14,7 @@ from tasks.transport.base import TransportError
 
 MOST_OTHERS = 5
 MOST_PLACES = 5
+CLOUDS = {"SECURE": True, "COMMUNITY": False}
 PLACE = re.compile(r"[A-Z]{2,4}(?:-[A-Z0-9]{1,4}){1,3}")
 
 
@@ -44,9 +45,10 @@ def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent 
 
 
 def asked_for(context: Context, config: Orchestrator) -> dict[str, str]:
-    """gpu_type, data_center and storage: of the fleet file, else of the orchestrator's variables. Raises TransportError."""
+    """gpu_type, data_center, storage and cloud_type: of the fleet file, else of the orchestrator's variables. Raises TransportError."""
     r = config.request
-    names = {"gpu_type": r.gpu_type_variable, "data_center": r.data_center_variable, "storage": r.storage_variable}
+    names = {"gpu_type": r.gpu_type_variable, "data_center": r.data_center_variable, "storage": r.storage_variable,
+             "cloud_type": r.cloud_type_variable}  # fmt: skip
     given = {what: str(getattr(r, what)) for what in names}
     if given["gpu_type"]:
         return given
@@ -62,23 +64,29 @@ def asked_for(context: Context, config: Orchestrator) -> dict[str, str]:
 
 def _stock(client: RunPodClient, config: Orchestrator, asked: dict[str, str], source: Source) -> Known[Stock] | Unknown:
     places, tied = _places(client, config, asked)
-    types = _in(client, config.request.gpus, places)
+    cloud = asked["cloud_type"].upper() if asked["cloud_type"].upper() in CLOUDS else ""
+    types = _in(client, config.request.gpus, places, CLOUDS.get(cloud))
     mine = next((t for t in types if asked["gpu_type"] in (t.id, t.name)), None)
     if mine is None:
         said = f"the provider knows no GPU type of the name that {config.request.gpu_type_variable} (or the fleet file) gives"
         return Unknown(reason=Why.UNPARSABLE, detail=said, source=source)
     stock = Stock(gpu_type=mine.id, gpus=config.request.gpus, anywhere=mine.anywhere, data_center=", ".join(places), tied_by=tied,
-                  here=mine.here, others=_others(types, mine, bool(places)))  # fmt: skip
+                  here=mine.here, others=_others(types, mine, bool(places)), cloud=cloud, in_cloud=mine.in_cloud,
+                  here_in_cloud=mine.here_in_cloud)  # fmt: skip
     return Known(value=stock, source=source)
 
 
-def _in(client: RunPodClient, gpus: int, places: tuple[str, ...]) -> tuple[TypeStock, ...]:
-    """Every type; `here` is its stock in the first of the places that has any."""
-    types = client.stock(gpus, places[0] if places else "")
+def _in(client: RunPodClient, gpus: int, places: tuple[str, ...], secure: bool | None) -> tuple[TypeStock, ...]:
+    """Every type; `here` and `here_in_cloud` are its stock in the first of the places that has any."""
+    types = client.stock(gpus, places[0] if places else "", secure)
     for place in places[1:]:
-        there = {t.id: t.here for t in client.stock(gpus, place)}
-        types = tuple(t.model_copy(update={"here": t.here or there.get(t.id, "")}) for t in types)
+        there = {t.id: t for t in client.stock(gpus, place, secure)}
+        types = tuple(_either(t, there.get(t.id, t)) for t in types)
     return types
+
+
+def _either(t: TypeStock, other: TypeStock) -> TypeStock:
+    return t.model_copy(update={"here": t.here or other.here, "here_in_cloud": t.here_in_cloud or other.here_in_cloud})
 
 
 def _places(client: RunPodClient, config: Orchestrator, asked: dict[str, str]) -> tuple[tuple[str, ...], str]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, Why
-from runbooks.parsers.runpod import Phase, Pod
+from runbooks.parsers.runpod import Phase, Pod, Runtime
 from runbooks.stuck_spawning.all_workers import SHARED
 from runbooks.stuck_spawning.diagnose import Limits, is_coming
 from runbooks.stuck_spawning.evidence import Evidence, PodRead, WorkerRow
@@ -14,6 +14,7 @@ from runbooks.stuck_spawning.inside import UP
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
+from tasks.diagnostics.pod_history import read_usual
 from tasks.diagnostics.pod_inside import look_at_ssh, read_inside
 from tasks.diagnostics.railway import read_railway
 from tasks.diagnostics.runpod_stock import read_stock
@@ -23,7 +24,7 @@ from tasks.transport.base import TransportError
 T = TypeVar("T")
 GAP_S = 5.0  # used only where the runbook's limits don't say
 ALL = "workers"
-OWN = ("row", "pod", "pod_log", "ssh", "inside", "stored_log")  # what belongs to one worker alone
+OWN = ("row", "pod", "pod_log", "usual", "ssh", "inside", "stored_log")  # what belongs to one worker alone
 
 
 NO_SECTION = "the fleet file has no `orchestrator` section"
@@ -72,10 +73,17 @@ def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[
     said = provider["pod_log"]
     ssh = look_at_ssh(context, config, live, said.value if isinstance(said, Known) else ())
     return {
-        "row": row, **provider, "ssh": ssh, "inside": read_inside(context, config, live, ssh, worker),
+        "row": row, **provider, "usual": _usual(context, pod), "ssh": ssh, "inside": read_inside(context, config, live, ssh, worker),
         "stored_log": read_stored_log(context, config.logs, worker),
         "can_start": bool(config.process.start), "start_argv": start_argv(config, worker),
     }  # fmt: skip
+
+
+def _usual(context: Context, pod: Pod | None) -> Any:
+    """What is usual for its image, where its container is not there."""
+    if pod is None or pod.runtime is not Runtime.NULL:
+        return Absent(proof="the pod's container runs, or there is no pod")
+    return read_usual(context, pod.image, pod.id)
 
 
 def _all(context: Context, config: Orchestrator) -> Evidence:

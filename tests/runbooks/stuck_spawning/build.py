@@ -22,7 +22,7 @@ INSIDE = {
     "boot_id": "b", "processes": [{"pid": 7, "start_ticks": 1, "age_s": 60, "command": "python worker.py"}],
     "log_exists": True, "log": ["started"], "gpus": 1, "driver_cuda": "12.8", "image_cuda": "12.4", "free_bytes": {"/": 1 << 34},
 }  # fmt: skip
-OWN = ("row", "pod", "pod_log", "ssh", "inside", "stored_log")
+OWN = ("row", "pod", "pod_log", "usual", "ssh", "inside", "stored_log")
 STARTING = {"runtime": "null", "ip": "", "ssh_port": None, "gpus": None}
 
 
@@ -97,6 +97,7 @@ def evidence(given: dict[str, Any]) -> dict[str, Any]:
         "worker": "w1", "taken_at": NOW.isoformat(), "row": row, "pod": pods(given),
         "pod_log": reading(None, given.get("log", [])), "ssh": reading(SSH, given.get("ssh", {})),
         "inside": reading(INSIDE, given.get("inside", {})), "stored_log": reading(None, given.get("stored")),
+        "usual": reading({"image": "org/app:1"}, given.get("usual")),
         "orchestrator": orchestrator(given), "deployment": reading(None, given.get("deployment", "SUCCESS")),
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
