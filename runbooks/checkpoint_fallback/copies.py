@@ -4,7 +4,7 @@ import shlex
 
 from runbooks.checkpoint_fallback.evidence import Candidate, Evidence, TierLook
 from runbooks.core.base import Frozen
-from runbooks.core.checkpoints import TierKind
+from runbooks.core.checkpoints import Tier, TierKind
 from runbooks.core.reading import Known
 
 SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
@@ -13,6 +13,11 @@ SPEED = (TierKind.MEMORY, TierKind.NVME, TierKind.S3)
 def command(*argv: str) -> str:
     """A command line that a person can paste, whatever the names on the disk are."""
     return shlex.join(argv)
+
+
+def aws(tier: Tier, *words: str) -> tuple[str, ...]:
+    """The store's own command, for the store that the tier names."""
+    return ("aws", *(("--endpoint-url", tier.endpoint) if tier.endpoint else ()), *words)
 
 
 class Copy(Frozen):

@@ -1,14 +1,15 @@
 """Plans: repairs of the places, each step with the identities it was judged on. Reasons why a plan is not offered
 come along."""
 
-from shlex import quote
+import json
 
 from runbooks.checkpoint_fallback.choose import Choice, trusted
-from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies, command
+from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies, aws, command
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint_fallback.leftovers import plans_for_leftovers
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.prune import plan_prune
+from runbooks.checkpoint_fallback.typed import copying, pointing, split
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Plan, Step
@@ -44,8 +45,8 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
     for look in evidence.tiers:
         plans.append(_repoint(config, look, choice, sure, withheld))
     plans.append(_quarantine(evidence, causes, withheld))
-    plans.extend(_uploads(look, limits) for look in evidence.tiers)
-    plans.append(_restore(limits, choice))
+    plans.extend(_uploads(config, look, limits) for look in evidence.tiers)
+    plans.append(_restore(config, limits, choice))
     return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
 
 
@@ -91,7 +92,7 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: lis
         if not lacks(look, choice) or not _has_room(look, source, withheld):
             continue
         step = Step(
-            kind="copy-checkpoint", owner=lock_of(look, tier), commands=_copy_commands(source, look),
+            kind="copy-checkpoint", owner=lock_of(look, tier), commands=copying(config, source, look),
             args={
                 "from_tier": source.look.tier, "to_tier": look.tier, "node": evidence.node,
                 "name": source.candidate.name,
@@ -133,17 +134,6 @@ def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
     return look.space.value.available > source.candidate.size * ROOM
 
 
-def _copy_commands(source: Copy, look: TierLook) -> tuple[str, ...]:
-    target = f"{look.where.rstrip('/')}/{source.candidate.name}"
-    if look.kind == TierKind.S3:
-        bucket, _, key = target.removeprefix("s3://").partition("/")
-        where = ("--bucket", bucket, "--key", key, "--body", source.where)
-        return (command("aws", "s3api", "put-object", *where, "--if-none-match", "*"),)
-    tool = ("aws", "s3", "cp") if source.look.kind == TierKind.S3 else ("cp", "-a")
-    fetch = command(*tool, source.where, f"{target}.incoming")
-    return (fetch, "compare checksums", command("mv", "-nT", f"{target}.incoming", target))
-
-
 def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str], withheld: list[str]) -> Plan | None:
     here = next((c for c in choice.copies if c.look.tier == look.tier), None)
     if "pointer-wrong" not in sure or here is None or not isinstance(look.pointer, Known):
@@ -158,7 +148,7 @@ def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str]
     text = str(here.candidate.step) if p.text.isdigit() else here.candidate.name
     step = Step(
         kind="repoint-latest", owner=lock_of(look, tier),
-        commands=(f"{command('printf', '%s', text)} > {quote(look.where + '/' + tier.latest)}  # if still {p.text!r}",),
+        commands=pointing(look, tier, p, text),
         args={
             "tier": look.tier, "node": look.node, "pointer": tier.latest, "expect": p.identity, "text": text,
             "name": here.candidate.name, "identity": here.candidate.identity,
@@ -209,13 +199,14 @@ def _quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: list[st
     return Plan(name="quarantine the bad ones", steps=tuple(steps), for_causes=tuple(sorted(theirs - left or theirs)))
 
 
-def _uploads(look: TierLook, limits: Limits) -> Plan | None:
+def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None:
     if not isinstance(look.uploads, Known):
         return None
     steps = tuple(
         Step(
             kind="abort-upload", owner=f"store:{look.where}",
-            commands=(command("aws", "s3api", "abort-multipart-upload", "--key", u.key, "--upload-id", u.upload_id),),
+            commands=(command(*aws(config.tier(look.tier), "s3api", "abort-multipart-upload"), "--bucket", split(look.where)[0],
+                              "--key", u.key, "--upload-id", u.upload_id),),
             args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts,
             "older_than_s": limits.upload_age_s},
             effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
@@ -226,7 +217,7 @@ def _uploads(look: TierLook, limits: Limits) -> Plan | None:
     return Plan(name="abort old uploads", steps=steps, for_causes=("s3-incomplete-multipart",)) if steps else None
 
 
-def _restore(limits: Limits, choice: Choice) -> Plan | None:
+def _restore(config: Checkpoints, limits: Limits, choice: Choice) -> Plan | None:
     """The newest archived checkpoint, if it is newer than what can be had now. Cost is shown."""
     best = choice.best.candidate.step if choice.best else -1
     wanted = next(
@@ -237,9 +228,11 @@ def _restore(limits: Limits, choice: Choice) -> Plan | None:
         return None
     c = wanted.candidate
     cost = c.size / 2**30 * limits.restore_price_per_gib
+    days = json.dumps({"Days": limits.restore_days, "GlacierJobParameters": {"Tier": "Standard"}})
     step = Step(
         kind="restore-archived", owner=f"store:{wanted.look.where}",
-        commands=(command("aws", "s3api", "restore-object", "…", wanted.where),),
+        commands=(command(*aws(config.tier(wanted.look.tier), "s3api", "restore-object"), "--bucket", split(wanted.where)[0],
+                          "--key", split(wanted.where)[1], "--restore-request", days),),
         args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days,
         "retrieval": "Standard"},
         effect=f"{wanted.where} can be read for {limits.restore_days} days, some hours from now",

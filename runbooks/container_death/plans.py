@@ -1,5 +1,6 @@
 """What would be done about a container's death, step by step, from the causes. Identities and commands only."""
 
+import json
 import shlex
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.kept import removals
 from runbooks.container_death.others import PROJECT, systemctl
 from runbooks.container_death.words import Limits, deaths, known
+from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -99,7 +101,6 @@ def _inside(path: str, top: str) -> bool:
 def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
     """A new container of the same configuration; the old one stays under another name."""
     alive = keep_alive((*c.entrypoint, *c.command))
-    endless = alive.endless if alive and alive.seconds else ()
     old, engine = kept_name(c.name, c.id), shlex.join(w.engine)
     inside = [m for m in w.mounts if m[1] == "container"]
     exec_ = [f"{engine} exec {c.name} {shlex.join(a)}" for a in (*w.setup, *(m[2] for m in inside))]
@@ -115,11 +116,11 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
             "mounts": [[m[0], list(m[2])] for m in inside], "start": list(w.start), "detached": w.start_detached,
         },
         commands=(
-            *([f"{engine} stop {c.id[:12]}"] if c.status in ("running", "restarting") else []),
+            _create(c, w),
             f"{engine} update --restart=no {c.id[:12]}",
+            *([f"{engine} stop {c.id[:12]}"] if c.status in ("running", "restarting") else []),
             f"{engine} rename {c.id[:12]} {old}",
-            f"{engine} create --name {c.name} … (the same configuration as {c.id[:12]}, read on the node"
-            + (f"; command {shlex.join(endless)})" if endless else ")"),
+            f"{engine} rename {c.name}.new-{c.id[:12]} {c.name}",
             f"{engine} start {c.name}", *exec_, *start,
         ),
         effect=f"{c.name} runs again as a new container with the same configuration; the old one is kept as {old}",
@@ -128,6 +129,25 @@ def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
             if c.labels.get(PROJECT) else ""),
         of=c.name,
     )  # fmt: skip
+
+
+CREATE = """\
+.HostConfig as $h | ([$h.Binds[]? | split(":")[1]] + [$h.Mounts[]?.Target]) as $have
+| [.Mounts[] | select(.Type == "volume" and (.Destination as $d | $have | index($d) | not)) | "\\(.Name):\\(.Destination)"] as $more
+| (.Config | if .Hostname == $id then del(.Hostname) else . end) + {HostConfig: ($h + {Binds: (($h.Binds // []) + $more)})}
++ {NetworkingConfig: {EndpointsConfig: (.NetworkSettings.Networks | map_values({IPAMConfig, Links, DriverOpts}))}}"""
+
+
+def _create(c: ContainerFacts, w: Wanted) -> str:
+    """The same configuration given back to the engine under a passing name; a sleep that ends becomes one that does not."""
+    alive = keep_alive((*c.entrypoint, *c.command))
+    endless = alive.endless if alive and alive.seconds else ()
+    words = {"Entrypoint": endless[: len(c.entrypoint)], "Cmd": endless[len(c.entrypoint) :]} if endless else {}
+    made = CREATE.replace("\n", " ") + "".join(f" | .{k} = {json.dumps(list(v) or None)}" for k, v in words.items())
+    api = f"curl -sSf --unix-socket {shlex.quote(w.socket)}"
+    take = f"jq --arg id {c.id[:12]} {shlex.quote(made)}"
+    new = shlex.quote(f"http://engine/containers/create?name={c.name}.new-{c.id[:12]}")
+    return f"{api} http://engine/containers/{c.id[:12]}/json | {take} | {api} -H 'Content-Type: application/json' -d @- {new}"
 
 
 def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
@@ -214,7 +234,7 @@ def stop_loops(e: Evidence) -> list[Step]:
         Step(
             kind="stop-supervisor", owner=e.node,
             args={"pid": s.pid, "start_ticks": s.start_ticks, "boot_id": host.boot_id, "command": s.command},
-            commands=(f"kill -TERM {s.pid}",), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
+            commands=(signalled(s.pid, s.start_ticks, "TERM"),), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
             loses="whatever else that script does",
         )
         for s in known(e.supervisors) or ()

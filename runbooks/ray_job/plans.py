@@ -27,14 +27,14 @@ def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
 
 def _leftovers(e: Evidence) -> list[Step]:
     job = known(e.job)
+    url = shlex.quote(f"{e.dashboard}/api/jobs/{e.submission_id}")
     left = [a for a in known(e.actors) or () if job and a.name == NAME + job.submission_id and a.state == "ALIVE"]
     return [
         Step(
             kind="stop-ray-job", owner=e.cluster,
             args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED",
                   "actor_id": a.actor_id},
-            commands=(f"curl {shlex.quote(f'{e.dashboard}/api/jobs/{e.submission_id}')}  # must still be FAILED",
-                      f"ray.kill of the actor {a.name} ({a.actor_id})"),
+            commands=(f"curl -sSf {url} | grep -q '\"status\": *\"FAILED\"' && curl -sSf -X POST {url}/stop",),
             effect="the failed job's own supervisor is gone and what it held is free",
         )
         for a in left

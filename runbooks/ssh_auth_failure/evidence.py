@@ -206,6 +206,7 @@ class Evidence(Frozen):
     hands_off: bool = False
     key: Reading[GivenKey]
     configured_public: Reading[KeyShape] = NOT_RECORDED  # the public half that should be let in
+    public_line: str = ""  # the same as authorized_keys holds it, without its comment
     agent: Reading[tuple[AgentKey, ...]] = NOT_RECORDED
     client: Reading[dict[str, str]] = NOT_RECORDED  # ssh -G, the settings that matter
     wire: Reading[Wire]

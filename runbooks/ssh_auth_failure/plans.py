@@ -1,9 +1,12 @@
 """What may be done about confirmed causes, as data: one exact path, line or file, with its identity as it was read."""
 
+import hashlib
+import posixpath
 import shlex
 
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Certainty
+from runbooks.parsers.ssh_key import Damage
 from runbooks.ssh_auth_failure.evidence import GivenKey, HostKeyFact, KeysFile, PathEntry
 from runbooks.ssh_auth_failure.far_side import wrong_entries
 from runbooks.ssh_auth_failure.view import View
@@ -31,29 +34,53 @@ def _key_text(v: View, sure: set[str]) -> Plan | str:
         return _secret_text(key)
     if not key.place or not key.ours or not key.identity:
         return f"{key.source} is not a file of the user who runs this: put it right where it comes from"
-    rewrite = "key-file-unparsable" in wanted
+    rewrite, aside = "key-file-unparsable" in wanted, beside(key.place, key.identity)
     place = shlex.quote(key.place)
     step = Step(
         kind="normalise-key" if rewrite else "restrict-key-mode",
         owner=OWNER,
-        args={"path": key.place, "identity": key.identity, "mode": key.mode},
-        commands=(f"cp -p {place} {place}.aside", f"sed -i 's/\\r$//' {place}; tail -c1 {place}  # LF line ends, one final newline",
-                  f"chmod 600 {place}") if rewrite else (f"chmod 600 {place}",),
+        args={"path": key.place, "identity": key.identity, "mode": key.mode} | ({"aside": aside} if rewrite else {}),
+        commands=(f"cp -pn {place} {shlex.quote(aside)}", _rewritten(key), f"chmod 600 {place}") if rewrite else (f"chmod 600 {place}",),
         effect=f"ssh reads {key.place}; the key itself is the same",
-        loses="nothing: the file as it was is kept beside it" if rewrite else "nothing",
+        loses=f"nothing: the file as it was is kept as {aside}" if rewrite else "nothing",
     )  # fmt: skip
     return Plan(name="put the key file right", steps=(step,), for_causes=tuple(sorted(wanted)), settle_s=0.2)
 
 
+def beside(path: str, identity: str) -> str:
+    """Where a file as it was judged is kept."""
+    return f"{path}.before-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+
+
+TIDY_WORDS = (
+    "import sys; from runbooks.parsers.ssh_key import tidy; from tasks.credentials import read_secret, write_secret; "
+    "name, aside = sys.argv[1:]; was = read_secret(name); write_secret(aside, was); write_secret(name, tidy(was))"
+)
+LINES = {Damage.CRLF, Damage.NO_FINAL_NEWLINE}
+TIDY = (
+    'import re, sys; p = sys.argv[1]; t = open(p).read().replace("\\\\r", "").replace("\\\\n", "\\n"); '
+    'b, m, e = re.search("(-----BEGIN[^-]+-----)(.*)(-----END[^-]+-----)", t, re.S).groups(); m = m.strip(); '
+    'l = m.split("\\n") if "\\n" in m else m.split(); open(p, "w").write("\\n".join([b, *map(str.strip, l), e, ""]))'
+)
+
+
+def _rewritten(key: GivenKey) -> str:
+    """Line ends by sed; what is worse by the words between its marks, each line by itself."""
+    damage = set(key.shape.damage) if key.shape else set()
+    words = ("sed", "-i", "-e", r"s/\r$//", "-e", "$a\\") if damage <= LINES else ("python3", "-c", TIDY)
+    return shlex.join((*words, key.place))
+
+
 def _secret_text(key: GivenKey) -> Plan:
-    """The key in a Prefect Secret block, which this program's own `secrets --set` stores."""
+    """The key in a Prefect Secret block, put right by this program's own words; python3 is the one that it runs with."""
+    aside = beside(key.secret, key.identity).replace(".", "-")
     step = Step(
         kind="normalise-secret",
         owner=OWNER,
-        args={"block": key.secret, "identity": key.identity},
-        commands=(f"gpu-runbooks secrets --set {shlex.quote(key.secret)} < KEY   # LF line ends, one final newline",),
+        args={"block": key.secret, "identity": key.identity, "aside": aside},
+        commands=(shlex.join(("python3", "-c", TIDY_WORDS, key.secret, aside)),),
         effect=f"whoever reads Secret {key.secret} gets a key that ssh reads; the key itself is the same",
-        loses="nothing: the text as it was is kept in a block beside it",
+        loses=f"nothing: the text as it was is kept in the block {aside}",
     )
     return Plan(name="put the key's text right", steps=(step,), for_causes=("key-file-unparsable",), settle_s=0.2)
 
@@ -67,13 +94,14 @@ def _stale(v: View, sure: set[str]) -> Plan | str:
         return "no known_hosts entry is removed: nothing vouches for the new host key" if changed else ""
     file, _, rest = h.stale[0].partition(" ")
     path, _, line = file.rpartition(":")
+    aside = beside(path, h.stale[0])
     step = Step(
         kind="remove-known-host",
         owner=OWNER,
-        args={"path": path, "line": int(line), "hash": rest, "vouched": h.fingerprint},
-        commands=(f"sed -n {line}p {shlex.quote(path)}", f"sed -i.aside '{line}s/^./#/' {shlex.quote(path)}"),
+        args={"path": path, "line": int(line), "hash": rest, "vouched": h.fingerprint, "aside": aside},
+        commands=(f"cp -pn {shlex.quote(path)} {shlex.quote(aside)}", f"sed -i '{line}s/^./#/' {shlex.quote(path)}"),
         effect=f"{path} no longer names the old key; the fleet file's key {h.fingerprint} is the one that is shown",
-        loses="one line, which becomes a comment; a copy of the file is kept beside it",
+        loses=f"one line, which becomes a comment; the file as it was is kept as {aside}",
     )
     return Plan(name="remove the stale host key", steps=(step,), for_causes=("stale-known-host",), settle_s=0.2)
 
@@ -116,6 +144,8 @@ def _register(v: View, sure: set[str]) -> Plan | str:
         return "no key is added: the fleet file does not name the public half of the key that is used"
     if sure & {"root-login-refused", "user-not-allowed", "account-locked", "wrong-user"}:
         return "no key is added while the account itself is refused"
+    if not v.e.public_line:
+        return "no key is added: the text of its public half was not read"
     home = v.far.home.rstrip("/") + "/"
     file = next((f for f in v.far.files if f.path.startswith(home)), None)
     if file is None:
@@ -124,6 +154,15 @@ def _register(v: View, sure: set[str]) -> Plan | str:
         return f"no key is added: {file.path} lies behind a link, at {file.leads_to}; whoever made the link adds it there"
     step = _add(v, file)
     return Plan(name="register the public key", steps=(step,), for_causes=("key-not-registered",), settle_s=0.5)
+
+
+def _append(v: View, file: KeysFile, inode: int) -> tuple[str, ...]:
+    """On the node, as root or that user: the folder and file where they are missing, then the line."""
+    assert v.far is not None  # noqa: S101
+    path, owner = shlex.quote(file.path), f"-o {v.far.uid} -g {v.far.gid}"
+    made = (f"install -d -m 0700 {owner} {shlex.quote(posixpath.dirname(file.path))}", f"install -m 0600 {owner} /dev/null {path}")
+    line = shlex.quote(f"{v.e.public_line} added-by-hand")
+    return (*(() if inode else made), f"sed -i -e '$a\\' {path}", f"printf '%s\\n' {line} >> {path}")
 
 
 def _add(v: View, file: KeysFile) -> Step:
@@ -136,6 +175,6 @@ def _add(v: View, file: KeysFile) -> Step:
         owner=v.e.node,
         args={"path": file.path, "inode": inode, "keys": [k.fingerprint for k in file.lines], "uid": v.far.uid,
               "gid": v.far.gid, "home": v.far.home, "fingerprint": v.public.fingerprint},
-        commands=(f"ssh-copy-id -i KEY.pub -p {v.e.port} {v.e.user}@{v.e.host}   # or append the line through another way in",),
+        commands=_append(v, file, inode),
         effect=f"{file.path} lets {v.public.type} {v.public.fingerprint} in",
     )  # fmt: skip

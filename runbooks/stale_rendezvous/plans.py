@@ -3,6 +3,7 @@
 import shlex
 from urllib.parse import quote
 
+from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -97,7 +98,7 @@ def _delete(run: RunKeys, evidence: Evidence) -> Step:
 
 def _curl(endpoint: str, key: Key) -> str:
     guard = "dir=true" if key.dir else f"prevIndex={key.modified}"
-    return shlex.join(["curl", "-sS", "-X", "DELETE", f"{endpoint}/v2/keys{quote(key.key)}?{guard}"])
+    return shlex.join(["curl", "-sSf", "-X", "DELETE", f"{endpoint}/v2/keys{quote(key.key)}?{guard}"])
 
 
 def _probe(run: RunKeys, evidence: Evidence) -> Step:
@@ -137,7 +138,7 @@ def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
                     "expect_freed_bytes": 0,
                     "grace_s": 15,
                 },
-                commands=(f"kill -TERM {old.pid}  # started at tick {old.start_ticks}, id {old.launch.run_id}",),
+                commands=(signalled(old.pid, old.start_ticks, "TERM"), "sleep 15", signalled(old.pid, old.start_ticks, "KILL")),
                 effect=f"port {port.port} on {node.node} is free",
                 loses="nothing: this agent has no worker and nobody is connected to it",
             )
@@ -159,14 +160,17 @@ def _start(evidence: Evidence) -> Plan:
 
 def _defragment(evidence: Evidence) -> Plan:
     endpoint = evidence.etcd_endpoint
+    revision = f"ETCDCTL_API=3 etcdctl --endpoints={shlex.quote(endpoint)} endpoint status -w json"
+    revision += """ | grep -o '"revision":[0-9]*' | head -1 | cut -d: -f2"""
+    etcdctl = f"ETCDCTL_API=3 etcdctl --endpoints={shlex.quote(endpoint)}"
     step = Step(
         kind="defragment-etcd",
         owner=owner(evidence),
         args={"rendezvous": evidence.name, "endpoint": endpoint},
         commands=(
-            f"etcdctl --endpoints={endpoint} compact REVISION",
-            f"etcdctl --endpoints={endpoint} defrag",
-            f"etcdctl --endpoints={endpoint} alarm disarm",
+            f'{etcdctl} compact --physical "$({revision})"',
+            f"{etcdctl} defrag",
+            f"{etcdctl} alarm disarm",
         ),
         effect="the history of old v3 revisions is gone, the file is smaller, the alarm is off",
         loses="old v3 revisions (watchers that lag behind must list again); etcd stops answering for seconds",

@@ -2,6 +2,7 @@
 
 import shlex
 
+from runbooks.core.by_hand import detached
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -43,7 +44,7 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
         kind="start-worker-unverified" if first else "start-worker",
         owner=f"pod:{v.pod.id}",
         args={"pod": v.pod.id, "worker": v.e.worker, "boot_id": v.inside.boot_id, "argv": list(v.e.start_argv)},
-        commands=(f"ssh -p {v.pod.ssh_port} root@{v.pod.ip}", shlex.join(v.e.start_argv)),
+        commands=(f"ssh -p {v.pod.ssh_port} root@{v.pod.ip} {shlex.quote(detached(v.e.start_argv))}",),
         effect="the worker's process runs; the orchestrator promotes it at its next cycle",
         loses="nothing"
         + (
@@ -69,7 +70,7 @@ def _variable(v: View, sure: list[Cause]) -> Plan | str:
         owner="orchestrator",
         args={"name": x.private_name, "fingerprint": x.here_fingerprint},
         commands=(
-            f"railway variables --set '{x.private_name}=…'   # the value is read from this machine, never shown",
+            f'railway variables --set "{x.private_name}=${{{x.private_name}}}"',
         ),
         effect=f"the orchestrator has the private half of {x.public_fingerprint}",
         loses="the platform deploys the orchestrator again: a short pause of its cycles",
@@ -115,7 +116,7 @@ def _mark(v: View, status: str, effect: str) -> Step:
         kind="mark-worker-row",
         owner=f"worker:{v.row.id}",
         args={"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat},
-        commands=(_update(v.row.id, v.row.status, status),),
+        commands=(f'psql "$DATABASE_URL" -c {shlex.quote(_update(v.row.id, v.row.status, status))}',),
         effect=effect,
     )
 

@@ -1,9 +1,11 @@
 """What may be done about confirmed causes, as data: exact identities, and a reason for everything that is held back."""
 
 import json
+import posixpath
 import shlex
 from dataclasses import dataclass, field
 
+from runbooks.core.by_hand import detached, signalled
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.zombie_gpu.family import Family, KillSets, kill_sets
@@ -13,6 +15,7 @@ from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, size
 
 GRACE_S = 10  # between TERM and KILL
+MARK = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here
 HARDWARE = ("gpu-off-the-bus", "gpu-needs-reset", "driver-stuck", "gpu-unreadable")
 
 
@@ -28,8 +31,7 @@ def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
     """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
     found = Offer()
     sure = [v for v in verdicts if v.confirmed and not v.innocent]
-    stop = _why_none(view)
-    if stop:
+    if stop := _why_none(view):
         found.withheld += [stop] if sure else []
         return found
     _clean_up(view, verdicts, sure, found, jobs)
@@ -68,8 +70,7 @@ def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], fo
     again = _restarts(view, kin.families, bool(alone and count), ended, found)
     if again:
         why = "ends what is stuck and starts the job by the fleet file's command"
-        both = Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why)
-        found.plans.append(both)
+        found.plans.append(Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why))
 
 
 def _boxes(
@@ -97,8 +98,7 @@ def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
 def _terminate(view: View, f: Family) -> Step:
     pids = [p.pid for p in f.members]
     boot = view.facts.boot_id if view.facts else ""
-    listed = " ".join(map(str, pids))
-    checks = tuple(f"cut -d' ' -f22 /proc/{p.pid}/stat  # must be {p.start_ticks}" for p in f.members)
+    ended = [tuple(signalled(p.pid, p.start_ticks, signal) for p in f.members) for signal in ("TERM", "KILL")]
     freed = f"{size(f.bytes)} of GPU memory is free again" if f.gpus else "no GPU memory is involved"
     return Step(
         kind="terminate-processes",
@@ -114,7 +114,7 @@ def _terminate(view: View, f: Family) -> Step:
             "expect_freed_bytes": f.bytes,
             "grace_s": GRACE_S,
         },
-        commands=(*checks, f"kill -TERM {listed}", f"sleep {GRACE_S}", f"kill -KILL {listed}"),
+        commands=(*ended[0], f"sleep {GRACE_S}", *ended[1]),
         effect=f"pid {', '.join(map(str, pids))} gone; {freed}",
         loses="what these processes have not saved since their last checkpoint",
     )
@@ -189,7 +189,7 @@ def _restart_job(view: View, name: str, argv: tuple[str, ...]) -> Step:
         kind="restart-job",
         owner=view.evidence.node,
         args={"job": name, "argv": list(argv)},
-        commands=(shlex.join(argv),),
+        commands=(detached(argv),),
         effect=f"job {name} runs again, from its last checkpoint if it has one",
     )
 
@@ -211,8 +211,7 @@ def _reset(view: View, sure: list[Verdict], found: Offer) -> None:
             effect=f"GPU {gpu.index} answers again and asks for no recovery",
             loses="anything on that GPU (no process is on it now)",
         )
-        plan = Plan(name=f"reset GPU {gpu.index}", steps=(step,), for_causes=(v.slug,), settle_s=10)
-        found.plans.append(plan)
+        found.plans.append(Plan(name=f"reset GPU {gpu.index}", steps=(step,), for_causes=(v.slug,), settle_s=10))
 
 
 def _why_no_reset(view: View) -> str:
@@ -237,11 +236,13 @@ def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
     if not causes or view.in_container:
         return
     reason = "; ".join(sorted({f"{v.slug}: {v.subject}" for v in sure if v.slug in HARDWARE}))
+    what = {"node": view.evidence.node, "reason": reason}
+    mark = json.dumps(what | {"by": "by hand"})
     step = Step(
         kind="quarantine-node",
         owner=view.evidence.node,
-        args={"node": view.evidence.node, "reason": reason},
-        commands=(f"# mark {view.evidence.node} as quarantined: {reason}",),
+        args=what | {"path": MARK},
+        commands=(f"mkdir -p {posixpath.dirname(MARK)}", f"set -C; printf '%s\\n' {shlex.quote(mark)} > {MARK}"),
         effect=f"{view.evidence.node} is marked: people and schedulers that read the mark give it no work",
         loses="the capacity of the whole node, GPUs that still work included",
     )

@@ -15,7 +15,13 @@ from runbooks.ssh_auth_failure.evidence import Evidence, GivenKey, Wire
 from tasks.context import Context
 from tasks.diagnostics.ssh_alike import read_alike
 from tasks.diagnostics.ssh_far_side import log_position, read_far_side
-from tasks.diagnostics.ssh_key import read_agent, read_client_config, read_configured_public, read_given_key
+from tasks.diagnostics.ssh_key import (
+    configured_public_text,
+    read_agent,
+    read_client_config,
+    read_configured_public,
+    read_given_key,
+)
 from tasks.diagnostics.ssh_memory import Memory, memory_of
 from tasks.diagnostics.ssh_wire import walk
 from tasks.transport.base import TransportError
@@ -45,6 +51,7 @@ def gather_log_in(context: Context, node: Node) -> Evidence:
         hands_off=node.hands_off,
         key=given,
         configured_public=public,
+        public_line=" ".join(configured_public_text(node)[0].split()[:2]) if isinstance(public, Known) else "",
         agent=read_agent(context),
         client=read_client_config(context, node),
         wire=wire,

@@ -74,17 +74,19 @@ def alone(fd: int) -> Iterator[None]:
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
-def comment_out(path: Path, number: int, judged: Callable[[str], bool]) -> Path:
+def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: Path | None = None) -> Path:
     """Makes one line a comment by its first byte, in place, so that nothing that others append is lost; a copy of the file
     as it was. Raises Refused when it is not the judged line."""
     real = Path(os.path.realpath(path))
     with opened(real, os.O_RDWR) as fd, alone(fd):
+        if aside and aside.exists():
+            raise Refused(f"{aside} is there already: another file as it was")
         data = content(fd)
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         if number > len(lines) or not judged(lines[number - 1].rstrip("\r\n")):
             raise Refused(f"{path} line {number} is not the line that was read")
         still_there(real, fd)
-        aside = aside_of(real)
+        aside = aside or aside_of(real)
         write_new(aside, data, os.fstat(fd).st_mode & 0o777)
         try:
             os.pwrite(fd, b"#", len("".join(lines[: number - 1]).encode("utf-8", "surrogateescape")))
@@ -96,9 +98,11 @@ def comment_out(path: Path, number: int, judged: Callable[[str], bool]) -> Path:
     return aside
 
 
-def exchange(path: Path, text: str, judged: Callable[[Path], None]) -> Path:
+def exchange(path: Path, text: str, judged: Callable[[Path], None], aside: Path | None = None) -> Path:
     """A new text, mode 600, under the name, in place of the file that `judged` still knows when it has come out; where that
     lies now. Others' writes stay. Raises Refused, whatever `judged` raises."""
+    if aside and aside.exists():
+        raise Refused(f"{aside} is there already: another file as it was")
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     write_new(fresh, text.encode(), 0o600)
     try:
@@ -108,7 +112,7 @@ def exchange(path: Path, text: str, judged: Callable[[Path], None]) -> Path:
     except Exception:
         fresh.unlink()
         raise
-    aside = aside_of(path)
+    aside = aside or aside_of(path)
     rename_free(str(fresh), str(aside))
     return aside
 

@@ -1,10 +1,9 @@
 """Marks a node as quarantined by a file on it, and takes the engine's own mark away again."""
 
 from runbooks.core.plan import Step
+from runbooks.zombie_gpu.plans import MARK
 from tasks.context import ActResult, Context
 from tasks.remediation.changing import change
-
-MARK = "/var/lib/gpu-runbooks/quarantine.json"
 
 
 def quarantine_node(step: Step, context: Context) -> ActResult:

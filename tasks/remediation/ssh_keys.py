@@ -1,7 +1,6 @@
 """Puts right one file of this machine (key, known_hosts) or one path or key on a node, as it was judged."""
 
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def normalise_key(step: Step, context: Context) -> ActResult:
         with opened(out, os.O_RDONLY) as fd:
             _judged(fd, step, context)
 
-    aside = exchange(path, clean, came_out)
+    aside = exchange(path, clean, came_out, Path(step.args["aside"]))
     memory_of(context).changed()
     return ActResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
 
@@ -54,7 +53,7 @@ def normalise_secret(step: Step, context: Context) -> ActResult:
     if context.redactor.hash(text) != step.args["identity"]:
         raise Refused(f"Secret {block} has changed since it was read")
     clean, done = _same_key(text, f"Secret {block}")
-    aside = f"{block}-before-{secrets.token_hex(4)}"
+    aside = str(step.args["aside"])
     write_secret(aside, text)
     if read_secret(block) != text:
         raise Refused(
@@ -118,7 +117,7 @@ def remove_known_host(step: Step, context: Context) -> ActResult:
     pinned = public_shape(_key_part(node.host_key or ""))
     if pinned is None or pinned.fingerprint != step.args["vouched"]:
         raise Refused(f"the fleet file does not vouch for {step.args['vouched']}")
-    aside = comment_out(path, number, lambda line: line_hash(line) == step.args["hash"])
+    aside = comment_out(path, number, lambda line: line_hash(line) == step.args["hash"], Path(step.args["aside"]))
     memory_of(context).changed()
     return ActResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
 

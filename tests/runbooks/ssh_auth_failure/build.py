@@ -65,6 +65,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
         "hands_off": given.get("hands_off", False), "alike": given.get("alike", []),
         "key": known(KEY, given.get("key", {})),
         "configured_public": known({"format": "public", "type": "ssh-ed25519", "fingerprint": MINE}, given.get("public", {})),
+        "public_line": "" if given.get("public", {}) is None else "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMine",
         "agent": known({}, None) if "agent" not in given else {"kind": "known", "value": given["agent"]},
         "client": {"kind": "known", "value": given.get("client", {})},
         "wire": given.get("wire_unknown", {"kind": "known", "value": wire}),

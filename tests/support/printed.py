@@ -1,0 +1,71 @@
+"""A plan's commands, run as a person runs them: pasted from the report into a shell on the machine that the step names."""
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+
+from runbooks.core.plan import Step
+from runbooks.core.show import commands_block
+
+RUN = {  # action kind -> the test that runs its printed commands on the real fault and sees it gone
+    "terminate-processes": "tests/tasks/remediation/test_printed.py::test_a_stopped_process_is_ended",
+    "restart-job": "tests/tasks/remediation/test_printed.py::test_a_job_is_started_and_stays",
+    "restart-container": "tests/tasks/remediation/test_printed.py::test_a_container_is_restarted",
+    "reset-node-jobs": "tests/tasks/remediation/test_printed.py::test_the_leaders_count_goes_to_0",
+    "quarantine-node": "tests/tasks/remediation/test_printed.py::test_a_node_is_marked_once",
+    "recreate-container": "tests/tasks/containers/test_printed.py::test_a_dead_container_is_made_anew",
+    "restart-application": "tests/tasks/containers/test_printed.py::test_an_application_is_started_again",
+    "remove-kept-container": "tests/tasks/containers/test_printed.py::test_a_kept_container_is_removed",
+    "remount-fuse": "tests/tasks/containers/test_printed.py::test_a_dead_mount_is_mounted_again",
+    "start-engine": "tests/tasks/containers/test_printed.py::test_an_engine_is_started",
+    "free-engine-space": "tests/tasks/containers/test_printed.py::test_nameless_images_go",
+    "stop-supervisor": "tests/tasks/containers/test_printed.py::test_an_old_loop_is_ended",
+    "copy-checkpoint": "tests/tasks/checkpoint/test_printed.py::test_a_copy_arrives_whole",
+    "create-checkpoint-folder": "tests/tasks/checkpoint/test_printed.py::test_a_missing_folder_is_made",
+    "repoint-latest": "tests/tasks/checkpoint/test_printed.py::test_the_pointer_names_a_whole_one",
+    "quarantine-checkpoint": "tests/tasks/checkpoint/test_printed.py::test_a_bad_one_is_renamed",
+    "restore-folder-mode": "tests/tasks/checkpoint/test_printed.py::test_a_folders_mode_is_restored",
+    "prune-checkpoints": "tests/tasks/checkpoint/test_printed.py::test_old_ones_go",
+    "put-back-checkpoint": "tests/tasks/checkpoint/test_printed.py::test_an_untouched_one_gets_its_name_back",
+    "finish-deletion": "tests/tasks/checkpoint/test_printed.py::test_the_rest_of_a_deletion_goes",
+    "delete-run-keys": "tests/tasks/rendezvous/test_printed.py::test_a_dead_runs_keys_go",
+    "start-etcd": "tests/tasks/rendezvous/test_printed.py::test_etcd_is_started_with_its_data",
+    "defragment-etcd": "tests/tasks/rendezvous/test_printed.py::test_a_full_etcd_has_room_again",
+    "normalise-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
+    "normalise-secret": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_a_block",
+    "restrict-key-mode": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
+    "remove-known-host": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
+    "repair-ssh-path": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
+    "add-public-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
+    "mark-worker-row": "tests/tasks/spawning/test_printed.py::test_a_row_is_marked",
+}
+RUNPOD = "runpodctl speaks to RunPod's own API; the tests have a server of the documented API, which that program does not ask"
+NOT_HERE = {  # action kind -> why its printed commands cannot be run by the tests
+    "reset-gpu": "needs an NVIDIA GPU that may be reset: the driver's stub of the tests has no `nvidia-smi --gpu-reset`",
+    "stop-unit": "needs systemd as the first process of a machine: `systemctl stop`, which is printed, is run by the action in make soak",
+    "terminate-pod": RUNPOD,
+    "stop-pod": RUNPOD,
+    "set-railway-variable": "`railway` speaks to Railway's own service only",
+    "start-worker": "`ssh` needs the log-in of a person; the same start line is run by the action in tests/tasks/spawning",
+    "start-worker-unverified": "the same as start-worker; `ssh` asks a person about the first key",
+    "restore-archived": "no S3 server of the tests archives; the request is held to the client's own model of the service",
+    "abort-upload": "needs an upload that is a day old; the request is tried with the client in tests/tasks/checkpoint/test_s3.py",
+    "stop-ray-job": "needs a job that failed while its supervisor lives, which no Ray of the tests leaves behind",
+    "restart-raylet": "the fleet file's own command, run as it stands there",
+    "restore-run-keys": "this program's own command, run by tests/faults against a server",
+    "probe-rendezvous": "the fleet file's own command, run as it stands there",
+}
+
+
+def printed(steps: Iterable[Step]) -> str:
+    """The lines of the report's blocks."""
+    return "\n".join(line for step in steps for line in commands_block(step.commands).splitlines()[1:-1])
+
+
+def by_hand(steps: Iterable[Step], *inside: str, env: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    """Runs them in `sh`, as pasted. `inside`: what leads onto the machine (nsenter …)."""
+    script = printed(steps)
+    assert script.strip()
+    return subprocess.run(
+        [*inside, "sh", "-s"], input=script, capture_output=True, text=True, timeout=120, check=False, env=os.environ | dict(env or {})
+    )  # fmt: skip

@@ -1,0 +1,36 @@
+"""Every kind of action has a test that runs its printed commands on the real fault, or a reason why it cannot be had here."""
+
+import re
+from pathlib import Path
+
+from flows.actions import ACTIONS
+from runbooks.core.plan import Step
+from tests.runbooks.every import situations
+from tests.support.printed import NOT_HERE, RUN
+
+ROOT = Path(__file__).parents[1]
+BLANKS = re.compile(r"…|\bKEY\b|REVISION|<[a-z-]+>|^\s*#|\.\.\.")  # what a person would have to fill in, or only reads
+
+
+def test_every_kind_of_action_is_in_one_of_the_two_tables() -> None:
+    assert not set(RUN) & set(NOT_HERE)
+    assert {*RUN, *NOT_HERE} == set(ACTIONS)
+    assert all(len(why) > 40 for why in NOT_HERE.values())
+
+
+def test_the_tests_of_the_table_are_there() -> None:
+    for test in RUN.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
+def steps() -> list[Step]:
+    """Of every plan of every situation."""
+    return [s for case in situations() for p in case.judge().plans for s in p.steps]
+
+
+def test_nothing_is_left_to_fill_in() -> None:
+    for step in steps():
+        assert step.commands, step.kind
+        for command in step.commands:
+            assert not BLANKS.search(command), (step.kind, command)
