@@ -7,6 +7,7 @@ from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.distributed_setup.causes import failed
 from runbooks.distributed_setup.config_checks import config_causes, world_sizes
@@ -136,7 +137,7 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     """Shared memory, and what RDMA needs."""
     found = []
     if node.shm_bytes is not None and node.shm_bytes < launch.shm_gb * 1e9:
-        words = f"shared memory has {node.shm_bytes / 1e6:.0f} MB, {launch.shm_gb:g} GB are asked for"
+        words = f"shared memory has {size(node.shm_bytes)}, {launch.shm_gb:g} GB are asked for"
         found.append(failed("shm-small", node.node, words))
     if launch.rdma:
         if not node.rdma_devices:
@@ -144,7 +145,7 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
         if node.rdma_library is False:
             found.append(failed("rdma-missing", node.node, "libibverbs is not installed"))
         if node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes:
-            found.append(failed("rdma-missing", node.node, f"locked memory is limited to {node.memlock_bytes} bytes"))
+            found.append(failed("rdma-missing", node.node, f"locked memory is limited to {size(node.memlock_bytes)}"))
     odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
     if odd:
         words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))

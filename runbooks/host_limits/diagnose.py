@@ -90,7 +90,7 @@ def _judged(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]
     if not g.limit:
         return None, ()
     share = _share(g)
-    words = [f"{g.subject} has {g.used} of {g.limit} {g.of} ({100 * share:.0f} %): {g.setting}"]
+    words = [f"{g.subject} has {g.told} ({100 * share:.0f} %): {g.setting}"]
     if g.refused:
         words.append(f"the kernel refused {g.refused} times since that group exists")
     if g.default:
@@ -169,5 +169,5 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in SLUG if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
     most = max(read, key=_share, default=None)
-    top = f"; nearest: {most.subject}, {most.used} of {most.limit} {most.of}" if most else ""
+    top = f"; nearest: {most.subject}, {most.told}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

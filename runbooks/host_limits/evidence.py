@@ -4,6 +4,7 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading, Why
+from runbooks.core.sizes import size
 
 
 class Gauge(Frozen):
@@ -17,6 +18,14 @@ class Gauge(Frozen):
     pid: int | None = None
     refused: int = 0  # times the kernel said no since that group exists
     default: bool = False  # the small size that containers get unasked, with a job in it
+
+    @property
+    def told(self) -> str:
+        """How much of it is used, for a person: "512 of 1024 open files", "63.9 MiB of 64 MiB", "64 KiB of 64 KiB, locked"."""
+        kind, _, what = self.of.rpartition(" ")
+        if what != "bytes":
+            return f"{self.used} of {self.limit} {self.of}"
+        return f"{size(self.used)} of {size(self.limit or 0)}" + (f", {kind}" if kind else "")
 
 
 class Clock(Frozen):

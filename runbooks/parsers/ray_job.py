@@ -73,6 +73,7 @@ def _actor(x: Mapping[str, Any], clean: Clean) -> Actor:
         death_reason=reason,
         death_message=clean(plain(message))[-3000:],
         resources={k: float(v) for k, v in (x.get("required_resources") or {}).items()},
+        ended_at=from_ms(x.get("end_time_ms")),
     )
 
 

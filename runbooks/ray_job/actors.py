@@ -1,5 +1,6 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
+from runbooks.container_death.host_facts import KernelOom
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.ray_log import worker_log
 from runbooks.ray_job.errors import first_error
@@ -48,25 +49,36 @@ def log_of(e: Evidence, actor: Actor) -> LogFile | None:
     return files.get(path)
 
 
-def judge_actors(e: Evidence, job: Job) -> list[Cause]:
+def judge_actors(e: Evidence, job: Job, window_s: float) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
     dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
     real = [a for a in dead if not _on_purpose(a)]
-    return [_death(e, a) for a in real][:8]
+    return [_death(e, a, window_s) for a in real][:8]
 
 
 def _on_purpose(a: Actor) -> bool:
     return any(p in a.death_reason for p in PURPOSE) or says(a.death_message, "ray-job/stopped-on-purpose")
 
 
-def _death(e: Evidence, a: Actor) -> Cause:
+def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, bool]:
+    """The kernel's kill of that process, and whether it is surely that one: a number is given out again, so its time must fit too."""
+    kills = [k for n in node_logs(e) if n.ip == a.ip for k in n.ooms if k.pid == a.pid]
+    if a.ended_at is None:
+        return (kills[-1] if kills else None), False
+    near = [k for k in kills if abs((k.at - a.ended_at).total_seconds()) <= window_s]
+    return (near[-1] if near else None), True
+
+
+def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     log = log_of(e, a)
     text = a.death_message
     subject = f"{a.class_name} pid {a.pid} on {a.ip or a.node_id[:12] or 'an unknown node'}"
     error = first_error((*(log.lines if log else ()), *text.splitlines()))
-    kill = next((k for n in node_logs(e) if n.ip == a.ip for k in n.ooms if k.pid == a.pid), None)
+    kill, timed = _kill(e, a, window_s)
     where = f"its log: {log.node}:{log.path}" if log else "its log was not found"
-    slug, sure = _kind(a, text, error, kill is not None)
+    slug, sure = _kind(a, text, error, kill is not None and timed)
+    if kill is not None and not timed and slug == "actor-failed":
+        slug, sure = "actor-out-of-memory", Certainty.LIKELY
     words = (
         f"kernel: {kill.text}" if kill else "",
         error,
@@ -76,6 +88,8 @@ def _death(e: Evidence, a: Actor) -> Cause:
     check = (
         ()
         if sure is Certainty.CONFIRMED
+        else ("when that actor died: the kill is of a process of that number",)
+        if kill is not None and not timed
         else (f"the end of the worker's log of pid {a.pid} on {a.ip}", "the kernel log there")
     )
     return cause(slug, sure, subject, *words, decides=check)

@@ -21,7 +21,6 @@ class Limits(Frozen):
     """Numbers of runbook.yaml."""
 
     job_start_timeout_s: Amount
-    raylet_silent_s: Amount  # raylet.out not written for longer than this: not alive
     head_slow_s: Amount  # the head's lists took longer than this
     disk_free_min_bytes: Size
     cpu_moving_s: Amount  # CPU seconds in the window that count as work
@@ -39,7 +38,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     job = known(e.job)
     causes = judge_cluster(e, limits)
     if job is not None:
-        causes += judge_job(e, job, limits) + judge_actors(e, job) + judge_leftovers(e, job)
+        causes += judge_job(e, job, limits) + judge_actors(e, job, limits.memory_kill_window_s) + judge_leftovers(e, job)
         if job.status not in ENDED:
             causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
     for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():

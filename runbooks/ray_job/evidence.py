@@ -38,6 +38,7 @@ class Actor(Frozen):
     death_reason: str = ""  # OOM, WORKER_DIED, NODE_DIED, OWNER_DIED, …
     death_message: str = ""  # secrets replaced
     resources: dict[str, float] = {}
+    ended_at: datetime | None = None  # by the head's clock
 
 
 class Group(Frozen):

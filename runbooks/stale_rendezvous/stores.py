@@ -4,7 +4,7 @@ from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of, is_loopback
 from runbooks.stale_rendezvous.causes import confirmed, innocent, likely, possible
 from runbooks.stale_rendezvous.evidence import Agent, Evidence, NodeFacts, Reach, StoreView
-from runbooks.stale_rendezvous.launches import live_agents
+from runbooks.stale_rendezvous.launches import live_agents, live_workers
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes, place_of
 
 STARTS_S = 60.0  # an agent imports torch before it opens its store
@@ -62,18 +62,23 @@ def _nobody(store: StoreView, users: list[Agent], evidence: Evidence) -> Cause:
     for node in owners:
         there = [a for a in users if a.node == node.node]
         if there:
-            return _lives(store, there, node, host, words)
+            return _lives(store, there, node, host, words, evidence)
     words += [f"{n.node} owns that address and runs no agent of it" for n in owners]
     return (confirmed if owners else possible)("store-host-died", store.endpoint, *words)
 
 
-def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, words: list[str]) -> Cause:
+def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, words: list[str], evidence: Evidence) -> Cause:
     """An agent lives on the store's machine."""
     port = int(address_of(store.endpoint, 29400).rpartition(":")[2])
     words = [*words, f"{_who(agents)} lives on the machine of that address"]
     if any(p.port == port and p.open for p in node.ports):
         return likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
                       decides=("firewall and address on which it listens",))  # fmt: skip
+    ids = {a.launch.run_id for a in agents}
+    formed = [w for w in live_workers(evidence) if w.run_id in ids]
+    if formed:
+        seen = f"workers of {', '.join(sorted(ids))} run, so the store was there once: pid {formed[0].pid} on {formed[0].node}"
+        return likely("store-host-died", store.endpoint, *words, seen, decides=("which agent was the store's host, and its end",))
     knows = [_takes_itself_for(a, node, host) for a in agents]
     names = f"{node.host_name} resolves to {', '.join(node.own_addresses) or 'nothing'} on {node.node} itself"
     if node.host_name and not any(knows):

@@ -1,5 +1,6 @@
 """A healthy verdict says what it covers, over every runbook; an option that decided nothing is named."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Options
 from tests.runbooks.every import situations
 
+ROOT = Path(__file__).resolve().parents[2]
 WELL = Diagnosis(state=State.HEALTHY, headline="all is well")
 
 
@@ -73,3 +75,11 @@ def test_the_report_says_what_it_covers(tmp_path: Path) -> None:
     well = report.model_copy(update={"outcome": Outcome.HEALTHY, "diagnosis": WELL.model_copy(update={"covers": "read: nodes (1 of 1)"})})
     assert "Covers what was read: nodes (1 of 1)." in render(well, load_runbook("ray-job"))
     assert "Covers what was" not in render(report, load_runbook("ray-job"))
+
+
+def test_every_limit_that_a_file_may_set_decides_something() -> None:
+    """A number that nobody reads is an option that is dropped in silence."""
+    code = "\n".join(p.read_text(encoding="utf-8") for room in ("runbooks", "tasks") for p in sorted((ROOT / room).rglob("*.py")))
+    unread = [f"{slug}: {name}" for slug in runbook_slugs() for name in load_runbook(slug).limits
+              if not re.search(rf"\.{name}\b|[\"']{name}[\"']|\b{name}=", code)]  # fmt: skip
+    assert unread == []
