@@ -15,7 +15,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, Settings
 
 from flows.server_date import learn, steady
 
-BUSY = (408, 429, 502, 503)
+BUSY = (408, 429, 500, 502, 503)
+"""Answers after which the same is asked again for a while; 500 is what Prefect says while its database is away."""
 MOST_KEPT = 32
 _SETTINGS: dict[tuple[int, str], tuple[Settings, Settings]] = {}
 _CLIENTS: dict[tuple[object, ...], SyncPrefectClient] = {}

@@ -189,10 +189,10 @@ class World:
         status = self.rig.wait(self.rig.start_work(*self.fleets, FAULT=str(self.fault) if fault else ""))
         assert fault or status == 0, f"{status}: {(self.rig.home / 'children.log').read_text()[-3000:]}"
 
-    def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1) -> None:
-        """Plants a fault for the next run on this world."""
+    def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1, whose: str = "the server") -> None:
+        """Plants a fault for the next run on this world. `whose`: the process with that `pid`."""
         arm(self.fault, point, sig, pid, nth)
-        notes.fault(f"{sig} of {'the server' if pid else 'the run'}", point)
+        notes.fault(f"{sig} of {whose if pid else 'the run'}", point)
 
     def acts(self) -> list[Any]:
         """Action runs on this world."""

@@ -45,23 +45,21 @@ class Postgres:
         self._run(
             str(bin_ / "initdb"), "-D", str(data), "-U", "app", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"
         )
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off"
-        self._run(
-            str(bin_ / "pg_ctl"),
-            "-D",
-            str(data),
-            "-l",
-            str(self.folder / "log"),
-            "-w",
-            "-t",
-            "30",
-            "-o",
-            options,
-            "start",
-        )
+        self.start_again()
         for line in SCHEMA:
             self.do(line)
         return self
+
+    def start_again(self) -> None:
+        """Start on the data that is there, also after it was killed."""
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off"
+        where = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"))
+        self._run(str(binaries() / "pg_ctl"), *where, "-w", "-t", "30", "-o", options, "start")
+
+    @property
+    def pid(self) -> int:
+        """Of the process that all others of it are children of."""
+        return int((self.folder / "data/postmaster.pid").read_text().split()[0])
 
     def stop(self) -> None:
         """Stop and remove it."""

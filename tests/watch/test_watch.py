@@ -44,6 +44,22 @@ def back(room: WatchRoom, engine: Engine, name: str, old: str) -> float:
 QUICK = {"young_life_s": 1, "steady_s": 0.5, "backoff_base_s": 0.5}  # the deaths that it stops at stay as they are
 
 
+def test_a_container_that_dies_while_the_watch_is_dead_is_back_once(rig: Rig, engine: Engine, tmp_path: Path) -> None:
+    """The watch is killed as well; the next one finds what happened meanwhile, and does it once."""
+    create(engine, "w1")
+    policy = policy_of(()) | {"kinds": {k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}
+    with watch_room(rig, tmp_path, engine, "w1", policy=policy, limits=QUICK, **APPLICATION) as room:
+        room.start()
+        room.kill()
+        old = kill(engine, "w1")
+        room.start()
+        back(room, engine, "w1", old)
+        assert room.wait_outcomes(1) == ["fixed"]
+        assert room.stop() == 0
+        assert len(room.world.runs()) == 1
+    assert engine.run("ps", "--format", "{{.Names}}").split() == ["w1"]
+
+
 @pytest.mark.soak
 def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine: Engine, tmp_path: Path) -> None:
     """One watch, three containers: killed, left without their application, stopped; watch, server, daemon restarted."""
