@@ -7,10 +7,12 @@ from runbooks.container_death.host_facts import Disk, EngineUnit, HostFacts, Upg
 from runbooks.container_death.others import mate, pod_mates
 from runbooks.container_death.shared_end import said
 from runbooks.container_death.words import Limits, cause, clock, known, log_of, near, span
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.engine_error import refusal
 from runbooks.triage.closing import closing_error
+
+OF_THE_ENGINE = ("container", "siblings", "events")  # readings that the daemon itself answers
 
 
 def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
@@ -28,6 +30,11 @@ def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
         return [cause(slug, Certainty.LIKELY, subject, client, f"its socket {at}; {seen}", decides=check)]
     if host.daemon_alive:
         alive = f"its process {host.daemon_pid} runs since {clock(host.daemon_started_at)}"
+        spoke = [name for name in OF_THE_ENGINE if isinstance(getattr(e, name), Known)]
+        if spoke:  # it told these in the same look: one question that it left open is not a silence
+            words = f"it answered all the same for: {', '.join(spoke)}"
+            check = ("whether it answers now: docker version",)
+            return [cause("daemon-stuck", Certainty.LIKELY, subject, client, alive, words, decides=check)]
         return [cause("daemon-stuck", Certainty.CONFIRMED, subject, client, alive)]
     return _down(e, host, subject, client, limits)
 

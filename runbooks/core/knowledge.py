@@ -65,7 +65,8 @@ class CauseKnowledge(Frozen):
     signatures: tuple[Signature, ...] = ()
     no_text: str = ""  # why no text can say this cause, where it has no signature: only readings can
     references: tuple[str, ...] = ()
-    rests_on: tuple[str, ...] = ()  # readings without which it is not confirmed, and no plan for it offered; "a or b": one is enough
+    rests_on: tuple[str, ...] = ()  # readings that decide it: without them not confirmed, and no plan; "a or b": one is enough
+    excluded_by: dict[str, str] = {}  # what else it could be (a cause of this runbook, or in words) -> the reading that excludes it
     plan_needs: tuple[str, ...] = ()  # further readings without which no plan for it is offered
     forbids: tuple[str, ...] = ()  # action kinds that no plan of a report with this cause may have
     forbids_on_it: tuple[str, ...] = ()  # the same, but only for steps about the cause's own subject
@@ -112,6 +113,7 @@ class Runbook(Frozen):
     options: dict[str, Option] = {}
     may_be_unread: dict[str, Cover] = {}  # by path, "tiers[].space"; a healthy verdict needs every other reading
     speaks: tuple[str, ...] = ()  # where the evidence holds words: what reports a failure there must be explained
+    judges_one: bool = False  # whatever their subjects: all causes of a report are about one and the same thing
     causes: dict[str, CauseKnowledge]
     limits: dict[str, Limit]
     references: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from runbooks.core.confirmed import granted
 from runbooks.core.covers import covering
 from runbooks.core.forbidden import allowed
 from runbooks.core.knowledge import Runbook, load_runbook
@@ -20,16 +21,18 @@ L = TypeVar("L")
 
 
 def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
-    """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py); no
-    plan does what a cause of the same report forbids (forbidden.py), nor ends a part of what is at work (together.py); what
-    is well says what was read (covers.py). It is told in words for people (worded.py)."""
+    """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py);
+    confirmed is what was read and excludes the alternatives (confirmed.py); no plan does what a cause of the same report
+    forbids (forbidden.py), nor ends a part of what is at work (together.py); what is well says what was read (covers.py).
+    It is told in words for people (worded.py)."""
 
     def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
         @wraps(judge)
         def diagnose(evidence: E, limits: L) -> Diagnosis:
-            known, found = book(slug), judge(evidence, limits)
-            planned = together(allowed(known, held(known, evidence, explained(known, evidence, found))))
-            return worded(known, covering(evidence, planned))
+            known = book(slug)
+            found = explained(known, evidence, judge(evidence, limits))
+            found = granted(known, evidence, held(known, evidence, found))
+            return worded(known, covering(evidence, together(allowed(known, found))))
 
         return diagnose
 

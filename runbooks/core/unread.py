@@ -1,8 +1,7 @@
 """What was not read is never well: what is unknown in the evidence is compared with runbook.yaml.
 
-A healthy verdict needs every reading; those that `may_be_unread` names may be lost, as long as what covers them was read. A
-cause is confirmed only with what it `rests_on`; a plan needs that, and what its causes name as `plan_needs`. Whatever was
-not read is named. Pure.
+A healthy verdict needs every reading; those that `may_be_unread` names may be lost, as long as what covers them was read.
+Whatever was not read is named. What a cause or a plan needs is judged in confirmed.py. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,19 +12,25 @@ from pydantic import BaseModel
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook
-from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.core.verdict import Diagnosis, State
 
 NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
 
 
-class Lost(Frozen):
-    """A reading that is unknown."""
+class Look(Frozen):
+    """One reading of an evidence, whatever it gave."""
 
     path: str  # "tiers[].space": as runbook.yaml names it
     label: str  # "tiers[nvme].space"
+    items: tuple[str, ...] = ()  # names of the items of lists it stands in: ("nvme",)
+    absent: bool = False  # proven to be nothing
+
+
+class Lost(Look):
+    """A reading that is unknown."""
+
     reading: Unknown
 
     @property
@@ -41,12 +46,9 @@ def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
         return found
     blind = {x.path for x in lost}
     open_ = tuple(x for x in lost if not covered(book, x.path, blind))
-    kept, withheld = _plans(book, found.plans, lost)
-    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_), "causes": _surely(book, found.causes, blind)}
+    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_)}
     if found.state is State.HEALTHY and open_:
         new |= {"state": State.CANNOT_TELL, "headline": _headline(open_, found.headline)}
-    if withheld:
-        new |= {"plans": kept, "do_now": (*found.do_now, *withheld)}
     return found.model_copy(update=new)
 
 
@@ -56,36 +58,14 @@ def covered(book: Runbook, path: str, blind: set[str]) -> bool:
     return cover is not None and not blind.intersection(cover.covered_by)
 
 
-def missing(book: Runbook, slugs: Sequence[str], blind: set[str], plan: bool = False) -> tuple[str, ...]:
-    """What these causes rest on, or a plan for them needs, and was not read. "a or b": one of them is enough."""
-    known = [book.causes[slug] for slug in slugs if slug in book.causes]
-    grounds = [g for c in known for g in (*c.rests_on, *(c.plan_needs if plan else ()))]
-    return tuple(dict.fromkeys(g for g in grounds if blind.issuperset(g.split(" or "))))
-
-
-def _surely(book: Runbook, causes: Sequence[Cause], blind: set[str]) -> tuple[Cause, ...]:
-    """No cause is confirmed while something that it rests on was not read."""
-    return tuple(_lowered(c, missing(book, (c.slug,), blind)) if c.certainty is Certainty.CONFIRMED else c for c in causes)
-
-
-def _lowered(cause: Cause, gap: Sequence[str]) -> Cause:
-    if not gap:
-        return cause
-    decides = (*cause.decides, *(f"{path}: it was not read" for path in gap))
-    return cause.model_copy(update={"certainty": Certainty.LIKELY, "decides": decides})
-
-
 def unread(evidence: BaseModel) -> tuple[Lost, ...]:
     """Every unknown reading, in the order of the evidence. Evidence nested in itself is named like the outer one."""
-    return tuple(_walk(evidence, "", "", type(evidence)))
+    return tuple(look for look in looks(evidence) if isinstance(look, Lost))
 
 
-def _plans(book: Runbook, plans: Sequence[Plan], lost: Sequence[Lost]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
-    """Those that still stand, and why the others do not."""
-    blind = {x.path for x in lost}
-    gaps = [(plan, missing(book, plan.for_causes, blind, plan=True)) for plan in plans]
-    said = tuple(f"“{plan.name}” is not offered: not read: {', '.join(gap)}" for plan, gap in gaps if gap)
-    return tuple(plan for plan, gap in gaps if not gap), said
+def looks(evidence: BaseModel) -> Iterator[Look]:
+    """Every reading, in the order of the evidence, those that stand in another reading too."""
+    return _walk(evidence, Look(path="", label=""), type(evidence))
 
 
 def _named(book: Runbook, own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
@@ -117,21 +97,25 @@ def _headline(open_: Sequence[Lost], headline: str) -> str:
     return f"cannot tell: not read: {names}{more} ({open_[0].why}); as far as it was read: {headline}"
 
 
-def _walk(value: Any, path: str, label: str, root: type[BaseModel]) -> Iterator[Lost]:
+def _walk(value: Any, at: Look, root: type[BaseModel]) -> Iterator[Look]:
     if isinstance(value, Unknown):
-        yield Lost(path=path, label=label, reading=value)
-    elif isinstance(value, Known):
-        yield from _walk(value.value, path, label, root)
-    elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from _walk(item, f"{path}[]", f"{label}[{_name(item, i)}]", root)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, f"{path}[]", f"{label}[{key}]", root)
-    elif isinstance(value, BaseModel) and not isinstance(value, Absent):
-        inside = "" if type(value) is root or not path else f"{path}."
+        yield Lost(path=at.path, label=at.label, items=at.items, reading=value)
+    elif isinstance(value, Known | Absent):
+        yield at.model_copy(update={"absent": isinstance(value, Absent)})
+        yield from _walk(value.value, at, root) if isinstance(value, Known) else ()
+    elif isinstance(value, tuple | Mapping):
+        pairs = value.items() if isinstance(value, Mapping) else ((_name(item, i), item) for i, item in enumerate(value))
+        for name, item in pairs:
+            if isinstance(item, BaseModel | tuple | Mapping):  # not each line of a log
+                yield from _walk(item, _below(at, f"[{name}]", "[]", str(name)), root)
+    elif isinstance(value, BaseModel):
+        base = at if type(value) is not root else at.model_copy(update={"path": ""})
         for field in _fields(type(value)):
-            yield from _walk(getattr(value, field), inside + field, f"{label}.{field}".lstrip("."), root)
+            yield from _walk(getattr(value, field), _below(base, f".{field}", f".{field}"), root)
+
+
+def _below(at: Look, label: str, path: str, *item: str) -> Look:
+    return Look(path=(at.path + path).lstrip("."), label=(at.label + label).lstrip("."), items=(*at.items, *item))
 
 
 def _name(item: Any, position: int) -> str:

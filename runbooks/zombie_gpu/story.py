@@ -100,7 +100,7 @@ def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
             continue
         known = knowledge().causes[v.slug]
         priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
-        issue = f"{known.title} ({v.certainty}): {v.subject}: {v.evidence[0]}"
+        issue = f"{known.title}: {v.subject}: {v.evidence[0]}"
         found.append(Finding(priority=priority, category="GPU", issue=issue, action=_remedy(v)))
     return tuple(found)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
-from tests.runbooks import more_healthy
+from tests.runbooks import more_healthy, more_sick
 from tests.runbooks.checkpoint_fallback import test_situations as checkpoints
 from tests.runbooks.container_death import test_situations as containers
 from tests.runbooks.distributed_setup import test_situations as launches
@@ -46,7 +46,7 @@ class Situation(NamedTuple):
 def situations() -> tuple[Situation, ...]:
     """All of them."""
     none: dict[str, Any] = {}
-    made = [_situation(*world, none) for world in more_healthy.worlds()]
+    made = [_situation(*world, none) for world in (*more_healthy.worlds(), *more_sick.worlds())]
     return (*(_situation(*given) for given in _read()), *made)
 
 

@@ -1,0 +1,111 @@
+"""Confirmed means excluded: one rule, over every judgment, says which cause may be called confirmed and which plan stands.
+
+A judge claims; this rule grants. runbook.yaml names for each cause the readings that decide it (`rests_on`), and what else
+it could be with the reading that excludes that (`excluded_by`). A cause without these, with one of them not read, or beside
+an alternative that the same report lets stand, is likely at most, and no plan for it is offered. Pure.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel
+
+from runbooks.core.base import Frozen
+from runbooks.core.forbidden import NAMED
+from runbooks.core.knowledge import CauseKnowledge, Runbook
+from runbooks.core.plan import Plan
+from runbooks.core.unread import Look, Lost, looks
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+
+OWN = "[own]"  # "tiers[own].space": of the items that the cause's subject names; of all where it names none
+
+
+class Gap(Frozen):
+    """Why a cause is not confirmed."""
+
+    said: str  # what a person reads of it
+    decides: str  # what would close it
+
+
+def granted(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
+    """The judgment with each certainty and each plan as far as it is granted."""
+    if found.state is State.NOT_APPLICABLE or not found.causes:
+        return found
+    seen = tuple(looks(evidence))
+    causes = tuple(_granted(c, tuple(gaps(book, c, found.causes, seen))) for c in found.causes)
+    against = [(plan, tuple(dict.fromkeys(_against(book, plan, found.causes, seen)))) for plan in found.plans]
+    said = tuple(f"“{plan.name}” is not offered: {'; '.join(why)}" for plan, why in against if why)
+    kept = tuple(plan for plan, why in against if not why)
+    return found.model_copy(update={"causes": causes, "plans": kept, "do_now": (*found.do_now, *said)})
+
+
+def _granted(cause: Cause, gap: Sequence[Gap]) -> Cause:
+    if not gap or cause.certainty is not Certainty.CONFIRMED:
+        return cause
+    decides = dict.fromkeys((*cause.decides, *(g.decides for g in gap)))
+    return cause.model_copy(update={"certainty": Certainty.LIKELY, "decides": tuple(decides)})
+
+
+def gaps(book: Runbook, cause: Cause, causes: Sequence[Cause], seen: Sequence[Look]) -> Iterator[Gap]:
+    """What is missing before that cause is confirmed."""
+    known = book.causes.get(cause.slug)
+    if known is None or not known.rests_on or not known.excluded_by:
+        yield Gap(said="nothing says what decides it", decides="what decides it, and what else it could be")
+        return
+    for path in _unread(dict.fromkeys((*known.rests_on, *known.excluded_by.values())), cause.subject, seen):
+        yield Gap(said=f"not read: {path}", decides=f"{path}: it was not read")
+    for rival in rivals(book, known, cause, causes):
+        yield Gap(said=f"not excluded: {rival.slug}", decides=f"whether it is {rival.slug}: {_how(book, rival)}")
+
+
+def rivals(book: Runbook, known: CauseKnowledge, cause: Cause, causes: Sequence[Cause]) -> Iterator[Cause]:
+    """Alternatives that the same report lets stand, about the same thing."""
+    for other in causes:
+        if other.slug in known.excluded_by and other.certainty is not Certainty.RULED_OUT and _of_one(book, cause, other):
+            yield other
+
+
+def _of_one(book: Runbook, a: Cause, b: Cause) -> bool:
+    """Whether two causes are about the same thing: of one subject, or of one id, or the runbook judges one thing only."""
+    return book.judges_one or a.subject == b.subject or bool({*NAMED.findall(a.subject)} & {*NAMED.findall(b.subject)})
+
+
+def _how(book: Runbook, cause: Cause) -> str:
+    known = book.causes.get(cause.slug)
+    return "; ".join(cause.decides or (known.decided_by if known else ()))
+
+
+def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[Look]) -> Iterator[str]:
+    """What stands against a plan: what its causes rest on, what excludes the alternatives, and its own needs."""
+    for slug in plan.for_causes:
+        known = book.causes.get(slug)
+        mine = [c for c in causes if c.slug == slug and c.certainty is not Certainty.RULED_OUT]
+        for subject in dict.fromkeys(c.subject for c in mine) or ("",):
+            needs = (*known.rests_on, *known.excluded_by.values(), *known.plan_needs) if known else ()
+            lost = _unread(dict.fromkeys(needs), subject, seen)
+            yield from [f"not read: {', '.join(lost)}"] if lost else []
+        sure = (Certainty.CONFIRMED, Certainty.LIKELY)
+        found = [r for c in mine if known for r in rivals(book, known, c, causes) if r.certainty in sure]
+        yield from (f"not excluded: {r.slug}" for r in found)
+
+
+def _unread(paths: Sequence[str] | dict[str, None], subject: str, seen: Sequence[Look]) -> tuple[str, ...]:
+    """Of these readings, those that gave no answer. "a or b": one of them is enough."""
+    return tuple(group.replace(OWN, "[]") for group in paths if not any(_answered(p, subject, seen) for p in group.split(" or ")))
+
+
+def _answered(path: str, subject: str, seen: Sequence[Look]) -> bool:
+    """Whether that reading was made and gave an answer, each time where it stands in a list. What is proven absent answers
+    for all that would stand in it."""
+    plain = path.replace(OWN, "[]")
+    mine = [x for x in seen if x.path == plain]
+    own = [x for x in mine if OWN in path or x.path.count("[]") < len(x.items)]  # the latter: of an evidence inside the evidence
+    if named := [x for x in own if any(_names(subject, item) for item in x.items)]:
+        mine = named
+    if not mine:
+        return any(x.absent and plain.startswith(f"{x.path}.") for x in seen)
+    return not any(isinstance(x, Lost) for x in mine)
+
+
+def _names(subject: str, item: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(item)}(?![\w-])", subject) is not None

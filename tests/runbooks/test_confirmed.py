@@ -1,0 +1,240 @@
+"""Confirmed means excluded: over every situation with a confirmed cause, each reading that it cites is lost in turn."""
+
+import re
+from collections import Counter
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel
+
+from runbooks.core.base import Frozen
+from runbooks.core.confirmed import OWN, granted
+from runbooks.core.forbidden import NAMED
+from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Absent, Known, Reading
+from runbooks.core.unread import looks, unread
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.runbooks.every import Situation, situations
+from tests.runbooks.test_unread import GONE, Place, places, without
+
+LEAST_LOSSES, LEAST_CAUSES, LEAST_READINGS = 1600, 270, 650  # found when this was written; fewer would hide what is not tried
+SURE = Certainty.CONFIRMED
+
+
+class Cited(NamedTuple):
+    """A confirmed cause, and what the judgment is without one reading that it cites."""
+
+    case: Situation
+    cause: Cause
+    path: str
+    before: Diagnosis
+    after: Diagnosis
+    blind: frozenset[str]  # paths that are unknown now
+
+    def __str__(self) -> str:
+        return f"{self.case.runbook} {self.cause.slug} without {self.path} in {self.case.title!r}"
+
+
+@cache
+def book(slug: str) -> Runbook:
+    return load_runbook(slug)
+
+
+def claimed(case: Situation, evidence: BaseModel) -> Diagnosis:
+    """What the judge says before any rule."""
+    module = import_module(f"runbooks.{case.runbook.replace('-', '_')}.diagnose")
+    found: Diagnosis = module.diagnose.__wrapped__(evidence, module.Limits.model_validate(case.limits))
+    return found
+
+
+def thing(cause: Cause) -> tuple[str, str]:
+    """A cause's slug and the id it is about: the rest of the subject may hold what is lost."""
+    return cause.slug, next(iter(NAMED.findall(cause.subject)), cause.subject)
+
+
+def sure(found: Diagnosis) -> dict[tuple[str, str], Cause]:
+    return {thing(c): c for c in found.causes if c.certainty is SURE}
+
+
+@cache
+def losses() -> tuple[tuple[Situation, Place, str, Diagnosis, Diagnosis], ...]:
+    """Every situation with a confirmed cause, with each of its readings lost in turn."""
+    found = []
+    for case in situations():
+        before = case.judge()
+        for place in places(case.evidence) if sure(before) else ():
+            evidence = without(case.evidence, place)
+            (path,) = {x.path for x in unread(evidence) if x.reading == GONE}
+            found.append((case, place, path, before, case.judge(evidence)))
+    return tuple(found)
+
+
+@cache
+def cited() -> tuple[Cited, ...]:
+    """A reading is cited where runbook.yaml names it for the cause, or where the judge says something else without it."""
+    found = []
+    for case, place, path, before, after in losses():
+        evidence = without(case.evidence, place)
+        said, blind = claimed(case, evidence), frozenset(x.path for x in unread(evidence))
+        (lost,) = [x for x in unread(evidence) if x.reading == GONE]
+        shared = {x.path for x in looks(case.evidence) if x.items and x.path.count("[]") < len(x.items)}
+        for cause in sure(before).values():
+            same = any(c.evidence == cause.evidence and c.slug == cause.slug and c.certainty is SURE for c in said.causes)
+            of_another = not lost.items and path in shared  # each worker has its own of these
+            if not same or (not of_another and names(book(case.runbook).causes[cause.slug], path, cause, lost.items)):
+                found.append(Cited(case, cause, path, before, after, blind))
+    return tuple(found)
+
+
+def names(known: CauseKnowledge, path: str, cause: Cause, items: tuple[str, ...]) -> bool:
+    """Whether runbook.yaml names that reading for the cause; of a list's items only the cause's own, where it says so or
+    where the item is an evidence of its own."""
+    plain = [p for g in (*known.rests_on, *known.excluded_by.values()) for p in g.split(" or ")]
+    own = not items or any(re.search(rf"(?<![\w-]){re.escape(i)}(?![\w-])", cause.subject) for i in items)
+    every = path in plain and (own or path.count("[]") == len(items))
+    return every or (own and path in [p.replace(OWN, "[]") for p in plain])
+
+
+def enough(x: Cited) -> bool:
+    """Whether every sentence that names the lost reading names another that is enough, and that was read."""
+    known = book(x.case.runbook).causes[x.cause.slug]
+    groups = [g.replace(OWN, "[]").split(" or ") for g in (*known.rests_on, *known.excluded_by.values())]
+    mine = [set(g) for g in groups if x.path in g]
+    return bool(mine) and all(g - x.blind for g in mine)
+
+
+def test_a_confirmed_cause_falls_with_each_reading_that_it_cites() -> None:
+    """Not confirmed any more, or runbook.yaml names another reading that is enough and was read."""
+    wrong = [str(x) for x in cited() if thing(x.cause) in sure(x.after) and not enough(x)]
+    assert wrong == []
+
+
+def test_its_plan_goes_with_it() -> None:
+    """No plan is offered for a cause that lost what it cites."""
+    wrong = [f"{x}: {p.name}" for x in cited() if not enough(x) for p in x.after.plans if x.cause.slug in p.for_causes and _is_for(p, x)]
+    assert wrong == []
+
+
+def _is_for(plan: Plan, x: Cited) -> bool:
+    """Not for another thing with the same cause, which lost nothing."""
+    return not any(c.slug == x.cause.slug and thing(c) != thing(x.cause) for c in sure(x.after).values())
+
+
+def test_no_loss_confirms_anything() -> None:
+    """What is not read excludes nothing: no cause is confirmed without a reading that was not confirmed with it."""
+    wrong = []
+    for case, _, path, before, after in losses():
+        wrong += [f"{case.runbook} {slug} ({of}) without {path} in {case.title!r}" for slug, of in sure(after).keys() - sure(before).keys()]
+    assert wrong == []
+
+
+def test_the_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """Enough is tried to mean anything, in every runbook."""
+    tried = cited()
+    causes = {(x.case.runbook, x.cause.slug) for x in tried}
+    readings = {(x.case.runbook, x.cause.slug, x.path) for x in tried}
+    table = Counter(x.case.runbook for x in tried)
+    with capsys.disabled():
+        print(f"\nconfirmed: {len(tried)} losses of {len(readings)} cited readings of {len(causes)} causes; {dict(table)}")
+    assert set(table) == set(runbook_slugs())
+    assert len(tried) >= LEAST_LOSSES
+    assert len(causes) >= LEAST_CAUSES
+    assert len(readings) >= LEAST_READINGS
+
+
+def test_whatever_is_confirmed_has_its_grounds_and_its_alternatives() -> None:
+    """What decides it and what else it could be stand in runbook.yaml, for every cause that any situation confirms."""
+    for case in situations():
+        for cause in case.judge().causes:
+            if cause.certainty is SURE:
+                known = book(case.runbook).causes[cause.slug]
+                assert known.rests_on, (case.runbook, cause.slug)
+                assert known.excluded_by, (case.runbook, cause.slug)
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_an_alternative_is_a_cause_of_the_runbook_or_said_in_words(slug: str) -> None:
+    causes = book(slug).causes
+    for name, known in causes.items():
+        assert bool(known.rests_on) == bool(known.excluded_by), f"{name}: both, or it is never confirmed"
+        for other in known.excluded_by:
+            assert other != name
+            assert other in causes or " " in other, (name, other)
+
+
+class Part(Frozen):
+    node: str
+    disk: Reading[int]
+
+
+class Seen(Frozen):
+    log: Reading[str]
+    kernel: Reading[str]
+    parts: tuple[Part, ...] = ()
+
+
+def toy(**more: Any) -> Runbook:
+    """Two causes that exclude each other, and one that nothing decides."""
+    common = {"title": "t", "explanation": "e", "decided_by": ["d"], "remedy": "r"}
+    causes = {
+        "ended": {**common, "rests_on": ["log"], "excluded_by": {"killed": "kernel", "a person": "log"}},
+        "killed": {**common, "rests_on": ["kernel"], "excluded_by": {"ended": "log"}},
+        "full": {**common, "rests_on": ["parts[own].disk"], "excluded_by": {"a quota": "parts[own].disk or log"}},
+        "bare": common,
+    }
+    rest = {"slug": "toy", "title": "t", "summary": "s", "symptoms": [], "target": "t", "limits": {}}
+    return Runbook.model_validate({**rest, "causes": causes, **more})
+
+
+READ, NONE = Known[str](value="x"), Absent(proof="none here")
+END = Plan(name="end it", steps=(Step(kind="k", owner="a", args={}, commands=(), effect="e"),), for_causes=("ended",))
+
+
+def judged(seen: Seen, *causes: Cause, **more: Any) -> Diagnosis:
+    claim = Diagnosis(state=State.SICK, headline="h", causes=causes, plans=(END,))
+    return granted(toy(**more), seen, claim)
+
+
+def claim(slug: str, subject: str = "job", certainty: Certainty = SURE) -> Cause:
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=("as read",))
+
+
+@pytest.mark.parametrize(
+    ("log", "kernel", "stands"), [(READ, READ, True), (READ, NONE, True), (READ, GONE, False), (GONE, READ, False), (GONE, GONE, False)]
+)
+def test_what_decides_and_what_excludes_must_both_be_read(log: Any, kernel: Any, stands: bool) -> None:
+    found = judged(Seen(log=log, kernel=kernel), claim("ended"))
+    assert (found.causes[0].certainty is SURE) is stands
+    assert bool(found.plans) is stands
+    assert stands or any("“end it” is not offered: not read" in line for line in found.do_now)
+    assert stands or any("it was not read" in line for line in found.causes[0].decides)
+
+
+def test_a_cause_without_grounds_is_never_confirmed() -> None:
+    """No default branch: neither a cause that the knowledge does not know, nor one for which it names nothing."""
+    for slug in ("bare", "unheard-of"):
+        assert judged(Seen(log=READ, kernel=READ), claim(slug)).causes[0].certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize("other", [SURE, Certainty.LIKELY, Certainty.POSSIBLE])
+def test_an_alternative_that_stands_is_not_excluded(other: Certainty) -> None:
+    """Of the same thing, and none of them is confirmed beside another; what is ruled out or of another thing takes nothing away."""
+    seen = Seen(log=READ, kernel=READ)
+    found = judged(seen, claim("ended"), claim("killed", certainty=other))
+    assert not sure(found)
+    assert any("whether it is killed: d" in line for line in found.causes[0].decides)
+    assert bool(found.plans) is (other is Certainty.POSSIBLE), "a plan is for a person to choose where the other is only possible"
+    for rival in (claim("killed", "pid 7", other), claim("killed", certainty=Certainty.RULED_OUT)):
+        assert ("ended", "job") in sure(judged(seen, claim("ended"), rival))
+    assert not sure(judged(seen, claim("ended"), claim("killed", "the machine", other), judges_one=True))
+
+
+def test_of_a_list_the_item_that_the_cause_is_about_counts() -> None:
+    parts = (Part(node="a", disk=Known[int](value=0)), Part(node="b", disk=GONE))
+    seen = Seen(log=GONE, kernel=READ, parts=parts)
+    for subject, stands in (("disk of a", True), ("disk of b", False), ("every disk", False)):
+        assert bool(sure(judged(seen, claim("full", subject)))) is stands, subject
+    assert not sure(judged(Seen(log=READ, kernel=READ), claim("full", "disk of a"))), "nothing was read there"
