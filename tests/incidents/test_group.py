@@ -24,25 +24,30 @@ from tests.runbooks.zombie_gpu.build import judge
 from tests.runbooks.zombie_gpu.test_situations import killed
 from tests.support.gpu_fixtures import built, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather
+from tests.support.waiting import until
 
 GIB = 1024  # MiB
 RANK = """
     import os, socket, sys, time
     role, port = sys.argv[1], int(sys.argv[2])
+    ready = lambda: open(f"{sys.argv[3]}.{os.getpid()}.ready", "w").close()
     if role == "upload":
         s = socket.create_connection(("127.0.0.1", port))
+        ready()
         while True:
             s.sendall(b"x" * 65536)
             time.sleep(0.02)
     if role == "save":
         with open(sys.argv[3], "wb", buffering=0) as f:
+            ready()
             while True:
                 f.write(b"x" * 65536)
                 time.sleep(0.02)
-    if role == "ask":
-        sys.stdin.read()
     if role == "serve":
         store = socket.create_server(("127.0.0.1", 0))
+    ready()
+    if role == "ask":
+        sys.stdin.read()
     while True:
         time.sleep(1)
 """
@@ -88,7 +93,7 @@ def ranks(folder: Path, *roles: str, stay: bool = True) -> Iterator[list[int]]:
         try:
             if not stay:
                 p.wait(10)
-            time.sleep(0.5)
+            until(lambda: all((folder / f"step-70.pt.tmp.{pid}.ready").exists() for pid in pids))
             yield pids
         finally:
             for pid in (*pids, *([p.pid] if stay else [])):
