@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "deployments.run_online:cmd_run",
     "approve": "deployments.decide:cmd_approve",
     "reject": "deployments.decide:cmd_reject",
+    "show": "deployments.show_run:cmd_show",
     "lab": "deployments.lab.main:cmd_lab",
     "list": "deployments.cli_offline:cmd_list",
     "replay": "deployments.cli_offline:cmd_replay",

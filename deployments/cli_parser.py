@@ -83,11 +83,14 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             "--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)"
         )
         decide.add_argument("--why", metavar="TEXT", default="", help="your reason, for the report")
-        decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans")
+        decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans; needed where there are several")
         decide.add_argument(
             "--code", metavar="CODE", default="", help="your approver code; asked for where it is needed"
         )
         decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
+    show = _add(commands, "show", "print what a run found and what it asks, at any time")
+    show.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
+    show.add_argument("--web", action="store_true", help="print the address of its page instead")
     freeze = _add(commands, "freeze", "stop every act from now on; diagnosis goes on")
     freeze.add_argument("why", metavar="WHY", help="the reason, shown in every report until unfreeze")
     freeze.add_argument(

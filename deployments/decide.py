@@ -4,11 +4,13 @@ import argparse
 import getpass
 import json
 import os
+import shlex
 import sys
 from typing import Any
 
 from deployments.errors import CommandError
 from deployments.run_online import facts_of, finish, follow, ready
+from runbooks.core.clean import one_line
 
 
 def _waiting_run(name: str) -> str:
@@ -28,8 +30,9 @@ def _waiting_run(name: str) -> str:
 def _decide(ns: argparse.Namespace, decision: str) -> int:
     ui = ready()
     run_id = _waiting_run(ns.run)
+    choice = _choice(run_id, decision, ns.choice)
     code = ns.code or _asked_code(run_id, decision)
-    _answer(run_id, decision, ns.who or os.environ.get("USER", ""), ns.why, ns.choice, code)
+    _answer(run_id, decision, ns.who.strip() or who_types(), ns.why, choice, code)
     if ns.wait:
         follow(run_id, ns.json)
         return finish(ns, facts_of(run_id, ui))
@@ -37,6 +40,28 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
         json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
     )
     return 0
+
+
+def _choice(run_id: str, decision: str, choice: str) -> str:
+    """The plan that is approved, by its name. Raises CommandError where it is not said which one, or not rightly."""
+    from flows.asked import asked_now
+
+    asked = asked_now(run_id)
+    names = asked.choices if asked and decision == "approve" else ()
+    listed = " or ".join(f"--choice {shlex.quote(one_line(name))}" for name in names)
+    if names and choice and choice not in names:
+        raise CommandError(f"the run offers no plan {choice!r}; {listed}")
+    if len(names) > 1 and not choice:
+        raise CommandError(f"the run offers {len(names)} plans, so say which one: {listed}; `gpu-runbooks show {run_id}` shows them")
+    return choice
+
+
+def who_types() -> str:
+    """The name under which somebody is logged in here; never empty."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()} of this machine"
 
 
 def _asked_code(run_id: str, decision: str) -> str:

@@ -160,13 +160,15 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
 
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
-    print(one_line(f"{facts['outcome'] or facts['state']}: {facts['headline']}"))
+    print(one_line(f"{outcome.row.name if outcome else facts['state']}: {facts['headline']}"))
     if facts["report"]:
         print(f"report: {facts['report']}")
     if facts["ui"]:
         print(f"UI:     {facts['ui']}")
     if outcome is Outcome.WAITING:
-        print(f"decide: gpu-runbooks approve {facts['run']}   or   gpu-runbooks reject {facts['run']}")
+        from deployments.show_run import question_text
+
+        print(f"\n{question_text(facts['run'])}", end="")
 
 
 def _outcome(text: object) -> Outcome | None:

@@ -26,6 +26,7 @@ from runbooks.core.report import Permission
 from runbooks.core.show import Markdown
 
 REAPER = "the reaper"
+NO_NAME = "a person who gave no name"
 EXPIRES = "approval.expires"
 IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed the command that names exactly it
 CODES = "approval.codes"
@@ -120,12 +121,15 @@ def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permissi
     )
 
 
-def ask(run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str, ...] = ()) -> None:
+def ask(
+    run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str, ...] = (), question: Markdown | None = None
+) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
     model = approval_model(tuple(p.name for p in gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
+    store.claim_input(run_id, question_key(key), json.dumps(question or form))
     _suspend(run_id, key, create_v2_schema(model.__name__, model_base=model), form)
 
 
@@ -158,6 +162,11 @@ def _suspended(run_id: str, state: State[Any]) -> State[Any]:
 def plans_key(key: str) -> str:
     """Where the plans of a question are kept for whoever shows them."""
     return f"plans-{key}"
+
+
+def question_key(key: str) -> str:
+    """Where the question itself is kept, with commands that can be pasted."""
+    return f"question-{key}"
 
 
 def asked_plans(run_id: str, key: str) -> tuple[Plan, ...]:
@@ -194,7 +203,7 @@ def _was_asked(run_id: str, key: str) -> bool:
 
 def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> Permission:
     asked, decided = _times(run_id, key)
-    who, why = str(answer.get("who", "")), str(answer.get("why", ""))
+    who, why = str(answer.get("who", "")).strip() or NO_NAME, str(answer.get("why", ""))
     common = {"who": who, "at": decided, "digest": digest, "choice": str(answer.get("choice", "")), "said": why}
     if who == REAPER:
         return Permission(allowed=False, by="nobody", **common)

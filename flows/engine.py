@@ -141,7 +141,7 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
     if permission is None:
         _ask_now(run, gate, diagnosis, storm, answer)
     assert permission is not None  # noqa: S101 - asking never returns
-    who = permission.who or "nobody gave a name"
+    who = permission.who or "nobody"
     run.draft.timeline.reached(
         "decided", f"{'approved' if permission.allowed else 'not approved'} ({who}): {permission.choice}"
     )
@@ -160,9 +160,10 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     worst = {kind: risk.value for kind, risk in risks().items()}
     book = load_runbook(run.spec.slug)
     titles = {slug: cause.title for slug, cause in book.causes.items()}
-    form = approval_text(book.title, run.context.target, diagnosis, gate.plans, notes, worst, titles)
+    about = (book.title, run.context.target, diagnosis, gate.plans, notes, worst, titles)
+    form, question = approval_text(*about), approval_text(*about, width=0)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
     run.draft.waiting_until = server_now() + timedelta(seconds=gate.approval_ttl_s)
     run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
-    ask(run.run_id, gate, form, answer.key, run.policy.approvers)
+    ask(run.run_id, gate, form, answer.key, run.policy.approvers, question)

@@ -1,6 +1,7 @@
 """Collects what a run did, and turns it into report, artifact and end state."""
 
 import logging
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -114,9 +115,15 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
             timeline=tuple(d.timeline.events),
             connection=tuple(pool.notes if pool else ()),
             risks={kind: risk.value for kind, risk in risks().items()},
-            approve_command=f"gpu-runbooks approve {run.run_id}" if outcome is Outcome.WAITING else "",
+            approve_command=_approving(run.run_id, d.offered) if outcome is Outcome.WAITING else "",
         )
     )
+
+
+def _approving(run_id: str, offered: tuple[str, ...]) -> str:
+    """A line for each plan: where there are several, one has to be named."""
+    several = [f" --choice {shlex.quote(name)}" for name in offered] if len(offered) > 1 else [""]
+    return "\n".join(f"gpu-runbooks approve {run_id}{choice}" for choice in several)
 
 
 def clean_report(report: Report) -> Report:

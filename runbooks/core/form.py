@@ -22,17 +22,20 @@ def approval_text(
     notes: tuple[str, ...],
     risks: Mapping[str, str] | None = None,
     titles: Mapping[str, str] | None = None,
+    width: int = WIDTH,
 ) -> Markdown:
-    """Markdown for the form. What decides comes first: what is wrong, why a person is asked, and each choice with its
+    """Markdown for the form, and with `width` 0 for a terminal, where commands are pasted from. What decides comes first: what
+    is wrong, why a person is asked, and each choice with its
     exact commands, effect and loss. Foreign text is escaped, and cut where it is no command: it cannot push them away.
     """
     parts = [
         markdown("## {}: {}", _said(title, SHORT), _said(target, SHORT)),
         markdown("**{}**", _said(diagnosis.headline)),
         *_asked(notes),
-        *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {})),
+        *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {}, width)),
         *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
         *_list("Waiting costs", diagnosis.waiting_costs),
+        *_list("Seen", (diagnosis.symptom,) if diagnosis.symptom else ()),
         *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause, titles or {})),
     ]
     return joined("\n\n", parts)
@@ -49,15 +52,15 @@ def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
         yield joined("\n", [markdown("**Asked because:**\n"), *lines])
 
 
-def _choice(number: int, plan: Plan, risks: Mapping[str, str]) -> Iterator[Markdown]:
+def _choice(number: int, plan: Plan, risks: Mapping[str, str], width: int) -> Iterator[Markdown]:
     yield markdown("### Choice {}: “{}”", number, _said(plan.name))
     if plan.why:
         yield md(plan.why, LONG)
     for i, step in enumerate(plan.steps, 1):
-        yield from _step(i, step, risks.get(step.kind, ""))
+        yield from _step(i, step, risks.get(step.kind, ""), width)
 
 
-def _step(number: int, step: Step, risk: str) -> Iterator[Markdown]:
+def _step(number: int, step: Step, risk: str, width: int) -> Iterator[Markdown]:
     yield markdown(
         "**Step {}:** {} on {}{}. **Effect:** {}. **Lost:** {}.",
         number,
@@ -67,7 +70,7 @@ def _step(number: int, step: Step, risk: str) -> Iterator[Markdown]:
         _said(step.effect),
         _said(step.loses),
     )
-    yield commands_block(step.commands, WIDTH)
+    yield commands_block(step.commands, width)
 
 
 def _list(title: str, lines: Iterable[Any]) -> Iterator[Markdown]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -140,6 +141,38 @@ def test_rejected_by_name(cli: Cli, stuck: Scene) -> None:
     assert "still there" in stuck.proof()
 
 
+def test_the_question_is_printed_whole_and_the_plan_is_named(cli: Cli, stuck: Scene) -> None:
+    """Seen, why, do not, plans with commands, cost of waiting, how to answer; `show` prints it again; who approved is never empty."""
+    done = cli("run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet))
+    assert done.returncode == 1, done.stderr
+    asked = done.stdout
+    (run,) = set(re.findall(r"gpu-runbooks approve ([0-9a-f-]{36})", asked))
+    facts = cli.json("show", run[:8])
+    found = facts["data"]["diagnosis"]
+    commands = [c for p in found["plans"] for s in p["steps"] for c in s["commands"]]
+    for words in (found["headline"], found["symptom"], "Do not:", "Effect:", "Lost:", "Not decided", *found["waiting_costs"], *commands):
+        assert words in asked, words
+    assert facts["question"] in asked
+    assert len(facts["choices"]) == 2
+    for name in facts["choices"]:
+        assert f"gpu-runbooks approve {run} --choice '{name}'" in asked
+    again = cli("show", facts["name"])
+    assert (again.returncode, facts["question"] in again.stdout, "What was seen" in again.stdout) == (0, True, True)
+    assert run in cli("show", run, "--web").stdout
+    for words in ((), ("--choice", "nonsense")):
+        refused = cli("approve", run, *words)
+        assert refused.returncode == 2, refused.stdout
+        assert "--choice 'clean up only'" in refused.stderr
+    last = cli.json("approve", run, "--choice", "clean up only", "--wait", env={"USER": "", "LOGNAME": ""})
+    assert last["outcome"] == "fixed"
+    permission = json.loads(Path(last["report"]).with_suffix(".json").read_text())["permission"]
+    assert permission["who"].strip()
+    assert permission["choice"] == "clean up only"
+    after = cli("show", run)
+    assert "Fixed, and seen fixed" in after.stdout
+    assert "gpu-runbooks approve" not in after.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -147,6 +180,7 @@ def test_rejected_by_name(cli: Cli, stuck: Scene) -> None:
         (["run", "zombie-gpu", "nobody"], "no node of that name"),
         (["run", "zombie-gpu", "local", "--fleet", "/nonexistent.yaml"], "/nonexistent.yaml"),
         (["approve", "no-such-run"], "no waiting run"),
+        (["show", "no-such-run"], "there are:"),
         (["lab", "nothing"], "no rehearsal"),
     ],
 )

@@ -1,0 +1,111 @@
+"""`gpu-runbooks show RUN`: what a run found, what it asks, and how to answer. Also printed by `run` where it waits."""
+
+import argparse
+import json
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from deployments.errors import CommandError
+from deployments.run_online import facts_of, ready
+from runbooks.core.clean import one_line
+from runbooks.core.outcome import Outcome
+from runbooks.core.show import Markdown
+from runbooks.core.unmark import plain, without_raw
+
+SHORTEST = 6  # characters of an id that is not given whole
+MOST = 200  # of the newest runs are looked through for a name
+
+
+def find_run(name: str) -> str:
+    """Id of the run with that id, beginning of an id, or name (one that waits, else the newest). Raises CommandError."""
+    from prefect.exceptions import ObjectNotFound
+
+    from flows import store
+
+    try:
+        return str(store.read_run(UUID(name)).id)
+    except ValueError:
+        pass
+    except ObjectNotFound:
+        raise CommandError(f"the server has no run {name!r}") from None
+    runs = store.find_runs([store.RUNBOOK_TAG], limit=MOST)
+    named = sorted((r for r in runs if r.name == name), key=lambda r: not (r.state and r.state.is_paused()))  # the newest first
+    found = named[:1] or [r for r in runs if len(name) >= SHORTEST and str(r.id).startswith(name)]
+    if len(found) == 1:
+        return str(found[0].id)
+    some = "; ".join(f"{r.id} ({r.name})" for r in (found or runs)[:10]) or "none"
+    raise CommandError(f"{name!r} is {'more than one run' if found else f'none of the newest {MOST} runs'}; there are: {some}")
+
+
+def question_text(run_id: str) -> str:
+    """The whole question in plain text, and the commands that answer it; "" if the run asks nothing."""
+    from flows.asked import asked_now
+
+    asked = asked_now(run_id)
+    if asked is None:
+        return ""
+    run = shlex.quote(run_id)
+    several = len(asked.choices) > 1
+    ways = [f"gpu-runbooks approve {run}" + (f" --choice {shlex.quote(one_line(c))}" if several else "") for c in asked.choices]
+    lines = [
+        plain(asked.text),
+        f"Nothing is done before somebody answers. {_until(asked.until)}",
+        "To allow " + ("one of them:" if several else "it:"),
+        *(f"    {way} --who NAME" for way in ways),
+        "To refuse:",
+        f"    gpu-runbooks reject {run} --who NAME",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _until(text: str) -> str:
+    try:
+        until = f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC"
+    except ValueError:
+        return "It waits until somebody does."
+    return f"If nobody does until {until}, it ends as “{Outcome.EXPIRED.row.name}” and changes nothing."
+
+
+def report_page(path: str) -> Markdown | None:
+    """The report's page, if it lies on this machine."""
+    try:
+        return Markdown(Path(path).read_text(encoding="utf-8")) if path else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _report_data(path: str) -> Any:
+    try:
+        return json.loads(Path(path).with_suffix(".json").read_text(encoding="utf-8")) if path else None
+    except (OSError, ValueError):
+        return None
+
+
+def cmd_show(ns: argparse.Namespace) -> int:
+    """0 if it could be shown, whatever it says."""
+    from flows.asked import asked_now
+
+    ui = ready()
+    run_id = find_run(ns.run)
+    facts = facts_of(run_id, ui)
+    if ns.web:
+        if not facts["ui"]:
+            raise CommandError("the address of this server's pages is not known here")
+        print(json.dumps({"run": run_id, "ui": facts["ui"]}) if ns.json else facts["ui"])
+        return 0
+    question = question_text(run_id)
+    if ns.json:
+        asked = asked_now(run_id) if question else None
+        more = {"question": question, "choices": list(asked.choices) if asked else []}
+        print(json.dumps(facts | more | {"data": _report_data(facts["report"])}, indent=1))
+        return 0
+    page = report_page(facts["report"])
+    print(f"{facts['name']} ({run_id}): {facts['state']}\n")
+    print(plain(without_raw(page)) if page else one_line(f"{facts['outcome'] or facts['state']}: {facts['headline']}"))
+    print(f"whole report: {facts['report']}" + ("" if page else " (not on this machine)") if facts["report"] else "no report yet")
+    if question:
+        print(f"\n{question}", end="")
+    return 0

@@ -1,0 +1,28 @@
+"""What a run asks at this moment, for whoever shows it outside Prefect's form."""
+
+import json
+from dataclasses import dataclass
+
+from flows import store
+from flows.approval import EXPIRES, asked_plans, question_key
+from runbooks.core.show import Markdown
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The question that a run waits with."""
+
+    text: Markdown  # whole, with commands that can be pasted
+    choices: tuple[str, ...]
+    until: str  # ISO time after which nobody's answer counts
+
+
+def asked_now(run_id: str) -> Asked | None:
+    """What that run asks at this moment; None if it does not wait for an answer."""
+    run = store.read_run(run_id)
+    key = run.state.state_details.pause_key if run.state is not None and run.state.is_paused() else None
+    if not key:
+        return None
+    text = store.read_input(run_id, question_key(key)) or store.read_input(run_id, f"suspended-{key}-description")
+    names = tuple(p.name for p in asked_plans(run_id, key))
+    return Asked(Markdown(json.loads(text)) if text else Markdown(""), names, str(run.labels.get(EXPIRES, "")))
