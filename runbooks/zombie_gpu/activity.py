@@ -54,7 +54,7 @@ class Activity:
 
 def activity(view: View, p: Process) -> Activity:
     """The signs of `p`, over the window and since the earlier reading."""
-    parts = (_cpu, _io, _sockets, _children, _gpu_use, _progress)
+    parts = (_io, _sockets, _children, _gpu_use, _progress, _cpu)  # CPU time tells least of what it does
     looks = [look for part in parts for look in part(view, p)]
     moved = [look for look in looks if look.moved]
     seconds, notes = (0.0, ()) if moved else _bridge(view, p)

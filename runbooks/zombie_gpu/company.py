@@ -82,7 +82,7 @@ class Company:
             return Work.WORKS
         if signs & {Sign.CPU, Sign.CHILDREN} and cpu >= limits.computing_cpu_percent:
             return Work.COMPUTES
-        return Work.STIRS if signs else Work.NONE
+        return Work.STIRS if signs and not launcher else Work.NONE  # a launcher looks after its ranks all the time
 
     def words(self, q: Process) -> str:
         """What it does, with the number."""

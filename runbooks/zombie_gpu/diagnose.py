@@ -1,8 +1,9 @@
 """Judges one node: which GPUs and processes are busy on paper only, and which only look so. Pure."""
 
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
+from runbooks.triage.text import findings_of
 from runbooks.zombie_gpu import story
 from runbooks.zombie_gpu.company import Company
 from runbooks.zombie_gpu.devices import judge_devices
@@ -29,6 +30,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     company = Company(view, alone(view))
     verdicts = ranked([*verdicts, *judge_processes(company), *judge_registered(view)])
     state = _state(view, verdicts)
+    said = value_or(evidence.log, ())
     offered = offer(view, verdicts, company.jobs)
     return Diagnosis(
         state=state,
@@ -39,7 +41,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=tuple(offered.plans),
         do_now=story.do_now(view, state, verdicts, offered),
         waiting_costs=story.waiting_costs(view, verdicts),
-        findings=story.findings(verdicts),
+        findings=(*story.findings(verdicts), *findings_of(said, "its job's log", "zombie-gpu", {v.slug for v in verdicts})),
         unknowns=view.unknowns,
         by_hand=story.by_hand(view, verdicts, offered),
         groups=company.groups(),

@@ -5,7 +5,9 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, Why
+
+NO_LOG = Unknown(reason=Why.NOT_ASKED, detail="the logs of its jobs were not asked for")
 
 
 class GpuSample(Frozen):
@@ -236,6 +238,7 @@ class Evidence(Frozen):
     kernel: Reading[tuple[KernelEvent, ...]] = NOT_RECORDED  # since boot
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
     progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
+    log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none
     earlier: Reading[Earlier] = NOT_RECORDED
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
     jobs: tuple[JobFacts, ...] = ()

@@ -113,11 +113,11 @@ def _part_of(case: Case, root: Process, v: Verdict) -> str:
 
 def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
     job = case.view.jobs.get(root.job)
-    if job is not None and job.single_node:
-        return ""
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:
         return f"its world has {size} ranks and {here} of them were seen here: the others may keep it waiting, look at all of them first"
+    if job is not None and job.single_node:
+        return ""
     if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
     if v.slug in IDLE_CAUSES and job is not None and not _own_progress_stands(case, root.job):

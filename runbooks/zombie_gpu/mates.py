@@ -50,7 +50,7 @@ class Jobs:
         """Live processes that are part of some job: who is on a GPU, those of the fleet file's jobs, and what launched them."""
         mine = {p.pid: p for p in self.view.processes.values() if p.state not in "ZX" and self._takes_part(p)}
         above = (self.view.processes[a] for p in mine.values() for a in self.view.ancestors(p.pid))
-        mine |= {q.pid: q for q in above if q.state not in "ZX" and _launches(q.pid, q.command)}
+        mine |= {q.pid: q for q in above if q.state not in "ZX" and LAUNCHER.search(q.command)}
         return {k: mine[k] for k in sorted(mine)}
 
     def _takes_part(self, p: Process) -> bool:
@@ -90,7 +90,7 @@ class Jobs:
         same = _same_run(p, q)
         if same is False or self._other_incarnation(p, q):
             return ""
-        if p.ppid == q.ppid and _launches(p.ppid, self._parent(p)):
+        if p.ppid == q.ppid and (LAUNCHER.search(self._parent(p)) or p.ppid in self.parties):
             return f"one launcher, pid {p.ppid}"
         return f"one run by its environment ({next(filter(None, (_named(p, n) for n in IDENTITIES)))})" if same else ""
 
@@ -105,10 +105,15 @@ class Jobs:
         return next((words for p, q in pairs if (words := self._weak(p, q))), "")
 
     def _weak(self, p: Process, q: Process) -> str:
-        place = [w for w in (_session(p, q), _group(p, q)) if w]
+        place = [w for w in (self._starter(p, q), _session(p, q), _group(p, q)) if w]
         job = [f"both are job {p.job} of the fleet file"] if p.job and p.job == q.job else []
         together = abs(p.age_s - q.age_s) <= self.view.limits.together_s
         return ", ".join((*job, *place)) if (job and place) or ((job or place) and together) else ""
+
+    def _starter(self, p: Process, q: Process) -> str:
+        """One parent that may start other jobs as well."""
+        one = p.ppid == q.ppid and p.ppid > 1 and not NO_LAUNCHER.search(self._parent(p))
+        return f"one parent, pid {p.ppid}" if one else ""
 
     def _other_incarnation(self, p: Process, q: Process) -> bool:
         """One lost its parent, the other has it, and they did not start together: what a dead run left, and a new run.
@@ -120,11 +125,6 @@ class Jobs:
             return True
         ranks = (_number(p, 0), _number(q, 0))
         return apart and ranks[0] is not None and ranks[0] == ranks[1]
-
-
-def _launches(pid: int, command: str) -> bool:
-    """Whether that parent started this job and no other. The first process inherits orphans: it must look like a launcher."""
-    return bool(command) and not NO_LAUNCHER.search(command) and (pid > 1 or bool(LAUNCHER.search(command)))
 
 
 def _same_run(p: Process, q: Process) -> bool | None:

@@ -8,7 +8,7 @@ from runbooks.core.fleet import Job, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.zombie_gpu.evidence import ProgressMark
 from tasks.context import Context
-from tasks.diagnostics.probe import run_probe, source, unknown
+from tasks.diagnostics.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
 CAP = 200  # files per mark
@@ -70,6 +70,19 @@ def compare_progress(
         return Unknown(reason=Why.FAILED, detail=detail, source=at)
     there = [p for p in pairs if p[1]["files"] or p[2]["files"]]
     return Known[tuple[ProgressMark, ...]](value=tuple(_mark(*p) for p in there), source=at)
+
+
+def job_logs(context: Context, jobs: Sequence[Job], look: ProgressLook) -> Known[tuple[str, ...]] | Absent | Unknown:
+    """The last lines of the logs that the fleet file names as signs of progress."""
+    named = [m for m in marks_of(jobs) if m["kind"] == ProgressKind.LOG]
+    if not named:
+        return Absent(proof="no job of the fleet file that runs on this node names a log as its sign of progress")
+    command = "; ".join(f"tail -n 40 {m['path']}" for m in named)
+    if look.error is not None:
+        return unknown(context, look.error, command)
+    lines = [line for m in look.found for line in m.get("said", ())]
+    clean = tuple(redact(context, "\n".join(lines)).splitlines())
+    return Known[tuple[str, ...]](value=clean, source=source(context, command, "\n".join(clean)))
 
 
 def _mark(mark: dict[str, str], before: dict[str, Any], after: dict[str, Any]) -> ProgressMark:

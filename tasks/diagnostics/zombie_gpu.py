@@ -14,7 +14,7 @@ from tasks.diagnostics.gpus import Gpus, Presence, read_gpus, read_presence
 from tasks.diagnostics.kernel import read_kernel_events
 from tasks.diagnostics.leader import read_leader
 from tasks.diagnostics.processes import ProcessLook, read_processes
-from tasks.diagnostics.progress import Marks, ProgressLook, compare_progress, look_at_progress
+from tasks.diagnostics.progress import Marks, ProgressLook, compare_progress, job_logs, look_at_progress
 
 NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say so
 WINDOW_S, SAMPLES = 6.0, 13  # used only where the runbook's limits don't say
@@ -42,6 +42,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         kernel=read_kernel_events(context),
         leader=read_leader(context),
         progress=_progress(context, jobs, before, after, look),
+        log=job_logs(context, jobs, after),
         earlier=read_earlier(context),
         containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
         jobs=tuple(_job_facts(context, j) for j in jobs),

@@ -44,6 +44,16 @@ def rows(path: str, table: str) -> "tuple[int, str]":
         db.close()
 
 
+def last_lines(path: str, size: int = 1 << 16, most: int = 40) -> "list[str]":
+    """The end of a log, whole lines only."""
+    with open(path, "rb") as f:
+        f.seek(0, os.SEEK_END)
+        start = max(0, f.tell() - size)
+        f.seek(start)
+        text = f.read(size).decode("utf-8", "replace")
+    return (text.split("\n", 1)[-1] if start else text).splitlines()[-most:]
+
+
 def look(mark: "dict[str, Any]", cap: int) -> "dict[str, Any]":
     """One mark."""
     found = paths(mark["path"], cap)
@@ -55,7 +65,9 @@ def look(mark: "dict[str, Any]", cap: int) -> "dict[str, Any]":
     if mark["kind"] == "sqlite":
         each = [rows(p, mark["table"]) for p in found]
         value, unit = sum(v for v, _ in each), next((u for _, u in each if u != "rows"), "rows")
-    return {"value": value, "unit": unit, "files": len(found), "age_s": age, "error": ""}
+    newest_log = max(found, key=os.path.getmtime) if mark["kind"] == "log" and found else ""
+    said = last_lines(newest_log) if newest_log else []
+    return {"value": value, "unit": unit, "files": len(found), "age_s": age, "error": "", "said": said}
 
 
 def unreadable(pattern: str) -> bool:

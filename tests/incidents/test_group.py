@@ -1,6 +1,7 @@
 """Jobs whose processes wait for each other: real processes with sockets, files and launchers, GPUs by the stub driver or made-up sysfs."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -39,6 +40,12 @@ RANK = """
             time.sleep(0.02)
     if role == "save":
         with open(sys.argv[3], "wb", buffering=0) as f:
+            ready()
+            while True:
+                f.write(b"x" * 65536)
+                time.sleep(0.02)
+    if role == "prepare":
+        with open(os.path.join(os.path.dirname(sys.argv[3]), "cache-0.arrow"), "wb", buffering=0) as f:
             ready()
             while True:
                 f.write(b"x" * 65536)
@@ -102,8 +109,9 @@ def ranks(folder: Path, *roles: str, stay: bool = True) -> Iterator[list[int]]:
             p.wait(10)
 
 
-def job(**fields: Any) -> Job:
-    return Job(**{"name": "nightly", "match": r"train_rank\.py .*--job nightly", "warm_up_s": 0, **fields})
+def job(folder: Path, **fields: Any) -> Job:
+    """The ranks of that folder only: other tests run beside this one."""
+    return Job(**{"name": "nightly", "match": re.escape(f"{folder}/train_rank.py"), "warm_up_s": 0, **fields})
 
 
 def cards(pids: list[int], use: dict[int, str] | None = None) -> list[StubGpu]:
@@ -118,9 +126,9 @@ def cards(pids: list[int], use: dict[int, str] | None = None) -> list[StubGpu]:
     return made
 
 
-def seen_twice(stub: StubDriver, gap_s: float = 2.0, **fields: Any) -> Evidence:
+def seen_twice(stub: StubDriver, folder: Path, gap_s: float = 2.0, **fields: Any) -> Evidence:
     """Two looks, the second with the first as its earlier report."""
-    jobs = (job(**fields),) if fields.pop("declared", True) else ()
+    jobs = (job(folder, **fields),) if fields.pop("declared", True) else ()
     first = gather(context(stub, jobs))
     time.sleep(gap_s)
     return gather(context(stub, jobs, earlier={"id": "r-1", "evidence": first.model_dump(mode="json")}))
@@ -142,7 +150,7 @@ ZG08 = {"fed": "readers", "known": True}
 def test_a_mate_waits_while_one_uploads_or_saves(driver: StubDriver, tmp_path: Path, role: str) -> None:  # noqa: F811
     with ranks(tmp_path, role, "wait") as pids:
         driver.show(*cards(pids))
-        d = judge(seen_twice(driver, nodes=("node-a",)), **SHORT)
+        d = judge(seen_twice(driver, tmp_path, nodes=("node-a",)), **SHORT)
     said = verdicts(d, pids)
     assert said[pids[0]][0] == {"upload": "transferring", "save": "writing-checkpoint"}[role]
     assert said[pids[1]] == ("waits-for-its-mate", Certainty.CONFIRMED)
@@ -154,7 +162,7 @@ def test_a_mate_waits_while_one_uploads_or_saves(driver: StubDriver, tmp_path: P
 def test_both_wait_and_nobody_works(driver: StubDriver, tmp_path: Path) -> None:  # noqa: F811
     with ranks(tmp_path, "wait", "wait") as pids:
         driver.show(*cards(pids))
-        d = judge(seen_twice(driver, nodes=("node-a",)), **SHORT)
+        d = judge(seen_twice(driver, tmp_path, nodes=("node-a",)), **SHORT)
     assert set(verdicts(d, pids).values()) == {("idle-process", Certainty.CONFIRMED)}
     assert d.state is State.SICK
     assert set(pids) <= set(killed(d))
@@ -164,7 +172,7 @@ def test_both_wait_and_nobody_works(driver: StubDriver, tmp_path: Path) -> None:
 def test_orphans_of_one_launcher_are_still_mates(driver: StubDriver, tmp_path: Path) -> None:  # noqa: F811
     with ranks(tmp_path, "upload", "wait", stay=False) as pids:
         driver.show(*cards(pids))
-        d = judge(seen_twice(driver, declared=False), **SHORT)
+        d = judge(seen_twice(driver, tmp_path, declared=False), **SHORT)
     assert verdicts(d, pids)[pids[1]] == ("waits-for-its-mate", Certainty.CONFIRMED)
     assert (d.state, d.plans) == (State.HEALTHY, ())
 
@@ -175,7 +183,7 @@ def test_another_run_s_upload_acquits_nobody(driver: StubDriver, tmp_path: Path)
     (tmp_path / "b").mkdir()
     with ranks(tmp_path / "a", "upload", stay=False) as busy, ranks(tmp_path / "b", "wait", stay=False) as left:
         driver.show(*cards([*busy, *left]))
-        d = judge(seen_twice(driver, declared=False), **SHORT)
+        d = judge(seen_twice(driver, tmp_path, declared=False), **SHORT)
     assert verdicts(d, left)[left[0]] in (("orphan-idle", Certainty.CONFIRMED), ("idle-process", Certainty.LIKELY))
     assert d.state is State.SICK
     assert busy[0] not in killed(d)
@@ -193,7 +201,7 @@ def waits_for_a_person(stub: StubDriver, folder: Path, *roles: str, use: list[st
     progress = ({"kind": "log", "path": str(log)},)
     with ranks(folder, *roles) as pids:
         stub.show(*cards(pids, dict(zip(pids, use, strict=True))))
-        return judge(seen_twice(stub, nodes=("node-a",), progress=progress, **fields), **SHORT), pids
+        return judge(seen_twice(stub, folder, nodes=("node-a",), progress=progress, **fields), **SHORT), pids
 
 
 @pytest.mark.incident("ZG11", came="right", **ZG11)

@@ -19,10 +19,12 @@ def ends(path: Path) -> dict[str, str]:
     )
     far = importlib.import_module("tasks.probes.ssh_far_side")
     setattr(far, "TAIL", SIZE)  # noqa: B010
+    progress = importlib.import_module("tasks.probes.progress")
     return {
         "container": container.tail(str(path), SIZE),
         "ray": ray.last_bytes(str(path), SIZE),
         "pod": "\n".join(pod.tail(str(path), 10**9)["lines"]),
+        "progress": "\n".join(progress.last_lines(str(path), SIZE, 10**9)),
         "far side": far.log_text({"path": str(path), "size": 0}),
     }
 
