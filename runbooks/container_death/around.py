@@ -150,11 +150,19 @@ def _disks(e: Evidence, host: HostFacts, limits: Limits) -> list[Cause]:
         seen.add((disk.size_bytes, disk.free_bytes))
         if disk.free_bytes < min(limits.disk_free_min_bytes, disk.size_bytes // 10):
             words = f"{disk.path} has {disk.free_bytes >> 20} MiB free of {disk.size_bytes >> 20} MiB"
-            found.append(cause("disk-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words))
+            found.append(cause("disk-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words, _held_by_engine(e)))
         if disk.inodes and disk.inodes_free * 100 < disk.inodes * limits.inodes_free_min_percent:
             words = f"{disk.path} has {disk.inodes_free} of {disk.inodes} inodes free"
             found.append(cause("inodes-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words))
     return found
+
+
+def _held_by_engine(e: Evidence) -> str:
+    """What of the disk the engine could give back."""
+    daemon = known(e.daemon)
+    sizes = {"images without a name": daemon.dangling_bytes, "the build cache": daemon.build_cache_bytes} if daemon else {}
+    held = [f"{size >> 20} MiB are {what}" for what, size in sizes.items() if size is not None]
+    return "of the engine's own, " + " and ".join(held) if held else ""
 
 
 def judge_fuse(e: Evidence) -> list[Cause]:
@@ -163,7 +171,8 @@ def judge_fuse(e: Evidence) -> list[Cause]:
     for m in known(e.fuse) or ():
         if m.state == "alive" or not m.wanted:
             continue
-        words = f"{m.path} ({m.type}, {m.where}): {m.error or m.state}"
+        by = f"; pid {m.server_pid} serves it" if m.server_pid else ""
+        words = f"{m.path} ({m.type}, {m.where}): {m.error or m.state}{by}"
         if m.state == "dead":
             found.append(cause("stale-fuse", Certainty.CONFIRMED, f"{m.where}:{m.path}", words, *_served_by(e)))
         else:
@@ -196,6 +205,7 @@ def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
     if abs(host.clock_ahead_s) > limits.clock_off_s:
         way = "ahead of" if host.clock_ahead_s > 0 else "behind"
         notes.append(f"the clock of {e.node} is {span(host.clock_ahead_s)} {way} this machine's")
+    notes += [f"{d.path} is mounted read-only: nothing is written there" for d in host.disks if d.read_only]
     if gap := driver_gap(host):
         notes.append(f"{gap}: a container that is started now gets no GPU")
     if host.memory_available_bytes * 100 < host.memory_total_bytes * limits.memory_free_min_percent:

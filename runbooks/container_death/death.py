@@ -3,7 +3,7 @@
 from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.memory_kills import out_of_memory
-from runbooks.container_death.others import stopped_unit
+from runbooks.container_death.others import only_on_failure, stopped_unit
 from runbooks.container_death.shared_end import companions, ended_together, host_event
 from runbooks.container_death.start_errors import start_error
 from runbooks.container_death.words import (
@@ -136,7 +136,8 @@ def its_own_error(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]
     words = ("its own last error: " + " | ".join(error[:MOST_WORDS]), *fault_words(e, c, limits), lived(c))
     subject = f"container {c.name}"
     if c.exit_code == 0:
-        return [cause("failed-with-code-zero", Certainty.LIKELY, subject, *words, "exit code 0", decides=AFTER_AN_ERROR)]
+        words = (*words, "exit code 0", only_on_failure(e, c))
+        return [cause("failed-with-code-zero", Certainty.LIKELY, subject, *words, decides=AFTER_AN_ERROR)]
     if c.exit_code in KILLED:
         code = f"exit code {c.exit_code}: a launcher that ends its processes after an error leaves it, too"
         return [cause("main-exited-error", Certainty.LIKELY, subject, *words, code, decides=("who sent the signal, and when",))]

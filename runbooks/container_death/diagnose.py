@@ -200,8 +200,9 @@ def _policy(c: ContainerFacts | None) -> list[Finding]:
     """The engine's own restart policy is a supervisor too."""
     if c is None or c.restart_policy in ("", "no"):
         return []
+    most = f" ({c.restart_max} times at most; {c.restart_count} by now)" if c.restart_max else ""
     issue = (
-        f"restart policy {c.restart_policy}: the engine starts it again too, though not after a stop or kill through it"
+        f"restart policy {c.restart_policy}{most}: the engine starts it again too, though not after a stop or kill through it"
     )
     action = "remember it when something else restarts it as well; a recreated one keeps it, the one set aside loses it"
     return [Finding(priority="LOW", category="container", issue=issue, action=action)]

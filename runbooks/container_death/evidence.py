@@ -123,6 +123,7 @@ class Supervisor(Frozen):
     life: str = ""  # systemd's InvocationID while the unit runs
     rests: bool = False  # a unit that does nothing now and names no id: a start of it finds the recreated container
     boots: bool = False  # a boot starts it
+    restart: str = ""  # a unit's own setting: always, on-failure …
     uid: int | None = None  # of the user whose own systemd has the unit; None: the machine's
     user: str = ""
     left_at: datetime | None = None  # when it last ended or was stopped, in this boot

@@ -98,3 +98,10 @@ def mate(s: Sibling) -> str:
     """One of them in words."""
     how = f", code {s.exit_code}" if s.status != "running" else ""
     return f"{s.role} is {s.status}{how}{', OOMKilled' if s.oom_killed else ''}"
+
+
+def only_on_failure(e: Evidence, c: ContainerFacts) -> str:
+    """Who restarts it after a failure only, and so not after code 0; "" if nobody does."""
+    units = [s.name for s in known(e.supervisors) or () if s.restart == "on-failure"]
+    who = [*(["the engine"] if c.restart_policy == "on-failure" else []), *units]
+    return f"{' and '.join(who)} would restart it after a failure only: code 0 counts as none" if who else ""

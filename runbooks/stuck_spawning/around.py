@@ -2,6 +2,7 @@
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.parsers.runpod import Phase, Pod
+from runbooks.stuck_spawning.evidence import TaskRow
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
 
 LIVE = ("active", "processing", "idle")
@@ -142,6 +143,11 @@ def _cost(pods: list[Pod]) -> str:
     return f", {cost:.2f} an hour" if cost else ""
 
 
+def _claim(v: View, t: TaskRow) -> str:
+    since = v.age(t.claimed)
+    return f"task {t.id} is in progress at {t.worker}" + (f", claimed {since:.0f} s ago" if since is not None else "")
+
+
 def _held(v: View) -> None:
     """Tasks in progress whose worker is dead, unknown, or proven dead by this look."""
     live = {w.id for w in v.workers if w.status not in DONE}
@@ -149,5 +155,5 @@ def _held(v: View) -> None:
         live.discard(v.e.worker)
     dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
     if dead:
-        v.say("task-held-by-dead-worker", LIKELY, *(f"task {t.id} is in progress at {t.worker}" for t in dead[:5]), about="tasks",
+        v.say("task-held-by-dead-worker", LIKELY, *(_claim(v, t) for t in dead[:5]), about="tasks",
               decides=("the queue's own rule for giving a task back",))  # fmt: skip

@@ -69,7 +69,6 @@ class Inside(Frozen):
     gpus: int | None = None
     driver_cuda: str = ""
     image_cuda: str = ""
-    start_failures: tuple[str, ...] = ()
 
 
 class Variables(Frozen):

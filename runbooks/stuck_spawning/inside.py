@@ -86,9 +86,9 @@ def _worker(v: View, i: Inside) -> None:
     if not i.processes:
         if v.row.status in LIVE:
             no = f"the row says {v.row.status}, and there is no worker process in the pod"
-            v.say("worker-died", SURE, no, *(f"its last words: {w}" for w in words))
+            v.say("worker-died", SURE, no, *_left(i), *(f"its last words: {w}" for w in words))
         elif i.log_exists or i.log or v.stored:
-            v.say("worker-died", SURE, "no worker process, and it left a log", *(f"its last words: {w}" for w in words))
+            v.say("worker-died", SURE, "no worker process, and it left a log", *_left(i), *(f"its last words: {w}" for w in words))
         elif v.orch and v.orch.started:
             odd = "no worker process and no log, though the orchestrator saw it start"
             v.say("worker-died", SURE, odd, f"the orchestrator says: {v.orch.started[-1]}")
@@ -104,7 +104,7 @@ def _worker(v: View, i: Inside) -> None:
     if v.row.status in UP and i.processes[0].age_s > v.limits.spawning_s:
         fresh = beat is not None and beat <= v.limits.heartbeat_s
         said = [
-            f"pid {pid} runs for {i.processes[0].age_s:.0f} s",
+            f"pid {pid} ({i.processes[0].command[:60]}) runs for {i.processes[0].age_s:.0f} s",
             f"heartbeat {beat:.0f} s old" if beat is not None else "no heartbeat in the row",
         ]
         if _promoted(v):
@@ -124,6 +124,10 @@ def _worker(v: View, i: Inside) -> None:
             )
         for w in words[-1:]:
             v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"its log: {w}")})
+
+
+def _left(i: Inside) -> list[str]:
+    return [f"its log was last written {i.log_age_s:.0f} s ago"] if i.log_age_s is not None else []
 
 
 def judge_step(v: View, missing: str) -> None:

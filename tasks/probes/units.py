@@ -98,7 +98,7 @@ def left_at(now: "dict[str, str]") -> "float | None":
 def unit_row(unit: str, now: "dict[str, str]", text: str, **more: Any) -> "dict[str, Any]":
     """A supervisor as it is reported."""
     said, text = ", ".join("%s %s" % (k, now[k]) for k in FACTS if now.get(k)), text.replace("\n", "; ")
-    return {"kind": "systemd", "name": unit, "pid": None, "start_ticks": None, "life": "", "command":
+    return {"kind": "systemd", "name": unit, "pid": None, "start_ticks": None, "life": "", "restart": now.get("Restart", ""), "command":
             ("%s; %s" % (said, text) if said else text)[:500], **more}  # fmt: skip
 
 

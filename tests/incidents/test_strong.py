@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from runbooks.container_death.diagnose import diagnose
-from runbooks.container_death.evidence import Evidence
+from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.host_facts import HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Certainty, Diagnosis, State
+from tasks.probes import host_packages
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.volume_plugin import VolumePlugin, volume_plugin
 from tests.tasks.containers.world import World, confirmed
@@ -214,3 +216,83 @@ def test_a_container_with_a_program_says_what_it_covers(engine: Engine, tmp_path
     configured = World(engine, "busy", match="tail -f").judge()
     assert "its process runs" in configured.headline
     assert configured.causes == () or all(c.certainty is not Certainty.CONFIRMED for c in configured.causes)
+
+
+@pytest.mark.incident("T2-10", came="right", fed="readers", known=True, twin="the engine restarts it after a failure only")
+def test_who_restarts_after_a_failure_only_is_named(engine: Engine) -> None:
+    name = f"serve{uuid4().hex[:6]}"
+    engine.create(name, "sh", "-c", CRASH, options=("--restart", "on-failure:5"))
+    engine.wait_status(name, "exited")
+    d = World(engine, name).judge()
+    assert first(d) == "failed-with-code-zero likely"
+    assert "code 0 counts as none" in str(d.causes[0].evidence)
+    assert any("5 times at most" in f.issue for f in d.findings)
+
+
+@pytest.mark.incident("T2-shm", came="right", fed="readers", known=True)
+def test_a_full_shared_memory_inside(engine: Engine) -> None:
+    engine.create("shm", "sleep", "1000", options=("--shm-size", "1m"))
+    well = World(engine, "shm", match="sleep").judge()
+    assert well.state is State.HEALTHY, "the fault taken out: nothing in it"
+    engine.run("exec", "shm", "sh", "-c", "dd if=/dev/zero of=/dev/shm/x bs=1024 count=1024 2>/dev/null; true")
+    d = World(engine, "shm", match="sleep").judge()
+    assert first(d) == "shm-full likely", d.model_dump_json(indent=1)
+    assert "of 1 MiB" in d.headline
+    engine.run("rm", "-f", "shm")
+
+
+@pytest.mark.incident("T2-empty-source", came="right", fed="readers", known=True)
+def test_an_empty_bind_source_that_the_application_misses(engine: Engine, tmp_path: Path) -> None:
+    data = tmp_path / "disk"
+    data.mkdir()
+    said = "FileNotFoundError: [Errno 2] No such file or directory: '/in/train.bin'"
+    engine.create("empty", "sh", "-c", f'echo start; echo "{said}"; exit 1', options=("-v", f"{data}:/in"))
+    engine.wait_status("empty", "exited")
+    d = World(engine, "empty").judge()
+    assert first(d) == "mount-gone likely", d.model_dump_json(indent=1)
+    assert str(data) in str(d.causes[0].evidence)
+    assert d.plans == ()
+    (data / "other.bin").write_bytes(b"x")  # the folder holds data: the missing file is the application's matter
+    d = World(engine, "empty").judge()
+    assert first(d).startswith("main-exited-error ")
+    engine.run("rm", "empty")
+
+
+UPGRADED = "{at} upgrade docker.io:amd64 20.10.24+dfsg1-1 20.10.24+dfsg1-1+deb12u1"
+
+
+@pytest.mark.incident("T2-old-upgrade", came="right", fed="readers", known=True)
+def test_an_upgrade_of_hours_ago_that_this_restart_made_effective() -> None:
+    """A real engine that was stopped and started again; the package log's line, hours old, through its parser."""
+    with docker_engine() as own:
+        own.create("held", "sleep", "1000")
+        time.sleep(1.2)
+        own.stop_daemon()
+        own.kill_all()
+        own.up()
+        own.wait_status("held", "exited")
+        world = World(own, "held")
+        e = world.gather()
+    assert first(diagnose(e, world.limits)).startswith("daemon-restarted "), "the fault taken out: no package was upgraded"
+    assert isinstance(e.host, Known)
+    assert isinstance(e.container, Known)
+    assert e.container.value.started_at
+    for hours, slug in ((-3.0, "daemon-upgraded "), (3.0, "daemon-restarted ")):  # after its start, and before it
+        d = diagnose(aged(e, hours), world.limits)
+        assert first(d).startswith(slug), (hours, d.headline)
+    assert "made it effective" in str(diagnose(aged(e, -3.0), world.limits).causes[0].evidence)
+
+
+def aged(e: Evidence, hours: float) -> Evidence:
+    """As if the container had been started four hours earlier, and the engine upgraded `hours` before that (negative: after it)."""
+    assert isinstance(e.container, Known)
+    assert isinstance(e.host, Known)
+    began = e.container.value.started_at
+    assert began is not None
+    began -= timedelta(hours=4)
+    line = UPGRADED.format(at=(began - timedelta(hours=hours)).astimezone().strftime("%Y-%m-%d %H:%M:%S"))
+    (row,) = host_packages.dpkg(line)
+    upgrade = Upgrade(**{**row, "at": datetime.fromtimestamp(row["at"], UTC)})
+    container = Known[ContainerFacts](value=e.container.value.model_copy(update={"started_at": began}))
+    host = Known[HostFacts](value=e.host.value.model_copy(update={"upgrades": (upgrade,), "booted_at": began - timedelta(days=9)}))
+    return e.model_copy(update={"container": container, "host": host})
