@@ -10,12 +10,14 @@ from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.distributed_setup.evidence import ConfigText
 from runbooks.parsers.torchrun_cmdline import parse_launch
-from runbooks.parsers.yaml_traps import Loader, Trap, find_traps
+from runbooks.parsers.yaml_traps import SWALLOWED, Loader, Trap, find_traps, is_exponent
+
+MEANT = "whether a key is meant, or a text (an image and its tag, a host and its port): the launch's `keys` in the fleet file"
 
 
 def config_causes(config: ConfigText, launch: Launch) -> list[Cause]:
     """Every fault in the file, each with file, line, column and the corrected line."""
-    traps = list(find_traps(config.text, Loader(launch.loader)))
+    traps = [t for t in find_traps(config.text, Loader(launch.loader)) if not _is_text(t, launch)]
     try:
         root = yaml.compose(config.text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
@@ -24,15 +26,38 @@ def config_causes(config: ConfigText, launch: Launch) -> list[Cause]:
         lines = config.text.splitlines()
         entries = list(_entries(root, "", set()))
         traps += [*_unknown(entries, launch, lines), *_values(entries, launch, lines)]
-    return [_cause(t, config.path) for t in sorted(traps, key=lambda t: (t.line, t.column))]
+    return [_cause(t, config.path, launch) for t in sorted(traps, key=lambda t: (t.line, t.column))]
 
 
-def _cause(trap: Trap, path: str) -> Cause:
+def _is_text(trap: Trap, launch: Launch) -> bool:
+    """Whether `name:value` can only be meant as text: all keys of the program are given, and none is called alike."""
+    name, leaves = _lost_key(trap), _leaves(launch)
+    return bool(name and leaves) and not trap.fails and not difflib.get_close_matches(name, leaves, n=1, cutoff=0.6)
+
+
+def _lost_key(trap: Trap) -> str:
+    return trap.found.strip().partition(":")[0] if trap.kind == SWALLOWED else ""
+
+
+def _leaves(launch: Launch) -> set[str]:
+    return {key.rsplit(".", 1)[-1] for key in launch.keys}
+
+
+def _sure(trap: Trap, launch: Launch) -> Certainty:
+    """What cannot be meant is confirmed. Text with a colon may be an image and its tag or a host and its port: a key that the
+    program knows excludes that, and a number that is neither tag nor port makes it likely."""
+    if trap.fails or _lost_key(trap) in _leaves(launch):
+        return Certainty.CONFIRMED
+    value = trap.found.strip().partition(":")[2]
+    return Certainty.LIKELY if not _lost_key(trap) or is_exponent(value) else Certainty.POSSIBLE
+
+
+def _cause(trap: Trap, path: str, launch: Launch) -> Cause:
     words = [trap.message, f"found: {trap.found.strip()}"]
     if trap.corrected:
         words.append(f"corrected: {trap.corrected.rstrip()}")
-    certainty = Certainty.CONFIRMED if trap.fails else Certainty.LIKELY
-    decides = () if trap.fails else ("what its author meant",)
+    certainty = _sure(trap, launch)
+    decides = () if certainty is Certainty.CONFIRMED else (MEANT if _lost_key(trap) else "what its author meant",)
     where = f"{path}:{trap.line}:{trap.column}"
     return Cause(slug=trap.kind, certainty=certainty, subject=where, evidence=tuple(words), decides=decides)
 

@@ -41,14 +41,16 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     launch = evidence.launch.value
     causes = _causes(evidence, launch, limits)
     unknowns = _unknowns(evidence, launch)
-    state = State.SICK if causes else State.CANNOT_TELL if unknowns else State.HEALTHY
+    faults = [c for c in causes if c.certainty is not Certainty.POSSIBLE]
+    state = State.SICK if faults else State.CANNOT_TELL if causes or unknowns else State.HEALTHY
     return Diagnosis(
         state=state,
-        headline=_headline(launch, causes, unknowns),
+        headline=_headline(launch, faults, (*(f"{c.subject}: {c.evidence[0]}" for c in causes), *unknowns)),
         causes=tuple(causes),
         must_not=(*dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not), *MUST_NOT),
-        do_now=tuple(dict.fromkeys(fix_for(c, launch) for c in causes)),
-        findings=tuple(_finding(c, launch) for c in causes),
+        do_now=(*dict.fromkeys(fix_for(c, launch) for c in faults), *(f"{c.subject}: decide {d}" for c in causes if c not in faults
+                for d in c.decides)),
+        findings=tuple(_finding(c, launch) for c in faults),
         unknowns=unknowns,
         by_hand=tuple(dict.fromkeys(fix_for(c, launch) for c in causes))
         or ("nvidia-smi; ip -br addr; df -h /dev/shm",),

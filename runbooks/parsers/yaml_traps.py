@@ -31,6 +31,7 @@ class Trap(Frozen):
     fails: bool = True  # False: it loads as something that may be meant
 
 
+SWALLOWED = "yaml-swallowed-key"
 _EXPONENT = re.compile(r"[-+]?(\d[\d_]*)(\.\d*)?[eE]([-+]?)(\d+)\Z")
 _SIXTY = re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?\Z")
 _WORDS = re.compile(r"(yes|no|on|off)\Z", re.IGNORECASE)
@@ -47,12 +48,14 @@ def find_traps(text: str, loader: Loader) -> tuple[Trap, ...]:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as e:
+        traps = [_as_text(t, not _beside(t, e)) for t in traps]
         traps += _error(e, lines, traps)
     except yaml.YAMLError as e:
         traps.append(Trap(kind="yaml-broken", line=1, column=1, found="", message=str(e)[:200], corrected=""))
     else:
         plain = [node.value for node in _scalars(root, set())]
-        traps = [t for t in traps if t.kind != "yaml-swallowed-key" or _in(t.found, plain)]
+        meant = isinstance(root, yaml.MappingNode)  # where the whole file became one text, nothing else can be meant
+        traps = [_as_text(t, meant) for t in traps if t.kind != SWALLOWED or _in(t.found, plain)]
         traps += [t for node in _scalars(root, set()) if (t := _scalar(node, lines, loader))]
         traps += _duplicates(root, lines, loader, set())
     return tuple(sorted(traps, key=lambda t: (t.line, t.column)))
@@ -87,6 +90,17 @@ def _tabs(lines: list[str]) -> Iterator[Trap]:
             yield Trap(kind="yaml-tab", line=i + 1, column=late.start() + 1, found=line, message=words, corrected=fixed)
 
 
+def _as_text(trap: Trap, meant: bool) -> Trap:
+    """Where the file loads all the same, a word, a colon and no space may be a text that is meant: an image, a host and its port."""
+    return trap.model_copy(update={"fails": False}) if meant and trap.kind == SWALLOWED else trap
+
+
+def _beside(trap: Trap, e: yaml.MarkedYAMLError) -> bool:
+    """Whether the parser stops at that line or right after it: what stands there is why."""
+    mark = e.problem_mark or e.context_mark
+    return trap.line in ((n := mark.line if mark else 0), n + 1, n + 2)
+
+
 def _in(line: str, values: list[str]) -> bool:
     """Whether the line became (part of) a plain text value."""
     return any(re.sub(r"\s+#.*", "", line).strip() in value for value in values)
@@ -104,7 +118,12 @@ def _swallowed(lines: list[str]) -> Iterator[Trap]:
             fixed = f"{m[1]}{m[2]}: {_value(m[3])}"
             words = f"no space after the colon: this is the text {line.strip()!r}, not the key {m[2]!r}"
             column = len(m[1]) + len(m[2]) + 2
-            yield Trap(kind="yaml-swallowed-key", line=i + 1, column=column, found=line, message=words, corrected=fixed)
+            yield Trap(kind=SWALLOWED, line=i + 1, column=column, found=line, message=words, corrected=fixed)
+
+
+def is_exponent(text: str) -> bool:
+    """Whether it is a number with an exponent, and so no tag, port or name."""
+    return _EXPONENT.match(text.strip()) is not None
 
 
 def _value(text: str) -> str:
@@ -123,7 +142,7 @@ def _error(e: yaml.MarkedYAMLError, lines: list[str], known: list[Trap]) -> list
     mark = e.problem_mark or e.context_mark
     number, column = (mark.line, mark.column) if mark else (0, 0)
     line = lines[number] if number < len(lines) else ""
-    if any(t.fails and t.line in (number, number + 1, number + 2) for t in known):
+    if any(t.fails and _beside(t, e) for t in known):
         return []
     problem = (e.problem or e.context or "not YAML").strip()
     quoted = _quote(line) if _needs_quotes(problem, line) else ""
