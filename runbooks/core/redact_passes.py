@@ -10,7 +10,16 @@ import re2
 from runbooks.core.redact_named import looks_like_environment, named, named_hint, options, options_hint
 from runbooks.core.redact_said import beside, beside_hint, pairs, pairs_hint, said, said_hint
 from runbooks.core.redact_text import HEADERS_HINT, PLACEHOLDER, SCHEMES_HINT, Mark, headers, pem, schemes, urls
-from runbooks.core.redact_tokens import addresses, addresses_hint, blocks, blocks_hint, tokens, tokens_hint
+from runbooks.core.redact_tokens import (
+    addresses,
+    addresses_hint,
+    blocks,
+    blocks_hint,
+    tokens,
+    tokens_hint,
+    written,
+    written_hint,
+)
 from runbooks.core.redact_tools import tools, tools_hint
 
 _SMALL = 4096  # a text that is not worth being cut into lines
@@ -62,6 +71,7 @@ def passes() -> tuple[Pass, ...]:
         Pass(schemes, _compiled(f"(?i){SCHEMES_HINT}"), by_form=True),
         Pass(addresses, _compiled(addresses_hint()), by_form=True),
         Pass(urls, _compiled("://|[?&@]|;[ ]?(?i:pwd)"), by_form=True),
+        Pass(written, _compiled(written_hint())),
         Pass(tools, _compiled(tools_hint())),
         Pass(options, _compiled(f"(?i){options_hint()}"), by_line=False),
         Pass(_by_name, _compiled(f"(?i){named_hint()}"), by_line=False),

@@ -6,7 +6,7 @@ from functools import cache
 from runbooks.core.redact_text import PLACEHOLDER, Mark
 from runbooks.core.secret_names import is_human, is_secret_name, last_word, name_hint, words_of
 from runbooks.core.secret_shapes import shapes
-from runbooks.core.secret_values import REFERENCE, is_name, is_plain, is_prose, is_value
+from runbooks.core.secret_values import REFERENCE, is_algorithm, is_name, is_plain, is_prose, is_value
 
 _VALUE = r"(?:\\{0,4}([\"'`])([^\"'`\n]{1,200})\\{0,4}[\"'`]|([^\s\"'`\0<>]+))"
 _TRAIL = ".,;:!?)]}"
@@ -39,7 +39,8 @@ def said(text: str, mark: Mark) -> str:
         quoted, value = m[m.re.groups - 1], m[m.re.groups - 1] or m[m.re.groups].rstrip(_TRAIL)
         at = m.start(m.re.groups - 1) if quoted else m.start(m.re.groups)
         after = text[at + len(value) : at + len(value) + 2]
-        if not _is_told(noun, value, bool(verb), bool(quoted), after):
+        given = not verb and bool(_given().search(text, max(0, m.start() - 12), m.start()))
+        if not (_is_told(noun, value, bool(verb), bool(quoted), after) or (given and _is_given(noun, value))):
             return m[0]
         begin = at - m.start()
         return m[0][:begin] + mark(re.sub(r"\W+", "-", noun.lower()), value) + m[0][begin + len(value) :]
@@ -102,6 +103,19 @@ def _is_told(noun: str, value: str, verb: bool, quoted: bool, after: str) -> boo
         return False
     ends = not after or after[0] in _TRAIL + "\n" or quoted
     return ends and len(value) >= _SHORTEST and not _SPEECH.fullmatch(value) and not value.isupper()
+
+
+def _is_given(noun: str, value: str) -> bool:
+    """`with password swordfish`: a word of its own, and none of those with which a message goes on."""
+    return is_human(noun) and value.isalpha() and value.islower() and len(value) >= _SHORTEST and not (
+        is_prose(value) or _SPEECH.fullmatch(value) or is_algorithm(value)
+    )
+
+
+@cache
+def _given() -> re.Pattern[str]:
+    """What stands right before a password that somebody used."""
+    return re.compile(rf"\b(?:{'|'.join(shapes().sentences.before)})[ \t]+(?:the[ \t]+)?$", re.I)
 
 
 def _spaced(words: tuple[str, ...]) -> list[str]:

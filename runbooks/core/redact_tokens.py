@@ -5,6 +5,7 @@ from functools import cache
 
 from runbooks.core.redact_text import Mark
 from runbooks.core.secret_shapes import Shape, shapes
+from runbooks.core.secret_values import REFERENCE, is_algorithm, is_prose
 
 _BEHIND_THE_ID = r"(?:[\s:,;|\"']{1,8}[A-Za-z0-9/+]{40})"
 _SIGN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|[(){|]")
@@ -31,6 +32,33 @@ def blocks_hint() -> str:
 def addresses_hint() -> str:
     """The same for `addresses`."""
     return _hint(shapes().addresses)
+
+
+def written_hint() -> str:
+    """The same for `written`."""
+    return "|".join(f"(?:{row.hint})" for row in shapes().written)
+
+
+def written(text: str, mark: Mark) -> str:
+    """Lines of password files, consoles and configurations that hold a secret at a fixed place."""
+    for name, pattern in _written():
+        text = pattern.sub(lambda m, name=name: _marked(m, name, mark), text)  # type: ignore[misc]
+    return text
+
+
+def _marked(m: re.Match[str], name: str, mark: Mark) -> str:
+    secret = m["secret"]
+    known = is_prose(secret) or REFERENCE.fullmatch(secret) or secret.startswith("<secret:")
+    small = not any(map(str.isalpha, secret)) and len(secret) < 6  # a count
+    if known or small or is_algorithm(secret) or (secret.isupper() and secret.isalpha()):
+        return m[0]
+    at = m.start("secret") - m.start()
+    return m[0][:at] + mark(name, secret) + m[0][at + len(secret) :]
+
+
+@cache
+def _written() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((row.name, re.compile(row.pattern, re.ASCII)) for row in shapes().written)
 
 
 def tokens(text: str, mark: Mark) -> str:

@@ -55,6 +55,15 @@ class ToolOption(Frozen):
     skip: int = 0  # words between the option and the secret
 
 
+class Written(Frozen):
+    """A line that holds a secret at a fixed place: the group `secret` of `pattern`."""
+
+    name: str
+    pattern: str  # Python's `re`
+    hint: str  # for RE2: what the pattern cannot match without
+    source: str
+
+
 class Sentences(Frozen):
     """How a secret is told in a sentence."""
 
@@ -79,6 +88,7 @@ class Shapes(Frozen):
     addresses: tuple[Shape, ...] = Field(min_length=1)
     names: Names
     tools: tuple[ToolOption, ...]
+    written: tuple[Written, ...]
     piped: tuple[str, ...]
     sentences: Sentences
     words: Words

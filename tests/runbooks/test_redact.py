@@ -304,3 +304,30 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 
     cost(1000)
     assert any(cost(400_000) < 3.0 for _ in range(2))  # a quadratic pass takes minutes here
+
+
+WRITTEN = [  # lines that hold a secret at a fixed place, and sentences with a word of its own for a password
+    "db.example.org:5432:app:trainer:{0}", "localhost:*:*:app:{0}", "x\n/run/pg:5432:app:trainer:{0}\ny",
+    "127.0.0.1:6379> AUTH {0}", "10.0.0.1:6379> auth app {0}", "AUTH default {0}", "AUTH {0}",
+    "snmpwalk -v2c -c {0} 10.0.0.1", "snmpget -v 3 -u ops -A {0} 10.0.0.1", "rocommunity {0} 10.0.0.0/8", "rwcommunity6 {0}",
+    "com2sec local default {0}", "snmp-server community {0} RO", "login: admin / {0}", "Credentials: root / {0}", "user = ops / {0}",
+    "logged in with password {0} and went on", "tried password {0} for user bob", "Using the passphrase {0}",
+]  # fmt: skip
+NOT_WRITTEN = [
+    "AUTH LOGIN", "250-AUTH PLAIN LOGIN", "AUTH failed", "a.py:12:foo:bar:baz qux", "foo.c:12:5: error: x",
+    "root:x:0:0:root:/root:/bin/bash",
+    "tests/a.py:10:test_x:body:passed", "fe80:1234:5678:90ab:cdef:1:2:3", "00000000:3B:00.0 9c:63:c0:11:22:33", "login: 3 / 5 done",
+    "user: root / $GROUP", "with password authentication", "using password manager", "with password hashing enabled", "by token bucket",
+    "using password field", "NCCL INFO Channel 00:1234:0:1:2", "with the password policy",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize("secret", ["swordfish", "Sw0rd-fish7", "calvinandhobbes"])
+def test_a_secret_at_a_fixed_place_of_a_line(form: str, secret: str) -> None:
+    assert secret not in R.text(form.format(secret)), R.text(form.format(secret))
+
+
+@pytest.mark.parametrize("text", NOT_WRITTEN)
+def test_lines_that_only_look_so_stay(text: str) -> None:
+    assert R.text(text) == text
