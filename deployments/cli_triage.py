@@ -113,7 +113,7 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
         print("triage: nothing could be read: " + "; ".join(notes), file=sys.stderr)
         return 2
     outcome = outcome.model_copy(update={"notes": tuple(notes)})
-    print(json.dumps(outcome.model_dump(mode="json"), indent=2) if given.json else render(outcome), end="\n" if given.json else "")
+    print(json.dumps(outcome.data(), indent=2) if given.json else render(outcome), end="\n" if given.json else "")
     return outcome.exit_code
 
 

@@ -1,7 +1,11 @@
 """What triage says about a text: candidates with the lines that say so, and what would decide."""
 
+from typing import Any
+
 from runbooks.core.base import Frozen
 from runbooks.core.verdict import Certainty
+
+SAID = {"nothing": "nothing-known-to-me", "innocent": "nothing-known-to-me-but-what-may-be-innocent"}
 
 
 class Line(Frozen):
@@ -70,6 +74,10 @@ class Outcome(Frozen):
     files: tuple[str, ...] = ()
     lines_read: int = 0
     notes: tuple[str, ...] = ()  # what could not be read, what was cut
+
+    def data(self) -> dict[str, Any]:
+        """The answer for programs, in the same sense as in words: what shows nothing known is no word about the machine."""
+        return self.model_dump(mode="json") | {"verdict": SAID.get(self.verdict, self.verdict)}
 
     @property
     def exit_code(self) -> int:

@@ -1,5 +1,6 @@
 """A text alone is no last word: it never says that all is well, every cause stands behind its check, and nothing is destroyed."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from deployments.cli_triage import main
 from runbooks.triage.advice import AFTER_CHECK, mild
 from runbooks.triage.load import library
+from runbooks.triage.model import Outcome
 from runbooks.triage.render import render
 from runbooks.triage.text import findings_of, judge_lines
 from tests.corpus.measure import excerpts
@@ -25,6 +27,21 @@ def test_a_quiet_text_is_no_word_about_the_machine(text: str, tmp_path: Path, ca
     said = capsys.readouterr().out
     assert said.startswith(f"Nothing known to me in these {len(text.splitlines())} lines")
     assert not WELL.search(said)
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_programs_read_says_no_more_than_the_words(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.log").write_text(text)
+    assert main(["--json", str(tmp_path / "x.log")]) == 3
+    assert json.loads(capsys.readouterr().out)["verdict"] == "nothing-known-to-me"
+
+
+def test_of_every_answer_the_head_and_the_verdict_for_programs_say_the_same() -> None:
+    for verdict in ("nothing", "innocent", "causes", "not-enough"):
+        outcome = Outcome(verdict=verdict, lines_read=7)
+        known_nothing = render(outcome).startswith("Nothing known to me")
+        assert str(outcome.data()["verdict"]).startswith("nothing-known-to-me") == known_nothing
+    assert len({Outcome(verdict=v).data()["verdict"] for v in ("nothing", "innocent", "causes", "not-enough")}) == 4
 
 
 @pytest.mark.parametrize(("every", "least"), [(5, 60), pytest.param(1, 300, marks=pytest.mark.soak)])
