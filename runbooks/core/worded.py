@@ -9,6 +9,7 @@ from runbooks.core.verdict import Diagnosis, Finding, State
 
 _PROHIBITION = re.compile(r"(?i)^\s*(?:do not|don't|never)\b")
 _ANSWER = re.compile(r"(?i)(^|: |; | )cannot tell(?:[:,] |$)")  # the outcome says it already
+CHOOSE = "choose a plan: "  # said before what is forbidden was taken away
 _LINES = ("do_now", "must_not", "waiting_costs", "unknowns")
 
 
@@ -20,7 +21,9 @@ def worded(book: Runbook, found: Diagnosis) -> Diagnosis:
     if found.state is State.CANNOT_TELL:
         headline = _ANSWER.sub(lambda m: ": " if m[1] == " " else m[1], headline).strip(" :;") or found.headline
     forbidden = tuple(x for x in new["do_now"] if is_prohibition(x))
-    new["do_now"] = tuple(x for x in new["do_now"] if x not in forbidden)
+    chosen = (f"{CHOOSE}{', '.join(p.name for p in found.plans)}",) if found.plans else ()
+    rest = tuple(x for x in new["do_now"] if x not in forbidden and not x.startswith(CHOOSE))
+    new["do_now"] = (*(chosen if len(rest) + len(forbidden) < len(new["do_now"]) else ()), *rest)
     new["must_not"] = tuple(dict.fromkeys((*new["must_not"], *forbidden)))
     new["findings"] = tuple(_finding(titles, f) for f in found.findings)
     return found.model_copy(update=new | {"headline": headline, "symptom": told(titles, found.symptom)})

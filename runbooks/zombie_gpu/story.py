@@ -5,6 +5,7 @@ from functools import cache
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Finding, State
+from runbooks.core.worded import CHOOSE
 from runbooks.zombie_gpu.cautions import cautions
 from runbooks.zombie_gpu.evidence import Gpu
 from runbooks.zombie_gpu.plans import Offer
@@ -114,7 +115,7 @@ def _remedy(verdict: Verdict) -> str:
 def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
     """What a person does now, the first cause first."""
     faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
-    found = [f"choose a plan: {', '.join(p.name for p in offer.plans)}"] if offer.plans else []
+    found = [f"{CHOOSE}{', '.join(p.name for p in offer.plans)}"] if offer.plans else []
     for v in faults[:3]:
         if v.credible:
             found.append(f"{v.subject}: {_remedy(v)}")

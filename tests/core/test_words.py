@@ -12,7 +12,7 @@ from runbooks.core.render import do_now, render
 from runbooks.core.report import Report
 from runbooks.core.show import md
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.core.worded import is_prohibition
+from runbooks.core.worded import CHOOSE, is_prohibition, worded
 from tests.core.samples import report
 from tests.runbooks.every import Situation, situations
 
@@ -76,12 +76,23 @@ def test_what_must_not_be_done_is_no_action(slug: str) -> None:
 
 
 def test_a_prohibition_among_the_actions_is_moved_to_where_it_belongs() -> None:
-    from runbooks.core.worded import worded
-
     said = Diagnosis(state=State.SICK, headline="x", do_now=("Do not reset it: it is shared.", "Ask ops."))
     found = worded(load_runbook("zombie-gpu"), said)
     assert found.do_now == ("Ask ops.",)
     assert found.must_not == ("Do not reset it: it is shared.",)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_only_plans_on_offer_are_there_to_choose(slug: str) -> None:
+    for case, found in judged(slug):
+        told = [x.removeprefix(CHOOSE) for x in found.do_now if x.startswith(CHOOSE)]
+        assert told in ([], [", ".join(p.name for p in found.plans)]), case.title
+        assert found.plans or not told, case.title
+
+
+def test_a_plan_that_was_withheld_is_not_there_to_choose() -> None:
+    said = Diagnosis(state=State.SICK, headline="x", do_now=(f"{CHOOSE}clean up only", "Ask ops."))
+    assert worded(load_runbook("zombie-gpu"), said).do_now == ("Ask ops.",)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
