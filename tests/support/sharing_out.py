@@ -8,7 +8,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _ROOM = "tests/tasks/rendezvous/test_"
-_TORCHRUN = ("torchrun_v2", "torchrun_others", "old_agent", "etcd_access", "etcd_acts", "attacks")
+_TORCHRUN = ("torchrun_v2", "torchrun_others", "old_agent", "etcd_access", "etcd_acts", "etcd_own_races", "attacks")
 TOGETHER = dict.fromkeys(["tests/flows/test_rendezvous.py", *(f"{_ROOM}{name}.py" for name in _TORCHRUN)], "torchrun")
 """Files whose tests see each other's torchrun processes: one at a time on a machine."""
 LONGEST_FIRST = (
