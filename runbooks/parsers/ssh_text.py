@@ -44,6 +44,9 @@ class Said(StrEnum):
     FROM = "from"
     FAILED_KEY = "failed-key"
     NO_SESSION = "no-session"
+    PENALTY = "penalty"
+    MAX_STARTUPS = "max-startups"
+    REFUSED_BEFORE = "refused-before"
 
 
 _WORDS: tuple[tuple[Said, str], ...] = (
@@ -63,6 +66,9 @@ _WORDS: tuple[tuple[Said, str], ...] = (
     (Said.TOO_MANY, r"maximum authentication attempts exceeded for (?:invalid user )?(?P<about>\S+)"),
     (Said.FROM, r"Authentication tried for (?P<about>\S+) with correct key but not from a permitted host"),
     (Said.NO_SESSION, r"no more sessions|exceeded MaxSessions(?P<about>)"),
+    (Said.PENALTY, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ penalty: "),
+    (Said.MAX_STARTUPS, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ past MaxStartups"),
+    (Said.REFUSED_BEFORE, r"refused connect from (?:\S+ \()?(?P<about>[\da-fA-F.:]+)"),
     (Said.FAILED_KEY, r"Failed publickey for (?:invalid user )?(?P<about>\S+)"),
 )
 _COMPILED = tuple((said, re.compile(pattern)) for said, pattern in _WORDS)
@@ -86,6 +92,39 @@ def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
                 found[said, about] = LogLine(said=said, about=about, line=line.strip()[:300])
                 break
     return tuple(found.values())
+
+
+def spoken(lines: tuple[str, ...]) -> Said | None:
+    """What sshd says to a connection before it closes it without a banner (OpenSSH 8.x and newer; sshd.c, drop_connection)."""
+    words = {"Not allowed at this time": Said.PENALTY, "Exceeded MaxStartups": Said.MAX_STARTUPS}
+    return next((words[line.strip()] for line in lines if line.strip() in words), None)
+
+
+class Accepted(Frozen):
+    """A log-in that sshd let in."""
+
+    user: str
+    address: str
+    fingerprint: str
+    line: str
+
+
+_ACCEPTED = re.compile(r"Accepted publickey for (\S+) from (\S+) port \d+ \S+: \S+ (SHA256:[A-Za-z0-9+/]+)")
+_BANS = {"attempting authentication": "noauth", "failed authentication": "authfail", "LoginGraceTime": "grace-exceeded",
+         "crash": "crash", "refused": "refuseconnection"}  # fmt: skip
+
+
+def parse_accepted(text: str) -> tuple[Accepted, ...]:
+    """Log-ins with a key, in their order."""
+    found = ((_ACCEPTED.search(line), line) for line in text.splitlines())
+    return tuple(Accepted(user=m[1], address=m[2], fingerprint=m[3], line=line.strip()[:300]) for m, line in found if m)
+
+
+def ban_s(line: str, penalties: str) -> int | None:
+    """Seconds that a penalty lasts, by the words of its line and the setting PerSourcePenalties; None where they do not say."""
+    name = next((n for words, n in _BANS.items() if words in line), "")
+    found = re.search(rf"(?:^|\s){name}:(\d+)\b", penalties) if name else None
+    return int(found[1]) if found else None
 
 
 _HOST_KEY_LINE = re.compile(r"\b(?P<mark>SHA256:[A-Za-z0-9+/]{43})(?![A-Za-z0-9+/]).*\((?:ED25519|RSA|ECDSA)\)")

@@ -6,7 +6,7 @@ from enum import StrEnum
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
 from runbooks.parsers.ssh_key import KeyShape
-from runbooks.parsers.ssh_text import LogLine
+from runbooks.parsers.ssh_text import Accepted, LogLine
 from runbooks.parsers.ssh_wire import Offer
 
 
@@ -126,6 +126,7 @@ class Wire(Frozen):
     tcp: Tcp | None = None
     tcp_says: str = ""
     banner: str = ""
+    own_address: str = ""  # of this end of the connection
     before_banner: tuple[str, ...] = ()
     banner_says: str = ""  # closed, silent, not SSH …
     offer: Offer | None = None
@@ -153,6 +154,7 @@ class PathEntry(Frozen):
     mode: int = 0
     device: int = 0
     inode: int = 0
+    written_s: float | None = None  # last write, Unix time by its own clock
 
 
 class AuthorizedKey(Frozen):
@@ -170,6 +172,7 @@ class KeysFile(Frozen):
     path: str
     exists: bool
     entry: PathEntry | None = None
+    by_sshd: bool = True  # False: the place where users put keys, which this sshd does not read
     leads_to: str = ""  # where it really lies, when a part below the home is a link
     lines: tuple[AuthorizedKey, ...] = ()  # a field named `keys` would make dict() take the model for a mapping
 
@@ -193,6 +196,7 @@ class FarSide(Frozen):
     files: tuple[KeysFile, ...] = ()
     log: tuple[LogLine, ...] = ()
     log_source: str = ""
+    accepted: tuple[Accepted, ...] = ()  # log-ins with a key, as far back as its log was read
 
 
 class Evidence(Frozen):

@@ -1,7 +1,9 @@
 """Judges the far side once a key was refused: which of the server's reasons it was, in sshd's own order."""
 
-from runbooks.parsers.ssh_text import LogLine, Said
-from runbooks.ssh_auth_failure.evidence import Auth, AuthorizedKey, FarSide, PathEntry, Stage, Tcp, Wire
+from datetime import UTC, datetime
+
+from runbooks.parsers.ssh_text import LogLine, Said, ban_s, spoken
+from runbooks.ssh_auth_failure.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
 from runbooks.ssh_auth_failure.view import LIKELY, POSSIBLE, SURE, View
 from runbooks.triage.text import says
 
@@ -19,6 +21,8 @@ def judge_far_side(v: View) -> None:
     if w.stage is Stage.COMMAND and v.far and v.far.shell.rpartition("/")[2] in NO_LOGIN:
         v.causes.pop()
         v.say("shell-missing", SURE, f"the shell of {v.e.user} is {v.far.shell}", about=f"account {v.e.user}")
+    if w.stage is Stage.BANNER and any(c.slug == "banner-closed" for c in v.causes):
+        _before_banner(v, w)
     if w.auth not in (Auth.REFUSED, Auth.TOO_MANY):
         return
     explained = {c.slug for c in v.causes}
@@ -34,6 +38,30 @@ def judge_far_side(v: View) -> None:
         log = tuple(line.line for line in v.far.log[-3:])
         v.say("publickey-denied", POSSIBLE, "the key is refused, and nothing on the far side explains it", *log,
               decides=("sshd -T -C user=…", "LogLevel VERBOSE for one try"))  # fmt: skip
+
+
+DROPS = {Said.PENALTY: "address-penalised", Said.MAX_STARTUPS: "too-many-unauthenticated", Said.REFUSED_BEFORE: "banner-closed"}
+
+
+def _before_banner(v: View, w: Wire) -> None:
+    """sshd's own word on connections that it closed before its banner: to this one, or in its log about this one's address."""
+    here, settings = spoken(w.before_banner), v.far.settings if v.far else {}
+    told = [line for line in (v.far.log if v.far else ()) if line.said in DROPS]
+    mine = [line for line in told if line.about == w.own_address]
+    line = next(reversed(mine or told), None)
+    kind = here or (line.said if line else None)
+    if kind is None:
+        return
+    words = [f"TCP is accepted, then {w.banner_says}", *_quote(line)]
+    seconds = ban_s(line.line, settings.get("persourcepenalties", "")) if line else None
+    words += [f"such a penalty lasts {seconds} s (PerSourcePenalties)"] if seconds is not None else []
+    words += [f"MaxStartups is {settings['maxstartups']}"] if kind is Said.MAX_STARTUPS and "maxstartups" in settings else []
+    sure = bool(mine or here)
+    if line and not sure:
+        words.append(f"that address is {line.about}; this side's own is {w.own_address or 'not known'}")
+    v.causes[:] = [c for c in v.causes if c.slug != "banner-closed"]
+    decides = () if sure else ("whether the server sees this machine under that address",)
+    v.say(DROPS[kind], SURE if sure else LIKELY, *words, decides=decides)
 
 
 EXPLAINS = {
@@ -147,11 +175,17 @@ def _keys(v: View, far: FarSide, w: Wire) -> None:
     """Whether the key is in the file at all; only once the server's other reasons are known."""
     if not far.user_exists or (v.key and v.key.certificate):
         return
-    there = [(f.path, k) for f in far.files for k in f.lines if k.fingerprint in w.offered]
-    files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in far.files) or "none is configured"
+    read = [f for f in far.files if f.by_sshd]
+    there = [(f.path, k) for f in read for k in f.lines if k.fingerprint in w.offered]
+    aside = [f.path for f in far.files if not f.by_sshd and any(k.fingerprint in w.offered for k in f.lines)]
+    files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in read) or "none is configured"
     if there:
         _registered(v, far, there)
-    elif not far.files and "authorizedkeyscommand" in far.settings and far.settings["authorizedkeyscommand"] != "none":
+    elif aside and far.settings:
+        setting = far.settings.get("authorizedkeysfile", "?")
+        said = f"the key stands in {', '.join(aside)}, and this sshd reads {files}: AuthorizedKeysFile {setting}"
+        v.say("authorized-keys-elsewhere", SURE, said, about=f"sshd on {far.host}")
+    elif not read and "authorizedkeyscommand" in far.settings and far.settings["authorizedkeyscommand"] != "none":
         v.say(
             "publickey-denied",
             POSSIBLE,
@@ -163,8 +197,17 @@ def _keys(v: View, far: FarSide, w: Wire) -> None:
             "key-not-registered",
             SURE if far.settings else LIKELY,
             f"{', '.join(w.offered)} stands in none of: {files}",
+            *_history(far, read, w),
             about=files,
         )
+
+
+def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:
+    """When the file was last written, and that the key was let in before: somebody took it out."""
+    words = [f"{f.path} was last written {datetime.fromtimestamp(f.entry.written_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+             for f in read if f.entry and f.entry.written_s is not None]  # fmt: skip
+    before = [a for a in far.accepted if a.fingerprint in w.offered]
+    return words + ([f"this key was let in before: {before[-1].line}"] if before else [])
 
 
 def _registered(v: View, far: FarSide, there: list[tuple[str, AuthorizedKey]]) -> None:

@@ -147,7 +147,7 @@ def _register(v: View, sure: set[str]) -> Plan | str:
     if not v.e.public_line:
         return "no key is added: the text of its public half was not read"
     home = v.far.home.rstrip("/") + "/"
-    file = next((f for f in v.far.files if f.path.startswith(home)), None)
+    file = next((f for f in v.far.files if f.by_sshd and f.path.startswith(home)), None)
     if file is None:
         return "no key is added: sshd's key files lie outside the user's home; their owner adds it"
     if file.leads_to:

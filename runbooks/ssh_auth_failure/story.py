@@ -22,6 +22,9 @@ BY_SLUG = {
     "key-not-registered": "do not copy private keys about: the public half is what the server needs",
     "publickey-denied": "do not rotate keys while it is not known whether the key or the server is wrong",
     "banner-closed": "do not try again at once: the address is probably being punished already",
+    "address-penalised": "do not try again before the penalty is over, and do not rotate keys: each try begins it anew",
+    "too-many-unauthenticated": "do not retry in a loop: it is what fills the places",
+    "authorized-keys-elsewhere": "do not change modes or the key pair: the key is right and stands where this sshd does not look",
     "private-half-missing": "do not generate a new pair before the old private key was looked for",
     "bad-key-rollout": "do not repair node by node: it is one change that went wrong, and it is undone in one place",
     "no-sshd": "do not rotate keys: no key was ever asked for",
@@ -40,7 +43,7 @@ def verdict_on_key(v: View) -> str:
     w = v.wire
     if w is None or w.auth is not Auth.REFUSED or v.far is None:
         return ""
-    there = any(k.fingerprint in w.offered for f in v.far.files for k in f.lines)
+    there = any(k.fingerprint in w.offered for f in v.far.files if f.by_sshd for k in f.lines)
     return "the key is right and the server refuses it" if there else "the server does not know this key"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from runbooks.core.fleet import Node, SecondWay
 from runbooks.core.reading import Absent, Known, Source, Unknown
-from runbooks.parsers.ssh_text import LogLine, parse_settings, parse_sshd_log
+from runbooks.parsers.ssh_text import LogLine, parse_accepted, parse_settings, parse_sshd_log
 from runbooks.ssh_auth_failure.evidence import AuthorizedKey, FarSide, KeysFile, PathEntry, Wire
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe
@@ -27,6 +27,8 @@ KEPT = [
     "maxauthtries",
     "maxsessions",
     "maxstartups",
+    "persourcepenalties",
+    "persourcepenaltyexemptlist",
     "trustedusercakeys",
     "authenticationmethods",
     "authorizedkeyscommand",
@@ -124,6 +126,7 @@ def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) 
         settings_say=str(got.get("settings_say") or ""),
         files=tuple(_keys_file(f) for f in got.get("files", ())),
         log=lines,
+        accepted=parse_accepted("\n".join(got.get("accepted", ())))[-50:],
         log_source=str((got.get("log") or {}).get("path") or "journal"),
     )
 
@@ -131,4 +134,5 @@ def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) 
 def _keys_file(f: dict[str, Any]) -> KeysFile:
     entry = PathEntry(**f["entry"]) if f.get("entry") else None
     lines = tuple(AuthorizedKey(**k) for k in f["keys"])
-    return KeysFile(path=f["path"], exists=f["exists"], entry=entry, leads_to=f.get("leads_to", ""), lines=lines)
+    return KeysFile(path=f["path"], exists=f["exists"], entry=entry, leads_to=f.get("leads_to", ""), lines=lines,
+                    by_sshd=f.get("by_sshd", True))  # fmt: skip

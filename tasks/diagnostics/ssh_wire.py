@@ -107,7 +107,7 @@ def _greet(wire: Wire, dial: Dial, timeout_s: float) -> Wire:
         return wire.model_copy(update={"stage": Stage.TCP, "tcp": tcp, "tcp_says": says})
     with contextlib.closing(sock):
         with contextlib.suppress(OSError, AttributeError, IndexError):
-            wire = wire.model_copy(update={"address": str(sock.getpeername()[0])})
+            wire = wire.model_copy(update={"address": str(sock.getpeername()[0]), "own_address": str(sock.getsockname()[0])})
         wire = wire.model_copy(update={"tcp": Tcp.OPEN, "stage": Stage.BANNER})
         banner, before, rest, ended = _hear_banner(sock, timeout_s)
         wire = wire.model_copy(update={"banner": banner, "before_banner": before})

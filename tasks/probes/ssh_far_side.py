@@ -94,6 +94,20 @@ def log_text(place: Dict[str, Any]) -> str:
         return ""
 
 
+def accepted(place: Dict[str, Any]) -> List[str]:
+    """Lines about log-ins with a key, the last ones of the log's last megabytes."""
+    if not place.get("path"):
+        code, out, _ = run(["journalctl", "-u", "ssh", "-u", "sshd", "-o", "short-iso", "-n", "20", "-g", "Accepted publickey"])
+        return out.splitlines() if code == 0 else []
+    try:
+        with open(place["path"], "rb") as f:
+            f.seek(max(0, os.path.getsize(place["path"]) - 16 * TAIL))
+            lines = f.read(16 * TAIL).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [line[:400] for line in lines if "Accepted publickey for " in line][-200:]
+
+
 def account(user: str) -> Optional[Dict[str, Any]]:
     for line in read("/etc/passwd").splitlines():
         f = line.split(":")
@@ -122,7 +136,7 @@ def entry(path: str) -> Dict[str, Any]:
         return {"path": path, "exists": False}
     return {
         "path": path, "exists": True, "uid": s.st_uid, "gid": s.st_gid, "mode": s.st_mode & 0o7777,
-        "device": s.st_dev, "inode": s.st_ino,
+        "device": s.st_dev, "inode": s.st_ino, "written_s": s.st_mtime,
     }  # fmt: skip
 
 
@@ -153,6 +167,7 @@ def look(ask: Dict[str, Any]) -> Dict[str, Any]:
     answer = {"sshd_runs": runs, "config": conf, "settings": text, "settings_say": said, "user": who}
     answer["locked"] = locked(ask["user"])
     answer["log"] = place
+    answer["accepted"] = accepted(place)
     answer["log_text"] = log_text(ask.get("log_from") or {"path": place["path"], "size": 0})
     if who is None:
         return answer
@@ -169,7 +184,11 @@ def look(ask: Dict[str, Any]) -> Dict[str, Any]:
         e = entry(full)
         files.append({"path": full, "exists": e["exists"], "entry": e, "keys": keys_in(full) if e["exists"] else []})
         files[-1]["leads_to"] = leads_to(full, who["home"])
-        path += [p for p in way_to(full, who["home"]) if p not in path and (e["exists"] or p != full)]
+        path += [p for p in way_to(full, who["home"]) if p not in path and e["exists"]]  # sshd looks no further without it
+    for name in (".ssh/authorized_keys", ".ssh/authorized_keys2"):
+        full = os.path.join(who["home"], name)
+        if full not in [f["path"] for f in files] and os.path.exists(full):
+            files.append({"path": full, "exists": True, "entry": entry(full), "keys": keys_in(full), "by_sshd": False})
     answer["files"] = files
     answer["path"] = [entry(p) for p in path]
     return answer

@@ -373,7 +373,7 @@ def test_a_server_at_its_limit_of_new_connections_closes_before_its_banner(folde
     room = Room(folder, options={"MaxStartups": "1:100:1", "LoginGraceTime": "30"})
     with room.start(), taken_place(room), context_of(room.fleet(folder)) as context:
         evidence, d = look(context)
-        assert (d.causes[0].slug, d.causes[0].certainty) == ("banner-closed", Certainty.CONFIRMED), d.headline
+        assert (d.causes[0].slug, d.causes[0].certainty) == ("too-many-unauthenticated", Certainty.CONFIRMED), d.headline
         assert isinstance(evidence.wire, Known)
         assert evidence.wire.value.connections == 1, "a sweep must not add to what it complains about"
         assert not d.plans
