@@ -85,22 +85,26 @@ def _not_joined(e: Evidence) -> list[Cause]:
 
 
 def no_such_resource(e: Evidence, bundles: Sequence[Mapping[str, float]], subject: str) -> Cause | None:
-    """What no living node has, or has too little of for one bundle: waiting in turn does not bring it. None where the nodes are unread."""
-    alive = [n for n in known(e.nodes) or () if n.alive]
+    """What no living node has, or has too little of for one bundle: waiting in turn does not bring it."""
+    nodes, usage = known(e.nodes), known(e.usage)
+    if nodes is None and usage is not None:
+        gone = sorted({name for b in bundles for name in b if not usage.usage.get(name, (0.0, 0.0))[1]})
+        words = f"the cluster's totals have no {', '.join(gone)}"
+        return cause("no-such-resource", Certainty.LIKELY, subject, words, decides=("the resources of each node",)) if gone else None
+    alive = [n for n in nodes or () if n.alive]
     most = {name: max((n.resources.get(name, 0.0) for n in alive), default=0.0) for b in bundles for name in b}
     short = {name: amount for b in bundles for name, amount in b.items() if alive and amount > most[name]}
     if not short:
         return None
-    words = [f"{amount:g} {name} on one node: " + (f"no node has more than {most[name]:g}" if most[name] else "no node has any")
+    told = [f"{amount:g} {name} on one node: " + (f"no node has more than {most[name]:g}" if most[name] else "no node has any")
              for name, amount in short.items()]  # fmt: skip
-    usage = known(e.usage)
     coming = usage.coming if usage else ()
     check = ("whether a node that has it is to come: the autoscaler's log (monitor.log on the head), the spelling of the name",)
     seen = f"{len(alive)} nodes are alive"
     if coming:
-        words.append(f"nodes that the autoscaler waits for: {', '.join(coming)}")
+        told.append(f"nodes that the autoscaler waits for: {', '.join(coming)}")
     sure = Certainty.POSSIBLE if coming else Certainty.CONFIRMED
-    return cause("no-such-resource", sure, subject, *words, seen, decides=check)
+    return cause("no-such-resource", sure, subject, *told, seen, decides=check)
 
 
 def judge_autoscaler(e: Evidence) -> list[Cause]:

@@ -48,7 +48,8 @@ def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
         return [cause("runtime-env-failed", Certainty.CONFIRMED, subject, text[:300] or error)]
     if told == "start-timed-out":
         short = _not_free(e, job.resources)
-        words = f"now: {short}" if short else "what it asked for is free now, or is held by its own leftover"
+        free = "what it asked for is free now, or is held by its own leftover" if known(e.usage) else "what is free was not read"
+        words = f"now: {short}" if short else free if job.resources else "it asked for nothing of its own"
         return [
             cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
         ]
@@ -120,8 +121,8 @@ def _pending_groups(e: Evidence, job: Job, subject: str) -> list[Cause]:
         for name, amount in bundle.items():
             want[name] = want.get(name, 0.0) + amount
     short = _not_free(e, want)
-    words = f"{len(groups)} placement groups are PENDING: " + (
-        short or "enough is free in all, not on the nodes it needs"
-    )
-    sure = Certainty.CONFIRMED if short else Certainty.LIKELY
-    return [cause("resources-busy", sure, subject, words, *_held(e, want))]
+    enough = "enough is free in all, not on the nodes it needs" if known(e.usage) else "what is free was not read"
+    words = f"{len(groups)} placement groups are PENDING: {short or enough}"
+    sure = Certainty.CONFIRMED if short else Certainty.LIKELY if known(e.usage) else Certainty.POSSIBLE
+    decides = () if short else ("ray status: demands against what each node has free",)
+    return [cause("resources-busy", sure, subject, words, *_held(e, want), decides=decides)]

@@ -20,6 +20,7 @@ SAYS = {
     "bare": ("memory-pressure/out-of-memory-bare",),
     "killed": ("container/killed-by-signal-9", "container-death/oom-container", "memory-pressure/host-oom"),
 }  # starting points that only matter beside the machine's readings
+CLOCK_S = 2.0  # start times come in clock ticks, file times in whole seconds
 WORDS = 200  # last lines of the log that stay in the report
 
 
@@ -30,7 +31,8 @@ def gather_memory_pressure(context: Context) -> Evidence:
     pids = {p.pid for p in _processes(gpus)}
     if isinstance(log, Known):
         pids |= {o.pid for m in log.value.cuda for o in m.others}
-    host, groups, commands = _host(context, sorted(pids))
+    now = {p.pid for p in _processes(gpus)}
+    host, groups, commands = _host(context, sorted(pids), now, log.value.written_at if isinstance(log, Known) else None)
     return Evidence(
         node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, groups=groups, commands=commands,
         killed=_killed(context),
@@ -99,15 +101,18 @@ def _processes(gpus: Reading[GpuSet]) -> list[Any]:
 
 
 def _host(
-    context: Context, pids: list[int]
+    context: Context, pids: list[int], now: set[int], written_at: datetime | None
 ) -> tuple[Reading[HostMemory], Reading[tuple[MemoryGroup, ...]], Reading[dict[int, str]]]:
-    """The machine, its groups, and what runs under these numbers."""
+    """The machine, its groups, and what runs under these numbers: those that the driver names `now`, and those that a log named
+    when it was written. A process that began later only has the number of the one that is meant."""
     try:
         got = run_probe(context.host, "memory_node", {"pids": pids, "share": float(context.limits.get("cgroup_share", 0.9))})
     except TransportError as e:
         no = unknown(context, e, "cat /proc/meminfo")
         return no, no, no
-    commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()}
+    last = written_at.timestamp() + CLOCK_S if written_at else float("inf")
+    commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()
+                if int(p) in now or (got["started"].get(p) or 0.0) <= last}  # fmt: skip
     at = source(context, "cat /sys/fs/cgroup/**/memory.{max,current,events}")
     groups = tuple(MemoryGroup(**g) for g in got["groups"]["list"])
     return (

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from typing import Any
 
 FILES = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
@@ -76,10 +77,20 @@ def command(pid: int) -> str:
     return text("/proc/%d/cmdline" % pid).replace("\0", " ").strip()[:2000]
 
 
+def started(pid: int) -> "float | None":
+    """Unix time at which it began; None when it is gone."""
+    rest = text("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    if len(rest) < 20:
+        return None
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(rest[19]) / os.sysconf("SC_CLK_TCK")
+
+
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """All of it."""
+    there = [p for p in ask["pids"] if os.path.isdir("/proc/%d" % p)]
     near = groups(float(ask["share"]))
-    return {"memory": memory(), "groups": near, "commands": {str(p): command(p) for p in ask["pids"] if os.path.isdir("/proc/%d" % p)}}
+    return {"memory": memory(), "groups": near, "commands": {str(p): command(p) for p in there},
+            "started": {str(p): started(p) for p in there}}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Head:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.jobs: list[Any] = []
-        self.nodes: list[Any] = [NODE, WORKER]
+        self.nodes: Any = [NODE, WORKER]
         self.actors: list[Any] = []
         self.groups: list[Any] = []
         self.usage: Any = USAGE
@@ -64,6 +64,8 @@ class Head:
     def answer(self, path: str) -> Any:
         lists = {"nodes": self.nodes, "actors": self.actors, "placement_groups": self.groups}
         for name, rows in lists.items():
+            if path.startswith(f"/api/v0/{name}") and not isinstance(rows, list):
+                return {"result": False, "msg": "no list"}
             if path.startswith(f"/api/v0/{name}"):
                 return {"result": True, "msg": "", "data": {"result": {"result": rows, "total": len(rows)}}}
         if path.startswith("/api/cluster_status"):
@@ -214,6 +216,17 @@ def test_a_node_that_is_on_its_way_is_waited_for(head: Head) -> None:
     found = head.judged()
     assert slugs(found) == [("no-such-resource", Certainty.POSSIBLE)]
     assert found.state is State.CANNOT_TELL
+
+
+@pytest.mark.incident("T2-08", came="right", fed="readers", known=True, twin="a reading lost")
+def test_what_was_not_read_is_not_claimed(head: Head) -> None:
+    head.jobs, head.groups = [RECORD | {"status": "RUNNING", "job_id": "02000000"}], pending({"H100": 8.0})
+    head.nodes = None
+    assert slugs(head.judged())[-1] == ("no-such-resource", Certainty.LIKELY)
+    head.nodes, head.usage, head.groups = [NODE, WORKER], None, pending({"GPU": 8.0})
+    found = head.judged()
+    assert slugs(found) == [("resources-busy", Certainty.POSSIBLE)]
+    assert not any("enough is free" in x for c in found.causes for x in c.evidence)
 
 
 @pytest.mark.incident("RY01", came="right", fed="readers", known=True)
