@@ -38,7 +38,7 @@ def book() -> Runbook:
 @by_the_rules("memory-pressure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
-    found = (*host_causes(evidence, limits), *device_causes(evidence, limits), *snapshot_causes(evidence))
+    found = (*device_causes(evidence, limits), *host_causes(evidence, limits), *snapshot_causes(evidence))
     causes = tuple(sorted(found, key=lambda c: (c.innocent, list(Certainty).index(c.certainty))))
     wrong = tuple(c for c in causes if not c.innocent)
     unknowns = tuple(
@@ -67,7 +67,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             action=book().causes[c.slug].remedy)
             for c in wrong
         ) + _told(evidence, causes),
-        unknowns=unknowns,
+        unknowns=(*unknowns, *_unused(evidence, causes, seen)),
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip
@@ -80,6 +80,19 @@ def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     return findings_of(words, "its log", "memory-pressure", own)  # the numbers say more of memory than its words
 
 
+def _advised(causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> bool:
+    """Whether a change of the job's own configuration is worked out."""
+    return bool(seen and causes and causes[0].slug in ("model-too-large", "fragmented"))
+
+
+def _unused(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:
+    """Numbers of the job that the run was given and that decided nothing."""
+    given = [n for n in ("batch", "gpus", "checkpointing") if getattr(evidence.setup, n) is not None]
+    given += ["accumulation"] if evidence.setup.accumulation != 1 else []
+    told = f"options {', '.join(given)}: given, and they decided nothing: no change of the batch is advised"
+    return (told,) if given and not _advised(causes, seen) else ()
+
+
 def _headline(causes: tuple[Cause, ...]) -> str:
     if not causes:
         return "No sign of memory running out"
@@ -90,6 +103,6 @@ def _headline(causes: tuple[Cause, ...]) -> str:
 
 def _do_now(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:
     out = list(dict.fromkeys(book().causes[c.slug].remedy for c in causes if not c.innocent))
-    if seen and causes and causes[0].slug in ("model-too-large", "fragmented"):
+    if _advised(causes, seen):
         out += [f"{n}. {line}" for n, line in enumerate(advice.lines(seen[-1], evidence.setup), 1)]
     return tuple(out)

@@ -80,7 +80,7 @@ def look(host: Host, **options: str) -> Diagnosis:
     return found
 
 
-def machine(folder: Path, log: str = "", age_s: float = 0, kernel: str = "[    0.000001] Linux version 6.8.0\n", gpu: str = H100_GPU, memory: str = "") -> Diagnosis:
+def machine(folder: Path, log: str = "", age_s: float = 0, kernel: str = "[    0.000001] Linux version 6.8.0\n", gpu: str = H100_GPU, memory: str = "", **options: str) -> Diagnosis:
     """A machine with that log, kernel log, GPU table and memory."""
     (folder / "train.log").write_text(log)
     os.utime(folder / "train.log", (time.time() - age_s,) * 2)
@@ -88,7 +88,8 @@ def machine(folder: Path, log: str = "", age_s: float = 0, kernel: str = "[    0
     smi = f'#!/bin/sh\ncase "$*" in *query-compute-apps*) printf %s "{apps}";; *) cat {folder}/gpu.csv;; esac\n'
     (folder / "gpu.csv").write_text(gpu)
     files = {"/proc/meminfo": memory or meminfo(512, 300, 400, 100)}
-    return look(PretendHost("node-a", folder / "host", files, {"dmesg": kernel, "nvidia-smi": smi}), log=str(folder / "train.log"))
+    host = PretendHost("node-a", folder / "host", files, {"dmesg": kernel, "nvidia-smi": smi}, hidden=("/sys/fs/cgroup",))
+    return look(host, log=str(folder / "train.log"), **options)
 
 
 def slugs(found: Diagnosis) -> list[tuple[str, Certainty]]:
@@ -108,6 +109,14 @@ def test_more_free_than_asked_for_is_no_lack_of_memory(tmp_path: Path) -> None:
     assert "12.5 MiB were asked for and 9.3 GiB are free" in found.headline
     assert not any("batch" in x for x in found.do_now)
     assert any("batch" in x for x in found.must_not)
+
+
+def test_options_that_decided_nothing_are_named(tmp_path: Path) -> None:
+    """A batch size is given, and no change of the batch is advised."""
+    found = machine(tmp_path, OM03, batch="8", gpus="4")
+    assert any("batch, gpus" in x and "decided nothing" in x for x in found.unknowns)
+    big = machine(tmp_path, NEW.format(tried="2.00 GiB", free="10.00 MiB", who="Process 812345 has 78.90 GiB memory in use. ", mine="77.00 GiB"), batch="8")
+    assert not any("decided nothing" in x for x in big.unknowns)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,19 @@ from pathlib import Path
 from tasks.transport.base import Done
 from tasks.transport.local import LocalHost
 
-INSIDE = 'set -e; for pair in $FILES; do mount --bind "${pair#*=}" "${pair%%=*}"; done; PATH="$PROGRAMS:$PATH" exec "$@"'
+INSIDE = """set -e
+for place in $HIDDEN; do mount -t tmpfs none "$place"; done
+for pair in $FILES; do mount --bind "${pair#*=}" "${pair%%=*}"; done
+PATH="$PROGRAMS:$PATH" exec "$@"
+"""
 
 
 class PretendHost(LocalHost):
     """Commands run in a mount namespace of their own, in which `files` (path -> text) cover this machine's and `programs`
-    (name -> what it prints, or a script that begins with #!) come first on the path. Needs root."""
+    (name -> what it prints, or a script that begins with #!) come first on the path; `hidden` folders are empty. Needs root."""
 
-    def __init__(self, name: str, folder: Path, files: Mapping[str, str], programs: Mapping[str, str]) -> None:
+    def __init__(self, name: str, folder: Path, files: Mapping[str, str], programs: Mapping[str, str],
+                 hidden: Sequence[str] = ()) -> None:  # fmt: skip
         super().__init__(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "bin").mkdir(exist_ok=True)
@@ -28,7 +33,8 @@ class PretendHost(LocalHost):
             said.write_text(text)
             script.write_text(text if text.startswith("#!") else f"#!/bin/sh\ncat {said}\n")
             script.chmod(0o755)
-        self._prefix = ("env", f"FILES={' '.join(pairs)}", f"PROGRAMS={folder / 'bin'}", "unshare", "-m", "sh", "-c", INSIDE, "sh")
+        told = (f"HIDDEN={' '.join(hidden)}", f"FILES={' '.join(pairs)}", f"PROGRAMS={folder / 'bin'}")
+        self._prefix = ("env", *told, "unshare", "-m", "sh", "-c", INSIDE, "sh")
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
