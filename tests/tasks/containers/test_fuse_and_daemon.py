@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from runbooks.core.verdict import State
 from tasks.context import Refused
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
+from tests.support.waiting import until
 from tests.tasks.containers.world import World, confirmed
 
 
@@ -98,6 +102,35 @@ def test_the_daemon_goes_down_is_started_and_its_victims_are_one_event() -> None
         assert confirmed(after) == ["daemon-restarted"]
         assert any("second" in line for c in after.causes for line in c.evidence)
         assert [p.name for p in after.plans] == ["recreate"]
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.1, 0.5])
+def test_of_two_starts_of_a_daemon_one_lives(apart_s: float) -> None:
+    """Somebody's own start, at any moment beside ours."""
+    with docker_engine() as engine:
+        engine.create("first", "sleep", "1000")
+        script = str(engine.start_script())
+        world = World(engine, "first", daemon_start=(script,))
+        engine.stop_daemon()
+        (plan,) = world.judge().plans
+        theirs = threading.Timer(apart_s, lambda: subprocess.run([script], check=False, capture_output=True, timeout=60))
+        theirs.start()
+        with suppress(Refused):  # they were quicker: it runs
+            world.act(plan)
+        theirs.join(60)
+
+        def daemons() -> list[int]:
+            return [int(p.name) for p in Path("/proc").glob("[0-9]*") if f"--pidfile {engine.pidfile} " in _argv(p)]
+
+        until(lambda: daemons() == [engine.pid()], 60, "one daemon")
+        assert engine.inspect("first")["Name"] == "/first"
+
+
+def _argv(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def test_a_stopped_daemon_is_stuck_not_down() -> None:
