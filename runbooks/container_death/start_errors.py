@@ -2,7 +2,7 @@
 
 import errno
 
-from runbooks.container_death.evidence import ContainerFacts, Evidence
+from runbooks.container_death.evidence import ContainerFacts, Evidence, FuseMount
 from runbooks.container_death.host_facts import Place
 from runbooks.container_death.words import cause, known
 from runbooks.core.verdict import Cause, Certainty
@@ -27,8 +27,12 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
     words = f"the engine could not start it: {c.error}"
     said = refusal(c.error)
     there = _places(e, said.paths)
+    if mount := _sick_mount(e, said.paths):
+        slug, sure = ("stale-fuse", SURE) if mount.state == "dead" else ("fuse-hung", LIKELY)
+        return cause(slug, sure, f"{mount.where}:{mount.path}", words, f"{mount.path} ({mount.type}): {mount.error or mount.state}")
     if said.code == errno.EEXIST and said.paths:
-        return _in_the_way(c, words, said.paths[-1], there[-1] if there else None)
+        now = next((p for p in reversed(there) if p.kind != "none"), there[-1] if there else None)
+        return _in_the_way(c, words, now.path if now else said.paths[-1], now)
     for slug in meanings(c.error, MEANS):
         found, decides = _held(e, c, slug, there)
         if found is not None:
@@ -39,6 +43,13 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
 def _places(e: Evidence, paths: tuple[str, ...]) -> list[Place]:
     host = known(e.host)
     return [p for path in paths for p in (host.places if host else ()) if p.path == path and p.kind != "unread"]
+
+
+def _sick_mount(e: Evidence, paths: tuple[str, ...]) -> FuseMount | None:
+    """A FUSE mount of the host that is dead or hangs and holds one of the paths: the engine cannot look there, and then cannot
+    make the folder that is there."""
+    sick = [m for m in known(e.fuse) or () if m.where == "host" and m.state != "alive"]
+    return next((m for m in sick for p in paths if p == m.path or p.startswith(m.path.rstrip("/") + "/")), None)
 
 
 def _in_the_way(c: ContainerFacts, words: str, path: str, there: Place | None) -> Cause:
