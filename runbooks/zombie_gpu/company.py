@@ -43,7 +43,7 @@ class Company:
         own = self.alone.get(p.pid)
         if own is None or own.slug not in WAITS or p.pid not in self.jobs.parties:
             return own
-        busy = [(self.work(m.process), m) for m in self.jobs.mates(p)]
+        busy = [(self.works[m.process.pid], m) for m in self.jobs.mates(p)]
         level, mate = max(busy, key=lambda x: (x[0], x[1].sure, -x[1].process.pid), default=(Work.NONE, None))
         return own if mate is None or level is Work.NONE else self._beside(own, level, mate)
 
@@ -61,7 +61,12 @@ class Company:
         asks = (f"what pid {mate.process.pid} does, for which the others may wait: `py-spy dump --pid {mate.process.pid}`",)
         return replace(own, certainty=capped, evidence=(*own.evidence, words), decides=(*asks, *own.decides))
 
-    def work(self, q: Process) -> Work:
+    @cached_property
+    def works(self) -> dict[int, Work]:
+        """How far each is at work, by pid."""
+        return {pid: self._work(q) for pid, q in self.jobs.parties.items()}
+
+    def _work(self, q: Process) -> Work:
         """How far it is at work by itself. One that only waits in a collective, or looks dead, is not."""
         own = self.alone.get(q.pid)
         if own is not None and not own.innocent:
@@ -95,9 +100,9 @@ class Company:
 
     def _group(self, one: frozenset[int]) -> Group:
         first = self.jobs.parties[min(one)]
-        around = [m for p in sorted(one) for m in self.jobs.mates(self.jobs.parties[p])]
-        near = {m.process.pid: m.process for m in around} | {p: self.jobs.parties[p] for p in one}
-        busy = [near[p] for p in sorted(near) if self.work(near[p]) is not Work.NONE]
+        around, ties = self.jobs.around(one)
+        near = {p: self.jobs.parties[p] for p in sorted(around)}
+        busy = [q for q in near.values() if self.works[q.pid] is not Work.NONE]
         below = {d.pid for p in one for d in self.view.family_down(p) if d.state not in "ZX"}
         place, boxes = self.view.evidence.node, {near[p].container for p in near if near[p].container}
         jobs = {f"job {self.jobs.parties[p].job}" for p in one if self.jobs.parties[p].job}
@@ -105,6 +110,6 @@ class Company:
         return Group(
             name=f"job {first.job or 'of no name'} of pid {', '.join(map(str, sorted(one)))}",
             members=(*(process(p, place) for p in sorted(one | below)), *sorted(map(container, boxes)), *sorted(jobs | gpus)),
-            ties=tuple(sorted({m.tie for m in around})),
+            ties=ties,
             at_work=tuple(f"{self.view.label(q)} is at work: {self.words(q)}" for q in busy),
         )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.innocents import is_orphan
@@ -68,14 +69,43 @@ class Jobs:
 
     def cell(self, pid: int) -> frozenset[int]:
         """Those that are one job with it for sure, itself among them."""
-        return next((c for c in self.cells if pid in c), frozenset({pid}))
+        return self._cell_of.get(pid, frozenset({pid}))
+
+    @cached_property
+    def _cell_of(self) -> dict[int, frozenset[int]]:
+        return {pid: c for c in self.cells for pid in c}
 
     def mates(self, p: Process) -> tuple[Mate, ...]:
         """The other processes of its job, those that are sure first."""
         mine = self.cell(p.pid)
         sure = [Mate(self.parties[q], self._sure(p, self.parties[q]) or "one job by their kin", True) for q in sorted(mine - {p.pid})]
-        near = [(c, words) for c in self.cells if c != mine and (words := self._between(mine, c))]
+        near = self._near.get(mine, ())
         return (*sure, *(Mate(self.parties[q], words, False) for c, words in near for q in sorted(c)))
+
+    def around(self, one: frozenset[int]) -> tuple[frozenset[int], tuple[str, ...]]:
+        """A cell with those that may be the same job, and what ties them."""
+        near, first = self._near.get(one, ()), min(one)
+        sure = (self._sure(self.parties[first], self.parties[q]) for q in sorted(one - {first})[:1])
+        return one.union(*(c for c, _ in near)), tuple(dict.fromkeys(w for w in (*sure, *(words for _, words in near)) if w))
+
+    @cached_property
+    def _near(self) -> dict[frozenset[int], tuple[tuple[frozenset[int], str], ...]]:
+        """Of each cell those that may be the same job, and why."""
+        found: dict[frozenset[int], list[tuple[frozenset[int], str]]] = {c: [] for c in self.cells}
+        for a, b in combinations(self.cells, 2):
+            if words := self._between(a, b):
+                found[a].append((b, words))
+                found[b].append((a, words))
+        return {c: tuple(near) for c, near in found.items()}
+
+    @cached_property
+    def _runs(self) -> dict[int, tuple[str, ...]]:
+        """What names the run of each party, one text for each way of naming it."""
+        return {pid: tuple(_named(p, names) for names in IDENTITIES) for pid, p in self.parties.items()}
+
+    def _same_run(self, p: Process, q: Process) -> bool | None:
+        """Whether the environment of both names one run; None where it does not say: of the names that both have, the first decides."""
+        return next((a == b for a, b in zip(self._runs[p.pid], self._runs[q.pid], strict=True) if a and b), None)
 
     def world(self, p: Process) -> tuple[int, int]:
         """(ranks that its world has, ranks of it that are here); (0, 0) where its environment names none."""
@@ -87,7 +117,7 @@ class Jobs:
         """What makes them one job for sure, "" if nothing does."""
         if p.pid in self.view.ancestors(q.pid) or q.pid in self.view.ancestors(p.pid):
             return f"pid {min(p.pid, q.pid)} started it" if p.ppid == q.pid or q.ppid == p.pid else "one is the other's ancestor"
-        same = _same_run(p, q)
+        same = self._same_run(p, q)
         if same is False or self._other_incarnation(p, q):
             return ""
         if p.ppid == q.ppid and (LAUNCHER.search(self._parent(p)) or p.ppid in self.parties):
@@ -100,7 +130,7 @@ class Jobs:
     def _between(self, mine: frozenset[int], other: frozenset[int]) -> str:
         """What ties two cells, "" if nothing does or any of their processes are told apart."""
         pairs = [(self.parties[p], self.parties[q]) for p in mine if p in self.parties for q in other]
-        if any(_same_run(p, q) is False or self._other_incarnation(p, q) for p, q in pairs):
+        if any(self._same_run(p, q) is False or self._other_incarnation(p, q) for p, q in pairs):
             return ""
         return next((words for p, q in pairs if (words := self._weak(p, q))), "")
 
@@ -125,12 +155,6 @@ class Jobs:
             return True
         ranks = (_number(p, 0), _number(q, 0))
         return apart and ranks[0] is not None and ranks[0] == ranks[1]
-
-
-def _same_run(p: Process, q: Process) -> bool | None:
-    """Whether the environment of both names one run; None where it does not say: of the names that both have, the first decides."""
-    shared = ((_named(p, names), _named(q, names)) for names in IDENTITIES)
-    return next((a == b for a, b in shared if a and b), None)
 
 
 def _named(p: Process, names: tuple[str, ...]) -> str:
