@@ -3,6 +3,7 @@
 from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies
 from runbooks.checkpoint_fallback.cross import unclear
 from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
+from runbooks.checkpoint_fallback.together import Standing, together
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
@@ -16,12 +17,23 @@ class Choice(Frozen):
     best: Copy | None
     copies: tuple[Copy, ...]  # every whole copy of the chosen step
     newer: tuple[Copy, ...]  # newer ones that were not taken
+    open: tuple[Copy, ...] = ()  # those of them that nothing speaks against: another host, a rename or another reader may make them whole
     not_everywhere: dict[str, tuple[str, ...]] = {}  # step -> nodes that lack it, for newer steps of tiers of one node
 
 
 def trusted(c: Candidate) -> bool:
     """Its structure was checked and nothing speaks against it."""
     return c.whole and not c.suspects and c.format != "unknown"
+
+
+def is_open(evidence: Evidence, config: Checkpoints, copy: Copy) -> bool:
+    """It may well be whole: what lacks is a reading, or lies on another host."""
+    c = copy.candidate
+    if c.archived or c.content == "damaged" or c.suspects:
+        return False
+    if c.faults:
+        return together(evidence, config, copy).standing not in (Standing.GONE, Standing.HERE)
+    return bool(c.limits)
 
 
 def choose(evidence: Evidence, config: Checkpoints) -> Choice:
@@ -40,8 +52,10 @@ def choose(evidence: Evidence, config: Checkpoints) -> Choice:
         same = [c for c in copies if c.candidate.step == step and trusted(c.candidate)]
         same.sort(key=lambda c: (TRUST.index(c.candidate.content), SPEED.index(TierKind(c.look.kind))))
         newer = tuple(c for c in copies if c.candidate.step > step or (c.candidate.step == step and c not in same))
-        return Choice(best=same[0], copies=tuple(same), newer=newer, not_everywhere=lacking)
-    return Choice(best=None, copies=(), newer=copies, not_everywhere=lacking)
+        unseen = tuple(c for c in newer if c.candidate.step > step and is_open(evidence, config, c))
+        return Choice(best=same[0], copies=tuple(same), newer=newer, open=unseen, not_everywhere=lacking)
+    unseen = tuple(c for c in copies if is_open(evidence, config, c))
+    return Choice(best=None, copies=(), newer=copies, open=unseen, not_everywhere=lacking)
 
 
 def missing_on(evidence: Evidence, config: Checkpoints, copy: Copy) -> tuple[str, ...]:
@@ -72,6 +86,8 @@ def why_not(c: Candidate) -> str:
         first = c.faults[0]
         more = f" (and {len(c.faults) - 1} more)" if len(c.faults) > 1 else ""
         return f"{first.kind}: {first.file + ': ' if first.file else ''}{first.detail}{more}"
+    if c.limits:
+        return f"not rejected, {c.limits[0].kind}: {c.limits[0].detail}"
     if c.archived:
         return f"lies in {c.archived}" + (" and is being restored" if c.restoring else " and must be restored first")
     if c.suspects:

@@ -6,6 +6,7 @@ from runbooks.checkpoint_fallback.candidates import candidate_causes
 from runbooks.checkpoint_fallback.choose import Choice, choose, trusted
 from runbooks.checkpoint_fallback.cross import cross_causes
 from runbooks.checkpoint_fallback.evidence import Evidence, TierLook
+from runbooks.checkpoint_fallback.gaps import gap_causes
 from runbooks.checkpoint_fallback.leftovers import leftover_causes
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.checkpoint_fallback.loader import loader_causes
@@ -26,7 +27,7 @@ FIRST = (  # what came first in time stands first
     "s3-no-bucket",
     "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit",
     "save-stalled",
-    "save-too-slow", "killed-mid-save", "mixed-saves",
+    "save-too-slow", "parts-on-hosts", "rename-missing", "killed-mid-save", "mixed-saves",
 )  # fmt: skip
 RANK = list(Certainty)
 
@@ -47,15 +48,15 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = _ordered(
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
-            *candidate_causes(evidence), *cross_causes(evidence), *loader_causes(evidence, config, choice), *_nothing(evidence, choice),
-            *_lacking(evidence, choice), *leftover_causes(evidence),
+            *candidate_causes(evidence, config), *cross_causes(evidence), *loader_causes(evidence, config, choice),
+            *_nothing(evidence, choice), *_lacking(evidence, choice), *leftover_causes(evidence), *gap_causes(evidence, config),
         )
     )  # fmt: skip
     offered = offer(evidence, config, limits, choice, causes)
     wrong = tuple(c for c in causes if not c.innocent)
     return Diagnosis(
         state=_state(evidence, choice, causes),
-        headline=story.headline(choice),
+        headline=story.headline(choice, causes),
         symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
         causes=causes,
         must_not=story.must_not(wrong, choice),
@@ -119,6 +120,6 @@ def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...]) -> Sta
     if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) and not c.innocent for c in causes):
         return State.SICK
     unread = any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
-    if choice.best is None or choice.best.candidate.content != "proven" or unread:
+    if choice.best is None or choice.open or choice.best.candidate.content != "proven" or unread:
         return State.CANNOT_TELL
     return State.HEALTHY

@@ -10,11 +10,19 @@ from runbooks.core.reading import NOT_RECORDED, Reading
 
 
 class FaultSeen(Frozen):
-    """Proof against a checkpoint (kinds: runbooks/parsers/ckpt_types.py)."""
+    """Proof against a checkpoint, or a limit of its reader (kinds: runbooks/parsers/ckpt_types.py)."""
 
     kind: str
     detail: str
     file: str = ""
+
+
+class ParamGroup(Frozen):
+    """A parameter group of an optimizer, as a checkpoint keeps it."""
+
+    name: str  # "optimizer.param_groups.0"
+    params: int = -1  # how many; -1: its names do not say
+    settings: tuple[str, ...] = ()  # "lr", "betas" …
 
 
 class Candidate(Frozen):
@@ -29,6 +37,7 @@ class Candidate(Frozen):
     identity: str = ""  # changes when it is written or replaced
     format: str = "unknown"
     faults: tuple[FaultSeen, ...] = ()
+    limits: tuple[FaultSeen, ...] = ()  # what its reader could not see: says nothing against it
     suspects: tuple[FaultSeen, ...] = ()
     notes: tuple[str, ...] = ()
     checksummed: bool = False  # its format or manifest can prove its content
@@ -44,11 +53,15 @@ class Candidate(Frozen):
     read_bytes: int = 0
     fingerprint: str = ""  # of the checksums that its format stores; alike in copies of one save
     digest: str = ""  # of all its bytes, where they were compared
+    loader_limits: tuple[str, ...] = ()  # why a usual loader refuses it although it is whole
+    groups: tuple[ParamGroup, ...] = ()
+    has: dict[str, int] = {}  # of an incomplete one: file -> bytes
+    needs: dict[str, int] = {}  # of an incomplete one: file -> bytes that it must have, -1: of any size
 
     @property
     def whole(self) -> bool:
-        """Nothing speaks against it as far as it was checked."""
-        return not self.faults and self.content != "damaged" and not self.archived
+        """Nothing speaks against it, and all that its check needs was seen."""
+        return not self.faults and not self.limits and self.content != "damaged" and not self.archived
 
 
 class Space(Frozen):
@@ -160,6 +173,7 @@ class OtherNode(Frozen):
     tier: str
     steps: Reading[tuple[int, ...]]
     checked_from: int = 0  # older steps were not looked at
+    parts: tuple[Candidate, ...] = ()  # those of which only a part lies there
 
 
 class LoadProof(Frozen):
@@ -189,3 +203,4 @@ class Evidence(Frozen):
     load: Reading[LoadProof] = NOT_RECORDED  # the last proof, where it was asked for
     node_credentials: Reading[tuple[str, ...]] = NOT_RECORDED  # places on the node that hold S3 credentials
     hands_off: bool = False
+    not_looked: tuple[str, ...] = ()  # nodes with such a tier that the look left out: there were too many

@@ -7,7 +7,7 @@ from runbooks.checkpoint_fallback.evidence import Candidate, Evidence
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.parsers.loader_log import key_prefix, refused_global, save_seconds
+from runbooks.parsers.loader_log import key_prefix, missing_setting, refused_global, save_seconds
 from runbooks.triage.text import meanings
 
 SAYS = {
@@ -26,6 +26,8 @@ def loader_causes(evidence: Evidence, config: Checkpoints, choice: Choice) -> tu
         c = choice.best.candidate
         out.extend(_weights_only(evidence, c, choice.best.where))
         out.extend(_prefix(evidence, c, choice.best.where))
+        out.extend(_limit(c, choice.best.where))
+        out.extend(_groups(evidence, c, choice.best.where))
         out.extend(_world(config, c, choice.best.where))
         out.extend(_too_new(evidence, choice.best.where))
         out.extend(_load(evidence, choice.best.where))
@@ -88,6 +90,35 @@ def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
         yield _cause(
             "loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",)
         )
+
+
+def _limit(c: Candidate, where: str) -> Iterator[Cause]:
+    """The file is whole by its own sizes, and a usual loader refuses it."""
+    if c.loader_limits:
+        words = [*c.loader_limits[:3], f"{where} is whole by its sizes: header and tensors fill its {c.size} bytes"]
+        yield _cause("loader-limit", Certainty.CONFIRMED, where, words)
+
+
+def _groups(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
+    """An optimizer misses a setting of a parameter group after the load: lost on the way, or never saved."""
+    key = missing_setting(_log(evidence))
+    if not key:
+        return
+    lack = [g for g in c.groups if key not in g.settings]
+    words = [f"the log says that a parameter group has no `{key}` when the optimizer steps", f"{where} is whole"]
+    ask = ("optimizer.param_groups right after the load: which of them lacks it",)
+    if lack and (any(g.params > 0 for g in lack) or len(lack) == len(c.groups)):
+        found = next((g for g in lack if g.params > 0), lack[0])
+        words.append(f"its own group {found.name} has {', '.join(found.settings[:8]) or 'no setting'}, and no `{key}`")
+        yield _cause("loader-optimizer-changed", Certainty.CONFIRMED, where, words)
+        return
+    empty = [g for g in c.groups if g.params == 0]
+    if empty or lack:
+        words.append(f"its group {(empty or lack)[0].name} has no parameter: a loader that keeps settings by parameter drops them")
+        yield _cause("loader-param-group", Certainty.CONFIRMED, where, words)
+    else:
+        told = f"its {len(c.groups)} groups all have `{key}`: it was lost while loading" if c.groups else "its groups were not read"
+        yield _cause("loader-param-group", Certainty.LIKELY, where, [*words, told], ask)
 
 
 def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:

@@ -99,7 +99,8 @@ def _pointer(look: TierLook, choice: Choice) -> Iterator[Cause]:
         return
     text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
     named = [c for c in look.candidates.value if text in (c.name, c.name.rpartition("/")[2], str(c.step))]
-    bad = [c for c in named if not c.whole or c.suspects]
+    bad = [c for c in named if c.faults or c.content == "damaged" or c.suspects]
+    bad = [c for c in bad if f"{look.where.rstrip('/')}/{c.name}" not in {x.where for x in choice.open}]
     if named and not bad:
         return
     what = f"is damaged or unfinished ({bad[0].name})" if bad else "is not there"

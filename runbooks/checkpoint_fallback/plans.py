@@ -3,8 +3,9 @@ come along."""
 
 import json
 
+from runbooks.checkpoint_fallback.aside import plan_quarantine
 from runbooks.checkpoint_fallback.choose import Choice, trusted
-from runbooks.checkpoint_fallback.copies import SPEED, Copy, all_copies, aws, command
+from runbooks.checkpoint_fallback.copies import SPEED, Copy, aws, command
 from runbooks.checkpoint_fallback.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint_fallback.leftovers import plans_for_leftovers
 from runbooks.checkpoint_fallback.limits import Limits
@@ -41,10 +42,12 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
         pruned, why = plan_prune(evidence, config, limits, look, causes)
         plans.append(pruned)
         withheld.extend(why)
-    plans.append(_copy(evidence, config, choice, withheld))
-    for look in evidence.tiers:
-        plans.append(_repoint(config, look, choice, sure, withheld))
-    plans.append(_quarantine(evidence, causes, withheld))
+    if choice.open:
+        withheld.append(f"nothing is copied or pointed to an older step: {choice.open[0].where} is newer and may be whole")
+    else:
+        plans.append(_copy(evidence, config, choice, withheld))
+        plans.extend(_repoint(config, look, choice, sure, withheld) for look in evidence.tiers)
+    plans.append(plan_quarantine(evidence, causes, withheld))
     plans.extend(_uploads(config, look, limits) for look in evidence.tiers)
     plans.append(_restore(config, limits, choice))
     return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
@@ -170,33 +173,6 @@ def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
         return "not every process could be looked at"
     writing = [h for h in look.holders.value if h.writing]
     return f"pid {writing[0].pid} writes {writing[0].path}" if writing else ""
-
-
-def _quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: list[str]) -> Plan | None:
-    """Proven-bad checkpoints, renamed so that no loader picks them. Never deleted, never one that is open."""
-    steps, gone = [], set()
-    for copy in all_copies(evidence):
-        c, look = copy.candidate, copy.look
-        if look.kind == TierKind.S3 or not c.faults or not c.identity or any(f.kind == "unreadable" for f in c.faults):
-            continue
-        if not isinstance(look.holders, Known) or any(
-            h.path.split("/")[0] == c.name.split("/")[0] for h in look.holders.value
-        ):
-            withheld.append(f"{copy.where} is not quarantined: it is open, or that can't be told")
-            continue
-        to = f"{c.name}.bad-{c.identity[:8]}"
-        gone.add(copy.where)
-        steps.append(Step(
-            kind="quarantine-checkpoint", owner=look.node, commands=(command("mv", "-nT", copy.where, f"{look.where}/{to}"),),
-            args={"node": look.node, "tier": look.tier, "name": c.name, "to": to, "identity": c.identity},
-            effect=f"no loader finds {c.name}; it lies beside as {to}",
-        ))  # fmt: skip
-    if not steps:
-        return None
-    sure = [x for x in causes if x.certainty is Certainty.CONFIRMED]
-    theirs = {x.slug for x in sure if x.subject in gone}
-    left = {x.slug for x in causes if x.subject not in gone}  # remain after it, so they can't prove it
-    return Plan(name="quarantine the bad ones", steps=tuple(steps), for_causes=tuple(sorted(theirs - left or theirs)))
 
 
 def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None:

@@ -35,8 +35,20 @@ TRUST_WORDS = {
 }
 
 
-def headline(choice: Choice) -> str:
-    """One line: resume from where, or that there is nothing."""
+MENDED = {
+    "parts-on-hosts": "its parts lie on several hosts: join them, then resume from it",
+    "rename-missing": "its commit marker still has a temporary name: give it the final one, then resume from it",
+}  # what makes an open one whole
+OPEN = {
+    "part-elsewhere": "a part of it may lie on a host that was not read", "unreadable": "it could not be read",
+    "other-format": "its format is not checked here", "beyond-reader": "it is beyond what is read here",
+}  # fmt: skip
+
+
+def headline(choice: Choice, causes: tuple[Cause, ...]) -> str:
+    """One line: resume from where, or that there is nothing. What may be newer and whole stands first."""
+    if choice.open:
+        return _open(choice, causes)
     if choice.best is None:
         found = f"; {len(choice.newer)} candidates were rejected" if choice.newer else ""
         return f"No checkpoint that can be trusted was found{found}"
@@ -44,6 +56,16 @@ def headline(choice: Choice) -> str:
     rejected = len([x for x in choice.newer if x.candidate.step > c.step])
     more = f"; {rejected} newer {'was' if rejected == 1 else 'were'} rejected" if rejected else ""
     return f"Resume from step {c.step} on {choice.best.look.tier} ({TRUST_WORDS[c.content]}){more}"
+
+
+def _open(choice: Choice, causes: tuple[Cause, ...]) -> str:
+    first = choice.open[0]
+    slug = next((c.slug for c in causes if c.subject == first.where), "")
+    older = f"; older and checked: step {choice.best.candidate.step} on {choice.best.look.tier}" if choice.best else ""
+    if slug in MENDED:
+        return f"Step {first.candidate.step} on {first.look.tier} is whole, but {MENDED[slug]}{older}"
+    why = OPEN.get(slug, "not all of it was seen")
+    return f"Cannot tell whether step {first.candidate.step} on {first.look.tier} is whole: {why}{older}"
 
 
 def do_now(
@@ -54,14 +76,15 @@ def do_now(
     if choice.best is not None:
         best = choice.best
         setting = config.resume.format(path=best.where, step=best.candidate.step)
+        resume = f"Only if step {choice.open[0].candidate.step} cannot be had: resume" if choice.open else "Resume"
         lines.append(
-            f"Resume with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})"
+            f"{resume} with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})"
         )
         lines.append(_copy_time(config, limits, best))
         same = alike(evidence, best)
         lines.append(f"{', '.join(same[:3])} has the same bytes" if same else "")
     lines.append(_last_proof(evidence) if choice.best is not None else "")
-    lines += [f"Not {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
+    lines += [f"{'Open' if c in choice.open else 'Not'} {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
     first: dict[str, str] = {}
     for cause in wrong:
         known = book().causes.get(cause.slug)
@@ -95,6 +118,8 @@ def waiting_costs(evidence: Evidence, config: Checkpoints, choice: Choice) -> tu
     """Steps and GPU-hours that must be done again, where both ends are known."""
     if choice.best is None:
         return ("without a checkpoint everything since the start is lost",)
+    if choice.open:
+        return (f"an older one costs {choice.open[0].candidate.step - choice.best.candidate.step} steps more than the newest",)
     newest = max([evidence.crashed_step or 0, *(c.candidate.step for c in choice.newer)], default=0)
     lost = newest - choice.best.candidate.step
     if lost <= 0:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from runbooks.parsers.ckpt_crc import combine
-from runbooks.parsers.ckpt_dcp import MARKER, is_dcp, read_marker
+from runbooks.parsers.ckpt_dcp import is_dcp
 from runbooks.parsers.ckpt_finite import check_finite
 from runbooks.parsers.ckpt_manifest import Entry, parse_manifest
+from runbooks.parsers.ckpt_marker import MARKER, read_marker
 from runbooks.parsers.ckpt_set import LARGEST_TEXT, MANY, TEMPORARY, WEIGHTS, Spec, find_manifest
 from runbooks.parsers.ckpt_sniff import ZIP
 from runbooks.parsers.ckpt_torch import check_torch_zip, list_parts
@@ -37,13 +38,13 @@ def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32
         (proven.add(name) if found else unproven.append(name))
         parts.extend(found)
     hashes = _hashes(out, files, spec)
-    out.faults.extend(_crc_faults(files, parts, crc32, mapper))
-    out.faults.extend(f for f in _each(mapper, files, hashes) if isinstance(f, Fault))
+    out.add(_crc_faults(files, parts, crc32, mapper))
+    out.add(f for f in _each(mapper, files, hashes) if isinstance(f, Fault))
     out.read_bytes = sum(p.length for p in parts) + sum(files[n].size for n in hashes)
     left = [n for n in unproven if n not in hashes]
     if left and spec.digest:
         _digest(out, files, left, mapper)
-    if spec.finite and not out.faults:
+    if spec.finite and out.whole:
         suspects, notes = check_finite(files, mapper)
         out.suspects.extend(suspects)
         out.notes.extend(notes)
@@ -81,7 +82,7 @@ def _dcp_parts(out: Check, name: str, blob: Blob, files: Mapping[str, Blob]) -> 
             continue
         piece = blob.slice(f"{name}:{s.fqn}", s.offset, s.length)
         check = check_torch_zip(piece)
-        out.faults.extend(f._replace(file=name) for f in check.faults)
+        out.add(f._replace(file=name) for f in [*check.faults, *check.limits])
         if check.whole:
             found, notes = list_parts(piece, name, s.offset)
             parts.extend(p._replace(name=f"{s.fqn}:{p.name}") for p in found)
@@ -192,7 +193,7 @@ def _hash_file(blob: Blob, name: str, entry: Entry, mapper: Mapper) -> Fault | s
 def _digest(out: Check, files: Mapping[str, Blob], names: list[str], mapper: Mapper) -> None:
     """One hash over files that nothing else proves: copies of one save have the same."""
     got = _each(mapper, files, {n: Entry(None, "sha256", "") for n in names})
-    out.faults.extend(g for g in got if isinstance(g, Fault))
+    out.add(g for g in got if isinstance(g, Fault))
     if all(isinstance(g, str) for g in got):
         text = "\n".join(f"{n if len(names) > 1 else ''} {g}" for n, g in zip(names, got))  # noqa: B905
         out.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

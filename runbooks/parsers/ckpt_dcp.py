@@ -3,51 +3,20 @@ only."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from runbooks.parsers.ckpt_machine import Call, Unreadable
-from runbooks.parsers.ckpt_pickle import load
-from runbooks.parsers.ckpt_tensors import DTYPE, judge_globals
+from runbooks.parsers.ckpt_groups import stored_groups
+from runbooks.parsers.ckpt_machine import Unreadable
+from runbooks.parsers.ckpt_marker import MARKER, Marker, Slice, read_marker
+from runbooks.parsers.ckpt_tensors import DTYPE
 from runbooks.parsers.ckpt_torch import check_torch_zip, read_object
 from runbooks.parsers.ckpt_types import Bad, Blob, Check
 
-MARKER, MARKER_TMP = ".metadata", ".metadata.tmp"
+MARKER_TMP = ".metadata.tmp"
 SHARD = re.compile(r"__(\d+)_(\d+)\.distcp$")
 STEP_NAMES = ("step", "global_step", "iteration", "iter", "num_steps")
-LARGEST_MARKER = 64 << 20
-KNOWN = frozenset(
-    f"torch.distributed.checkpoint.{name}"
-    for name in (
-        "metadata.Metadata", "metadata.TensorStorageMetadata", "metadata.TensorProperties",
-        "metadata.BytesStorageMetadata",
-        "metadata.ChunkStorageMetadata", "metadata.MetadataIndex", "metadata.StorageMeta",
-        "metadata._MEM_FORMAT_ENCODING",
-        "filesystem._StorageInfo", "filesystem._StoragePrefix",
-    )
-) | {"builtins.getattr", "pathlib.PosixPath", "pathlib.Path", "pathlib._local.PosixPath"}  # fmt: skip
-
-
-class Slice(NamedTuple):
-    """Where one tensor chunk or object lies."""
-
-    fqn: str
-    at: tuple[int, ...]  # offset of the chunk in its tensor
-    file: str
-    offset: int
-    length: int
-    plain: bool  # no transform (compression) is applied
-
-
-class Marker(NamedTuple):
-    """What `.metadata` says."""
-
-    tensors: dict[str, tuple[str, tuple[int, ...], tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]]]
-    objects: frozenset[str]
-    slices: tuple[Slice, ...]
-    save_id: str
 
 
 def is_dcp(names: Mapping[str, Any]) -> bool:
@@ -56,108 +25,46 @@ def is_dcp(names: Mapping[str, Any]) -> bool:
 
 
 def check_dcp(folder: Mapping[str, Blob]) -> Check:
-    """Commit marker, shards, slices that tile every shard and every tensor; of each shard, the last slice is opened."""
+    """Commit marker, shards, slices that tile every shard and every tensor; of each shard, the last slice is opened.
+
+    Without `.metadata`, `.metadata.tmp` is read in its place: where all fits it, only the last rename is missing.
+    """
     check = Check(format="dcp")
+    renamed = MARKER in folder
     try:
-        marker = read_marker(folder, check)
+        marker = read_marker(folder if renamed or MARKER_TMP not in folder else {**folder, MARKER: folder[MARKER_TMP]}, check)
         _shards(check, folder, marker)
         _tensors(check, marker)
+        check.groups = stored_groups([*marker.tensors, *marker.objects])
         _steps(check, folder, marker)
         check.checksummed = all(s.plain for s in marker.slices)
+        if not renamed:
+            _uncommitted(check)
     except Bad as e:
-        check.fault(e.kind, e.detail, MARKER)
+        if renamed:
+            check.fault(e.kind, e.detail, MARKER)
+        else:
+            check.fault("metadata-missing", f"{_left(folder)}: the save was not finished ({e.detail})", MARKER)
     return check
 
 
-def read_marker(folder: Mapping[str, Blob], check: Check) -> Marker:
-    """`.metadata` as data. Raises Bad."""
-    blob = folder.get(MARKER)
-    if blob is None:
-        left = f"only {MARKER_TMP} is there" if MARKER_TMP in folder else f"{MARKER} is not there"
-        raise Bad("metadata-missing", f"{left}: the save was not finished")
-    if blob.size == 0 or blob.size > LARGEST_MARKER:
-        raise Bad("metadata-damaged", f"{MARKER} has {blob.size} bytes")
-    raw = blob.read(0, blob.size)
-    check.read_bytes += len(raw)
-    check.fingerprint = hashlib.sha256(raw).hexdigest()[:32]
-    try:
-        root, end, names = load(raw)
-        if end != len(raw):
-            raise Unreadable(f"it ends at {end} of {len(raw)} bytes")
-        judge_globals(check, names, KNOWN)
-        return _marker(root)
-    except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as e:
-        raise Bad("metadata-damaged", f"{MARKER} of {len(raw)} bytes cannot be read: {e}") from e
+def _uncommitted(check: Check) -> None:
+    if check.whole:
+        words = f"{MARKER} is not there; {MARKER_TMP} is whole, and all {len(check.needs)} shards are as it says"
+        check.fault("uncommitted", words, MARKER)
+    else:
+        check.fault("metadata-missing", f"only {MARKER_TMP} is there, and not all shards are as it says", MARKER)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Call) or not isinstance(value.state, dict):
-        raise ValueError(f"expected a record, found {type(value).__name__}")
-    return value.state
-
-
-def _size(value: Any) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    inner = value.args[0] if isinstance(value, Call) else value
-    if not isinstance(inner, tuple) or not all(isinstance(n, int) and n >= 0 for n in inner):
-        raise ValueError("a size that is none")
-    return inner
-
-
-def _marker(root: Any) -> Marker:
-    top = _fields(root)
-    tensors, objects = {}, set()
-    for fqn, entry in top["state_dict_metadata"].items():
-        if entry.name.endswith("BytesStorageMetadata"):
-            objects.add(fqn)
-            continue
-        state = _fields(entry)
-        chunks = tuple((_size(_fields(c)["offsets"]), _size(_fields(c)["sizes"])) for c in state["chunks"])
-        tensors[fqn] = (_dtype(state["properties"]), _size(state["size"]), chunks)
-    slices = tuple(_slice(k, v) for k, v in top["storage_data"].items())
-    meta = top.get("storage_meta")
-    save = meta.state.get("save_id") if isinstance(meta, Call) and isinstance(meta.state, dict) else None
-    return Marker(tensors, frozenset(objects), slices, save if isinstance(save, str) else "")
-
-
-def _dtype(properties: Any) -> str:
-    state = properties.state if isinstance(properties, Call) else None
-    first = (
-        state[0]
-        if isinstance(state, tuple) and state
-        else (state or {}).get("dtype")
-        if isinstance(state, dict)
-        else None
-    )
-    return str(getattr(first, "name", ""))
-
-
-def _slice(key: Any, value: Any) -> Slice:
-    index, info = _fields(key), _fields(value)
-    path, offset, length = info["relative_path"], info["offset"], info["length"]
-    if (
-        not isinstance(path, str)
-        or path.startswith("/")
-        or ".." in path
-        or not isinstance(offset, int)
-        or not isinstance(length, int)
-    ):
-        raise ValueError("a slice that lies nowhere")
-    return Slice(
-        str(index["fqn"]),
-        _size(index.get("offset")),
-        path,
-        offset,
-        length,
-        not info.get("transform_descriptors"),
-    )
+def _left(folder: Mapping[str, Blob]) -> str:
+    return f"only {MARKER_TMP} is there" if MARKER_TMP in folder else f"{MARKER} is not there"
 
 
 def _shards(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
     by_file: dict[str, list[Slice]] = {}
     for s in marker.slices:
         by_file.setdefault(s.file, []).append(s)
+    check.needs = {file: max(s.offset + s.length for s in slices) for file, slices in by_file.items()}
     for file, slices in sorted(by_file.items()):
         blob = folder.get(file)
         if blob is None:
@@ -189,7 +96,7 @@ def _tile(check: Check, blob: Blob, slices: list[Slice]) -> None:
     if last.plain and last.length:
         inner = check_torch_zip(blob.slice(f"{blob.name}:{last.fqn}", last.offset, last.length))
         check.read_bytes += inner.read_bytes
-        check.faults.extend(inner.faults)
+        check.add([*inner.faults, *inner.limits])
 
 
 def _volume(sizes: tuple[int, ...]) -> int:
@@ -227,10 +134,14 @@ def _inside(size: tuple[int, ...], chunks: tuple[tuple[tuple[int, ...], tuple[in
 
 
 def _steps(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
-    """Reads the small objects that are called step or the like."""
+    """Reads the small objects that are called step or the like, and how many parameters a group of the optimizer has."""
+    sizes: dict[str, int] = {}
     for s in marker.slices:
         name = s.fqn.split(".")[-1]
         blob = folder.get(s.file)
+        if name == "params" and "param_groups." in s.fqn and s.fqn in marker.objects and blob is not None and s.length < 1 << 20:
+            kept = _small(blob, s)
+            sizes[s.fqn.rpartition(".")[0]] = len(kept) if isinstance(kept, (list, tuple)) else -1
         if (
             s.fqn in marker.objects
             and name in STEP_NAMES
@@ -238,9 +149,15 @@ def _steps(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
             and blob is not None
             and s.length < 1 << 16
         ):
-            try:
-                value = read_object(blob.slice(s.fqn, s.offset, s.length))
-            except (Bad, Unreadable):
-                continue  # the content check says what is wrong with it
+            value = _small(blob, s)
             if isinstance(value, int):
                 check.scalars[name] = value
+    check.groups = [(group, sizes.get(group, -1), keys) for group, _, keys in check.groups]
+
+
+def _small(blob: Blob, s: Slice) -> object:
+    """A small object; None where it cannot be read: the content check says what is wrong with it."""
+    try:
+        return read_object(blob.slice(s.fqn, s.offset, s.length))
+    except (Bad, Unreadable):
+        return None

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from runbooks.parsers.ckpt_dcp import MARKER, SHARD, is_dcp, read_marker
+from runbooks.parsers.ckpt_dcp import SHARD, is_dcp
+from runbooks.parsers.ckpt_legacy import LEGACY_HEAD, read_pickles
 from runbooks.parsers.ckpt_machine import Unreadable
+from runbooks.parsers.ckpt_marker import MARKER, read_marker
 from runbooks.parsers.ckpt_safetensors import read_header
 from runbooks.parsers.ckpt_sniff import ZIP
 from runbooks.parsers.ckpt_tensors import Walk
-from runbooks.parsers.ckpt_torch import LEGACY_HEAD, SMALL, read_object, read_pickles
+from runbooks.parsers.ckpt_torch import SMALL, read_object
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Fault
 from runbooks.parsers.ckpt_zip import data_start, parse_zip
 

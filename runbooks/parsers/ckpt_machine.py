@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 
 class Unreadable(Exception):
-    """Not a pickle, cut off, or beyond the limits."""
+    """Not a pickle, or cut off."""
+
+    kind = "pickle"
+
+
+class Beyond(Unreadable):
+    """Larger or newer than what is read here: says nothing against the pickle."""
+
+    kind = "beyond-reader"
 
 
 class Global(NamedTuple):
@@ -56,7 +64,7 @@ def as_key(key: Any) -> Any:
     while todo:
         item, budget = todo.pop(), budget - 1
         if budget < 0 or isinstance(item, (list, dict, set, bytearray)):
-            raise Unreadable("a key that cannot be hashed cheaply")
+            raise Beyond("a key that cannot be hashed cheaply")
         if isinstance(item, (tuple, frozenset)):
             todo.extend(item)
     return key

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from runbooks.parsers.ckpt_machine import LONGEST, MARK, Call, Global, Machine, Persistent, Unreadable, as_key
+from runbooks.parsers.ckpt_machine import LONGEST, MARK, Beyond, Call, Global, Machine, Persistent, Unreadable, as_key
 
 _U16, _U32, _U64, _I32, _F64 = (struct.Struct(f) for f in ("<H", "<I", "<Q", "<i", ">d"))
 Op = Callable[[Machine], None]
@@ -129,7 +129,7 @@ def _text(read: Callable[[Machine], bytes]) -> Op:
 def _proto(m: Machine) -> None:
     m.protocol = m.take(1)[0]
     if m.protocol > 5:
-        raise Unreadable(f"pickle protocol {m.protocol}")
+        raise Beyond(f"pickle protocol {m.protocol}")
 
 
 # ruff: noqa: ARG005
@@ -166,7 +166,7 @@ OPCODES: dict[int, Op] = {
 def load(data: bytes, at: int = 0) -> tuple[Any, int, set[Global]]:
     """The object at `at`, the offset behind it, every global named. Raises Unreadable."""
     if len(data) - at > LONGEST:
-        raise Unreadable(f"{len(data) - at} bytes are more than {LONGEST}")
+        raise Beyond(f"{len(data) - at} bytes are more than {LONGEST}")
     machine = Machine(data, at)
     return machine.run(OPCODES), machine.at, machine.globals
 

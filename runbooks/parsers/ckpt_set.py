@@ -8,9 +8,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from runbooks.parsers.ckpt_dcp import STEP_NAMES, check_dcp, is_dcp
+from runbooks.parsers.ckpt_agree import agree, named_by_others
+from runbooks.parsers.ckpt_dcp import check_dcp, is_dcp
+from runbooks.parsers.ckpt_formats import check_folder, folder_format
 from runbooks.parsers.ckpt_manifest import NAMES as MANIFESTS
 from runbooks.parsers.ckpt_manifest import check_sizes, parse_manifest
 from runbooks.parsers.ckpt_safetensors import parse_index
@@ -49,14 +51,20 @@ def check_set(files: Mapping[str, Blob], spec: Spec) -> Check:
     done = {n: b for n, b in files.items() if n not in unfinished}
     checks = _check_each(done, spec, out)
     _merge(out, checks)
+    form = folder_format(files)
+    if form:
+        check_folder(out, form, {n: b.size for n, b in files.items()})
+    elif not checks and done:
+        out.fault("unknown-format", f"none of its {len(done)} files is of a format that is known here, e.g. {min(done)}")
+    named_by_others(out, done, checks)
     _complete(out, done, unfinished, spec)
-    _agree(out, checks, spec)
+    agree(out, checks, spec.step)
     _manifest(out, done, spec)
     if spec.required_keys and checks and out.keys:
         missing = [k for k in spec.required_keys if k not in out.keys]
         if missing:
             out.fault("keys-missing", f"required keys are missing: {', '.join(missing)}")
-    del out.faults[MANY:]
+    del out.faults[MANY:], out.limits[MANY:]
     return out
 
 
@@ -104,15 +112,17 @@ def _json_ok(check: Check, blob: Blob) -> None:
 
 
 def _index(out: Check, blob: Blob, inside: Mapping[str, Blob]) -> None:
-    out.format = "safetensors-sharded"
+    out.format = "safetensors-sharded" if blob.name.endswith(".safetensors" + INDEX) else "torch-sharded"
     try:
         if blob.size > LARGEST_TEXT:
-            raise Bad("metadata-damaged", f"its index has {blob.size} bytes")
+            raise Bad("beyond-reader", f"its index has {blob.size} bytes, at most {LARGEST_TEXT} are read")
         weights, total = parse_index(blob.read(0, blob.size))
     except Bad as e:
         out.fault(e.kind, e.detail, blob.name)
         return
+    folder = blob.name.rpartition("/")[0]
     for file in sorted(set(weights.values())):
+        out.needs[f"{folder}/{file}" if folder else file] = -1
         if file not in inside:
             out.fault("shard-missing", f"{file} of its index is not there", file)
     out.scalars["index"] = weights
@@ -128,6 +138,10 @@ def _merge(out: Check, checks: Mapping[str, Check]) -> None:
     for name, c in checks.items():
         prefix = name if name.endswith("/") else ""
         out.faults.extend(f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.faults)
+        out.limits.extend(f._replace(file=prefix + f.file if f.file and prefix else f.file or name) for f in c.limits)
+        out.needs.update({prefix.lstrip("/") + n: size for n, size in c.needs.items()})
+        out.loader_limits.extend(f"{name}: {words}" if len(checks) > 1 else words for words in c.loader_limits)
+        out.groups.extend(c.groups)
         out.suspects.extend(c.suspects)
         out.notes.extend(f"{name}: {n}" if len(checks) > 1 else n for n in c.notes)
         out.read_bytes += c.read_bytes
@@ -175,6 +189,7 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
             out.fault("part-missing", f"{part} is not there, as it is in every finished checkpoint", part)
     missing: list[int] = []
     if spec.ranks and spec.world_size:
+        out.needs.update({spec.ranks.replace("{rank}", str(r)): -1 for r in range(spec.world_size)})
         found = [int(m["rank"]) for m in map(rank_pattern(spec.ranks).fullmatch, done) if m]
         missing = sorted(set(range(spec.world_size)) - set(found))
         if missing:
@@ -186,39 +201,10 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
     coming = [n for n in unfinished if INCOMING.search(n)]
     if coming:
         out.fault("unfinished", f"a copy to it has not ended: {coming[0]}")
-    elif not done or (unfinished and (missing or not out.whole)):
+    elif not done or (unfinished and (missing or out.faults)):
         out.fault("unfinished", f"{len(unfinished)} files with a temporary name, e.g. {(unfinished or ['-'])[0]}")
     elif unfinished:
         out.notes.append(f"{len(unfinished)} files with a temporary name lie beside it, e.g. {unfinished[0]}")
-
-
-def _agree(out: Check, checks: Mapping[str, Check], spec: Spec) -> None:
-    steps = {n: step_of(c.scalars) for n, c in checks.items()}
-    known = {n: s for n, s in steps.items() if s is not None}
-    if len(set(known.values())) > 1:
-        shown = "; ".join(f"{n} is of step {s}" for n, s in sorted(known.items())[:6])
-        out.fault("mixed-saves", f"its parts are of different steps: {shown}")
-    elif known and spec.step is not None:
-        inside = next(iter(known.values()))
-        out.scalars["step"] = inside
-        if abs(inside - spec.step) > 1:  # counted before or after the step
-            out.fault("step-mismatch", f"its name says step {spec.step}, the file says {inside}")
-    sizes = {c.scalars["world_size"] for c in checks.values() if isinstance(c.scalars.get("world_size"), int)}
-    if len(sizes) > 1:
-        out.fault("mixed-saves", f"its parts were written by {' and '.join(map(str, sorted(sizes)))} ranks")
-    elif sizes:
-        out.scalars["world_size"] = next(iter(sizes))
-
-
-def step_of(scalars: Mapping[str, Any]) -> int | None:
-    """The step that a checkpoint states itself."""
-    for name in STEP_NAMES:
-        value = scalars.get(name)
-        if isinstance(value, str) and value.isdigit():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None
 
 
 def find_manifest(files: Mapping[str, Blob], spec: Spec) -> Blob | None:

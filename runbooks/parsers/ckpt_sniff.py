@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from runbooks.parsers.ckpt_formats import check_other
+from runbooks.parsers.ckpt_legacy import LEGACY_HEAD, LEGACY_MAGIC, check_torch_legacy
 from runbooks.parsers.ckpt_machine import Unreadable
 from runbooks.parsers.ckpt_pickle import load
 from runbooks.parsers.ckpt_safetensors import check_safetensors
-from runbooks.parsers.ckpt_torch import LEGACY_HEAD, LEGACY_MAGIC, check_torch_legacy, check_torch_zip
+from runbooks.parsers.ckpt_torch import check_torch_zip
 from runbooks.parsers.ckpt_types import Blob, Check, Fault
 
 HEAD = 512
@@ -36,6 +38,8 @@ def _by_magic(blob: Blob, head: bytes) -> Check:
     if head.startswith(b"\x80") and _is_legacy(head):
         return _suspect_tail(check_torch_legacy(blob), blob)
     check = Check()
+    if not head.startswith(b"\x80") and check_other(check, blob, head):
+        return check
     tail = check_torch_zip(blob)
     if any(f.kind == "prepended-bytes" for f in tail.faults):
         check.fault("prepended-bytes", tail.faults[0].detail, blob.name)
@@ -44,9 +48,9 @@ def _by_magic(blob: Blob, head: bytes) -> Check:
     elif LEGACY_HEAD in head:
         check.fault("prepended-bytes", f"{head.index(LEGACY_HEAD)} bytes lie before its beginning", blob.name)
     elif head.startswith(b"\x80"):
-        check.fault("not-a-checkpoint", "a pickle that torch.save did not write", blob.name)
+        check.fault("unknown-format", "a pickle that torch.save did not write", blob.name)
     else:
-        check.fault("not-a-checkpoint", f"it begins with {head[:8].hex()}, which no known format does", blob.name)
+        check.fault("unknown-format", f"it begins with {head[:8].hex()}, which no format that is known here does", blob.name)
     return check
 
 

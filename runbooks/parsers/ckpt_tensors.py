@@ -62,6 +62,7 @@ class Walk:
         self.dtypes: dict[str, str] = {}  # storage -> type of its numbers
         self.named: dict[str, str] = {}  # storage -> the first tensor in it
         self.bad: list[str] = []
+        self.unknown: list[str] = []  # storages of a type that is not known here
 
     def run(self, root: Any) -> None:
         """Visits every object once."""
@@ -84,6 +85,9 @@ class Walk:
         if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage" and isinstance(pid[1], Global)):
             return None
         item = ITEM.get(pid[1].name.replace("Storage", ""))
+        if item is None and pid[1].name.endswith("Storage"):
+            self.unknown.append(f"storage type {pid[1]} is not known here")
+            return None
         if item is None or not isinstance(pid[2], str) or not isinstance(pid[4], int) or pid[4] < 0:
             self.bad.append(f"a storage reference of type {pid[1]} that makes no sense")
             return None

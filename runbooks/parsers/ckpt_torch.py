@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 from zlib import crc32
 
-from runbooks.parsers.ckpt_machine import Global, Unreadable
+from runbooks.parsers.ckpt_formats import zip_format
+from runbooks.parsers.ckpt_groups import groups_of
+from runbooks.parsers.ckpt_machine import Unreadable
 from runbooks.parsers.ckpt_pickle import load
 from runbooks.parsers.ckpt_tensors import Walk, describe_top, judge_globals
 from runbooks.parsers.ckpt_types import Bad, Blob, Check, Part
 from runbooks.parsers.ckpt_zip import Member, Zip, data_start, descriptor_ok, local_fields_alike, parse_zip
 
-LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 SMALL = 64 << 20
-LEGACY_WINDOW = 1 << 20
 MASK = (1 << 64) - 1
 
 
@@ -33,6 +31,10 @@ def check_torch_zip(blob: Blob) -> Check:
 
 
 def _check_records(check: Check, blob: Blob, found: Zip) -> None:
+    other = zip_format([m.name for m in found.members])
+    if other:
+        check.format = other
+        raise Bad("unread-format", f"a file of {other}, whole by its directory; its records are not read here")
     tops = {m.name.split("/", 1)[0] for m in found.members if "/" in m.name}
     if len(tops) != 1 or any("/" not in m.name for m in found.members):
         raise Bad(
@@ -85,7 +87,7 @@ def _small_records(check: Check, blob: Blob, by_name: dict[str, Member], new: bo
 def _content(check: Check, blob: Blob, member: Member) -> bytes:
     """A small record, its checksum compared."""
     if member.size > SMALL or member.method:
-        raise Bad("zip-structure", f"record {member.name} is {member.size} bytes or compressed")
+        raise Bad("beyond-reader", f"record {member.name} is {member.size} bytes (read are {SMALL}), or compressed")
     start, _ = data_start(blob, member)
     data = blob.read(start, member.size)
     check.read_bytes += len(data) + 200
@@ -117,7 +119,7 @@ def _walk(check: Check, data: bytes, name: str) -> Walk | None:
     try:
         root, end, found = load(data)
     except Unreadable as e:
-        check.fault("pickle", f"data.pkl: {e}", name)
+        check.fault(e.kind, f"data.pkl: {e}", name)
         return None
     if end != len(data):
         check.fault("pickle", f"data.pkl ends at {end} of {len(data)} bytes", name)
@@ -125,10 +127,16 @@ def _walk(check: Check, data: bytes, name: str) -> Walk | None:
     walk.run(root)
     judge_globals(check, found)
     describe_top(check, root)
-    check.tensors = walk.tensors
+    told(check, walk, root, name)
+    return walk
+
+
+def told(check: Check, walk: Walk, root: object, name: str) -> None:
+    check.tensors, check.groups = walk.tensors, groups_of(root)
     for words in walk.bad:
         check.fault("storage-size", words, name)
-    return walk
+    for words in walk.unknown[:1]:
+        check.fault("beyond-reader", words, name)
 
 
 def _match(check: Check, walk: Walk, by_name: dict[str, Member], name: str) -> None:
@@ -171,78 +179,3 @@ def list_parts(blob: Blob, file: str, base: int = 0) -> tuple[list[Part], list[s
         if member.method == 0 and _has_crc(found):
             parts.append(Part(member.name, file, base + start, member.size, member.crc))
     return parts, notes
-
-
-def check_torch_legacy(blob: Blob) -> Check:
-    """Structure of a torch.save file older than the ZIP form: five pickles, then counted raw storages. No checksums."""
-    check = Check(format="torch-legacy")
-    try:
-        _legacy(check, blob)
-    except Bad as e:
-        check.fault(e.kind, e.detail, blob.name)
-    return check
-
-
-def _legacy(check: Check, blob: Blob) -> None:
-    window = LEGACY_WINDOW
-    while True:
-        head = blob.read(0, min(window, blob.size))
-        try:
-            values, at, names = read_pickles(head)
-            break
-        except Unreadable as e:
-            if len(head) == blob.size:
-                raise Bad("truncated" if "ends at" in str(e) else "pickle", f"its object description: {e}") from e
-            if window >= SMALL:
-                raise Bad("pickle", f"its object description: {e}") from e
-            window *= 8
-    check.read_bytes += len(head)
-    magic, protocol, info, root, keys = values
-    if magic != LEGACY_MAGIC or protocol != 1001 or not isinstance(info, dict) or not isinstance(keys, list):
-        raise Bad("version", "its legacy header is damaged")
-    if info.get("little_endian") is not True:
-        check.fault("byteorder", "its header does not say little-endian", blob.name)
-    walk = Walk()
-    walk.run(root)
-    judge_globals(check, names)
-    describe_top(check, root)
-    check.tensors = walk.tensors
-    for words in walk.bad:
-        check.fault("storage-size", words, blob.name)
-    _legacy_storages(check, blob, walk, keys, at)
-
-
-def read_pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
-    """The five pickles of a legacy file, and where they end. Raises Unreadable."""
-    at = 0
-    values: list[object] = []
-    names: set[Global] = set()
-    for _ in range(5):
-        value, at, found = load(head, at)
-        values.append(value)
-        names |= found
-    return values, at, names
-
-
-def _legacy_storages(check: Check, blob: Blob, walk: Walk, keys: list[object], at: int) -> None:
-    for missing in sorted(set(walk.storages) - {str(k) for k in keys}):
-        check.fault("member-missing", f"storage {missing} is not in its list", blob.name)
-    for key in keys:
-        storage = walk.storages.get(str(key))
-        raw = blob.read(at, 8)
-        check.read_bytes += 8
-        if len(raw) < 8:
-            raise Bad("truncated", f"it ends at byte {blob.size}, before storage {key}")
-        count = struct.unpack("<q", raw)[0]
-        if storage is None:
-            raise Bad("pickle", f"storage {key} is in its list, and nothing refers to it")
-        if count * storage.item != storage.bytes:
-            raise Bad(
-                "storage-size",
-                f"storage {key} has {count} elements, {storage.bytes // storage.item} are expected",
-            )
-        at += 8 + storage.bytes
-    if at > blob.size:
-        raise Bad("truncated", f"{blob.size} bytes are there, {at} are needed")
-    if at < blob.size:
-        raise Bad("trailing-bytes", f"{blob.size - at} bytes lie behind its end")

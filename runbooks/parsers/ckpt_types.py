@@ -4,7 +4,7 @@ these modules also run on the nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,9 +27,9 @@ def bytes_blob(name: str, data: bytes) -> Blob:
 
 
 class Fault(NamedTuple):
-    """Proof that a checkpoint is not whole."""
+    """Proof that a checkpoint is not whole (FAULTS), or why that can't be told (LIMITS)."""
 
-    kind: str  # see FAULTS
+    kind: str  # see FAULTS and LIMITS
     detail: str  # plain words with the numbers that were read
     file: str = ""
 
@@ -42,7 +42,6 @@ FAULTS = {
     "html": "a web page",
     "xml-error": "an error answer of a store",
     "json-error": "a JSON text, not a checkpoint",
-    "not-a-checkpoint": "no known format",
     "truncated": "its end is missing",
     "trailing-bytes": "bytes after its end",
     "prepended-bytes": "bytes before its beginning",
@@ -70,9 +69,16 @@ FAULTS = {
     "world-size": "written by another number of ranks",
     "step-mismatch": "the step inside differs from the name",
     "not-finite": "holds NaN or infinity",
-    "unreadable": "reading it failed",
 }
 """Every kind of fault, in words."""
+LIMITS = {
+    "unreadable": "reading it failed, or it was written meanwhile",
+    "beyond-reader": "larger, deeper or newer than what is read here",
+    "unread-format": "a known format whose content is not checked here",
+    "unknown-format": "a format that is not known here",
+    "uncommitted": "whole but for the rename of its commit marker",
+}
+"""Why a check says neither whole nor damaged: limits of the reader, never of the checkpoint."""
 
 
 class Part(NamedTuple):
@@ -87,10 +93,12 @@ class Part(NamedTuple):
 
 @dataclass
 class Check:
-    """What a structure check found. Whole so far if `faults` is empty."""
+    """What a structure check found. Whole so far if `faults` and `limits` are empty."""
 
-    format: str = "unknown"  # torch-zip | torch-legacy | safetensors | dcp | sharded | unknown
+    format: str = "unknown"  # torch-zip | torch-legacy | safetensors | dcp | sharded | a name of ckpt_formats.py | unknown
     faults: list[Fault] = field(default_factory=list)
+    limits: list[Fault] = field(default_factory=list)  # what the reader could not see
+    loader_limits: list[str] = field(default_factory=list)  # why a usual loader refuses it although it is whole
     suspects: list[Fault] = field(default_factory=list)  # speaks against it, proves nothing
     notes: list[str] = field(default_factory=list)  # odd, but proves no damage
     parts: list[Part] = field(default_factory=list)
@@ -103,17 +111,24 @@ class Check:
     read_bytes: int = 0
     fingerprint: str = ""  # of every checksum that the format stores: alike in copies of one save
     digest: str = ""  # of every byte, where a content check was asked for it
+    needs: dict[str, int] = field(default_factory=dict)  # file -> bytes that the set must have; -1: of any size
+    groups: list[tuple[str, int, list[str]]] = field(default_factory=list)  # optimizer: name, parameters (-1 unknown), settings
 
     def fault(self, kind: str, detail: str, file: str = "") -> None:
-        """Add proof of damage."""
-        if kind not in FAULTS:
+        """Add proof of damage, or a limit of the reader, by its kind."""
+        if kind not in FAULTS and kind not in LIMITS:
             raise KeyError(kind)
-        self.faults.append(Fault(kind, detail, file))
+        self.add([Fault(kind, detail, file)])
+
+    def add(self, found: Iterable[Fault]) -> None:
+        """Add faults and limits, each to its list."""
+        for f in found:
+            (self.limits if f.kind in LIMITS else self.faults).append(f)
 
     @property
     def whole(self) -> bool:
-        """No fault was found."""
-        return not self.faults
+        """Nothing was found against it, and everything was seen."""
+        return not self.faults and not self.limits
 
 
 class Bad(Exception):

@@ -46,7 +46,8 @@ def parse_zip(blob: Blob) -> Zip:
     eocd_at, tail, tail_at = _find_end(blob)
     count, size, offset, start, usual = _sizes(eocd_at, tail, tail_at)
     if size > LARGEST_DIRECTORY:
-        raise Bad("zip-structure", f"a directory of {size} bytes")
+        kind = "beyond-reader" if size < blob.size else "zip-structure"
+        raise Bad(kind, f"a directory of {size} bytes, at most {LARGEST_DIRECTORY} are read")
     shift = start - (offset + size)
     if shift > 0:
         raise Bad("prepended-bytes", f"{shift} bytes lie before its beginning")

@@ -41,6 +41,7 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     seen = Evidence(
         **base, config=Known[Checkpoints](value=config), tiers=looks, others=_others(context, node, config),
         kernel=_kernel(context), log=log, crashed_step=crashed, torch=facts[0], node_credentials=facts[1],
+        not_looked=_left_out(context, node, config),
     )  # fmt: skip
     return seen.model_copy(update={"load": read_load(context, config, seen)})
 
@@ -61,8 +62,7 @@ def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNod
     for tier in config.tiers:
         if tier.kind is TierKind.S3 or tier.shared:
             continue
-        names = tier.nodes or tuple(n.name for n in context.fleet.nodes)
-        for other in [n for n in names if n != node.name][: int(_limit(context, "cross_nodes", 64))]:
+        for other in _names(context, node, tier)[: int(_limit(context, "cross_nodes", 64))]:
             look = read_node_tier(context, context.fleet.node(other), config, tier, newest, 60)
             steps: Reading[tuple[int, ...]]
             if isinstance(look.candidates, Known):
@@ -71,8 +71,20 @@ def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNod
             else:
                 steps = look.candidates
             oldest = min((c.step for c in candidates_of(look)[newest - 1 : newest]), default=0)
-            found.append(OtherNode(node=other, tier=tier.name, steps=steps, checked_from=oldest))
+            parts = tuple(c for c in candidates_of(look) if c.has)
+            found.append(OtherNode(node=other, tier=tier.name, steps=steps, checked_from=oldest, parts=parts))
     return tuple(found)
+
+
+def _left_out(context: Context, node: Node, config: Checkpoints) -> tuple[str, ...]:
+    """Nodes with such a tier beyond the limit of the look."""
+    own = [t for t in config.tiers if t.kind is not TierKind.S3 and not t.shared]
+    names = {n for t in own for n in _names(context, node, t)[int(_limit(context, "cross_nodes", 64)) :]}
+    return tuple(sorted(names))
+
+
+def _names(context: Context, node: Node, tier: Tier) -> list[str]:
+    return [n for n in tier.nodes or tuple(n.name for n in context.fleet.nodes) if n != node.name]
 
 
 def _kernel(context: Context) -> Reading[tuple[str, ...]]:

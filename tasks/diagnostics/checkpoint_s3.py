@@ -17,7 +17,7 @@ from tasks.context import Context
 from tasks.diagnostics.s3 import Object, S3Tier, code_of, restore_state, set_identity
 from tasks.diagnostics.s3_answers import head_code, read_store, read_uploads
 from tasks.probes.ckpt_fs import best_crc32
-from tasks.probes.ckpt_node import as_json
+from tasks.probes.ckpt_node import as_json, parts_of
 
 READERS = 8  # ranges in flight: 4 MiB each
 Sets = dict[tuple[int, str], dict[str, Object]]
@@ -110,17 +110,19 @@ def _describe(s3: S3Tier, key: tuple[int, str], found: dict[str, Object], spec: 
             base["archived"], base["restoring"] = restore_state(s3, cold.key)
         if spec is None or base.get("archived"):
             return Candidate(**base)
-        check = check_set(blobs_of(s3, found), spec._replace(step=step))
-        return candidate(base, as_json(check))
+        blobs = blobs_of(s3, found)
+        check = check_set(blobs, spec._replace(step=step))
+        return candidate(base, as_json(check) | parts_of(check, {n: b.size for n, b in blobs.items()}))
     except (OSError, ClientError, BotoCoreError) as e:
         words = str(e.strerror) if isinstance(e, OSError) else code_of(e)[0]
-        return candidate(base, {"faults": [["unreadable", words, name]]})
+        return candidate(base, {"limits": [["unreadable", words, name]]})
 
 
 def candidate(base: dict[str, Any], check: dict[str, Any]) -> Candidate:
     """A candidate from plain data, as the node's script and the S3 reader give it."""
     data = {**base, **check}
-    for field in ("faults", "suspects"):
+    data["groups"] = tuple({"name": n, "params": p, "settings": k} for n, p, k in data.get("groups", ()))
+    for field in ("faults", "suspects", "limits"):
         data[field] = tuple({"kind": k, "detail": d, "file": f} for k, d, f in data.get(field, ()))
     return Candidate(**data)
 
@@ -134,7 +136,7 @@ def prove_s3(tier: Tier, config: Checkpoints, spec: Spec, wanted: Candidate) -> 
         return wanted
     with ThreadPoolExecutor(READERS) as pool:
         check = check_content(blobs_of(s3, found), spec, best_crc32(), pool.map)
-    missed = [f for f in check.faults if f.kind == "unreadable"]
+    missed = [f for f in check.limits if f.kind == "unreadable"]
     if missed:  # an outage, or another version meanwhile: that proves nothing against it
         return wanted.model_copy(update={"notes": (*wanted.notes, f"content could not be read: {missed[0].detail}")})
     return with_content(wanted, as_json(check))
@@ -144,11 +146,13 @@ def with_content(wanted: Candidate, check: dict[str, Any]) -> Candidate:
     """The candidate with the result of its content check."""
     faults = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["faults"])
     suspects = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["suspects"])
-    state = "damaged" if faults else "proven" if check["checksummed"] else "unprovable"
+    limits = tuple({"kind": k, "detail": d, "file": f} for k, d, f in check["limits"])
+    state = "damaged" if faults else "not-read" if limits else "proven" if check["checksummed"] else "unprovable"
     notes = tuple(dict.fromkeys([*wanted.notes, *check["notes"]]))
     merged = wanted.model_dump() | {
         "faults": (*wanted.model_dump()["faults"], *faults),
         "suspects": (*wanted.model_dump()["suspects"], *suspects),
+        "limits": (*wanted.model_dump()["limits"], *limits),
         "digest": check["digest"],
         "content": state,
         "notes": notes,

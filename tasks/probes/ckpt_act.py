@@ -44,7 +44,7 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
         blobs = {os.path.basename(target): next(iter(blobs.values()))}
     structure = check_set(blobs, spec)
     content = check_content(blobs, spec, best_crc32())
-    faults = structure.faults + content.faults
+    faults = structure.faults + structure.limits + content.faults + content.limits
     if faults:
         raise OSError(errno.EIO, "the copy is not whole: %s %s" % (faults[0].kind, faults[0].detail), temporary)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,10 @@ from tasks.probes.ckpt_holders import holders
 from tasks.probes.ckpt_names import list_names, pointer
 
 SCALARS = 20
+MOST_GROUPS = 16
+MOST_FILES = 20_000  # names of an incomplete set that are told, so that other hosts' parts can be joined
+HALF = ("metadata-missing", "shard-missing", "part-missing")
+OF_TRAINING = re.compile(r"^(\w+\.)?(\w*(optim|sched|scaler)\w*|\w*_?rng\w*|ema(_\w+)?|\w+_ema)\.", re.IGNORECASE)  # not the model's
 
 
 def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> dict[str, Any]:
@@ -37,13 +42,21 @@ def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> di
         if structure:
             if not folder:
                 beside(path, blobs)
-            out.update(as_json(check_set(blobs, spec._replace(step=step))))
+            check = check_set(blobs, spec._replace(step=step))
+            out.update(as_json(check), **parts_of(check, {n: b.size for n, b in blobs.items()}))
             _times(out, found)
             if identity(members(path)) != out["identity"]:  # parts of two saves may have been read as one
-                out["faults"], out["suspects"] = [["unreadable", "it changed while it was read", name]], []
+                out.update(limits=[["unreadable", "it changed while it was read", name]], faults=[], suspects=[])
     except OSError as e:
-        out["faults"] = [["unreadable", "%s: %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror), name]]
+        out["limits"] = [["unreadable", "%s: %s" % (errno.errorcode.get(e.errno or 0, "?"), e.strerror), name]]
     return out
+
+
+def parts_of(check: Check, sizes: dict[str, int]) -> dict[str, Any]:
+    """What an incomplete set has and needs: another host may have the rest."""
+    if not any(f.kind in HALF for f in check.faults):
+        return {}
+    return {"has": dict(sorted(sizes.items())[:MOST_FILES]), "needs": dict(sorted(check.needs.items())[:MOST_FILES])}
 
 
 def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
@@ -58,13 +71,13 @@ def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
 def as_json(check: Check) -> dict[str, Any]:
     """A check as plain data, small."""
     names = list(check.tensors)
-    prefix = next(
-        (p for p in ("module.", "_orig_mod.") if names and sum(_has(n, p) for n in names) * 2 > len(names)), ""
-    )
+    model = [n for n in names if not OF_TRAINING.search(n)]
+    prefix = next((p for p in ("module.", "_orig_mod.") if sum(_has(n, p) for n in model) * 2 > len(model)), "")
     scalars = {k: v for k, v in check.scalars.items() if isinstance(v, (int, float, str, bool))}
     return {
         "format": check.format, "faults": [list(f) for f in check.faults],
-        "suspects": [list(f) for f in check.suspects],
+        "suspects": [list(f) for f in check.suspects], "limits": [list(f) for f in check.limits],
+        "loader_limits": check.loader_limits[:5], "groups": [list(g) for g in check.groups[:MOST_GROUPS]],
         "notes": check.notes[:10], "checksummed": check.checksummed, "keys": check.keys[:50], "tensors": len(names),
         "scalars": dict(sorted(scalars.items())[:SCALARS]), "prefix": prefix,
         "refused_globals": check.refused_globals[:20],

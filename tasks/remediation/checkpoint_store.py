@@ -98,7 +98,8 @@ def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any], note
     spec = spec_of(config)._replace(step=a["step"])
     size = sum(b.size for b in files.values())
     with ThreadPoolExecutor(READERS) as pool:
-        faults = [*check_set(files, spec).faults, *check_content(files, spec, best_crc32(), pool.map).faults]
+        found = (check_set(files, spec), check_content(files, spec, best_crc32(), pool.map))
+        faults = [f for check in found for f in (*check.faults, *check.limits)]
     if not files or faults or size != a["size"]:
         why = f"{faults[0].kind} {faults[0].detail}" if faults else f"{size} bytes"
         raise TransportError(Why.FAILED, f"what lies in the store is not whole: {why}")

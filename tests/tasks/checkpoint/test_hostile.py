@@ -131,8 +131,8 @@ def test_archives_and_headers_that_grow(tmp_path: Path) -> None:
         f.write(struct.pack("<Q", 2 << 30) + b'{"a":')
         f.truncate((2 << 30) + 100)
     header, bomb = scanned(tmp_path)
-    assert [f[0] for f in bomb["faults"]] == ["zip-structure"]
-    assert header["faults"][0][:2] == ["header", "its header would be 2147483648 bytes long"]
+    assert [f[0] for f in bomb["limits"]] == ["beyond-reader"]
+    assert header["faults"][0][:2] == ["header", "its header of 2147483648 bytes holds zero bytes, which no JSON does"]
     assert bomb["read_bytes"] < 1 << 20
 
 
