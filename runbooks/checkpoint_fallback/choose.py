@@ -8,7 +8,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
 
-TRUST = ("proven", "unprovable", "not-read")
+TRUST = ("proven", "unprovable", "not-read", "damaged")  # best first
 
 
 class Choice(Frozen):

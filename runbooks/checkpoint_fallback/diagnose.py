@@ -13,6 +13,7 @@ from runbooks.checkpoint_fallback.loader import loader_causes
 from runbooks.checkpoint_fallback.places import place_causes
 from runbooks.checkpoint_fallback.plans import lacks, offer
 from runbooks.checkpoint_fallback.store import store_causes
+from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -44,6 +45,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             must_not=("take 'nothing configured' for 'nothing saved': add a `checkpoints` section to the fleet file",),
         )  # fmt: skip
     config = evidence.config.value
+    evidence, strange = _configured(evidence, config)
     choice = choose(evidence, config)
     causes = _ordered(
         (
@@ -55,7 +57,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     offered = offer(evidence, config, limits, choice, causes)
     wrong = tuple(c for c in causes if not c.innocent)
     return Diagnosis(
-        state=_state(evidence, choice, causes),
+        state=_state(evidence, choice, causes, bool(strange)),
         headline=story.headline(choice, causes),
         symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
         causes=causes,
@@ -64,9 +66,17 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
         waiting_costs=story.waiting_costs(evidence, config, choice),
         findings=(*story.findings(wrong), *_told(evidence, causes)),
-        unknowns=story.unknowns(evidence),
+        unknowns=(*story.unknowns(evidence), *strange),
         by_hand=story.by_hand(choice),
     )
+
+
+def _configured(evidence: Evidence, config: Checkpoints) -> tuple[Evidence, tuple[str, ...]]:
+    """The evidence of the tiers that its configuration names, and a line for each other."""
+    names = {t.name for t in config.tiers}
+    strange = tuple(f"tier {look.tier!r}: its configuration does not name it" for look in evidence.tiers if look.tier not in names)
+    kept = tuple(look for look in evidence.tiers if look.tier in names)
+    return (evidence.model_copy(update={"tiers": kept}) if strange else evidence), strange
 
 
 def _blind(config: Unknown) -> Diagnosis:
@@ -116,10 +126,10 @@ def _whole_steps(look: TierLook) -> str:
     return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
 
 
-def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...]) -> State:
+def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...], strange: bool) -> State:
     if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) and not c.innocent for c in causes):
         return State.SICK
-    unread = any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
+    unread = strange or any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
     if choice.best is None or choice.open or choice.best.candidate.content != "proven" or unread:
         return State.CANNOT_TELL
     return State.HEALTHY

@@ -2,10 +2,10 @@
 steps."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from runbooks.core.base import Frozen
-from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import NOT_RECORDED, Reading
 
 
@@ -41,7 +41,7 @@ class Candidate(Frozen):
     suspects: tuple[FaultSeen, ...] = ()
     notes: tuple[str, ...] = ()
     checksummed: bool = False  # its format or manifest can prove its content
-    content: str = "not-read"  # not-read | proven | unprovable | damaged
+    content: Literal["not-read", "proven", "unprovable", "damaged"] = "not-read"
     keys: tuple[str, ...] = ()
     scalars: dict[str, Any] = {}
     tensors: int = 0
@@ -154,7 +154,7 @@ class TierLook(Frozen):
     """One tier as one look saw it."""
 
     tier: str
-    kind: str
+    kind: TierKind
     node: str  # "" for s3
     where: str  # path or s3://bucket/prefix
     space: Reading[Space] = NOT_RECORDED

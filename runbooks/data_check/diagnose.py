@@ -15,12 +15,13 @@ CAUSE = {
     "encoding": "encoding", "compressed": "compressed", "json-array": "json-array", "lfs-pointer": "not-data",
     "not-data": "not-data", "empty": "empty-file", "empty-line": "bad-record", "zeros": "zero-hole",
     "not-object": "bad-record",
-    "too-long": "bad-record", "index-missing": "index-missing", "data-missing": "index-missing",
+    "index-missing": "index-missing", "data-missing": "index-missing",
     "index-header": "index-damaged",
     "index-size": "index-damaged", "index-tiling": "index-damaged", "index-documents": "index-damaged",
     "legacy-index": "index-legacy",
     "stale-index": "index-stale", "data-cut": "data-cut", "ids-out-of-range": "ids-out-of-range",
 }  # fmt: skip
+LIMIT = {"too-long": "beyond-reader", "too-deep": "beyond-reader", "version": "beyond-reader", "other-format": "other-format"}
 JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
 
 
@@ -49,7 +50,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
             causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
         elif isinstance(reading, Unknown):
             unknowns.append(f"{path}: {reading.reason} {reading.detail}")
-    wrong = tuple(c for c in causes if not c.innocent)
+    wrong = tuple(c for c in causes if not c.innocent and c.certainty is not Certainty.POSSIBLE)
     must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     return Diagnosis(
         state=_state(evidence, wrong, unknowns),
@@ -81,7 +82,12 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     grouped: dict[str, list[Fault]] = {}
     for fault in found.faults:
         grouped.setdefault(CAUSE.get(fault.kind, "bad-record"), []).append(fault)
-    out = [_cause(slug, path, *(_words(path, f) for f in faults[:5])) for slug, faults in grouped.items()]
+    alone = path.endswith(".json") and {f.kind for f in found.faults} == {"json-array"}  # one value is what .json promises
+    out = [_cause(slug, path, *(_words(path, f) for f in faults[:5]), innocent=alone) for slug, faults in grouped.items()]
+    for f in found.limits[:5]:
+        ask = (f"the job's own loader on {path}",)
+        cause = _cause(LIMIT.get(f.kind, "beyond-reader"), path, _words(path, f), sure=Certainty.POSSIBLE)
+        out.append(cause.model_copy(update={"decides": ask}))
     if found.more:
         out = [c.model_copy(update={"evidence": (*c.evidence, f"and {found.more} more in this file")}) for c in out]
     if found.kind == "index" and found.older and not found.faults:
@@ -103,7 +109,8 @@ def _state(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) ->
         return State.SICK
     if not evidence.files:
         return State.NOT_APPLICABLE
-    return State.CANNOT_TELL if unknowns else State.HEALTHY
+    unseen = any(isinstance(r, Known) and r.value.limits for r in evidence.files.values())
+    return State.CANNOT_TELL if unknowns or unseen else State.HEALTHY
 
 
 def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> str:
@@ -112,4 +119,7 @@ def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str])
         return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
     if not evidence.files:
         return "No data file was named for this run"
+    unseen = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in r.value.limits]
+    if unseen:
+        return f"Cannot tell, and nothing was found wrong: {_words(*unseen[0])}"
     return f"{len(unknowns)} files could not be read" if unknowns else f"{len(evidence.files)} data files are whole"

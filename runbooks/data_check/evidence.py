@@ -19,8 +19,9 @@ class DataFile(Frozen):
     """One file, or one .idx/.bin pair, read from front to back."""
 
     path: str
-    kind: str  # jsonl | index
+    kind: str  # jsonl | json (one value) | index
     faults: tuple[Fault, ...] = ()
+    limits: tuple[Fault, ...] = ()  # what its reader could not judge: says nothing against it
     more: int = 0
     lines: int = 0
     bytes: int = 0

@@ -13,6 +13,7 @@ from typing import Any
 from runbooks.parsers.ckpt_gguf import gguf_size
 from runbooks.parsers.ckpt_msgpack import msgpack_end
 from runbooks.parsers.ckpt_types import Blob, Check
+from runbooks.parsers.file_magic import format_of, packed_with
 
 FOLDERS: tuple[tuple[str, str], ...] = (  # (format, pattern of a relative name that no other format has); the first that fits
     ("Megatron zarr", r"^(?=.*/\.zarray$)(?:model|optimizer|common|chained)[^/]*/"),
@@ -22,11 +23,6 @@ FOLDERS: tuple[tuple[str, str], ...] = (  # (format, pattern of a relative name 
 )
 DATA = re.compile(r"(?P<stem>.+)\.(?P<part>data|index)(?:-(?P<number>\d{5})-of-(?P<of>\d{5}))?$")
 ORBAX_OPEN = re.compile(r"\.orbax-checkpoint-tmp(-\d+)?(/|$)")
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x04\x22\x4d\x18": "lz4"}
-MAGIC = {
-    b"\x93NUMPY": "NumPy", b"PAR1": "Parquet", b"ARROW1": "Arrow", b"7z\xbc\xaf\x27\x1c": "7z", b"GGML": "GGML", b"lmgg": "GGML",
-    b"tjgg": "GGML", b"TFL3": "TensorFlow Lite", b"SQLite format 3\0": "SQLite", b"\x7fELF": "ELF (a program)",
-}  # fmt: skip
 
 
 def folder_format(names: Iterable[str]) -> str:
@@ -77,9 +73,8 @@ def check_other(check: Check, blob: Blob, head: bytes) -> bool:
     for form, begins, size in SIZED:
         if begins(head):
             return _sized(check, blob, form, size)
-    name = next((f"{n}-compressed" for m, n in PACKED.items() if head.startswith(m)), "")
-    name = name or next((n for m, n in MAGIC.items() if head.startswith(m)), "")
-    name = name or ("tar" if head[257:262] == b"ustar" else "")
+    packed = packed_with(head)
+    name = f"{packed}-compressed" if packed else format_of(head)
     if name:
         check.format = name
         check.fault("unread-format", f"{name}: this format is known by name, its content is not checked here", blob.name)

@@ -33,7 +33,9 @@ def check_index(read: Read, size: int, data_size: int) -> tuple[Index | None, li
     if len(head) < HEADER.size or not head.startswith(MAGIC):
         return None, [DataFault("index-header", f"it begins with {head[:9]!r}, not with MMIDIDX")]
     _, version, code, sequences, documents = HEADER.unpack(head)
-    if version != 1 or code not in ITEM:
+    if version != 1:
+        return None, [DataFault("version", f"version {version}; version 1 is known here", offset=9)]
+    if code not in ITEM:
         return None, [DataFault("index-header", f"version {version}, type code {code}", offset=9)]
     index = Index(code, sequences, documents)
     need = HEADER.size + 12 * sequences + 8 * documents

@@ -7,15 +7,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from runbooks.parsers.file_magic import format_of, packed_with
+
 LONGEST_LINE = 64 << 20
 MOST = 20  # faults that are kept
-COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"PK\x03\x04": "zip",
-}
+OF_ANY_TEXT = ("bad-line", "not-object", "several-values", "empty-line", "encoding", "cut-last-line")  # what a text of no JSON gets
+LIMITS = ("too-long", "too-deep", "other-format", "version")  # of this reader: nothing is wrong with the file by them
 
 
 class DataFault(NamedTuple):
@@ -40,9 +37,12 @@ class DataFound(NamedTuple):
 
 def sniff(head: bytes) -> DataFault | None:
     """What a file is that is no JSONL at all, by its first bytes."""
-    for magic, name in COMPRESSED.items():
-        if head.startswith(magic):
-            return DataFault("compressed", f"compressed with {name}; it was not unpacked")
+    packed = packed_with(head)
+    if packed:
+        return DataFault("compressed", f"compressed with {packed}; it was not unpacked")
+    form = format_of(head)
+    if form:
+        return DataFault("other-format", f"a file of {form}; its content is not read here")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return DataFault("encoding", "UTF-16 (byte order mark); UTF-8 is expected")
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -50,9 +50,36 @@ def sniff(head: bytes) -> DataFault | None:
         return DataFault("lfs-pointer", "a Git LFS pointer, not the data")
     if text[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         return DataFault("not-data", "a web page or error answer")
-    if text.startswith(b"["):
-        return DataFault("json-array", "a JSON array: read it as one value, or write one object per line")
     return None
+
+
+def one_value(data: bytes, size: int) -> DataFound:
+    """A file that holds one JSON value: an array, or an object over several lines. `data` is all of it, or its beginning."""
+    what = "a JSON array" if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else "one JSON object over several lines"
+    end = data.endswith(b"\n")
+    if len(data) < size:
+        return DataFound(0, (DataFault("too-long", f"{what} of {size} bytes; at most {LONGEST_LINE} are parsed"),), 0, (), size, end)
+    try:
+        json.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        return DataFound(0, (DataFault("too-deep", f"{what}, nested too deeply"),), 0, (), size, end)
+    except UnicodeDecodeError as e:
+        return DataFound(0, (DataFault("encoding", f"byte 0x{data[e.start]:02x} is not UTF-8", 0, e.start),), 0, (), size, end)
+    except ValueError as e:
+        return DataFound(0, (_broken(what, data, e),), 0, (), size, end)
+    told = DataFault("json-array", f"{what}: read it as one value, or write one object per line")
+    return DataFound(0, (told,), 0, (), size, end)
+
+
+def _broken(what: str, data: bytes, e: ValueError) -> DataFault:
+    """A value that does not parse: its end is missing, or something in it is wrong."""
+    text = data.decode("utf-8-sig").rstrip()
+    at = getattr(e, "pos", 0)
+    cut = at >= len(text) or str(e).startswith("Unterminated string") or not text.endswith(("]", "}"))
+    line = getattr(e, "lineno", 0)
+    if cut:
+        return DataFault("cut-last-line", f"{what} that ends in the middle: {str(e)[:80]}", line, len(text[:at].encode()))
+    return DataFault("bad-line", f"{what} that is not JSON at character {at}: {str(e)[:80]}", line, len(text[:at].encode()))
 
 
 def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> DataFound:
@@ -63,12 +90,18 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     first = sniff(head)
     if first is not None:
         return DataFound(0, (first,), 0, (), len(head), head.endswith(b"\n"))
-    line, missing = b"", 0
+    line, missing, objects, skipping, other = b"", 0, 0, False, True
     for line in lines:
+        if skipping:  # the rest of a line that was too long
+            skipping, offset = not line.endswith(b"\n"), offset + len(line)
+            continue
+        skipping = len(line) > LONGEST_LINE and not line.endswith(b"\n")
         count += 1
+        other = other and line.lstrip()[:1] not in (b"{", b"[")
         fault = _line(line, count, offset, keys, text_key)
         if fault is not None and fault.kind == "wrong-key":
             missing += 1
+        objects += fault is None or fault.kind == "wrong-key"
         if fault is not None and (fault.kind != "wrong-key" or missing == 1):
             more += len(faults) >= MOST
             if len(faults) < MOST:
@@ -79,12 +112,14 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     faults = [_explain(f, count, final, missing, ranked) for f in faults]
     if count == 0:
         faults.append(DataFault("empty", "no line"))
+    if count > 1 and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
+        faults, more = [DataFault("other-format", f"no line of {count} begins like JSON: a text of another form")], 0
     return DataFound(count, tuple(faults), more, ranked, offset, final)
 
 
 def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
     if len(line) > LONGEST_LINE:
-        return DataFault("too-long", f"{len(line)} bytes in one line", number, offset)
+        return DataFault("too-long", f"more than {LONGEST_LINE} bytes in one line: it was not parsed", number, offset)
     if not line.strip():
         return DataFault("empty-line", "an empty line", number, offset)
     if not line.strip(b"\0\r\n"):
@@ -105,7 +140,7 @@ def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: 
             "bad-line", f"not JSON at character {at}: {str(e)[:80]}", number, offset + len(text[:at].encode())
         )
     except RecursionError:
-        return DataFault("bad-line", "nested too deeply", number, offset)
+        return DataFault("too-deep", "nested too deeply to be parsed here", number, offset)
     if text[end:].strip():
         where = offset + len(text[:end].encode())
         return DataFault(

@@ -13,7 +13,7 @@ from tasks.transport.base import TransportError
 
 @cache
 def _program() -> str:
-    return program(("runbooks.parsers.data_jsonl", "runbooks.parsers.data_index"), "data_node")
+    return program(("runbooks.parsers.file_magic", "runbooks.parsers.data_jsonl", "runbooks.parsers.data_index"), "data_node")
 
 
 def gather_data_check(context: Context) -> Evidence:
@@ -44,8 +44,11 @@ def _read(context: Context, path: str, key: str, vocabulary: Any) -> Reading[Dat
         return Unknown(
             reason=Why.DENIED if got["error"] in ("EACCES", "EPERM") else Why.FAILED, detail=got["error"], source=source
         )
-    faults = tuple(Fault(kind=k, detail=context.redactor.text(d), line=n, offset=o) for k, d, n, o in got.pop("faults"))
-    return Known[DataFile](value=DataFile(**got, faults=faults), source=source)
+    faults, limits = (
+        tuple(Fault(kind=k, detail=context.redactor.text(d), line=n, offset=o) for k, d, n, o in got.pop(name, ()))
+        for name in ("faults", "limits")
+    )
+    return Known[DataFile](value=DataFile(**got, faults=faults, limits=limits), source=source)
 
 
 def _log(context: Context) -> Reading[str]:

@@ -47,7 +47,7 @@ for _name, _text in SOURCES:
 def bundle(script: str, *extra: str) -> str:
     """The program whose main part is tasks/probes/<script>.py; `extra` are probes that it imports. Always the same
     text."""
-    modules = [f"runbooks.parsers.ckpt_{m}" for m in MODULES] + [
+    modules = ["runbooks.parsers.file_magic", *(f"runbooks.parsers.ckpt_{m}" for m in MODULES)] + [
         "tasks.probes.ckpt_fs",
         "tasks.probes.ckpt_holders",
         "tasks.probes.below",

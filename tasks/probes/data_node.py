@@ -8,11 +8,11 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from runbooks.parsers.data_index import check_ids, check_index
-from runbooks.parsers.data_jsonl import LONGEST_LINE, check_lines
+from runbooks.parsers.data_jsonl import LIMITS, LONGEST_LINE, DataFault, check_lines, one_value, sniff
 
 
 def _open(path: str) -> BinaryIO:
@@ -40,11 +40,31 @@ def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
         before = os.fstat(f.fileno())
         head = f.read(512)
         f.seek(0)
-        found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
+        if sniff(head) is None and _is_one_value(f, head, before.st_size):
+            f.seek(0)
+            found = one_value(f.read(min(before.st_size, LONGEST_LINE)), before.st_size)
+        else:
+            f.seek(0)
+            found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
         after = os.stat(ask["path"])
     if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
         return {"error": "it changed while it was read: somebody writes it"}
-    return {**found._asdict(), "faults": [list(x) for x in found.faults]}
+    return {**found._asdict(), **_told(found.faults)}
+
+
+def _is_one_value(f: BinaryIO, head: bytes, size: int) -> bool:
+    """Begins as an array, or as an object that its first line does not end."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"["):
+        first = f.readline(min(LONGEST_LINE, size))
+        return not (first.rstrip().endswith(b"]") and f.read(1))  # lines of small arrays are lines
+    return text.startswith(b"{") and f.readline(512).strip() == b"{"
+
+
+def _told(found: Iterable[DataFault]) -> dict[str, Any]:
+    """Faults, and apart from them what the reader could not judge."""
+    known = [list(x) for x in found]
+    return {"faults": [x for x in known if x[0] not in LIMITS], "limits": [x for x in known if x[0] in LIMITS]}
 
 
 def index(ask: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +84,10 @@ def index(ask: dict[str, Any]) -> dict[str, Any]:
         if head and not found and ask.get("vocabulary"):
             ids = check_ids(lambda at, n: os.pread(b.fileno(), n, at), data_size, head.code, ask["vocabulary"])
             faults += [list(x) for x in ids]
+    limits = [x for x in faults if x[0] in LIMITS]
+    faults = [x for x in faults if x[0] not in LIMITS]
     older = os.path.getmtime(idx) < os.path.getmtime(data) - 1
-    return {"faults": faults, "older": older, "lines": head.sequences if head else 0, "bytes": data_size}
+    return {"faults": faults, "limits": limits, "older": older, "lines": head.sequences if head else 0, "bytes": data_size}
 
 
 def check(ask: dict[str, Any]) -> dict[str, Any]:

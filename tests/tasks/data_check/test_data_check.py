@@ -14,9 +14,10 @@ import pytest
 
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
-from runbooks.core.verdict import Diagnosis, State
+from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.data_check.diagnose import CAUSE, Limits, diagnose
 from runbooks.parsers.data_index import HEADER, MAGIC
+from runbooks.parsers.data_jsonl import LONGEST_LINE
 from runbooks.triage.text import judge_text
 from tasks.context import Context
 from tasks.diagnostics.data_check import gather_data_check
@@ -37,8 +38,10 @@ def judge(path: Path, **options: Any) -> Diagnosis:
 JSONL = {
     "whole": (GOOD, "", 0), "crlf and bom": (b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n"), "", 0),
     "no final newline": (GOOD[:-1], "", 0), "cut": (GOOD[:-20], "cut-off", 50),
-    "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD + b"]",
-    "json-array", 0),
+    "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD[:-1].replace(b"\n", b",\n") + b"]",
+    "json-array", 0), "array cut": (b"[" + GOOD[:-20].replace(b"\n", b",\n"), "cut-off", 0),
+    "array without commas": (b"[" + GOOD + b"]", "bad-record", 0),
+    "object over lines": (json.dumps({"text": ["a"] * 9}, indent=1).encode(), "json-array", 0),
     "gzip": (gzip.compress(GOOD), "compressed", 0), "latin-1": (GOOD + b'{"text": "\xe9"}\n', "encoding", 51),
     "utf-16": (GOOD.decode().encode("utf-16"), "encoding", 0), "bad line": (GOOD + b"{oops}\n" + GOOD, "bad-record",
     51),
@@ -161,3 +164,51 @@ def test_what_is_no_file_or_changes_is_not_judged(tmp_path: Path) -> None:
         writer.join()
     assert got.causes == ()
     assert "changed while it was read" in " ".join(got.unknowns), got
+
+
+OTHERS = {  # what is no JSONL and no damage either
+    "csv": b"id,text\n1,a\n2,b\n", "plain text": b"Once upon a time\nthere was a loader\n", "parquet": b"PAR1" + bytes(range(1, 200)),
+    "tar": bytes(257) + b"ustar\x0000" + bytes(300), "npy": b"\x93NUMPY\x01\0" + bytes(range(1, 99)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_format_is_no_damage(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "train.data"
+    path.write_bytes(OTHERS[name])
+    got = judge(path)
+    assert [(c.slug, c.certainty) for c in got.causes] == [("other-format", Certainty.POSSIBLE)], got.causes
+    assert got.state is State.CANNOT_TELL
+    assert got.headline.startswith("Cannot tell, and nothing was found wrong")
+    path.write_bytes(GOOD + OTHERS[name])  # the same bytes below records are no format any more
+    assert judge(path).state is State.SICK
+
+
+def test_a_line_longer_than_is_parsed_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(GOOD + b'{"text": "' + b"a" * LONGEST_LINE + b'"}\n' + GOOD)
+    got = judge(path)
+    assert [(c.slug, c.certainty) for c in got.causes] == [("beyond-reader", Certainty.POSSIBLE)]
+    assert "line 51" in got.causes[0].evidence[0]
+    assert got.state is State.CANNOT_TELL
+    path.write_bytes(GOOD + b'{"text": "' + b"a" * LONGEST_LINE + b'"}\n{oops}\n' + GOOD)
+    got = judge(path)
+    assert {c.slug for c in got.causes} == {"bad-record", "beyond-reader"}
+    assert "line 52" in next(c for c in got.causes if c.slug == "bad-record").evidence[0], "the long line is one line"
+
+
+def test_nesting_that_python_does_not_parse_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(GOOD + b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+    got = judge(path)
+    assert [(c.slug, c.certainty) for c in got.causes] == [("beyond-reader", Certainty.POSSIBLE)]
+
+
+def test_one_value_in_a_file_named_json_is_well(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(json.dumps([{"text": "a"}] * 9, indent=1).encode())
+    got = judge(path)
+    assert got.state is State.HEALTHY
+    assert [(c.slug, c.innocent) for c in got.causes] == [("json-array", True)]
+    path.write_bytes(path.read_bytes()[:-30])
+    assert [c.slug for c in judge(path).causes] == ["cut-off"]
