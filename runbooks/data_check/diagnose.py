@@ -121,5 +121,5 @@ def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str])
         return "No data file was named for this run"
     unseen = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in r.value.limits]
     if unseen:
-        return f"Cannot tell, and nothing was found wrong: {_words(*unseen[0])}"
+        return f"Nothing was found wrong, and not all could be judged: {_words(*unseen[0])}"
     return f"{len(unknowns)} files could not be read" if unknowns else f"{len(evidence.files)} data files are whole"
