@@ -54,7 +54,7 @@ def test_limits_fit() -> None:
 @pytest.mark.parametrize("slug", ["checkpoint-fallback", "memory-pressure", "data-check"])
 def test_every_cause_brings_a_signature_to_triage(slug: str) -> None:
     for name, cause in load_runbook(slug).causes.items():
-        assert cause.signatures, f"{name} of {slug} has none"
+        assert cause.signatures or cause.no_text, f"{name} of {slug} has none"
         known = [k for k in library().causes if (k.family, k.slug) == (slug, name)]
         assert known, f"triage does not know {name} of {slug}"
-        assert known[0].cause.signatures or known[0].cause.covered_by
+        assert known[0].cause.signatures or known[0].cause.covered_by or cause.no_text
