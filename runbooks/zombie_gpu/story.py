@@ -58,7 +58,7 @@ def symptom(view: View) -> str:
 def idle_shares(view: View, g: Gpu) -> tuple[str, ...]:
     """Who holds a large share of a GPU that runs nothing: said of everybody, whether that is a fault or not."""
     use = max((s.sm_percent for s in g.samples), default=100.0)
-    if use > view.limits.low_gpu_percent or not isinstance(g.processes, Known):
+    if use > view.limits.low_gpu_percent or not g.memory_total_bytes or not isinstance(g.processes, Known):
         return ()
     large = [(p.pid, p.used_bytes or 0) for p in g.processes.value]
     large = [(pid, used) for pid, used in large if 100 * used >= view.limits.large_share_percent * g.memory_total_bytes]
