@@ -8,6 +8,7 @@ from runbooks.stuck_spawning.around import refused
 from runbooks.stuck_spawning.capacity import judge_capacity
 from runbooks.stuck_spawning.inside import judge_step
 from runbooks.stuck_spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
 
 TOLD: dict[str, tuple[str, ...]] = {
@@ -176,6 +177,7 @@ def _started(v: View, pod: Pod, line: str) -> None:
     if fresh:
         v.say("image-pulling", LIKELY, *said, about=about, innocent=True)
         return
+    said += tuple(f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:])
     check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
     v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
 

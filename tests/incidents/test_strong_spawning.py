@@ -42,9 +42,10 @@ def silent(w: World, started_s: float, *more: str, age_s: float = 420) -> None:
 
 @pytest.mark.incident("T2-20", came="right", fed="readers", known=True)
 def test_the_start_script_died(world: World) -> None:
-    silent(world, started_s=389)
+    silent(world, 389, "/start.sh: line 3: curl: (22) The requested URL returned error: 429")
     d = world.look()[1]
     assert first(d) == "start-command-fails likely", d.model_dump_json(indent=1)
+    assert "returned error: 429" in str(d.causes[0].evidence)
     assert d.state is State.SICK
     assert d.plans == ()
     assert any("do not wait longer" in x for x in d.must_not)
