@@ -12,6 +12,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.actions import RunDeployment
 from prefect.events.schemas.automations import EventTrigger, Posture
 
+from deployments.ending import ended
 from flows import store
 from flows.launch import deployment_name
 from runbooks.core.policy import Mode
@@ -60,7 +61,7 @@ def main(words: list[str]) -> int:
     if len(words) not in (2, 3):
         print(__doc__.strip().splitlines()[0], file=sys.stderr)
         return 2
-    from deployments.server import use_running_server
+    from deployments.serving import use_running_server
 
     use_running_server()
     made = start_on_event(*words)
@@ -69,4 +70,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(ended(lambda: main(sys.argv[1:]), wants_json=False))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deployments.errors import CommandError
+from deployments.paths import home
 from deployments.terminal import rewrite
 from runbooks.core.clean import one_line
 
@@ -61,8 +62,10 @@ def _place(out: str | None, target: str) -> Path:
     from runbooks.core.names import slug
 
     name = f"gpu-runbooks-bundle-{slug(target)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    path = (Path(out).expanduser() if out else Path(name)).absolute()
+    path = home(out or name).absolute()
     path = path / name if path.is_dir() else path
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path}: not a file: what is renamed over a device or a pipe takes it away from everybody")
     if not path.parent.is_dir():
         raise CommandError(f"{path.parent}: no such folder (--out names a folder or the archive itself)")
     if not os.access(path.parent, os.W_OK):

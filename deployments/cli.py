@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from deployments.cli_parser import build_parser
+from deployments.ending import ended, open_streams
 from deployments.errors import CommandError
 from deployments.terminal import cleaned
 
@@ -35,7 +36,6 @@ COMMANDS = {
     "notify": "deployments.cli_notify:cmd_notify",
     "approver": "deployments.approver:cmd_approver",
 }
-INTERRUPTED, PIPE_CLOSED = 130, 141
 PLACES = (
     "GPU_RUNBOOKS_HOME",
     "GPU_RUNBOOKS_REPORTS",
@@ -48,6 +48,7 @@ PLACES = (
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code (see `--help`)."""
+    open_streams()
     with cleaned():
         return _main(argv)
 
@@ -57,21 +58,13 @@ def _main(argv: list[str] | None) -> int:
     wants_json = "--json" in args
     for name in (n for n in PLACES if os.environ.get(n)):
         os.environ[name] = os.path.abspath(os.path.expanduser(os.environ[name]))  # noqa: PTH100, PTH111 - text in, text out
-    try:
-        code = _dispatch(args)
-        sys.stdout.flush()
-        return code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    except Exception as error:
-        return _fail(error, wants_json)
+    return ended(lambda: _dispatch(args), wants_json)
 
 
 def _dispatch(args: list[str]) -> int:
+    for word in args:
+        if not _is_text(word):
+            raise CommandError(f"{word!r} is not UTF-8 text, and neither the server nor a report can hold it")
     if args[:1] in (["triage"], ["restore"]):
         module = {"triage": "deployments.cli_triage", "restore": "deployments.restore"}[args[0]]
         return int(_function(f"{module}:main")(args[1:]))
@@ -83,6 +76,14 @@ def _dispatch(args: list[str]) -> int:
         parser.print_help()
         return 2
     return _run(ns)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _run(ns: Namespace) -> int:
@@ -105,28 +106,6 @@ def _version() -> int:
 
     print(f"gpu-runbooks {version('gpu-runbooks')}, report schema {SCHEMA}")
     return 0
-
-
-def _fail(error: Exception, wants_json: bool) -> int:
-    """One plain message for what the operator can put right; anything else is a bug and keeps its traceback."""
-    from runbooks.core.config import ConfigError
-    from runbooks.core.fleet import UnknownNode
-
-    if isinstance(error, CommandError):
-        message, code = str(error), error.exit_code
-    elif isinstance(error, (ConfigError, UnknownNode)):
-        message, code = str(error), 2
-    else:
-        from tasks.clean_log import clean_process
-
-        clean_process()
-        raise error
-    print(f"gpu-runbooks: {message}", file=sys.stderr)
-    if wants_json:
-        import json
-
-        print(json.dumps({"error": message, "exit_code": code}))
-    return code
 
 
 if __name__ == "__main__":

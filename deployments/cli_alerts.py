@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from deployments.errors import CommandError
@@ -12,6 +11,7 @@ from runbooks.alerts.mapping import Unusable, Wanted, wanted
 from runbooks.alerts.payloads import parse
 from runbooks.alerts.targets import NoTarget, check_name, resolve
 from runbooks.core.policy import Mode
+from tasks.whole_file import read_whole
 
 LARGEST = 16 << 20
 
@@ -33,11 +33,9 @@ def cmd_alerts(ns: argparse.Namespace) -> int:
 def read_alerts(path: str, source: str | None) -> tuple[Alert, ...]:
     """Alerts of a payload file; without `source` the format is recognised by its fields. Raises CommandError."""
     try:
-        body = Path(path).read_bytes()
+        body = read_whole(path, LARGEST)
     except OSError as e:
         raise CommandError(f"{path}: {e.strerror or e}") from e
-    if len(body) > LARGEST:
-        raise CommandError(f"{path}: larger than {LARGEST >> 20} MiB; is it a payload?")
     try:
         return parse(Source(source) if source else guess(body), body)
     except BadPayload as e:

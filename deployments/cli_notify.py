@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from deployments.errors import CommandError
-from deployments.server import use_running_server
+from deployments.serving import use_running_server
 from runbooks.core.outcome import Severity
 from runbooks.core.show import chat_text
 from runbooks.notify.config import Notifications

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deployments.errors import CommandError
+from deployments.paths import home
 
 if TYPE_CHECKING:
     from runbooks.core.replay import Replayed
@@ -47,9 +48,14 @@ def cmd_replay(ns: Namespace) -> int:
     return {State.SICK: 1, State.CANNOT_TELL: 3}.get(again.now.state, 0)
 
 
+LARGEST_REPORT = 256 << 20
+
+
 def _read_json(path: str) -> Any:
+    from tasks.whole_file import read_whole
+
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_whole(path, LARGEST_REPORT).decode("utf-8"))
     except OSError as e:
         raise CommandError(f"{path}: {e.strerror or e}") from e
     except UnicodeDecodeError as e:
@@ -93,7 +99,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
     found = load_fleet(ns.fleet)
     fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
-    folder = Path(ns.out).expanduser().absolute() if ns.out else own_reports(fleet.reports.folder)
+    folder = home(ns.out).absolute() if ns.out else own_reports(fleet.reports.folder)
     report = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     return finish(report, folder, fleet.reports.keep, ns.json)
 

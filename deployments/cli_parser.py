@@ -1,13 +1,46 @@
 """The command line's words. Only argparse is imported here, so that `--help` is quick."""
 
 import argparse
+from collections.abc import Callable
 
 EXIT_CODES = """exit codes:
   0  nothing wrong, not applicable, or fixed
   1  something wrong and not (yet) fixed, or waiting for approval
   2  bad usage or configuration
   3  cannot tell
-  4  refused by a guard"""
+  4  refused by a guard
+  5  the Prefect server cannot be used: nothing was asked of it, or it stopped answering
+  6  a fault of gpu-runbooks itself; its traceback is in the file that the message names
+130  interrupted, or the input ended before an answer"""
+MOST_SECONDS = 86_400.0
+
+
+def _within(low: int, high: int, what: str) -> Callable[[str], int]:
+    """A whole number from `low` to `high`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{what} is a whole number from {low} to {high}, not {text[:40]!r}")
+        return number
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"a time is a number of seconds up to {MOST_SECONDS:.0f}, not {text[:40]!r}")
+    return number
+
+
+_port = _within(1, 65_535, "a port")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -111,7 +144,7 @@ def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     up.add_argument(
         "--gateway", action="store_true", help="also take alerts on loopback, for this fleet and policy file"
     )
-    up.add_argument("--gateway-port", type=int, default=8765, metavar="N", help="default 8765")
+    up.add_argument("--gateway-port", type=_port, default=8765, metavar="N", help="default 8765")
     up.add_argument(
         "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
     )
@@ -144,7 +177,7 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=[],
         help="a log on the machine that belongs to it (repeatable)",
     )
-    bundle.add_argument("--seconds", type=float, default=180.0, metavar="N", help="the most time to read (default 180)")
+    bundle.add_argument("--seconds", type=_seconds, default=180.0, metavar="N", help="the most time to read (default 180)")
     bundle.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
     fleet = commands.add_parser(
         "fleet", help="check or import a fleet file", description="Check or import a fleet file."
@@ -177,14 +210,14 @@ def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     gateway.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
     )
-    gateway.add_argument("--port", type=int, default=8765, help="default 8765")
+    gateway.add_argument("--port", type=_port, default=8765, help="default 8765")
     gateway.add_argument("--tls-cert", metavar="PEM", help="serve HTTPS with this certificate (chain)")
     gateway.add_argument("--tls-key", metavar="PEM", help="and its private key")
     gateway.add_argument(
         "--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant"
     )
     gateway.add_argument("--no-auth", action="store_true", help="believe everybody; on loopback only")
-    gateway.add_argument("--at-once", type=int, metavar="N", help="runs in warm processes at one time (default 4)")
+    gateway.add_argument("--at-once", type=_within(1, 64, "--at-once"), metavar="N", help="runs in warm processes at one time (default 4)")
     gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
     alerts = commands.add_parser("alerts", help="test which alert starts what", description="Test the alerts file.")
     what = alerts.add_subparsers(dest="alerts_command", metavar="WHAT", required=True)

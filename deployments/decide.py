@@ -10,6 +10,7 @@ from typing import Any
 
 from deployments.errors import CommandError
 from deployments.run_online import facts_of, finish, follow, ready
+from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
 
 
@@ -28,14 +29,15 @@ def _waiting_run(name: str) -> str:
 
 
 def _decide(ns: argparse.Namespace, decision: str) -> int:
-    ui = ready()
+    use_answering_server()
     run_id = _waiting_run(ns.run)
     choice = _choice(run_id, decision, ns.choice)
+    ready()  # a worker is to carry on
     code = ns.code or _asked_code(run_id, decision)
     _answer(run_id, decision, ns.who.strip() or who_types(), ns.why, choice, code)
     if ns.wait:
         follow(run_id, ns.json)
-        return finish(ns, facts_of(run_id, ui))
+        return finish(ns, facts_of(run_id))
     print(
         json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
     )
@@ -91,10 +93,10 @@ def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: s
 
 def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False) -> dict[str, Any]:
     """Decides a waiting run and follows it to its end. Returns its facts."""
-    ui = ready()
+    ready()
     _answer(run_id, decision, who, "", "")
     follow(run_id, quiet)
-    return facts_of(run_id, ui)
+    return facts_of(run_id)
 
 
 def cmd_approve(ns: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from deployments.errors import NO_SERVER
 from deployments.ports import is_free
 from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
@@ -35,7 +36,7 @@ class Check:
 
 
 def cmd_doctor(ns: Namespace) -> int:
-    """Prints every check; 0 if nothing is at fault, 2 if a configuration file is, else 1."""
+    """Prints every check; 0 if nothing is at fault, 2 if only a configuration file is, 5 if only the server is, else 1."""
     checks = [check for look in LOOKS for check in look(ns)]
     if ns.json:
         print(json.dumps([asdict(c) for c in checks], indent=1))
@@ -47,6 +48,8 @@ def cmd_doctor(ns: Namespace) -> int:
                 + (f"\n       {'':<{width}}  fix: {one_line(c.fix)}" if c.fix else "")
             )
     faults = {c.name for c in checks if c.state == "FAULT"}
+    if faults == {"server"}:
+        return NO_SERVER
     return 0 if not faults else 2 if faults <= {"fleet file", "policy file"} else 1
 
 
@@ -92,26 +95,29 @@ def _folders(_ns: Namespace) -> Iterator[Check]:
     yield Check("disk", "ok" if enough else "FAULT", says, "" if enough else "free at least 1 GiB")
 
 
-def _server(_ns: Namespace) -> Iterator[Check]:
-    from deployments.server import describe
+def _server(ns: Namespace) -> Iterator[Check]:
+    from deployments.contact import shown
+    from deployments.errors import CommandError
+    from deployments.serving import find, own_server, use_answering_server
+    from deployments.state import read_state
 
-    url = os.environ.get("PREFECT_API_URL")
-    if url:
-        yield Check("server", "note", f"PREFECT_API_URL names a server of your own: {_without_password(url)}")
-    found = describe()
-    if found["api_answers"]:
-        yield Check("server", "ok", f"answers at {found['ui']}")
+    ns.server_answers, own = False, own_server()
+    if own:
+        yield Check("server", "note", f"PREFECT_API_URL names a server of your own: {shown(os.environ['PREFECT_API_URL'])}")
+    try:
+        use_answering_server()
+        ns.server_answers = True
+        yield Check("server", "ok", f"answers at {shown(os.environ['PREFECT_API_URL'])}")
         return
+    except CommandError as e:
+        if own or find(read_state(), "server"):
+            yield Check("server", "FAULT", *str(e).split(". What to do: ", 1))
+            return
     yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` do so by themselves")
     taken = not is_free(PORT)
     yield Check(
         "port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}"
     )
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _files(ns: Namespace) -> Iterator[Check]:

@@ -11,6 +11,7 @@ import time
 
 from prefect.client.schemas.objects import FlowRun, StateType
 
+from deployments.ending import ended
 from deployments.server import POOL
 from flows import draining, store
 from flows.draining import LIMIT_S
@@ -46,4 +47,4 @@ def running_here() -> list[FlowRun]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(ended(lambda: main(sys.argv[1:]), wants_json=False))

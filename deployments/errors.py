@@ -1,5 +1,7 @@
 """What a command raises to end with a plain sentence instead of a traceback."""
 
+NO_SERVER, FAULT = 5, 6  # exit codes; the others are outcomes (runbooks/core/outcome.py), 2 for usage
+
 
 class CommandError(Exception):
     """The message is for the operator as it stands; `exit_code` 2 is bad usage or configuration, 4 a refusal."""

@@ -40,7 +40,9 @@ def read_hosts(text: str, origin: str, found: "Imported") -> None:
     """Add every host of the YAML text. Raises CommandError if it is no such file."""
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as e:
+    except RecursionError as e:
+        raise CommandError(f"{origin}: nested too deep") from e
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: an impossible date or number
         raise CommandError(f"{origin}: not YAML: {e}") from e
     hosts = list(_entries(data))
     if not hosts:

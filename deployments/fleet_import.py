@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from deployments.errors import CommandError
+from deployments.paths import home
+from flows.config import LARGEST
+from tasks.whole_file import read_whole
 
 if TYPE_CHECKING:
     from paramiko.config import SSHConfig
@@ -75,7 +78,7 @@ def render(found: Imported, origin: str) -> str:
 def read_text(path: Path) -> str:
     """The file's text. Raises CommandError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_whole(path, LARGEST).decode("utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise CommandError(f"{path}: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from e
 
@@ -86,7 +89,7 @@ def from_ssh_config(path: Path) -> str:
     from paramiko.ssh_exception import ConfigParseError
 
     found = Imported()
-    text = "\n".join(_with_includes(path.expanduser(), path.expanduser().parent, found, []))
+    text = "\n".join(_with_includes(home(path), home(path).parent, found, []))
     try:
         config = SSHConfig.from_text(_without_match(text, found))
     except (ConfigParseError, ValueError, IndexError) as e:
@@ -115,7 +118,7 @@ def _with_includes(path: Path, base: Path, found: Imported, seen: list[Path]) ->
 
 
 def _files_of(pattern: str, base: Path, found: Imported) -> list[Path]:
-    wanted = Path(pattern).expanduser()
+    wanted = home(pattern)
     root, rest = (
         (Path(wanted.anchor), str(wanted.relative_to(wanted.anchor))) if wanted.is_absolute() else (base, pattern)
     )

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 from deployments.state import Proc
 from tasks.this_machine import start_ticks
@@ -10,6 +11,12 @@ from tasks.this_machine import start_ticks
 
 def alive(proc: Proc) -> bool:
     return start_ticks(proc.pid) == proc.start_ticks
+
+
+def age_s(proc: Proc) -> float:
+    """How long it has been running, seconds."""
+    up = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return up - proc.start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def stop(proc: Proc, limit_s: float = 10.0) -> bool:

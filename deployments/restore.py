@@ -76,15 +76,16 @@ def _file(ns: argparse.Namespace) -> str:
 
 def _through_the_engine(ns: argparse.Namespace, place: "Rendezvous", digest: str) -> int:
     """One run in mode approve; the command itself is the approval of exactly that plan."""
-    from deployments.run_online import _absolute, finish, run_online
+    from deployments.paths import absolute
+    from deployments.run_online import finish, run_online
 
     facts = run_online(
         "stale-rendezvous",
         place.name,
         "approve",
-        _absolute(ns.fleet),
-        _absolute(ns.policy),
-        _absolute(ns.out),
+        absolute(ns.fleet),
+        absolute(ns.policy),
+        absolute(ns.out),
         options={"restore": _file(ns)},
         quiet=ns.json,
         allowed=f"{digest} {ns.who or 'whoever typed the command'}",

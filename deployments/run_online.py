@@ -7,7 +7,9 @@ import sys
 import time
 from typing import Any
 
+from deployments.console import brief
 from deployments.errors import CommandError
+from deployments.paths import absolute
 from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
 from runbooks.core.clean import one_line
@@ -16,19 +18,14 @@ from runbooks.core.outcome import Outcome
 FOLLOW_EVERY_S = 1.0
 
 
-def ready() -> str:
-    """Starts what is needed; returns the UI address ("" with a server of the operator's own)."""
+def ready() -> None:
+    """Starts what is needed."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "ERROR")  # the UI still gets every line
-    state = ensure_up()
-    return state.ui if state else ""
-
-
-def _absolute(path: str | None) -> str | None:
-    return os.path.abspath(os.path.expanduser(path)) if path else None  # noqa: PTH100, PTH111 - text in, text out
+    ensure_up()
 
 
 def _parameters(ns: argparse.Namespace) -> dict[str, Any]:
-    return {"fleet": _absolute(ns.fleet), "policy": _absolute(ns.policy), "out": _absolute(ns.out)}
+    return {"fleet": absolute(ns.fleet), "policy": absolute(ns.policy), "out": absolute(ns.out)}
 
 
 def cmd_run(ns: argparse.Namespace) -> int:
@@ -37,9 +34,9 @@ def cmd_run(ns: argparse.Namespace) -> int:
         ns.runbook,
         ns.target,
         ns.mode,
-        _absolute(ns.fleet),
-        _absolute(ns.policy),
-        _absolute(ns.out),
+        absolute(ns.fleet),
+        absolute(ns.policy),
+        absolute(ns.out),
         choice=ns.choice or "",
         options=check_options(ns.runbook, parse_options(ns.option)),
         quiet=ns.json,
@@ -67,7 +64,7 @@ def run_online(
     `allowed`: digest of the one plan that the operator's command named, and the operator's name.
     """
     _check(slug, target, fleet, policy)
-    ui = ready()
+    ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
@@ -83,7 +80,7 @@ def run_online(
     run_here(load(f"flows.{name}.{name}"), run)
     if to_the_end:
         follow(str(run.id), quiet)
-    return facts_of(str(run.id), ui)
+    return facts_of(str(run.id))
 
 
 def cleaned(options: dict[str, str] | None) -> dict[str, str]:
@@ -110,6 +107,7 @@ def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> Non
 def _show_progress(quiet: bool) -> None:
     from flows.progress import LISTENERS
 
+    brief()
     if not quiet:
         LISTENERS.append(lambda _point, text: print(f"  {text}", file=sys.stderr, flush=True))
 
@@ -130,9 +128,10 @@ def follow(run_id: str, quiet: bool = False) -> None:
         time.sleep(FOLLOW_EVERY_S)
 
 
-def facts_of(run_id: str, ui: str) -> dict[str, Any]:
+def facts_of(run_id: str) -> dict[str, Any]:
     """What the command line says of a run."""
     from flows import store
+    from flows.ui_pages import Page, ui_url
 
     run = store.read_run(run_id)
     state, outcome = run.state, _outcome(run.labels.get("outcome"))
@@ -144,7 +143,7 @@ def facts_of(run_id: str, ui: str) -> dict[str, Any]:
         "outcome": outcome.value if outcome else None,
         "headline": str(run.labels.get("headline", "")),
         "report": str(run.labels.get("report", "")),
-        "ui": f"{ui}/runs/flow-run/{run_id}" if ui else "",
+        "ui": ui_url(Page.RUN, run_id),
     }
 
 
@@ -183,7 +182,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     from flows.config import load_fleet
 
     load_fleet(ns.fleet)
-    ui = ready()
+    ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
 
@@ -191,6 +190,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     run = create_pending("nightly", _parameters(ns))
     run_here(load("flows.nightly.nightly"), run)
     from flows import store
+    from flows.ui_pages import Page, ui_url
 
     stored = store.read_run(run.id)
     report = str(stored.labels.get("report", ""))
@@ -199,13 +199,13 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
         "outcome": stored.labels.get("outcome"),
         "report": report,
         "json": str(stored.labels.get("report.json", "")),
-        "ui": f"{ui}/runs/flow-run/{run.id}" if ui else "",
+        "ui": ui_url(Page.RUN, str(run.id)),
     }
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
         print(str(stored.labels.get("table", "")))
-        print(f"report: {report}\njson:   {facts['json']}\nUI:     {ui or os.environ.get('PREFECT_API_URL')}")
+        print(f"report: {report}\njson:   {facts['json']}\nUI:     {facts['ui']}")
     if not report:
         raise CommandError(f"the nightly wrote no report: {stored.state.message if stored.state else ''}", 3)
     return 0

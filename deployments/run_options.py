@@ -1,8 +1,8 @@
 """--option NAME=VALUE of `run`."""
 
-from pathlib import Path
 
 from deployments.errors import CommandError
+from tasks.whole_file import read_whole
 
 LARGEST = 1 << 20
 
@@ -42,9 +42,7 @@ def check_options(slug: str, options: dict[str, str]) -> dict[str, str]:
 
 def _file(name: str, path: str) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(path, LARGEST)
     except OSError as e:
         raise CommandError(f"--option {name}: {path}: {e.strerror or e}") from e
-    if len(data) > LARGEST:
-        raise CommandError(f"--option {name}: {path} is larger than {LARGEST >> 20} MiB; cut out the part that matters")
     return data.decode("utf-8", "replace")

@@ -1,18 +1,16 @@
 """Starts, stops and describes the local Prefect server, its worker and the reaper."""
 
-import base64
 import os
 import random
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 
+from deployments.contact import CONTACT_S, check_own
 from deployments.errors import CommandError
 from deployments.ports import is_free
-from deployments.processes import alive, stop
+from deployments.processes import age_s, alive, stop
+from deployments.serving import find, healthy, own_server, server_log, unusable, why_unhealthy
 from deployments.state import (
     LocalState,
     Proc,
@@ -33,26 +31,6 @@ PORTS = range(4201, 4900)
 PORT_TRIES = 3
 
 
-def own_server() -> bool:
-    """True if the operator has a Prefect server of their own (PREFECT_API_URL is set and not ours)."""
-    url = os.environ.get("PREFECT_API_URL")
-    state = read_state()
-    return bool(url) and not (state and url == state.api)
-
-
-def use_running_server() -> None:
-    """Points this process at the server that `up` started, or leaves it at the operator's own. Starts nothing.
-
-    For what stays: it may begin while the server is down. Raises CommandError where there never was one.
-    """
-    if own_server():
-        return
-    state = read_state()
-    if state is None:
-        raise CommandError("no Prefect server: start one with `gpu-runbooks up`, or set PREFECT_API_URL")
-    use_server(state)
-
-
 def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = None) -> LocalState | None:
     """Starts what is not running, registers the deployments, points this process at the server.
 
@@ -60,6 +38,7 @@ def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = N
     and where the log is. `fleet`, `policy`: what the forms in the UI are filled with; None: as before.
     """
     if own_server():
+        check_own(os.environ["PREFECT_API_URL"])
         return None
     with only_one():
         state = start_server(say)
@@ -78,6 +57,15 @@ def ensure_up(say: bool = True, fleet: str | None = None, policy: str | None = N
     return state
 
 
+def ensure_server() -> None:
+    """Like `ensure_up`, for what only reads or sets a switch: neither worker nor reaper is started for it."""
+    if own_server():
+        check_own(os.environ["PREFECT_API_URL"])
+        return
+    with only_one():
+        use_server(start_server(say=False))
+
+
 def _let_workers_take_runs() -> None:
     from flows.pool import pause_pool
 
@@ -94,13 +82,6 @@ def reaper_argv() -> list[str]:
 
 def _prefect() -> list[str]:
     return [sys.executable, "-m", "prefect"]
-
-
-def find(state: LocalState | None, name: str) -> Proc | None:
-    for proc in state.processes if state else ():
-        if proc.name == name and alive(proc):
-            return proc
-    return None
 
 
 def _spawn(name: str, argv: list[str], env: dict[str, str]) -> Proc:
@@ -129,7 +110,10 @@ def start_server(say: bool) -> LocalState:
     old = read_state()
     proc = find(old, "server")
     if old and proc:
-        _wait_healthy(old, proc)
+        young = START_LIMIT_S - age_s(proc)  # somebody is starting it, and was ended before it answered
+        why = why_unhealthy(old, max(CONTACT_S, young))
+        if why:
+            raise unusable(old, why)
         return old
     if say:
         print("starting the local Prefect server (the first time takes about 20 s) …", file=sys.stderr)
@@ -190,7 +174,7 @@ def _free_soon(port: int) -> bool:
 
 
 def _wait_healthy(state: LocalState, proc: Proc) -> None:
-    deadline, log = time.monotonic() + START_LIMIT_S, state_dir() / "logs/server.log"
+    deadline, log = time.monotonic() + START_LIMIT_S, server_log()
     while time.monotonic() < deadline:
         if not alive(proc):
             raise _EndedEarly(f"the Prefect server ended while starting; its log: {log}", 3)
@@ -198,31 +182,3 @@ def _wait_healthy(state: LocalState, proc: Proc) -> None:
             return
         time.sleep(0.1)
     raise CommandError(f"the Prefect server did not answer in {START_LIMIT_S:.0f} s; its log: {log}", 3)
-
-
-def healthy(state: LocalState) -> bool:
-    """True if our server answers there, with its database: another one does not know our password."""
-    token = base64.b64encode(auth_string().encode()).decode()
-    request = urllib.request.Request(  # noqa: S310 - our own loopback address
-        f"{state.api}/flows/count",
-        data=b"{}",
-        headers={"Authorization": f"Basic {token}", "Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=5) as r:  # noqa: S310
-            return bool(r.status == 200)
-    except (OSError, urllib.error.URLError, ValueError):
-        return False
-
-
-def describe() -> dict[str, object]:
-    """What runs, for `status`."""
-    state = read_state()
-    procs = {name: bool(find(state, name)) for name in ("server", "worker", "reaper", "gateway")}
-    return {
-        "ui": state.ui if state else None,
-        "api_answers": bool(state and healthy(state)),
-        "processes": procs,
-        "state_dir": str(state_dir()),
-        "logs": str(Path(state_dir()) / "logs"),
-    }

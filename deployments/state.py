@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,10 @@ class LocalState(Frozen):
 
 def state_dir() -> Path:
     """`$GPU_RUNBOOKS_HOME`, else `$XDG_STATE_HOME/gpu-runbooks`, else `~/.local/state/gpu-runbooks`. Mode 0700."""
-    base = state_folder()
+    try:
+        base = state_folder()
+    except RuntimeError as e:  # neither HOME nor an entry in passwd
+        raise CommandError("this user has no home folder; set GPU_RUNBOOKS_HOME to a folder of theirs") from e
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         _for_this_user_only(base)
@@ -90,7 +94,11 @@ def auth_string() -> str:
 def only_one() -> Iterator[None]:
     """Holds the lock that `up` and `down` share."""
     with (state_dir() / "lock").open("w", encoding="utf-8") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another command starts or stops the server; waiting for it …", file=sys.stderr, flush=True)
+            fcntl.flock(f, fcntl.LOCK_EX)
         yield
 
 

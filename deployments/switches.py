@@ -8,9 +8,11 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from deployments.contact import lost
 from deployments.errors import CommandError
-from deployments.server import POOL, describe, ensure_up, own_server
-from deployments.state import freeze_file, read_state, use_server
+from deployments.server import POOL, ensure_server
+from deployments.serving import describe, use_answering_server
+from deployments.state import freeze_file
 from runbooks.core.clean import one_line
 from tasks.freeze_file import read_freeze_file
 
@@ -24,25 +26,33 @@ LONGEST_WAIT_S = 600.0
 def cmd_status(ns: argparse.Namespace) -> int:
     """`gpu-runbooks status`: what runs, what waits for a person, freeze and breakers. Starts nothing."""
     facts = describe() | {"freeze_file": read_freeze_file()}
-    state = read_state()
-    if own_server() or (state and facts["api_answers"]):
-        if state and not own_server():
-            use_server(state)
-        facts |= _server_facts()
+    silent: CommandError | None = None
+    try:
+        use_answering_server()
+        facts |= {"api_answers": True} | _server_facts()
+    except Exception as e:
+        silent = e if isinstance(e, CommandError) else lost(e)
+        if silent is None:
+            raise
+        facts |= {"api_answers": False, "error": str(silent), "exit_code": silent.exit_code}
     if ns.json:
         print(json.dumps(facts, indent=1, default=str))
     else:
         _print(facts)
-    return 0
+    if silent and not ns.json:
+        print(f"gpu-runbooks: {silent}", file=sys.stderr)
+    return silent.exit_code if silent else 0
 
 
 def _server_facts() -> dict[str, Any]:
     from flows import store
     from flows.guards import FREEZE
     from flows.self_health import read_health
+    from flows.ui_pages import Page, ui_url
 
     health = read_health(POOL)
     return {
+        "ui": ui_url(Page.HOME),
         "waiting": [w.model_dump() for w in health.waiting],
         "health": health.model_dump(mode="json", exclude={"waiting"}),
         "running": store.running_runs(),
@@ -93,17 +103,21 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
     try:
-        ensure_up(say=False)
+        ensure_server()
         from flows.guards import FREEZE
         from flows.store import set_variable
 
         set_variable(FREEZE, {"at": at, "why": ns.why, "who": os.environ.get("USER", "")})
     except Exception as e:
-        raise CommandError(f"frozen on this machine only; the switch for all could not be set: {e}", 1) from e
+        said = lost(e) or e
+        code = said.exit_code if isinstance(said, CommandError) else 1
+        raise CommandError(f"frozen on this machine only; the switch for all could not be set: {said}", code) from e
     try:
         left = _at_work(LONGEST_WAIT_S if ns.wait else 0.0, say=not ns.json)
     except Exception as e:
-        raise CommandError(f"frozen for all; what is still in progress could not be read: {e}", 1) from e
+        said = lost(e) or e
+        code = said.exit_code if isinstance(said, CommandError) else 1
+        raise CommandError(f"frozen for all; what is still in progress could not be read: {said}", code) from e
     if ns.json:
         print(json.dumps({"frozen": ns.why, "at": at, "in_progress": [s.model_dump(mode="json") for s in left]}))
         return 1 if left and ns.wait else 0
@@ -132,7 +146,7 @@ def _at_work(wait_s: float, say: bool) -> "tuple[AtWork, ...]":
 
 def cmd_unfreeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks unfreeze`."""
-    ensure_up(say=False)
+    ensure_server()
     from flows.guards import FREEZE
     from flows.store import delete_variable
 
@@ -152,7 +166,7 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
     from flows.config import load_fleet
 
     fleet = load_fleet(ns.fleet).name
-    ensure_up(say=False)
+    ensure_server()
     from flows.guards import reset_breaker
 
     was = reset_breaker(fleet, ns.who or os.environ.get("USER", ""))

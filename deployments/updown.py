@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
+from deployments.paths import absolute
 from deployments.processes import stop
-from deployments.server import POOL, ensure_up, find, healthy
-from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
+from deployments.server import POOL, ensure_up
+from deployments.serving import find, healthy
+from deployments.state import LocalState, auth_string, only_one, read_state, state_dir, use_server, write_state
 
 DRAIN_LIMIT_S = 600.0
 
@@ -61,21 +62,30 @@ def cmd_up(ns: argparse.Namespace) -> int:
         print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
         return 0
     gateway = start_beside(ns, fleet, policy) if getattr(ns, "gateway", False) else ""
+    from flows.ui_pages import Page, ui_url
+
+    ui = ui_url(Page.HOME)
     if getattr(ns, "json", False):
-        says = {"ui": state.ui, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
+        says = {"ui": ui, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
         print(json.dumps(says))
     else:
-        print(f"UI: {state.ui}  (password in {state_dir() / 'auth.json'})\nlogs: {state_dir() / 'logs'}")
+        print(f"UI:     {ui}\nlog-in: {_login()}\nlogs:   {state_dir() / 'logs'}")
         if gateway:
             print(f"alerts: {gateway}/alerts/…  (bearer token in {token_file()})")
     return 0
+
+
+def _login() -> str:
+    """What the UI's log-in wants typed, on a terminal; elsewhere (a log, a pipe) where it stands."""
+    place = state_dir() / "auth.json"
+    return f"{auth_string()}  (also in {place})" if sys.stdout.isatty() else f'the text behind "auth" in {place}'
 
 
 def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:
     """Absolute paths of the files that the forms are to be filled with. Raises ConfigError if one cannot be used."""
     from flows.config import load_fleet, load_policy
 
-    found = [str(Path(f).expanduser().resolve()) if f else None for f in (ns.fleet, ns.policy)]
+    found = [absolute(f) for f in (ns.fleet, ns.policy)]
     if found[0]:
         load_fleet(found[0])
     if found[1]:

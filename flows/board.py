@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from prefect.client.schemas.objects import FlowRun, StateType
 from pydantic import ValidationError
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 from flows import artifacts, store
 from flows.approval import EXPIRES
 from flows.clock import server_now
+from flows.ui_pages import Page, ui_path
 from runbooks.core.board import Board, Verdict, Waiting, headline, render_board
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
@@ -42,8 +42,8 @@ def gather_board(fleet: Fleet) -> Board:
     """The fleet as the server's records show it now."""
     now = server_now()
     runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
-    rows = [row for kind in SWEEPS for row in artifacts.get_table(_verdicts_key(kind, fleet.name))]
-    verdicts = [*_verdicts(rows), *(v for v in map(_verdict, runs) if v)]
+    swept = [v for kind in SWEEPS for v in _swept(kind, fleet.name)]
+    verdicts = [*swept, *(v for v in map(_verdict, runs) if v)]
     nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
     return Board(
         fleet=fleet.name,
@@ -51,7 +51,7 @@ def gather_board(fleet: Fleet) -> Board:
         nodes=tuple(n.name for n in fleet.nodes),
         verdicts=tuple(verdicts),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
-        nightly=f"/artifacts/key/{slug('nightly', 'nightly', fleet.name)}" if nightly else "",
+        nightly=ui_path(Page.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )
 
@@ -77,7 +77,7 @@ def _waiting(run: FlowRun) -> Waiting:
         headline=str(run.labels.get("headline", "")),
         since=run.state.timestamp if run.state else server_now(),
         until=datetime.fromisoformat(str(until)) if until else None,
-        run=str(run.id),
+        link=ui_path(Page.RUN, str(run.id)),
     )
 
 
@@ -90,18 +90,17 @@ def _verdict(run: FlowRun) -> Verdict | None:
     if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
         return None
     at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
-    link = f"/artifacts/key/{slug('report', runbook, target)}"
+    link = ui_path(Page.ARTIFACT, slug("report", runbook, target))
     text = str(run.labels.get("headline", ""))
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
 
 
 def keep_verdicts(report: NightlyReport) -> None:
     """Stores what a sweep said of each node, for the page. Replaces what the sweep before it said."""
-    link = f"/artifacts/key/{slug('nightly', report.trigger, report.fleet)}"
     rows = [
         Verdict(
-            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at, link=link
-        ).model_dump(mode="json")
+            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at
+        ).model_dump(mode="json", exclude={"link"})
         for r in report.results
     ]
     about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
@@ -112,9 +111,16 @@ def _verdicts_key(kind: str, fleet: str) -> str:
     return slug("verdicts", kind, fleet)
 
 
-def _verdicts(rows: Iterable[dict[str, Any]]) -> Iterable[Verdict]:
-    for row in rows:
+def sweep_key(kind: str, fleet: str) -> str:
+    """The stable key of the page of a fleet's last sweep of that kind."""
+    return slug("nightly", kind, fleet)
+
+
+def _swept(kind: str, fleet: str) -> Iterable[Verdict]:
+    """What the last sweep of that kind said of each node, with the link to its page."""
+    link = ui_path(Page.ARTIFACT, sweep_key(kind, fleet))
+    for row in artifacts.get_table(_verdicts_key(kind, fleet)):
         try:
-            yield Verdict.model_validate(row)
+            yield Verdict.model_validate(row | {"link": link})
         except ValidationError:
             continue  # written by an older version

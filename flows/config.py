@@ -13,6 +13,7 @@ from runbooks.core.policy import Policy
 from tasks.this_machine import host_name
 from tasks.transport.base import TransportError
 from tasks.transport.open import parse_target
+from tasks.whole_file import read_whole
 
 LARGEST = 8 << 20
 
@@ -20,10 +21,7 @@ LARGEST = 8 << 20
 def read_text(path: str) -> str:
     """The text of a configuration file. Raises ConfigError that says why it cannot be read."""
     try:
-        p = Path(path)
-        if p.stat().st_size > LARGEST:
-            raise ConfigError(f"{path}: larger than {LARGEST >> 20} MiB; is it the right file?")
-        return p.read_text(encoding="utf-8")
+        return read_whole(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as e:
         raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
     except FileNotFoundError as e:

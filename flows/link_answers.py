@@ -15,6 +15,7 @@ from flows.approval import CODES, EXPIRES, answer_run, asked_plans
 from flows.clock import server_now
 from flows.notify_file import load_notifications
 from flows.outbox import message_on
+from flows.ui_pages import Page, ui_url
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan
@@ -48,11 +49,23 @@ class Question(Frozen):
     codes: str = "no"  # approver codes: no, optional, needed
     said: str = ""
     until: datetime | None = None
+    page: str = ""  # of the run in Prefect's UI
 
 
 def look(ticket: Ticket, now: datetime | None = None) -> Question:
     """The question as it stands. Changes nothing. Raises what the API raises when it cannot be asked."""
-    now = now or server_now()
+    return _look(ticket, now or server_now()).model_copy(update={"page": _in_prefect(ticket)})
+
+
+def _in_prefect(ticket: Ticket) -> str:
+    try:
+        config = load_notifications()
+    except ConfigError:
+        config = None
+    return ui_url(Page.RUN, ticket.run, config.links.ui if config else "")
+
+
+def _look(ticket: Ticket, now: datetime) -> Question:
     if ticket.expired(now):
         return Question(standing=Standing.EXPIRED)
     person = _person(ticket.person)
@@ -120,7 +133,7 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
     stored = store.claim_input(ticket.run, _claim_key(ticket), mine)
     if stored != mine and _claimed_by_another(stored, what, now):
-        return False, Question(standing=Standing.DECIDED)
+        return False, question.model_copy(update={"standing": Standing.DECIDED})
     signed = f"{LINK}{proof(ticket, decision, choice, key)}:{code}"
     answer = {"decision": decision, "choice": choice, "who": ticket.person, "why": why, "code": signed}
     problem = answer_run(ticket.run, answer)

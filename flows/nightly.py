@@ -14,7 +14,7 @@ from prefect.states import Completed
 from pydantic import ValidationError
 
 from flows import store
-from flows.board import keep_verdicts, publish_board
+from flows.board import keep_verdicts, publish_board, sweep_key
 from flows.clock import server_now
 from flows.config import load_fleet
 from flows.ends import clean_end
@@ -29,10 +29,10 @@ from flows.specs import SLUGS
 from flows.stopping import own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
+from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
-from runbooks.core.names import slug
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.redact_own import own_text
@@ -128,6 +128,7 @@ def sweep_fleet(
             systems=systems,
             troubles=compare(_earlier_nights(whole), results, at),
             cost=cost,
+            links=report_links(run_id),
         )
         return _publish(report, whole, run_id, timeline)
 
@@ -154,7 +155,7 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
-    page = slug("nightly", report.trigger, report.fleet)
+    page = sweep_key(report.kind, report.fleet)
     with suppress(Exception):  # the files are there already
         store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))
     labels = {

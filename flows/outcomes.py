@@ -20,6 +20,7 @@ from flows.clock import server_now
 from flows.outbox import label_and_owe
 from flows.progress import Timeline
 from flows.telling import tell
+from flows.ui_pages import report_links
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
@@ -115,6 +116,7 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
             timeline=tuple(d.timeline.events),
             connection=tuple(pool.notes if pool else ()),
             risks={kind: risk.value for kind, risk in risks().items()},
+            links=report_links(run.run_id),
             approve_command=_approving(run.run_id, d.offered) if outcome is Outcome.WAITING else "",
         )
     )
@@ -219,6 +221,7 @@ def publish_bad_config(
             evidence={},
             limits={},
             guards=("nothing was changed by this look",),
+            links=report_links(run_id),
         )
     )
     saved = save(report, render(report, None), folder)

@@ -15,6 +15,7 @@ from flows.progress import Timeline
 from flows.spec import RunbookSpec
 from flows.specs import load_spec
 from flows.stopping import why_stop
+from flows.ui_pages import report_links
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
@@ -174,6 +175,7 @@ def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool)
             evidence=clean_evidence(evidence),
             limits=context.limits,
             connection=pool.notes,
+            links=report_links(sweep.run_id),
             guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
         )
     )

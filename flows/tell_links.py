@@ -1,9 +1,9 @@
 """Links of a message: report, and the page where its reader can decide. Made when it is sent, never stored."""
 
 import logging
-import os
 from datetime import datetime, timedelta
 
+from flows.ui_pages import Page, ui_url
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.link import Ticket, sign
@@ -16,9 +16,9 @@ LONGEST = timedelta(hours=24)  # a link never outlives this, whatever the approv
 
 def links_for(message: Message, config: Notifications, person: str, now: datetime) -> dict[str, str]:
     """Name → URL. A channel with one person behind it gets a signed link; a room gets the page where one logs in."""
-    ui = ui_address(config)
-    run_page = f"{ui}/runs/flow-run/{message.run}" if ui else ""
-    links = {"Report": f"{ui}/artifacts/key/{message.artifact}" if ui and message.artifact else run_page}
+    run_page = ui_url(Page.RUN, message.run, config.links.ui)
+    report = ui_url(Page.ARTIFACT, message.artifact, config.links.ui) if message.artifact else run_page
+    links = {"Report": report}
     if message.outcome is Outcome.WAITING:
         page = _approve_page(message, config, person, now)
         if page:
@@ -27,12 +27,6 @@ def links_for(message: Message, config: Notifications, person: str, now: datetim
     else:
         links["Run"] = run_page
     return {name: url for name, url in links.items() if url} or {"Report on the worker": message.report}
-
-
-def ui_address(config: Notifications) -> str:
-    """Prefect's UI: from the file, else where the API is."""
-    given = config.links.ui or os.environ.get("PREFECT_UI_URL") or os.environ.get("PREFECT_API_URL", "")
-    return given.rstrip("/").removesuffix("/api")
 
 
 def _approve_page(message: Message, config: Notifications, person: str, now: datetime) -> str:

@@ -22,7 +22,7 @@ def lasting(path: str | Path, root: Path | None = None) -> Path:
     """The absolute path of something that outlives a run. `~` is the home folder; a relative one lies in `root`, else in
     the state folder; never in the process's own: a worker runs each flow in a temporary folder and removes it afterwards.
     """
-    found = Path(path).expanduser()
+    found = Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user that is not there
     return found if found.is_absolute() else (root or state_folder()) / found
 
 

@@ -299,3 +299,26 @@ def test_what_follows_from_an_outcome_stands_in_one_table() -> None:
                 if len(named) > 3:
                     lists.append(f"{path.relative_to(ROOT)}:{named[0].lineno}")
     assert lists == []
+
+
+def test_links_into_prefects_ui_are_made_in_one_place() -> None:
+    """flows/ui_pages.py knows which path the server in use has; an address written elsewhere is dead on the next server."""
+    pages = re.compile(r"\bruns/flow-run\b|\bruns/task-run\b|/artifacts/(key|artifact)\b|/deployments/deployment\b")
+    written = {
+        str(path.relative_to(ROOT))
+        for room in ROOMS
+        for path in (*sources(room), *(ROOT / room).rglob("*.j2"))
+        if any(pages.search(text) for text in _texts(path))
+    }
+    assert written == {"flows/ui_pages.py"}
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """What a program can put into an address: every text in it but its docstrings; of a template every line."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield from text.splitlines()
+        return
+    tree = ast.parse(text)
+    said = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in said)

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from deployments.gateway.alerts_route import alerts_router
+from deployments.gateway.prefect_look import PrefectLook
 from deployments.gateway.self_metrics import SelfHealth
 from deployments.gateway.service import Service
 from deployments.gateway.settings import GatewaySettings
@@ -43,13 +45,15 @@ def create_app(settings: GatewaySettings, service: Service | None = None) -> Fas
 
 
 def _add_pages(app: FastAPI, service: Service) -> None:
+    prefect = PrefectLook()
+
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
         """200 while alerts are taken and their runs can begin here; whether Prefect answers is said, not decided upon."""
         queued, running = service.runner.counts() if service.runner else (0, 0)
         able = service.runner is None or service.runner.able
-        said = {"draining": service.draining, "queued": queued, "running": running, "config_ok": service.files.in_order}
-        said |= {"warm": able}
+        said: dict[str, Any] = {"draining": service.draining, "queued": queued, "running": running, "config_ok": service.files.in_order}
+        said |= {"warm": able, "prefect": await asyncio.to_thread(prefect.said)}
         return JSONResponse(said, 503 if service.draining or not able else 200)
 
     @app.get("/metrics")

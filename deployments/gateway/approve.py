@@ -82,7 +82,7 @@ def approve_router() -> APIRouter:
         except Exception as e:
             return _failed(e, nonce)
         if taken:
-            return _html(200, page.decided_page(decision, ticket, nonce), nonce)
+            return _html(200, page.decided_page(decision, ticket, question, nonce), nonce)
         return _html(STATUS.get(question.standing, 410), page.standing_page(question, nonce), nonce)
 
     return router

@@ -43,9 +43,10 @@ def question_page(ticket: Ticket, question: Question, form_token: str, nonce: st
     """Each plan whole, with its exact commands, what must not be done, and the two buttons."""
     m = question.message
     if m is None:
-        return notice("Cannot show the plan", "Decide in Prefect's UI or by `gpu-runbooks approve`. Nothing was done.", nonce)
+        said = "Decide in Prefect's UI or by `gpu-runbooks approve`. Nothing was done."
+        return notice("Cannot show the plan", said, nonce, _in_prefect(question))
     body = html(
-        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}",
+        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}{}",
         m.title,
         m.target,
         m.headline,
@@ -57,6 +58,7 @@ def question_page(ticket: Ticket, question: Question, form_token: str, nonce: st
             '<p class="small">For {} alone{}. Opening this page decided nothing. Fleet {}, runbook {}, run {}.</p>',
             *(ticket.person, _until(question.until), m.fleet, m.runbook, m.run),
         ),
+        _in_prefect(question),
     )
     return _page(f"Decide: {m.target}", body, nonce)
 
@@ -104,19 +106,27 @@ def _step(step: Step) -> Html:
 def standing_page(question: Question, nonce: str) -> Html:
     """Why there is nothing to decide."""
     title, text = WORDS.get(question.standing, ("Not taken", "The server did not take the answer. Nothing was done."))
-    return notice(title, f"{text} {question.said}".strip(), nonce)
+    return notice(title, f"{text} {question.said}".strip(), nonce, _in_prefect(question))
 
 
-def decided_page(decision: str, ticket: Ticket, nonce: str) -> Html:
+def decided_page(decision: str, ticket: Ticket, question: Question, nonce: str) -> Html:
     """The answer was taken."""
     text = f"{decision}d" if decision == "approve" else "rejected"
     more = "A worker looks at the target again, and acts only if the plan is still the same." if decision == "approve" else ""
-    return notice(text.capitalize(), f"Noted for {ticket.person}. {more} You will be told how it ends.", nonce)
+    said = f"Noted for {ticket.person}. {more} You will be told how it ends."
+    return notice(text.capitalize(), said, nonce, _in_prefect(question))
 
 
-def notice(title: str, text: str, nonce: str) -> Html:
-    """A page with one thing to say."""
-    return _page(title, html("<h1>{}</h1><p>{}</p>", title, text), nonce)
+def notice(title: str, text: str, nonce: str, link: Html | str = "") -> Html:
+    """A page with one thing to say, and maybe a link made here."""
+    return _page(title, html("<h1>{}</h1><p>{}</p>{}", title, text, link), nonce)
+
+
+def _in_prefect(question: Question) -> Html:
+    """Where the run stands, for who has a log-in there."""
+    if not question.page:
+        return html("")
+    return html('<p class="small"><a href="{}" rel="noreferrer">This run in Prefect\'s UI</a> (asks for a log-in)</p>', question.page)
 
 
 def _list(title: str, lines: Iterable[str], kind: str = "") -> Html:

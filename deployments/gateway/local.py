@@ -5,13 +5,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from deployments.errors import CommandError
 from deployments.gateway.settings import own_token, secrets_from_environment
+from deployments.paths import absolute
 from deployments.processes import alive
 from deployments.registered import read_mark
-from deployments.server import find, start_process
+from deployments.server import start_process
+from deployments.serving import find
 from deployments.state import only_one, read_state, state_dir, write_state
 
 START_LIMIT_S = 60.0
@@ -22,7 +23,7 @@ def start_beside(ns: argparse.Namespace, fleet: str | None, policy: str | None) 
     if not secrets_from_environment().any:
         own_token()
     argv = [sys.executable, "-m", "deployments.cli", "gateway", "--port", str(ns.gateway_port)]
-    alerts = str(Path(ns.alerts).expanduser().resolve()) if ns.alerts else None
+    alerts = absolute(ns.alerts)
     before = read_mark()  # the files that `up` was given an earlier time
     fleet, policy = fleet or before.get("fleet"), policy or before.get("policy")
     for option, value in (("--fleet", fleet), ("--policy", policy), ("--alerts", alerts)):

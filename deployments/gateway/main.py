@@ -5,9 +5,9 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
+from deployments.errors import CommandError
 from deployments.gateway.settings import (
     GatewaySettings,
     Secrets,
@@ -17,7 +17,8 @@ from deployments.gateway.settings import (
     secrets_from_environment,
     token_file,
 )
-from deployments.server import use_running_server
+from deployments.paths import absolute
+from deployments.serving import use_running_server
 
 
 def cmd_gateway(ns: argparse.Namespace) -> int:
@@ -34,10 +35,10 @@ def _settings(ns: argparse.Namespace) -> GatewaySettings:
     values: dict[str, Any] = {
         "host": ns.host,
         "port": ns.port,
-        "alerts": _absolute(ns.alerts) or "",
-        "fleet": _absolute(ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET")),
-        "policy": _absolute(ns.policy or os.environ.get("GPU_RUNBOOKS_POLICY")),
-        "out": _absolute(ns.out),
+        "alerts": absolute(ns.alerts) or "",
+        "fleet": absolute(ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET")),
+        "policy": absolute(ns.policy or os.environ.get("GPU_RUNBOOKS_POLICY")),
+        "out": absolute(ns.out),
         "secrets": Secrets() if ns.no_auth else _secrets(ns.host),
         "open": ns.no_auth,
         "tls_cert": ns.tls_cert,
@@ -52,10 +53,6 @@ def _secrets(host: str) -> Secrets:
     """On loopback the installation's own token will do; elsewhere somebody must have chosen a secret."""
     given = secrets_from_environment()
     return given if given.any or not loopback(host) else Secrets(token=own_token())
-
-
-def _absolute(path: str | None) -> str | None:
-    return str(Path(path).expanduser().resolve()) if path else None
 
 
 def serve(settings: GatewaySettings) -> int:
@@ -77,7 +74,10 @@ def serve(settings: GatewaySettings) -> int:
     for s in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again when all has ended: that is a clean end
         signal.signal(s, lambda *_: None)
     server = uvicorn.Server(server_config(create_app(settings), settings))
-    server.run()
+    try:
+        server.run()
+    except SystemExit as e:  # uvicorn has logged what it could not listen on
+        raise CommandError(f"the gateway cannot listen on {settings.host} port {settings.port}: see the line above") from e
     return 0 if server.started else 1
 
 

@@ -64,7 +64,7 @@ def loopback(host: str) -> bool:
         pass
     try:
         found = {str(a[4][0]) for a in socket.getaddrinfo(host, None)}
-    except OSError:
+    except (OSError, UnicodeError):  # no such name, or what cannot be one
         return False
     return bool(found) and all(ipaddress.ip_address(a.partition("%")[0]).is_loopback for a in found)
 

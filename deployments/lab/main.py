@@ -28,6 +28,9 @@ def cmd_lab(ns: argparse.Namespace) -> int:
         return _list(ns)
     if ns.runbook not in SCENES:
         raise CommandError(f"no rehearsal for {ns.runbook!r}; there are: {', '.join(SCENES)}")
+    from deployments import run_online
+
+    run_online.ready()  # before anything is broken
     scene: Callable[[Path], AbstractContextManager[Scene]] = import_module(SCENES[ns.runbook]).scene
     with tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
         try:
@@ -53,9 +56,12 @@ def _rehearse(ns: argparse.Namespace, scene: Scene, folder: Path) -> int:
     _say(ns, _report(first))
     if first["outcome"] != "waiting":
         raise CommandError(f"the rehearsal did not ask for approval: {first['outcome']}: {first['headline']}", 1)
-    decision = _decision(ns)
-    _say(ns, f"== {decision}")
-    last = _decide(ns, first["run"], decision)
+    decision = "reject"
+    try:
+        decision = _decision(ns)
+    finally:  # also at Ctrl-C: no question stays open about a fault that is gone
+        _say(ns, f"== {decision}")
+        last = _decide(ns, first["run"], decision)
     _say(ns, _report(last))
     _say(ns, f"== proof outside the engine\n{scene.proof()}")
     if ns.json:
@@ -80,7 +86,10 @@ def _decision(ns: argparse.Namespace) -> str:
     """Asks at a terminal; without one the rehearsal approves by itself (nothing but its own fault is touched)."""
     if ns.json or not sys.stdin.isatty():
         return "approve"
-    answer = input("approve the plan above? [y/N] ").strip().lower()
+    try:
+        answer = input("approve the plan above? [y/N] ").strip().lower()
+    except EOFError:
+        return "reject"
     return "approve" if answer in ("y", "yes") else "reject"
 
 

@@ -4,11 +4,11 @@ import argparse
 import logging
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 
 from deployments.errors import CommandError
-from deployments.server import use_running_server
+from deployments.paths import absolute
+from deployments.serving import use_running_server
 from flows.config import load_fleet
 
 DRAIN_LIMIT_S = 600.0
@@ -18,8 +18,8 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     """Watches until SIGTERM or Ctrl-C; lets acts in progress end."""
     from flows.config import load_policy
 
-    fleet = load_fleet(_absolute(ns.fleet))
-    load_policy(_absolute(ns.policy))
+    fleet = load_fleet(absolute(ns.fleet))
+    load_policy(absolute(ns.policy))
     use_running_server()
     from deployments.watch.service import Settings, Watch
     from runbooks.core.policy import Mode
@@ -28,7 +28,7 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     clean_process()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("watch").setLevel(logging.INFO)
-    settings = Settings(Mode(ns.mode), _absolute(ns.fleet), _absolute(ns.policy), _absolute(ns.out))
+    settings = Settings(Mode(ns.mode), absolute(ns.fleet), absolute(ns.policy), absolute(ns.out))
     watch = Watch(fleet, settings)
 
     def end(_signum: int, _frame: FrameType | None) -> None:
@@ -42,7 +42,3 @@ def cmd_watch(ns: argparse.Namespace) -> int:
         raise CommandError(str(e), 3) from e
     watch.drain(DRAIN_LIMIT_S)
     return 0
-
-
-def _absolute(path: str | None) -> str | None:
-    return str(Path(path).expanduser().resolve()) if path else None

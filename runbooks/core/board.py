@@ -19,7 +19,7 @@ class Verdict(Frozen):
     outcome: Outcome
     headline: str
     at: datetime
-    link: str = ""  # path below the server's UI: the report
+    link: str = ""  # path of the report in the server's UI
     run: str = ""
 
 
@@ -31,7 +31,7 @@ class Waiting(Frozen):
     headline: str
     since: datetime
     until: datetime | None
-    run: str
+    link: str  # path of the run in the server's UI
 
 
 class Board(Frozen):
@@ -100,7 +100,7 @@ def _waiting(board: Board) -> Markdown:
     rows = [
         markdown(
             "| {} | {} | {} | {} | {} |",
-            link(w.target or "decide", f"/runs/flow-run/{w.run}"),
+            link(w.target or "decide", w.link),
             w.runbook,
             md(w.headline, LONGEST),
             _at(w.since),

@@ -10,16 +10,17 @@ from runbooks.stale_rendezvous.saved import LARGEST, BadSave, Saved, age_of, dig
 from tasks.context import Context
 from tasks.diagnostics.etcd import read_runs, unknown_keys
 from tasks.transport.base import TransportError
+from tasks.whole_file import read_whole
 
 
 def read_saved(path: Path) -> tuple[Saved, str]:
     """The saved run and its file's digest. Raises BadSave."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise BadSave(f"{path}: larger than {LARGEST >> 20} MiB, not a saved run")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise BadSave(f"{path}: {e}") from e
+        text = read_whole(path, LARGEST).decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise BadSave(f"{path}: not UTF-8 text") from e
+    except OSError as e:
+        raise BadSave(f"{path}: {e.strerror or e}") from e
     return parse_saved(text, str(path)), digest_of(text)
 
 

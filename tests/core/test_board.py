@@ -27,14 +27,17 @@ def test_page_shows_every_node_and_who_is_waited_for() -> None:
     board = Board(
         fleet="eu|1", at=AT, nodes=("a", "b", "c"),
         verdicts=(verdict("a", Outcome.HEALTHY), verdict("b", Outcome.SICK, text="GPU 0 <b>lost</b> | x")),
-        waiting=(Waiting(target="b", runbook="zombie-gpu", headline="stuck", since=AT, until=AT + timedelta(hours=4), run="r1"),),
+        waiting=(
+            Waiting(target="b", runbook="zombie-gpu", headline="stuck", since=AT, until=AT + timedelta(hours=4),
+                    link="/v2/runs/flow-run/r1"),
+        ),
         nightly="/artifacts/key/nightly-eu", nightly_said="1 of 3 nodes",
     )  # fmt: skip
     page = render_board(board)
     rows = page.split("## Nodes")[1]
     assert rows.index("| b |") < rows.index("| a |") < rows.index("| c |")
     assert "| c | never looked at |" in rows
-    assert "[b](/runs/flow-run/r1)" in page
+    assert "[b](/v2/runs/flow-run/r1)" in page
     assert "03-04 09:06 UTC" in page
     assert "<b>" not in page
     assert "eu\\|1" in page

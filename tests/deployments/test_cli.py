@@ -224,10 +224,18 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_keeps_its_traceback_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
     replaced(monkeypatch, ZeroDivisionError("x"))
-    with pytest.raises(ZeroDivisionError):
-        main(["list"])
+    assert main(["list", "--json"]) == 6
+    said = json.loads(capsys.readouterr().out)
+    kept = Path(re.findall(r"\S+\.txt", said["error"])[0])
+    assert kept.parent == tmp_path / "logs"
+    assert "in fail" in kept.read_text()
+    assert "ZeroDivisionError" in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
 
 
 def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:

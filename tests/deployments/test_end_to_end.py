@@ -2,23 +2,30 @@
 
 import json
 import os
+import pty
 import re
 import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from playwright.sync_api import sync_playwright
 
 from deployments.lab import zombie_gpu
 from deployments.lab.scenario import Scene
 from tasks.this_machine import start_ticks
+from tests.support.ui import lands, launched
 
 CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+
+
+ANY = -1  # exit code
 
 
 class Cli:
@@ -42,7 +49,7 @@ class Cli:
 
     def json(self, *args: str, code: int = 0, env: dict[str, str] | None = None) -> Any:
         done = self(*args, "--json", env=env)
-        assert done.returncode == code, done.stdout + done.stderr
+        assert code in (ANY, done.returncode), done.stdout + done.stderr
         return json.loads(done.stdout)
 
 
@@ -69,6 +76,27 @@ def test_nightly_of_this_machine_writes_a_report(cli: Cli) -> None:
     if not Path("/dev/nvidiactl").exists():
         assert zombie["outcome"] == "not-applicable"
         assert "no GPU here (" in zombie["headline"]
+
+
+def test_the_log_in_that_up_prints_opens_every_link_that_a_command_prints(cli: Cli) -> None:
+    """`up` at a terminal says what to type; each link is opened by a browser without cookies."""
+    leader, terminal = pty.openpty()
+    assert subprocess.run([*CLI, "up"], stdout=terminal, stderr=subprocess.DEVNULL, env=cli.env, check=False).returncode == 0
+    said = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    os.close(terminal)
+    page, log_in = (re.search(rf"^{word}: +(\S+)", said, re.M) for word in ("UI", "log-in"))
+    assert page is not None, said
+    assert log_in is not None, said
+    base = cli.json("up")["api"].removesuffix("/api")
+    by_hand, night = cli.json("run", "host-limits", "local", code=ANY), cli.json("nightly")
+    report = re.search(r"run in Prefect: <(\S+)>", Path(by_hand["report"]).read_text())
+    assert report is not None
+    links = {page[1]: "Flow Runs", by_hand["ui"]: "host-limits on local", night["ui"]: "nightly", report[1]: "host-limits on local"}
+    with sync_playwright() as p:
+        browser = launched(p)
+        assert [link for link, text in links.items() if not lands(browser, base, link, log_in[1], text)] == []
+        browser.close()
 
 
 def test_nightly_one_dead_node_hides_nobody(cli: Cli, stuck: Scene, tmp_path: Path) -> None:
@@ -99,6 +127,28 @@ def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
     assert "gone: SIGKILL" in facts["proof"]
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "train_selfplay.py --run lab" not in listed  # it cleans up after itself
+
+
+@pytest.mark.parametrize(("key", "codes"), [("Ctrl-D", (0, 1)), ("Ctrl-C", (130,))])
+def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: str, codes: tuple[int, ...]) -> None:
+    leader, terminal = pty.openpty()
+    lab = subprocess.Popen([*CLI, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env)
+    os.close(terminal)
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(leader, 1 << 16)
+    if key == "Ctrl-D":
+        os.write(leader, b"\x04")
+    else:
+        lab.send_signal(signal.SIGINT)
+    with suppress(OSError):  # the terminal ends with its last process
+        while more := os.read(leader, 1 << 16):
+            said += more
+    os.close(leader)
+    assert lab.wait(60) in codes, said.decode()[-2000:]
+    assert b"Traceback" not in said
+    left = cli.json("status")
+    assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
 
 
 def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_path: Path) -> None:
@@ -257,3 +307,14 @@ def test_up_again_and_again_leaves_no_duplicates_and_down_leaves_nothing(cli: Cl
     assert len(pids) == 3
     assert set(cli.json("down")["stopped"]) == {"server", "worker", "reaper"}
     assert [start_ticks(pid) for pid in pids] == [None] * 3
+
+
+def test_a_switch_starts_the_server_alone(cli: Cli) -> None:
+    """`freeze` and its like need neither worker nor reaper."""
+    assert cli("down").returncode == 0
+    assert cli("status").returncode == 5
+    assert cli("freeze", "a test").returncode == 0
+    assert [n for n, up in cli.json("status")["processes"].items() if up] == ["server"]
+    assert cli("unfreeze").returncode == 0
+    assert cli("reset-breaker").returncode == 0
+    assert [n for n, up in cli.json("status")["processes"].items() if up] == ["server"]

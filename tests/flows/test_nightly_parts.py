@@ -49,7 +49,7 @@ def start(rig: Rig, slug: str, parameters: dict[str, Any]) -> tuple[int, Path]:
 def test_landing_page_follows_every_run_and_stays_one_artifact(rig: Rig, tmp_path: Path) -> None:
     fleet, (sick, well) = fleet_of(rig, tmp_path, 2)
     run = sick.run("approve", fleet=str(fleet))
-    assert f"[{sick.name}](/runs/flow-run/{run})" in page(fleet).split("## Nodes")[0]
+    assert f"[{sick.name}](/v2/runs/flow-run/{run})" in page(fleet).split("## Nodes")[0]
     assert f"| {well.name} | never looked at |" in page(fleet)
     assert store.resume(run, {"decision": "approve", "who": "ana"}) == ""
     sick.work()

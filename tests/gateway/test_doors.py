@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from fastapi.testclient import TestClient
 from httpx import ConnectError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from deployments.errors import CommandError
 from deployments.gateway import service as module
@@ -23,6 +25,7 @@ from deployments.gateway.auth import sign, sign_pagerduty
 from deployments.gateway.settings import GatewaySettings, Secrets, checked
 from flows.alerts import Done, Placed, Start
 from tests.support.gateway import ALERTS, ago, firing, payload
+from tests.support.silent_servers import FINE, KINDS, answering
 
 TOKEN, HMAC, PAGERDUTY = "t" * 32, "h" * 32, "p" * 32
 ALL = Secrets(token=TOKEN, hmac=HMAC, pagerduty=PAGERDUTY)
@@ -202,6 +205,17 @@ def test_health_and_metrics_need_no_secret_and_tell_none(world: World) -> None:
     assert TOKEN not in text
     assert world.client.get("/healthz").status_code == 200
     assert world.client.get("/openapi.json").status_code == 404
+
+
+def test_health_says_whether_prefect_answers(tmp_path: Path) -> None:
+    """It is said and not decided upon: alerts are taken and kept for a server that comes back."""
+    for make, says in (KINDS["refused"], KINDS["hanging"], (partial(answering, FINE, FINE), "answers")):
+        with make() as api, temporary_settings({PREFECT_API_URL: api}):
+            began = time.monotonic()
+            found = World(tmp_path).client.get("/healthz")
+            assert time.monotonic() - began < 5
+        assert found.status_code == 200
+        assert found.json()["prefect"].startswith("does not answer" if says.startswith("does not") else says[:16])
 
 
 json_values = st.recursive(

@@ -68,7 +68,7 @@ def test_a_plan_that_waits_then_its_outcome_each_told_once(rig: Rig, told: Told)
     assert "waits for a decision" in first["title"]
     assert first["type"] == "failure"
     text = str(first["message"])
-    for part in ("Do now:", "Do NOT:\n- reboot", "Plan “clean up only”", "toy-fix on", f"http://ui.test/runs/flow-run/{run}"):
+    for part in ("Do now:", "Do NOT:\n- reboot", "Plan “clean up only”", "toy-fix on", f"http://ui.test/v2/runs/flow-run/{run}"):
         assert part in text
     assert "http://gw.test/approve/" in text
     assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""

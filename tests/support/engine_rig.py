@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from deployments import server, updown
+from deployments import server, serving, updown
 from deployments.state import LocalState, auth_string, read_state, use_server
 from flows import store
 from tests.faults.fault import arm
@@ -68,7 +68,7 @@ class Rig:
 
     def server_pid(self) -> int:
         """Pid of the server that runs now."""
-        proc = server.find(read_state(), "server")
+        proc = serving.find(read_state(), "server")
         assert proc is not None
         return proc.pid
 

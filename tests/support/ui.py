@@ -4,8 +4,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urljoin
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, TimeoutError, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 FLAGS = (
@@ -13,6 +14,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 PATIENCE_MS = 30_000
+LANDS_MS = 20_000
 
 
 class Ui:
@@ -79,12 +81,34 @@ class Ui:
         dialog.wait_for(state="hidden")
 
 
+def launched(p: Playwright) -> Browser:
+    """The browser itself; each context of it is a profile of its own."""
+    assert Path(CHROMIUM).exists(), "no Chromium: apt-get install chromium"
+    return p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+
+
+def lands(browser: Browser, base: str, link: str, auth: str, text: str) -> bool:
+    """Whether a reader without cookies who opens `link` and logs in sees `text` on the page that it names."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        page = context.new_page()
+        page.route("**/*", lambda r: r.continue_() if r.request.url.startswith(base) else r.abort())
+        page.goto(urljoin(base, link), wait_until="domcontentloaded")
+        page.locator("input").first.fill(auth, timeout=LANDS_MS)
+        page.keyboard.press("Enter")
+        page.get_by_text(text).first.wait_for(timeout=LANDS_MS)
+        return link.rpartition("/")[2] in page.url
+    except TimeoutError:
+        return False
+    finally:
+        context.close()
+
+
 @contextmanager
 def open_ui(base: str, auth: str, height: int = 900) -> Iterator[Ui]:
     """A browser of its own, logged in."""
     with sync_playwright() as p:
-        assert Path(CHROMIUM).exists(), "no Chromium: apt-get install chromium"
-        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        browser = launched(p)
         page = browser.new_page(viewport={"width": 1280, "height": height})
         page.set_default_timeout(PATIENCE_MS)
         page.route("**/*", lambda r: r.continue_() if r.request.url.startswith(base) else r.abort())

@@ -1,0 +1,91 @@
+"""Addresses of pages in Prefect's UI. No other place writes such a path (a test holds it).
+
+A server may have two UIs and says where each one is (`/ui-settings`, without log-in). The second asks a new browser to
+log in and then shows the page that was wanted; the first one ends on *Page not found* [seen on 3.9.1].
+"""
+
+import os
+import re
+import threading
+import time
+from enum import StrEnum
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.settings import PREFECT_API_URL
+
+from flows.store import ask
+
+KEPT_S = 60.0  # the server may be replaced by a newer one while this process stays
+ANSWER_S = 2.0
+UNSAID = "/v2"  # where a server says nothing: a proxy lets only the API through
+_BASE = re.compile(r"(/[\w.~-]+)*/?")
+_KNOWN: dict[tuple[str, str], tuple[float, str]] = {}
+_LOCK = threading.Lock()
+
+
+class Page(StrEnum):
+    """What has a page of its own."""
+
+    HOME = "dashboard"
+    RUN = "runs/flow-run"  # by id
+    ARTIFACT = "artifacts/key"  # by key: always the newest version
+
+
+def ui_url(page: Page, name: str = "", given: str = "") -> str:
+    """The page's address, "" where no server is known. `given`: where people reach the UI, if that is not where the API is."""
+    address = (given or os.environ.get("PREFECT_UI_URL") or _api()).rstrip("/")
+    if not address:
+        return ""
+    parts = urlsplit(address)
+    path = "/".join([_base(parts.path.removesuffix(UNSAID)), page.value, *([name] if name else [])])
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def ui_path(page: Page, name: str) -> str:
+    """The same within the UI: for what is shown there, under whatever host name it was opened."""
+    return urlsplit(ui_url(page, name)).path
+
+
+def report_links(run_id: str) -> dict[str, str]:
+    """The links at the end of a report."""
+    page = ui_url(Page.RUN, run_id)
+    return {"run in Prefect": page} if page else {}
+
+
+def _api() -> str:
+    return (PREFECT_API_URL.value() or "").rstrip("/").removesuffix("/api")
+
+
+def _base(below: str) -> str:
+    """The path of the UI that the server in use has, without a slash at its end. `below`: where a proxy or server put it."""
+    key = (_api(), below)
+    with _LOCK:
+        at, known = _KNOWN.get(key, (0.0, ""))
+        if key not in _KNOWN or time.monotonic() - at > KEPT_S:
+            known = _said(*key)
+            _KNOWN[key] = (time.monotonic(), known)
+    return known
+
+
+def _said(api: str, below: str) -> str:
+    parts = urlsplit(api)
+    for place in dict.fromkeys((api, f"{parts.scheme}://{parts.netloc}{below}")):
+        try:
+            found = ask(partial(_settings, place), patience_s=0.0)
+        except Exception:  # noqa: S112 - not there, or not Prefect's: the next place may be
+            continue
+        if "v2_base_url" not in found:
+            return below  # a server from before the second UI
+        base = found["v2_base_url"] or found.get("v1_base_url")
+        if isinstance(base, str) and _BASE.fullmatch(base):
+            base = base.rstrip("/")
+            return base if base.startswith(below) else below + base
+    return below + UNSAID
+
+
+def _settings(place: str, c: SyncPrefectClient) -> dict[str, Any]:
+    found = c.request("GET", f"{place}/ui-settings", timeout=ANSWER_S).json()  # type: ignore[arg-type]  # not a route of the API
+    return found if isinstance(found, dict) else {}
