@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from deployments.errors import CommandError
-from deployments.run_online import facts_of, ready
+from deployments.run_online import facts_of
+from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown
@@ -88,9 +89,9 @@ def cmd_show(ns: argparse.Namespace) -> int:
     """0 if it could be shown, whatever it says."""
     from flows.asked import asked_now
 
-    ui = ready()
+    use_answering_server()
     run_id = find_run(ns.run)
-    facts = facts_of(run_id, ui)
+    facts = facts_of(run_id)
     if ns.web:
         if not facts["ui"]:
             raise CommandError("the address of this server's pages is not known here")

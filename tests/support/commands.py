@@ -13,7 +13,7 @@ PATHS = ("FILE", "DIR", "PATH", "PEM", "REPORT.json")
 NUMBERS = ("0", "-1", "1000", "99999", "1" + "0" * 30, "1.5", "nan", "inf", "x", "")
 TEXTS = ("", " ", "x" * 5000, "a\nb", "-", "~nobody-here/x", "../..", "☃\u202e", "\udcff", "=", "a=b", "'; true #", "{{ 7*7 }}")
 EXPECTED = {
-    ("run",): ["host-limits", "local", "--no-server"], ("lab",): [], ("approve",): ["abc"], ("reject",): ["abc"],
+    ("run",): ["host-limits", "local", "--no-server"], ("lab",): [], ("approve",): ["abc"], ("reject",): ["abc"], ("show",): ["abc"],
     ("freeze",): ["a test"], ("bundle",): ["local", "--seconds", "0.2", "--out", "{out}"], ("replay",): ["{file}"],
     ("fleet", "check"): ["{file}"], ("fleet", "import"): ["hosts", "{file}"], ("alerts", "test"): ["{file}"],
     ("approver", "add"): ["ana"], ("approver", "remove"): ["ana"], ("restore",): ["{file}"], ("triage",): ["{file}"],
@@ -57,7 +57,8 @@ def calls(words: tuple[str, ...], parser: argparse.ArgumentParser, files: dict[s
     positional = [a for a in parser._actions if not a.option_strings and a.dest != "help"]
     for place, action in enumerate(positional):
         for value in bad_values(action, files):
-            yield [*words, *given[:place], value, *given[place + 1 :]]
+            for kind in kinds(positional[:place], given):
+                yield [*words, *kind, value, *given[place + 1 :]]
     for action in parser._actions:
         if not action.option_strings or isinstance(action, argparse._HelpAction):
             continue
@@ -71,6 +72,12 @@ def own_device(path: Path, minor: int) -> Path:
     """Like /dev/null (3) or /dev/zero (5), but nobody else's: what would take it away takes nothing from this machine."""
     os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, minor))
     return path
+
+
+def kinds(before: list[argparse.Action], given: list[str]) -> Iterator[list[str]]:
+    """What stands before an argument: each choice of the one before it, where that has choices."""
+    last = before[-1].choices if before else None
+    yield from ([*given[: len(before) - 1], str(choice)] for choice in last) if last else (given[: len(before)],)
 
 
 def bad_files(folder: Path) -> dict[str, Path]:
