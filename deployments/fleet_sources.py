@@ -179,7 +179,7 @@ def read_kubernetes(text: str, found: "Imported") -> None:
         items = json.loads(text)["items"]
         for item in items:
             _add_kubernetes(item, found)
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise CommandError(f"not the output of `kubectl get nodes -o json`: {type(e).__name__}: {e}") from e
     found.remarks.append("users and keys for SSH are not in Kubernetes: add `user` and `key` where the defaults do not hold")
 

@@ -11,7 +11,7 @@ from deployments.cli_parser import build_parser
 
 PATHS = ("FILE", "DIR", "PATH", "PEM", "REPORT.json")
 NUMBERS = ("0", "-1", "1000", "99999", "1" + "0" * 30, "1.5", "nan", "inf", "x", "")
-TEXTS = ("", " ", "x" * 5000, "a\nb", "-", "~nobody-here/x", "../..", "☃\u202e", "\udcff", "=", "a=b", "'; true #", "{{ 7*7 }}")
+TEXTS = ("", " ", "x" * 5000, "a\nb", "-", "~nobody-here/x", "a/../b", "☃\u202e", "\udcff", "=", "a=b", "'; true #", "{{ 7*7 }}")
 EXPECTED = {
     ("run",): ["host-limits", "local", "--no-server"], ("lab",): [], ("approve",): ["abc"], ("reject",): ["abc"], ("show",): ["abc"],
     ("freeze",): ["a test"], ("bundle",): ["local", "--seconds", "0.2", "--out", "{out}"], ("replay",): ["{file}"],
