@@ -39,7 +39,7 @@ def read_alerts(path: str, source: str | None) -> tuple[Alert, ...]:
     try:
         return parse(Source(source) if source else guess(body), body)
     except BadPayload as e:
-        raise CommandError(f"{path}: {e}; see README, Alerts, or name the format with --format") from e
+        raise CommandError(f"{path}: {e}; see deployments/README.md, Alerts, or name the format with --format") from e
 
 
 def guess(body: bytes) -> Source:

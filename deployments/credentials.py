@@ -164,7 +164,7 @@ def store_value(need: Need, value: str) -> None:
 
 
 def table() -> str:
-    """Which credential is used where, with the default names, as the README shows it."""
+    """Which credential is used where, with the default names, as deployments/README.md shows it."""
     rows = [
         ("`nodes[].key.env`", "as you name it; a variable only", "private SSH key", USED_BY["nodes"]),
         ("`nodes[].key.secret`", "as you name it; a Secret block only", "private SSH key", USED_BY["nodes"]),

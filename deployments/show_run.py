@@ -13,7 +13,7 @@ from deployments.run_online import facts_of
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome
-from runbooks.core.show import Markdown
+from runbooks.core.show import Markdown, kept
 from runbooks.core.unmark import plain, without_raw
 
 SHORTEST = 6  # characters of an id that is not given whole
@@ -73,7 +73,7 @@ def _until(text: str) -> str:
 def report_page(path: str) -> Markdown | None:
     """The report's page, if it lies on this machine."""
     try:
-        return Markdown(Path(path).read_text(encoding="utf-8")) if path else None
+        return kept(Path(path).read_text(encoding="utf-8")) if path else None
     except (OSError, UnicodeDecodeError):
         return None
 

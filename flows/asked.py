@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from flows import store
 from flows.approval import EXPIRES, asked_plans, question_key
-from runbooks.core.show import Markdown
+from runbooks.core.show import Markdown, kept
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ def asked_now(run_id: str) -> Asked | None:
         return None
     text = store.read_input(run_id, question_key(key)) or store.read_input(run_id, f"suspended-{key}-description")
     names = tuple(p.name for p in asked_plans(run_id, key))
-    return Asked(Markdown(json.loads(text)) if text else Markdown(""), names, str(run.labels.get(EXPIRES, "")))
+    return Asked(kept(json.loads(text)) if text else Markdown(""), names, str(run.labels.get(EXPIRES, "")))

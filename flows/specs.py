@@ -26,7 +26,7 @@ def load_spec(slug: str) -> RunbookSpec:
 
 
 def by_convention(slug: str, **more: Any) -> RunbookSpec:
-    """The spec of a runbook whose parts are where the README says; `more` are RunbookSpec's optional fields."""
+    """The spec of a runbook whose parts are where CONTRIBUTING.md says; `more` are RunbookSpec's optional fields."""
     name = slug.replace("-", "_")
     judge = import_module(f"runbooks.{name}.diagnose")
     return RunbookSpec(

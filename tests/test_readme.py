@@ -1,4 +1,4 @@
-"""The README's "Add a runbook" works as it stands on the page."""
+"""CONTRIBUTING's "Add a runbook" works as it stands on the page."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ from runbooks.core.fleet import LOCAL_FLEET
 from runbooks.core.knowledge import Runbook
 from runbooks.core.outcome import Outcome
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 BLOCK = re.compile(
     r"^`((?:runbooks|tasks)/disk_space/\S+|tasks/diagnostics/disk_space\.py)`\n\n```\w+\n(.*?)^```$", re.M | re.S
 )
@@ -25,7 +25,7 @@ BLOCK = re.compile(
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The page's files, found by import as if they lay in the repository."""
-    blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
+    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     for name, text in blocks:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,6 @@ def test_the_runbook_on_the_page_judges_this_machine(page: Path, monkeypatch: py
 
 def test_the_page_is_short() -> None:
     """About 60 lines of code besides the knowledge."""
-    code = [text for name, text in BLOCK.findall(README.read_text(encoding="utf-8")) if name.endswith(".py")]
+    code = [text for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")) if name.endswith(".py")]
     lines = [line for text in code for line in text.splitlines() if line.strip() and not line.strip().startswith('"""')]
     assert len(lines) <= 75

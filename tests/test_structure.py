@@ -183,9 +183,11 @@ def test_every_dependency_is_locked() -> None:
 def test_readme_lists_every_runbook() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("\n## Runbooks\n")[2].partition("\n## ")[0]
-    listed = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.+?) \|", table, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(runbooks/[a-z_]+/README\.md\) \| (.+?) \|", table, re.MULTILINE))
     titles = {slug: load_runbook(slug).title for slug in runbook_slugs()}
-    rows = "\n".join(f"| `{slug}` | {title} |" for slug, title in titles.items())
+    rows = "\n".join(
+        f"| [`{slug}`](runbooks/{slug.replace('-', '_')}/README.md) | {title} |" for slug, title in titles.items()
+    )
     assert listed == titles, f"the table should read:\n{rows}"
 
 

@@ -149,6 +149,11 @@ def shortened(text: Markdown, most: int) -> Markdown:
     return text if len(text) <= most else Markdown(f"{text[: text.rfind(chr(10), 0, most) + 1]}\n")
 
 
+def kept(page: str) -> Markdown:
+    """A page that was made here and stored since: a report's file, a question's form, or a part of one."""
+    return Markdown(page)
+
+
 def to_html(value: Any) -> Html:
     """`value` as text of an HTML page or of a quoted attribute, on one line."""
     return value if isinstance(value, Html) else Html(_html.escape(one_line(str(value))))

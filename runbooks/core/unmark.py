@@ -3,7 +3,7 @@
 import html
 import re
 
-from runbooks.core.show import Markdown
+from runbooks.core.show import Markdown, kept
 
 _SIGNS = re.compile(r"\\([\\`*\[\]|~$_#+=.)-])|\*\*|(?<!\\)`")
 _HEADING = re.compile(r"^#{1,6} (.*)$")
@@ -35,7 +35,7 @@ def plain(page: Markdown) -> str:
 
 def without_raw(page: Markdown) -> Markdown:
     """A report without its raw readings, which its file holds."""
-    return Markdown(page.partition(_RAW)[0] + "\n")
+    return kept(page.partition(_RAW)[0] + "\n")
 
 
 def _words(line: str) -> str:

@@ -19,7 +19,7 @@ from runbooks.triage.model import Candidate, Outcome
 from runbooks.triage.text import judge_lines
 
 HERE = Path(__file__).parent
-README = HERE.parents[1] / "README.md"
+README = HERE.parents[1] / "runbooks/triage/README.md"
 BEGIN, END = (
     "<!-- triage matrix: written by `python -m tests.corpus.measure --write` -->",
     "<!-- end of triage matrix -->",

@@ -17,7 +17,7 @@ FLEET = str(REPO / "deployments/fleet.example.yaml")
 
 
 def test_readme_table_is_made_from_the_models() -> None:
-    assert table() in (REPO / "README.md").read_text(encoding="utf-8")
+    assert table() in (REPO / "deployments/README.md").read_text(encoding="utf-8")
 
 
 def test_every_credential_of_the_example_fleet_is_found() -> None:

@@ -1,7 +1,7 @@
 """Judges the rebuilt public incidents and says how many came out right.
 
     python -m tests.incidents            # prints the counts
-    python -m tests.incidents --write    # and writes tests/RESULTS.md
+    python -m tests.incidents --write    # and writes them into tests/RESULTS.md
 
 Exit codes: 0 every test held, 1 one failed, 3 nothing was judged.
 """
@@ -20,6 +20,8 @@ from typing import Any
 from tests.incidents.plugin import CAME, NOTES
 
 HERE = Path(__file__).resolve().parents[1]
+RESULTS = HERE / "RESULTS.md"
+BEGIN, END = "<!-- incidents: written by `python -m tests.incidents --write` -->", "<!-- end of incidents -->"
 Line = dict[str, Any]
 
 
@@ -39,7 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     text = told(lines)
     print(text)
     if given.write:
-        (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+        before, _, rest = RESULTS.read_text(encoding="utf-8").partition(BEGIN)
+        RESULTS.write_text(f"{before}{BEGIN}\n{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
     return 1 if code else 0
 
 
@@ -56,7 +59,7 @@ def worst(lines: list[Line]) -> dict[str, Line]:
 
 
 def told(lines: list[Line]) -> str:
-    """RESULTS.md."""
+    """The part of RESULTS.md."""
     incidents = worst([x for x in lines if "twin" not in x])
     twins = [x for x in lines if "twin" in x]
     rows = []
@@ -66,7 +69,7 @@ def told(lines: list[Line]) -> str:
     by_hand = sorted(i for i, x in incidents.items() if x["fed"] == "evidence")
     not_right = sorted((CAME.index(x["came"]), i, x) for i, x in incidents.items() if x["came"] != "right")
     parts = [
-        "# Public incidents, rebuilt and judged",
+        "## Public incidents, rebuilt and judged",
         f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --write`: each incident is rebuilt and judged by its "
         "runbook with default limits, and a test holds what came. An incident counts with the worst of its tests. An incident that was "
         "in sight proves that a fault was mended; only one that was not says something about the next.",

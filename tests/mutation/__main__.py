@@ -20,7 +20,7 @@ from runbooks.core.base import Frozen
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
-COPIED = ("runbooks", "tasks", "flows", "deployments", "tests", "pyproject.toml", "README.md", "CHANGELOG.md")
+COPIED = ("runbooks", "tasks", "flows", "deployments", "tests", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 LEAST = 400  # fewer mutants than this: the configuration did not find the modules
 MUTMUT = Path(sys.executable).parent / "mutmut"
 

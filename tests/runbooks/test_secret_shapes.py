@@ -98,7 +98,7 @@ def our_own() -> Iterator[tuple[str, str]]:
                 tree = ast.parse(path.read_text(encoding="utf-8"))
                 texts = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
                 yield from ((str(path), t) for t in texts if " " in t and "\\" not in t)  # sentences, not expressions
-    for path in (ROOT / "README.md", *sorted(ROOT.glob("*/docs/*.md"))):
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("runbooks/*/*.md"))):
         yield from ((str(path), line) for line in path.read_text().splitlines())
     headlines = yaml.safe_load((ROOT / "tests/corpus/headlines.yaml").read_text())
     yield from (("headlines", s) for s in strings(headlines))

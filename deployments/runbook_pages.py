@@ -1,0 +1,77 @@
+"""Writes README.md of every runbook folder from its runbook.yaml: `python -m deployments.runbook_pages`.
+
+What a person has to say about the runbook as a whole stands in guide.md beside it and is taken in as it is.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+
+ROOT = Path(__file__).resolve().parents[1] / "runbooks"
+MADE = "<!-- made by `python -m deployments.runbook_pages` from runbook.yaml and guide.md: change those -->"
+
+
+def page(slug: str) -> str:
+    """The whole README.md of a runbook."""
+    book, guide = load_runbook(slug), folder(slug) / "guide.md"
+    parts = [MADE, f"# {book.title} (`{slug}`)", book.summary.strip(), f"Target: {book.target}. Run it: `gpu-runbooks run {slug} TARGET`."]
+    parts.append("Symptoms:\n\n" + "\n".join(f"- {s}" for s in book.symptoms))
+    if book.options:
+        parts.append("\n".join(_options(book)))
+    if guide.is_file():
+        parts.append(guide.read_text(encoding="utf-8").strip())
+    parts.append("## Causes")
+    parts += ["\n\n".join(_cause(name, cause)) for name, cause in book.causes.items()]
+    if book.limits:
+        parts.append("\n".join(_limits(slug, book)))
+    if book.references:
+        parts.append("## References\n\n" + "\n".join(f"- {r}" for r in book.references))
+    return "\n\n".join(parts) + "\n"
+
+
+def folder(slug: str) -> Path:
+    """Where the runbook lies."""
+    return ROOT / slug.replace("-", "_")
+
+
+def _options(book: Runbook) -> Iterator[str]:
+    yield "| option | what it is good for | unit | example |\n|---|---|---|---|"
+    for name, o in book.options.items():
+        choices = f" ({', '.join(o.choices)})" if o.choices else ""
+        yield f"| `{name}` | {_cell(o.title)}: {_cell(o.help)}{_cell(choices)} | {_cell(o.unit)} | {_cell(o.example)} |"
+
+
+def _cause(name: str, cause: CauseKnowledge) -> Iterator[str]:
+    kind = " (benign: nothing is done)" if cause.innocent else " (a starting point, not a cause)" if cause.undecided else ""
+    yield f"### {cause.title}{kind}"
+    yield f"`{name}`. {' '.join(cause.explanation.split())}"
+    yield f"Decided by: {'; '.join(' '.join(d.split()) for d in cause.decided_by)}."
+    yield f"Remedy: {' '.join(cause.remedy.split())}"
+    if cause.must_not:
+        yield f"Do not: {'; '.join(' '.join(m.split()) for m in cause.must_not)}."
+    if cause.forbids or cause.forbids_on_it:
+        yield f"Withholds: {', '.join(f'`{k}`' for k in (*cause.forbids, *cause.forbids_on_it))}."
+
+
+def _limits(slug: str, book: Runbook) -> Iterator[str]:
+    yield f"## Limits\n\nA fleet file changes them under `limits: {{{slug}: {{NAME: VALUE}}}}`.\n"
+    yield "| limit | value | unit | source |\n|---|---|---|---|"
+    for name, limit in book.limits.items():
+        yield f"| `{name}` | {limit.value} | {_cell(limit.unit)} | {_cell(limit.source)} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Writes all pages."""
+    for slug in runbook_slugs():
+        (folder(slug) / "README.md").write_text(page(slug), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
