@@ -13,7 +13,7 @@ BIN := .venv/bin
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
 	@echo "make test      set up, install what the tests need (as root), run every test but the fault harness"
-	@echo "make prove     the fault harness in short, with its score, and mutation testing of what decides"
+	@echo "make prove     the fault harness in short, with its score, the long proofs, and mutation testing of what decides"
 	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"
 	@echo "make check     ruff and mypy --strict        make setup   only make .venv"
 	@echo "make soak      the large counts, hours        make bench   measure transport and nightly run"
@@ -33,12 +33,14 @@ nightly: setup
 
 test: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove" $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove and not long" $(ARGS)
 
-# The fault harness in a short profile with its score kept, then mutation testing of the modules that decide.
+# The fault harness in a short profile with its score kept, the proofs that try everything of a kind, then mutation testing
+# of the modules that decide.
 prove: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m tests.scorecard short -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 15 -m "long and not soak" $(ARGS)
 	$(BIN)/python -m tests.mutation
 
 scorecard: setup-test

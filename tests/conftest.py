@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xdist.remote import Producer
 
-from tests.support.sharing_out import PROVED, ByFile, rank
+from tests.support.sharing_out import LONG, PROVED, ByFile, rank
 
 pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture", "tests.scorecard.plugin", "tests.incidents.plugin"]
 IN_CI = os.environ.get("CI", "").lower() == "true"
@@ -59,6 +59,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """What `make prove` runs, and `make test` leaves to it."""
     if item.nodeid.startswith(PROVED):
         item.add_marker("prove")
+    if item.nodeid.startswith(LONG):
+        item.add_marker("long")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,6 +35,15 @@ PROVED = (
     "tests/watch/",
 )
 """The fault harness: `make prove` runs it and keeps the score; `make test` runs the rest."""
+LONG = (
+    "tests/deployments/test_fuzz_commands",
+    "tests/deployments/test_server_away",
+    "tests/incidents/",
+    "tests/runbooks/test_confirmed",
+    "tests/runbooks/test_never_raises",
+    "tests/test_printed",
+)
+"""Proofs that try everything of a kind (every option, every reading lost, every incident): `make prove` runs them, too."""
 MEASURED_LAST = "tests/deployments/test_cli_quick"  # processor time of short commands: when little else runs
 
 
