@@ -87,9 +87,9 @@ def _report_data(path: str) -> Any:
 
 def cmd_show(ns: argparse.Namespace) -> int:
     """0 if it could be shown, whatever it says."""
-    from flows.asked import asked_now
-
     use_answering_server()
+    from flows.asked import asked_now  # Prefect reads where its server is when it is imported
+
     run_id = find_run(ns.run)
     facts = facts_of(run_id)
     if ns.web:

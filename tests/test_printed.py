@@ -14,7 +14,7 @@ BLANKS = re.compile(r"…|\bKEY\b|REVISION|<[a-z-]+>|^\s*#|\.\.\.")  # what a pe
 
 def test_every_kind_of_action_is_in_one_of_the_two_tables() -> None:
     assert not set(RUN) & set(NOT_HERE)
-    assert {*RUN, *NOT_HERE} == set(ACTIONS)
+    assert {*RUN, *NOT_HERE} == {k for k in ACTIONS if not k.startswith("toy-")}
     assert all(len(why) > 40 for why in NOT_HERE.values())
 
 

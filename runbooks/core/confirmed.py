@@ -17,6 +17,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.unread import Look, Lost, looks
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
+_PLACE = re.compile(r" \(([^()]+)\)$")
 OWN = "[own]"  # "tiers[own].space": of the items that the cause's subject names; of all where it names none
 
 
@@ -66,7 +67,13 @@ def rivals(book: Runbook, known: CauseKnowledge, cause: Cause, causes: Sequence[
 
 
 def _of_one(book: Runbook, a: Cause, b: Cause) -> bool:
-    """Whether two causes are about the same thing: of one subject, or of one id, or the runbook judges one thing only."""
+    """Whether two causes are about the same thing: of one subject, or of one id, or the runbook judges one thing only.
+
+    One id in two places, "run job (etcd)" and "run job (etcd-v2)", is two things.
+    """
+    places = [m[1] for x in (a, b) if (m := _PLACE.search(x.subject))]
+    if len(places) == 2 and places[0] != places[1]:
+        return False
     return book.judges_one or a.subject == b.subject or bool({*NAMED.findall(a.subject)} & {*NAMED.findall(b.subject)})
 
 

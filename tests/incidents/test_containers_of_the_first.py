@@ -105,14 +105,15 @@ def test_killed_for_memory_and_its_mount_is_stale(engine: Engine, tmp_path: Path
         os.kill(pid, signal.SIGKILL)
         d = World(engine, "two").judge()
         engine.run("start", "two", check=False)  # in place: it can never work
+        refused = engine.inspect("two")["State"]["Error"]  # some engines start it all the same, and it dies again
         again = World(engine, "two").judge()
         engine.run("rm", "-f", "two")
     assert confirmed(d)[:2] == ["stale-fuse", "oom-container"], d.headline
     assert any("restart the container in place" in x for x in d.must_not)
     assert first(again) == "stale-fuse confirmed", again.headline
     assert "mount-point-in-the-way" not in [c.slug for c in again.causes], "what stands there is the mount itself"
-    assert "could not start it" in str([c.evidence for c in again.causes])
-    assert "oom-container" in [c.slug for c in again.causes], "the kernel's line is not forgotten for the refused start"
+    assert not refused or "could not start it" in str([c.evidence for c in again.causes])
+    assert {"oom-container", "oom-child"} & {c.slug for c in again.causes}, "the kernel's line is not forgotten for the start"
 
 
 @pytest.mark.incident("CD06", came="right", fed="readers", known=True, twin="the mount lives")

@@ -23,7 +23,7 @@ def offered() -> tuple[tuple[str, Diagnosis], ...]:
 
 
 def test_every_action_ends_something_or_spares_it() -> None:
-    assert set(ENDS) | SPARES == set(ACTIONS)
+    assert set(ENDS) | SPARES == {k for k in ACTIONS if not k.startswith("toy-")}
     assert not set(ENDS) & SPARES
 
 

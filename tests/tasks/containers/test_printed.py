@@ -81,7 +81,7 @@ def test_a_kept_container_is_removed(engine: Engine) -> None:
     engine.run("rename", old, kept_name("young", old))
     engine.wait_status(kept_name("young", old), "exited")
     time.sleep(1.1)
-    world = World(engine, "young", {"keep_old_s": 1})
+    world = World(engine, "young", {"keep_old_s": 1}, match="sleep")
     world.context.options["remove_kept"] = "yes"
     found = world.judge()
     assert confirmed(found) == ["kept-container"], found.headline

@@ -92,7 +92,7 @@ def test_a_full_shared_memory_in_another_mount_namespace() -> None:
         assert isinstance(seen.shm, Known)
         cause = next(c for c in got.causes if c.slug == "shm-too-small")
         assert (cause.subject, cause.certainty) == (f"/dev/shm of pid {pid}", Certainty.CONFIRMED)
-        assert "4067328 of 4194304 bytes (97 %)" in cause.evidence[0]
+        assert "3.9 MiB of 4 MiB (97 %)" in cause.evidence[0]
         assert len({g.subject for g in seen.shm.value}) == len(seen.shm.value)
 
 
