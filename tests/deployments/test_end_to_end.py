@@ -5,9 +5,11 @@ import os
 import pty
 import re
 import secrets
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -137,13 +139,15 @@ def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: st
     said = b""
     while b"[y/N]" not in said:
         said += os.read(leader, 1 << 16)
-    if key == "Ctrl-D":
-        os.write(leader, b"\x04")
-    else:
-        lab.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 120
     with suppress(OSError):  # the terminal ends with its last process
-        while more := os.read(leader, 1 << 16):
-            said += more
+        while lab.poll() is None and time.monotonic() < deadline:
+            if key == "Ctrl-D":
+                os.write(leader, b"\x04")
+            else:
+                lab.send_signal(signal.SIGINT)
+            while select.select([leader], [], [], 10)[0] and (more := os.read(leader, 1 << 16)):  # pressed again after 10 s
+                said += more
     os.close(leader)
     assert lab.wait(60) in codes, said.decode()[-2000:]
     assert b"Traceback" not in said
