@@ -40,3 +40,16 @@ def nothing_left(rig: Rig) -> Iterator[None]:
     for run in _open():
         if run.id not in before:
             store.set_state(run.id, Completed(message="the test is over"))
+
+
+@pytest.fixture(autouse=True)
+def breakers_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All worlds are nodes of one machine: a breaker that a test trips would hold for the tests after it."""
+    yield
+    if "rig" in request.fixturenames:
+        from flows import store
+        from flows.guards import BREAKER, TRIPPED
+
+        for prefix in (BREAKER, TRIPPED):
+            for name in store.variables(prefix):
+                store.delete_variable(prefix + name)
