@@ -139,14 +139,14 @@ def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: st
     said = b""
     while b"[y/N]" not in said:
         said += os.read(leader, 1 << 16)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     with suppress(OSError):  # the terminal ends with its last process
         while lab.poll() is None and time.monotonic() < deadline:
             if key == "Ctrl-D":
                 os.write(leader, b"\x04")
             else:
                 lab.send_signal(signal.SIGINT)
-            while select.select([leader], [], [], 10)[0] and (more := os.read(leader, 1 << 16)):  # pressed again after 10 s
+            while select.select([leader], [], [], 90)[0] and (more := os.read(leader, 1 << 16)):  # pressed again after 90 s
                 said += more
     os.close(leader)
     assert lab.wait(60) in codes, said.decode()[-2000:]
