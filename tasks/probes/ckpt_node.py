@@ -24,7 +24,7 @@ from tasks.probes.ckpt_names import list_names, pointer
 
 SCALARS = 20
 MOST_GROUPS = 16
-MOST_NAMES = 20_000  # names of an incomplete set that are told, so that other hosts' parts can be joined
+TOLD_NAMES = 20_000  # names of an incomplete set that are told, so that other hosts' parts can be joined
 HALF = ("metadata-missing", "shard-missing", "part-missing")
 OF_TRAINING = re.compile(r"^(\w+\.)?(\w*(optim|sched|scaler)\w*|\w*_?rng\w*|ema(_\w+)?|\w+_ema)\.", re.IGNORECASE)  # not the model's
 
@@ -56,7 +56,7 @@ def parts_of(check: Check, sizes: dict[str, int]) -> dict[str, Any]:
     """What an incomplete set has and needs: another host may have the rest."""
     if not any(f.kind in HALF for f in check.faults):
         return {}
-    return {"has": dict(sorted(sizes.items())[:MOST_NAMES]), "needs": dict(sorted(check.needs.items())[:MOST_NAMES])}
+    return {"has": dict(sorted(sizes.items())[:TOLD_NAMES]), "needs": dict(sorted(check.needs.items())[:TOLD_NAMES])}
 
 
 def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
