@@ -30,5 +30,5 @@ def test_one_line(name: str) -> None:
         text = handler.format(record)
         assert "Encountered exception" in text
         assert "Traceback" not in text
-    assert record.exc_info is not None
+    assert record.exc_info or record.exc_text  # the text alone, where this process keeps its log clean
     assert "Traceback" in logging.Formatter().format(record)

@@ -247,7 +247,7 @@ def test_every_kind_says_after_how_long_nothing_of_it_runs_any_more() -> None:
 def test_freeze_says_what_is_still_in_progress_and_can_wait_for_it(
     rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(switches, "ensure_up", lambda **_: None)  # the rig's server is up; it wants no worker of its own
+    monkeypatch.setattr(switches, "ensure_server", lambda **_: None)  # the rig's server is up; it wants no worker of its own
     w = rig.world(takes_s=5)
     pid, _ = w.start_run("auto")
     wait_for(lambda: took(w) == ["begin"])
