@@ -41,8 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     text = told(lines)
     print(text)
     if given.write:
-        before, _, rest = RESULTS.read_text(encoding="utf-8").partition(BEGIN)
-        RESULTS.write_text(f"{before}{BEGIN}\n{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        before, _, after = RESULTS.read_text(encoding="utf-8").partition(BEGIN)
+        RESULTS.write_text(f"{before}{BEGIN}\n{text}{END}{after.partition(END)[2]}", encoding="utf-8")
     return 1 if code else 0
 
 
