@@ -104,6 +104,12 @@ def put_state(etcd: Etcd, run: str, at: datetime) -> None:
     etcd.put(f"/torch/elastic/rendezvous/{run}", text, ttl=7200)
 
 
+@pytest.fixture(autouse=True)
+def room_in_the_budget(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`restore` takes the policy of the environment; all tests' nodes are one machine, and the default's budget is small."""
+    monkeypatch.setenv("GPU_RUNBOOKS_POLICY", str(rig.policy))
+
+
 def test_cleared_by_itself_and_put_back_by_command(
     rig: Rig, tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
