@@ -69,12 +69,13 @@ def rivals(book: Runbook, known: CauseKnowledge, cause: Cause, causes: Sequence[
 def _of_one(book: Runbook, a: Cause, b: Cause) -> bool:
     """Whether two causes are about the same thing: of one subject, or of one id, or the runbook judges one thing only.
 
-    One id in two places, "run job (etcd)" and "run job (etcd-v2)", is two things.
+    An id in two places, "run job (etcd)" and "run job (etcd-v2)", is not one id.
     """
+    if book.judges_one or a.subject == b.subject:
+        return True
     places = [m[1] for x in (a, b) if (m := _PLACE.search(x.subject))]
-    if len(places) == 2 and places[0] != places[1]:
-        return False
-    return book.judges_one or a.subject == b.subject or bool({*NAMED.findall(a.subject)} & {*NAMED.findall(b.subject)})
+    elsewhere = len(places) == 2 and places[0] != places[1]
+    return not elsewhere and bool({*NAMED.findall(a.subject)} & {*NAMED.findall(b.subject)})
 
 
 def _how(book: Runbook, cause: Cause) -> str:

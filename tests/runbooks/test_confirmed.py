@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from runbooks.core.base import Frozen
-from runbooks.core.confirmed import OWN, granted
+from runbooks.core.confirmed import OWN, _of_one, granted
 from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Step
@@ -238,3 +238,16 @@ def test_of_a_list_the_item_that_the_cause_is_about_counts() -> None:
     for subject, stands in (("disk of a", True), ("disk of b", False), ("every disk", False)):
         assert bool(sure(judged(seen, claim("full", subject)))) is stands, subject
     assert not sure(judged(Seen(log=READ, kernel=READ), claim("full", "disk of a"))), "nothing was read there"
+
+
+@pytest.mark.parametrize(
+    ("slug", "one", "other", "same"),
+    [
+        ("stale-rendezvous", "run job (etcd)", "run job (etcd-v2)", False),
+        ("stale-rendezvous", "run job (etcd)", "run job", True),
+        ("container-death", "container a (fuse)", "the engine on n (docker)", True),  # it judges one thing, whatever the subjects
+    ],
+)
+def test_an_id_in_two_places_is_two_things_unless_the_runbook_judges_one(slug: str, one: str, other: str, same: bool) -> None:
+    a, b = (Cause(slug="x", certainty=Certainty.LIKELY, subject=s, evidence=("seen",)) for s in (one, other))
+    assert _of_one(load_runbook(slug), a, b) is same
