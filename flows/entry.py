@@ -1,7 +1,6 @@
 """From the plain parameters of a flow to a run of the engine."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from prefect.client.schemas.objects import State
@@ -13,7 +12,7 @@ from flows.fan_out import fan_out
 from flows.log_pipe import outlive_the_pipe
 from flows.outcomes import Draft, publish_bad_config
 from flows.ownership import own_run
-from flows.progress import Timeline
+from flows.progress import run_timeline
 from flows.run import Run, current_run_id
 from flows.spec import about_one
 from flows.specs import load_spec
@@ -23,9 +22,7 @@ from runbooks.core.fleet import Fleet, Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import LABEL
 from runbooks.core.policy import Mode, Policy
-from runbooks.core.redact_own import own_text
 from tasks.context import Context, utc_now
-from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, history, reports_root
 from tasks.transport.open import HostPool
 
@@ -67,7 +64,7 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
     folder = reports_root(asked.out or full.reports.folder)
     limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
-    timeline = Timeline(clean=partial(own_text, installation_redactor()))
+    timeline = run_timeline()
     draft = Draft(
         started_at=stored.start_time or utc_now(),
         trigger=asked.trigger,

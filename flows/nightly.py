@@ -4,7 +4,6 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,7 +21,7 @@ from flows.form import AtOnce, OnWorker
 from flows.outbox import label_and_owe
 from flows.overlap import why_skip
 from flows.ownership import heartbeat, own_run
-from flows.progress import Timeline
+from flows.progress import Timeline, run_timeline
 from flows.run import current_run_id
 from flows.shards import check_fleet
 from flows.specs import SLUGS
@@ -35,13 +34,11 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
 from runbooks.core.nightly_table import nightly_table
-from runbooks.core.redact_own import own_text
 from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.diagnostics.systems import look_at_system
-from tasks.installation import installation_redactor
 from tasks.report_store import history, reports_root, save_nightly
 
 AT_ONCE = 8
@@ -95,7 +92,7 @@ def sweep_fleet(
     skip = why_skip(run_id, trigger)
     if skip:
         return Completed(name="Skipped", message=skip)
-    timeline = Timeline(clean=partial(own_text, installation_redactor()))
+    timeline = run_timeline()
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
     whole = Sweep(
         fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger

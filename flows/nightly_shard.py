@@ -1,6 +1,5 @@
 """A part of a nightly as a flow of its own, for any worker."""
 
-from functools import partial
 from typing import Any
 
 from prefect import flow
@@ -10,14 +9,12 @@ from prefect.states import Completed
 from flows.config import load_fleet
 from flows.ends import clean_end
 from flows.ownership import heartbeat, own_run
-from flows.progress import Timeline
+from flows.progress import run_timeline
 from flows.run import current_run_id
 from flows.shards import give_back
 from flows.specs import SLUGS
 from flows.stopping import own_end
 from flows.sweeping import Sweep, check_nodes
-from runbooks.core.redact_own import own_text
-from tasks.installation import installation_redactor
 from tasks.report_store import reports_root
 
 
@@ -41,6 +38,6 @@ def nightly_shard(
         fleet=full, slugs=SLUGS, folder=reports_root(out or full.reports.folder), run_id=parent, trigger="nightly"
     )
     with heartbeat(run_id):
-        timeline = Timeline(clean=partial(own_text, installation_redactor()))
+        timeline = run_timeline()
         give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))
     return own_end(run_id, Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}"))

@@ -3,10 +3,13 @@
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from runbooks.core.clean import one_line
+from runbooks.core.redact_own import own_text
 from runbooks.core.report import Event
 from tasks.context import utc_now
+from tasks.installation import installation_redactor
 
 log = logging.getLogger("flows.engine")
 log.setLevel(logging.INFO)  # these lines are meant for the run's log in the UI
@@ -53,3 +56,8 @@ class Timeline:
         """Only tells those who listen: a point that is no event of the report."""
         for listener in tuple(LISTENERS):
             listener(point, text)
+
+
+def run_timeline() -> Timeline:
+    """The timeline of a run: its sentences are our own, with secrets replaced as this installation does it."""
+    return Timeline(clean=partial(own_text, installation_redactor()))
