@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from deployments import server, serving, updown
+from deployments.processes import stop
 from deployments.state import LocalState, auth_string, read_state, use_server
 from flows import store
 from tests.faults.fault import arm
@@ -71,6 +72,12 @@ class Rig:
         proc = serving.find(read_state(), "server")
         assert proc is not None
         return proc.pid
+
+    def stop_workers(self) -> None:
+        """Stops the worker and the reaper that a command of a test started: they would take the runs of the tests after it."""
+        for name in ("worker", "reaper"):
+            if proc := serving.find(read_state(), name):
+                stop(proc, limit_s=15)
 
     @contextmanager
     def through(self, api: str) -> Iterator[None]:

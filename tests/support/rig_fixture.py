@@ -43,10 +43,11 @@ def nothing_left(rig: Rig) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def breakers_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """All worlds are nodes of one machine: a breaker that a test trips would hold for the tests after it."""
+def nothing_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All worlds are nodes of one machine: a breaker that a test trips would hold for the tests after it, as would a worker."""
     yield
     if "rig" in request.fixturenames:
+        request.getfixturevalue("rig").stop_workers()
         from flows import store
         from flows.guards import BREAKER, TRIPPED
 
