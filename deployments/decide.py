@@ -19,9 +19,10 @@ def _waiting_run(name: str) -> str:
     from prefect.client.schemas.objects import StateType
 
     from flows import store
+    from flows.waiting_name import usual_name
 
     waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
-    found = [r for r in waiting if name in (str(r.id), r.name) or (len(name) >= 6 and str(r.id).startswith(name))]
+    found = [r for r in waiting if name in (str(r.id), r.name, usual_name(r.name)) or (len(name) >= 6 and str(r.id).startswith(name))]
     if len(found) == 1:
         return str(found[0].id)
     listed = "; ".join(f"{r.id} ({r.name})" for r in (found or waiting)) or "none"

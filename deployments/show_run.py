@@ -3,7 +3,6 @@
 import argparse
 import json
 import shlex
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,9 +11,9 @@ from deployments.errors import CommandError
 from deployments.run_online import facts_of
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
-from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, kept
 from runbooks.core.unmark import plain, without_raw
+from runbooks.core.waiting import waits_words
 
 SHORTEST = 6  # characters of an id that is not given whole
 MOST = 200  # of the newest runs are looked through for a name
@@ -25,6 +24,7 @@ def find_run(name: str) -> str:
     from prefect.exceptions import ObjectNotFound
 
     from flows import store
+    from flows.waiting_name import usual_name
 
     try:
         return str(store.read_run(UUID(name)).id)
@@ -33,7 +33,8 @@ def find_run(name: str) -> str:
     except ObjectNotFound:
         raise CommandError(f"the server has no run {name!r}") from None
     runs = store.find_runs([store.RUNBOOK_TAG], limit=MOST)
-    named = sorted((r for r in runs if r.name == name), key=lambda r: not (r.state and r.state.is_paused()))  # the newest first
+    of_name = (r for r in runs if name in (r.name, usual_name(r.name)))
+    named = sorted(of_name, key=lambda r: not (r.state and r.state.is_paused()))  # the newest first
     found = named[:1] or [r for r in runs if len(name) >= SHORTEST and str(r.id).startswith(name)]
     if len(found) == 1:
         return str(found[0].id)
@@ -53,21 +54,13 @@ def question_text(run_id: str) -> str:
     ways = [f"gpu-runbooks approve {run}" + (f" --choice {shlex.quote(one_line(c))}" if several else "") for c in asked.choices]
     lines = [
         plain(asked.text),
-        f"Nothing is done before somebody answers. {_until(asked.until)}",
+        f"Nothing is done before somebody answers. {waits_words(asked.since, asked.until)}",
         "To allow " + ("one of them:" if several else "it:"),
         *(f"    {way} --who NAME" for way in ways),
         "To refuse:",
         f"    gpu-runbooks reject {run} --who NAME",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _until(text: str) -> str:
-    try:
-        until = f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC"
-    except ValueError:
-        return "It waits until somebody does."
-    return f"If nobody does until {until}, it ends as “{Outcome.EXPIRED.row.name}” and changes nothing."
 
 
 def report_page(path: str) -> Markdown | None:

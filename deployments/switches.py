@@ -14,6 +14,7 @@ from deployments.server import POOL, ensure_server
 from deployments.serving import describe, use_answering_server
 from deployments.state import freeze_file
 from runbooks.core.clean import one_line
+from runbooks.core.waiting import read_time, waits_words
 from tasks.freeze_file import read_freeze_file
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def _print(facts: dict[str, Any]) -> None:
     print(f"runs now: {', '.join(facts['running']) or 'none'}")
     _print_health(facts["health"])
     for w in facts["waiting"]:
-        print(one_line(f"waits for a person until {w['expires']}: {w['run']} {w['name']}: {w['headline']}"))
+        said = waits_words(read_time(w["since"]), read_time(w["expires"]))
+        print(one_line(f"QUESTION: {w['run']} {w['name']}. Why: {w['headline']}. {said}"))
 
 
 def _print_health(h: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from flows.clock import server_now
 from flows.launch import deployment_name
 from flows.liveness import joinable
 from flows.state_table import OPEN
+from flows.waiting_name import WAITS, usual_name
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
@@ -125,7 +126,9 @@ def _create(start: Start, token: str, after: str, before: Notes | None) -> FlowR
 def runs_on(start: Start) -> list[FlowRun]:
     """This runbook's runs on this target and fleet, whoever started them, newest first: the newest 20, and every open one."""
     tags = [f"runbook:{start.runbook}"]
+    waiting = _waiting(tags, start)
     page = store.find_runs(tags, limit=NEWEST, patience_s=FIRST_PATIENCE_S, name=start.name)
+    waiting += _waiting(tags, start)  # one that began to wait, and so changed its name, between the two questions before
     found, asked = _of_fleet(page, start), len(page)
     if asked == NEWEST:  # there may be more
         waits = _of_fleet(store.find_runs(tags, OPEN, name=start.name), start)
@@ -133,7 +136,13 @@ def runs_on(start: Start) -> list[FlowRun]:
             page = store.find_runs(tags, limit=store.PAGE, offset=asked, name=start.name)
             found, asked = found + _of_fleet(page, start), asked + len(page)
         found = found[:NEWEST] + waits
-    return sorted({r.id: r for r in found}.values(), key=lambda r: r.created or start.at, reverse=True)
+    return sorted({r.id: r for r in (*waiting, *found)}.values(), key=lambda r: r.created or start.at, reverse=True)
+
+
+def _waiting(tags: list[str], start: Start) -> list[FlowRun]:
+    """Its open runs under the name that they have while they wait for a person."""
+    named = store.find_runs(tags, OPEN, patience_s=FIRST_PATIENCE_S, name_has=f"{start.name}{WAITS}")
+    return _of_fleet([r for r in named if usual_name(r.name) == start.name], start)
 
 
 def _of_fleet(runs: list[FlowRun], start: Start) -> list[FlowRun]:

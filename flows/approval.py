@@ -21,6 +21,7 @@ from flows.claim import used_by
 from flows.clock import server_now
 from flows.gate import Gate
 from flows.guards import FREEZE
+from flows.waiting_name import name_waiting
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
 from runbooks.core.show import Markdown
@@ -130,16 +131,17 @@ def ask(
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
     store.claim_input(run_id, question_key(key), json.dumps(question or form))
-    _suspend(run_id, key, create_v2_schema(model.__name__, model_base=model), form)
+    _suspend(run_id, key, create_v2_schema(model.__name__, model_base=model), form, gate.plans)
 
 
-def _suspend(run_id: str, key: str, schema: dict[str, Any], form: Markdown) -> None:
+def _suspend(run_id: str, key: str, schema: dict[str, Any], form: Markdown, plans: tuple[Plan, ...]) -> None:
     """What Prefect's `suspend_flow_run` does, which fails where the server is asked twice after a lost answer: then the question
     would stand there without a form. The form comes after the state: the server forgets an older one when the run suspends."""
     asking: State[Any] = Suspended(timeout_seconds=None, pause_key=key)
     rows = {str(part): name for part, name in keyset_from_paused_state(asking).items()}
     asking.state_details.run_input_keyset = rows
     stands = _suspended(run_id, asking)
+    name_waiting(run_id, plans)  # before the form: nobody can answer yet, and so the run cannot go on meanwhile
     store.claim_input(run_id, rows["schema"], json.dumps(schema))
     store.claim_input(run_id, rows["description"], json.dumps(form))
     mark_flow_run_suspension_requested(UUID(run_id), stands)

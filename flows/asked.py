@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
 from flows import store
 from flows.approval import EXPIRES, asked_plans, question_key
 from runbooks.core.show import Markdown, kept
+from runbooks.core.waiting import read_time
 
 
 @dataclass(frozen=True)
@@ -14,15 +16,17 @@ class Asked:
 
     text: Markdown  # whole, with commands that can be pasted
     choices: tuple[str, ...]
-    until: str  # ISO time after which nobody's answer counts
+    since: datetime | None
+    until: datetime | None  # after it nobody's answer counts
 
 
 def asked_now(run_id: str) -> Asked | None:
     """What that run asks at this moment; None if it does not wait for an answer."""
     run = store.read_run(run_id)
     key = run.state.state_details.pause_key if run.state is not None and run.state.is_paused() else None
-    if not key:
+    if run.state is None or not key:
         return None
     text = store.read_input(run_id, question_key(key)) or store.read_input(run_id, f"suspended-{key}-description")
     names = tuple(p.name for p in asked_plans(run_id, key))
-    return Asked(kept(json.loads(text)) if text else Markdown(""), names, str(run.labels.get(EXPIRES, "")))
+    until = read_time(str(run.labels.get(EXPIRES, "")))
+    return Asked(kept(json.loads(text)) if text else Markdown(""), names, run.state.timestamp, until)

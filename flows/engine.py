@@ -161,9 +161,10 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     book = load_runbook(run.spec.slug)
     titles = {slug: cause.title for slug, cause in book.causes.items()}
     about = (book.title, run.context.target, diagnosis, gate.plans, notes, worst, titles)
-    form, question = approval_text(*about), approval_text(*about, width=0)
     run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
-    run.draft.waiting_until = server_now() + timedelta(seconds=gate.approval_ttl_s)
+    asked = server_now()
+    run.draft.waiting_until = asked + timedelta(seconds=gate.approval_ttl_s)
+    form, question = approval_text(*about, times=(asked, run.draft.waiting_until)), approval_text(*about, width=0)
     run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, answer.key, run.policy.approvers, question)

@@ -28,6 +28,7 @@ from flows.state_table import (
 )
 from flows.states import cancel, change
 from flows.steps import began, left_behind
+from flows.waiting_name import name_ended
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 
@@ -89,6 +90,7 @@ def cancelling(run: FlowRun, now: datetime) -> str:
 
 def broken_off(run: FlowRun, _now: datetime) -> str:
     """A run that crashed, or was cancelled after a change, gets its look again, once; what it had to tell is told."""
+    name_ended(run)
     told = told_on(run)
     if told and not told.done and DUE not in run.tags:
         owe(str(run.id), [DUE])

@@ -44,6 +44,7 @@ class Question(Frozen):
     name: str
     headline: str
     age_s: float
+    since: str  # ISO time
     expires: str
 
 
@@ -113,5 +114,7 @@ def _locks(now: datetime) -> tuple[Lock, ...]:
 
 
 def _question(run: FlowRun, now: datetime) -> Question:
+    since = run.state.timestamp if run.state else None
     facts = {"headline": str(run.labels.get("headline", "")), "expires": str(run.labels.get(EXPIRES, ""))}
+    facts |= {"since": since.isoformat() if since else ""}
     return Question(run=str(run.id), name=run.name, age_s=_age_s(run, now), **facts)

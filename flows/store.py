@@ -108,6 +108,11 @@ def retag(run_id: UUID | str, add: Iterable[str] = (), remove: Iterable[str] = (
         ask(lambda c: c.update_flow_run(UUID(str(run_id)), tags=sorted(wanted)))
 
 
+def rename(run_id: UUID | str, name: str) -> None:
+    """Gives a run another name."""
+    ask(lambda c: c.update_flow_run(UUID(str(run_id)), name=one_line(name, LONGEST_NAME)))
+
+
 def find_runs(
     tags: Iterable[str],
     states: Iterable[StateType] | None = None,

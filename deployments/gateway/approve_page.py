@@ -7,6 +7,7 @@ from flows.link_answers import Question, Standing
 from runbooks.core.clean import one_command, one_line
 from runbooks.core.plan import Plan, Step
 from runbooks.core.show import Html, html, joined
+from runbooks.core.waiting import waits_words
 from runbooks.notify.link import Ticket
 from runbooks.notify.message import Message
 
@@ -46,10 +47,11 @@ def question_page(ticket: Ticket, question: Question, form_token: str, nonce: st
         said = "Decide in Prefect's UI or by `gpu-runbooks approve`. Nothing was done."
         return notice("Cannot show the plan", said, nonce, _in_prefect(question))
     body = html(
-        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}{}",
+        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}{}{}",
         m.title,
         m.target,
         m.headline,
+        html("<p>{}</p>", waits_words(m.at, m.expires)),
         _list("Asked because", m.asked_because),
         _form(m, question, form_token),
         _list("Do NOT", m.must_not, "no"),

@@ -1,6 +1,7 @@
 """The approval form's text: the whole plan, so that a person can decide without leaving the page."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from runbooks.core.clean import first, one_line
@@ -8,10 +9,14 @@ from runbooks.core.distinct import prohibitions
 from runbooks.core.plan import Plan, Step
 from runbooks.core.show import Markdown, commands_block, joined, markdown, md
 from runbooks.core.verdict import Cause, Diagnosis
+from runbooks.core.waiting import waits_words
 
 WIDTH = 56  # columns of a command in Prefect's dialog: what is wider would have to be scrolled to
 SHORT, LONG = 120, 300  # characters of a name and of a sentence; the report has the whole
 MOST = 8  # lines of a list that decides nothing
+NOTHING_CHOSEN = markdown("**Resume with nothing chosen rejects.** To allow a plan, set “Decision” to approve below.")
+FOLD = Markdown("<details><summary>Details: what was seen, what waiting costs</summary>")
+FOLD_END = Markdown("</details>")
 
 
 def approval_text(
@@ -23,20 +28,27 @@ def approval_text(
     risks: Mapping[str, str] | None = None,
     titles: Mapping[str, str] | None = None,
     width: int = WIDTH,
+    times: tuple[datetime, datetime] | None = None,
 ) -> Markdown:
     """Markdown for the form, and with `width` 0 for a terminal, where commands are pasted from. What decides comes first: what
-    is wrong, why a person is asked, and each choice with its
-    exact commands, effect and loss. Foreign text is escaped, and cut where it is no command: it cannot push them away.
+    is wrong, why a person is asked, and each choice with its exact commands, effect and loss. In the form the details are
+    folded, so that its fields stand below the choices. Foreign text is escaped, and cut where it is no command: it cannot
+    push them away. `times`: when it was asked, and until when an answer counts.
     """
-    parts = [
-        markdown("## {}: {}", _said(title, SHORT), _said(target, SHORT)),
-        markdown("**{}**", _said(diagnosis.headline)),
-        *_asked(notes),
-        *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {}, width)),
-        *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
+    details = [
         *_list("Waiting costs", diagnosis.waiting_costs),
         *_list("Seen", (diagnosis.symptom,) if diagnosis.symptom else ()),
         *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause, titles or {})),
+    ]
+    parts = [
+        *([NOTHING_CHOSEN] if width else []),
+        markdown("## {}: {}", _said(title, SHORT), _said(target, SHORT)),
+        markdown("**{}**", _said(diagnosis.headline)),
+        *([md(waits_words(*times))] if times else []),
+        *_asked(notes),
+        *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {}, width)),
+        *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
+        *([FOLD, *details, FOLD_END] if width and details else details),
     ]
     return joined("\n\n", parts)
 

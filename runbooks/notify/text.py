@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runbooks.core.show import Chat, chat, chat_link, chat_text, joined
+from runbooks.core.waiting import waits_words
 from runbooks.notify.message import Choice, Message
 
 DIGEST_LINES = 40
@@ -31,7 +32,7 @@ def body_of(m: Message, links: Mapping[str, str]) -> Chat:
         lines += _choice(choice)
     lines += _part("Asked because:", m.asked_because)
     if m.expires:
-        lines += [chat(""), chat_text("The approval ends at {}.", _time(m.expires))]
+        lines += [chat(""), chat(waits_words(m.at, m.expires))]
     if links:
         lines += [chat(""), *(chat_text("{}: {}", name, chat_link(url)) for name, url in links.items())]
     where = chat_text("fleet {}, runbook {}, {}, started {}; run {}", m.fleet, m.runbook, m.mode, m.trigger, m.run)

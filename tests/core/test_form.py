@@ -1,10 +1,12 @@
 """What a person approves is what is visible: no text in a judgment hides a command, a reason or a choice, or adds one."""
 
+from datetime import UTC, datetime
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runbooks.core.clean import one_command
-from runbooks.core.form import MOST, approval_text
+from runbooks.core.form import FOLD, FOLD_END, MOST, approval_text
 from runbooks.core.plan import Plan, Step
 from runbooks.core.render import render
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -49,13 +51,16 @@ def test_the_form_shows_every_command_and_reason_and_nothing_foreign_acts(
 ) -> None:
     tokens = PARSER.parse(approval_text(title, "node-a", diagnosis, diagnosis.plans, tuple(notes)))
     steps = [s for p in diagnosis.plans for s in p.steps]
-    assert {t.type for t in tokens} <= ALLOWED
+    html = [t.content.strip() for t in tokens if t.type == "html_block"]
+    assert html in ([], [FOLD, FOLD_END])  # our own fold, and no other tag
+    assert {t.type for t in tokens} - {"html_block"} <= ALLOWED
     assert {c.type for t in tokens for c in t.children or []} <= INLINE
     assert becomes_a_link(tokens) == []
     assert commands_shown(tokens) == [[one_command(c) for c in s.commands] for s in steps]
     heads = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
     assert len(heads) == 1 + len(diagnosis.plans)  # no choice that is not there
-    text = visible(tokens)
+    fold = next((i for i, t in enumerate(tokens) if t.type == "html_block"), len(tokens))
+    text = visible(tokens[:fold])  # what a person decides by is not folded
     wanted = [x for p in diagnosis.plans for x in (p.name, p.why)] + [x for s in steps for x in (s.effect, s.loses)]
     assert [w for w in (*wanted, *notes, diagnosis.headline) if not says(text, w)] == []
 
@@ -96,8 +101,12 @@ def test_names_that_look_alike_are_told_apart() -> None:
 
 
 def test_the_form_says_first_what_decides() -> None:
-    form = approval_text("Zombie GPU", "node-a", DIAGNOSIS, DIAGNOSIS.plans, ("approve mode",), {"terminate-processes": "disruptive"})
+    times = (datetime(2026, 11, 28, 23, 50, tzinfo=UTC), datetime(2026, 11, 29, 3, 50, tzinfo=UTC))
+    risks = {"terminate-processes": "disruptive"}
+    form = approval_text("Zombie GPU", "node-a", DIAGNOSIS, DIAGNOSIS.plans, ("approve mode",), risks, times=times)
+    assert form.startswith("**Resume with nothing chosen rejects.**")
+    assert "Asked at 2026-11-28 23:50 UTC. If nobody answers by 2026-11-29 03:50 UTC, the run ends as “Not decided”" in form
     order = ("## Zombie GPU", "**GPU 0 is held", "**Asked because:**", "### Choice 1", "**Step 1:** terminate-processes on node-a")
     places = [form.index(x) for x in (*order, "(risk: disruptive)", "**Effect:**", "**Lost:**", "kill -CONT 4242\nkill -TERM 4242")]
-    places += [form.index(x) for x in ("**Do not:**", "**Waiting costs:**", "state T in all 12 looks")]
+    places += [form.index(x) for x in ("**Do not:**", FOLD, "**Waiting costs:**", "state T in all 12 looks")]
     assert places == sorted(places)

@@ -40,7 +40,12 @@ def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
     ui.submit()
     w.work()
     run = str(newest("zombie-gpu").id)
+    ui.go("/runs")
+    ui.shows(f"zombie-gpu {w.name}: waits for approve: clean up only (or 1 other plan)")  # the list reads like a worklist
     form = ui.open_decision(run)
+    assert ui.first_words().startswith("Resume with nothing chosen rejects.")
+    assert not ui.details_shown()  # so the choice stands at once below the plans
+    assert "If nobody answers by" in form
     assert w.name in form
     assert f"pid of {w.name}" in form  # the plan names what it will touch
     ui.decide("approve", "ana", "seen the logs")
@@ -67,7 +72,8 @@ def test_a_hostile_name_hides_nothing_in_the_approval_form(rig: Rig, ui: Ui) -> 
         "Choice 1: “clean up only”",
         "Choice 2: “clean up and restart”",
     ]
-    assert form.locator("a, img, svg, iframe, script, table, hr, ol, h1, h4, input, details").count() == 0
+    assert form.locator("a, img, svg, iframe, script, table, hr, ol, h1, h4, input").count() == 0
+    assert form.locator("details").count() == 1  # our own fold, of what decides nothing
     assert form.locator("pre").first.evaluate("e => e.scrollWidth <= e.clientWidth")  # nothing stands beyond the edge
     ui.decide("reject", "ana")
 

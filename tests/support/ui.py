@@ -69,6 +69,14 @@ class Ui:
         dialog.get_by_text("Asked because").wait_for()
         return dialog.inner_text()
 
+    def first_words(self) -> str:
+        """What the open approval form says before everything else."""
+        return str(self.page.get_by_role("dialog").locator(".prose").inner_text()).lstrip()
+
+    def details_shown(self) -> bool:
+        """Whether the open form shows its details already, which would push the choice down."""
+        return bool(self.page.get_by_role("dialog").locator("details strong").first.is_visible())
+
     def decide(self, decision: str, who: str, why: str = "") -> None:
         """Fills the open approval form and sends it."""
         dialog = self.page.get_by_role("dialog")

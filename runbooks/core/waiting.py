@@ -1,0 +1,26 @@
+"""What is said of a question wherever it is shown: since when it waits, and what happens if nobody answers."""
+
+from datetime import datetime
+
+from runbooks.core.outcome import Outcome
+
+
+def waits_words(since: datetime | None, until: datetime | None) -> str:
+    """Two sentences; `until`: after it no answer counts."""
+    asked = f"Asked at {_time(since)}. " if since else ""
+    if until is None:
+        return f"{asked}It waits until somebody answers."
+    ends = f"the run ends as “{Outcome.EXPIRED.row.name}” and changes nothing"
+    return f"{asked}If nobody answers by {_time(until)}, {ends}."
+
+
+def read_time(text: str) -> datetime | None:
+    """The time behind a stored ISO text; None where there is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
