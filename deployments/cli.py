@@ -14,7 +14,8 @@ from deployments.terminal import cleaned
 COMMANDS = {
     "up": "deployments.updown:cmd_up",
     "down": "deployments.updown:cmd_down",
-    "status": "deployments.switches:cmd_status",
+    "status": "deployments.status:cmd_status",
+    "login": "deployments.login:cmd_login",
     "freeze": "deployments.switches:cmd_freeze",
     "unfreeze": "deployments.switches:cmd_unfreeze",
     "reset-breaker": "deployments.switches:cmd_reset_breaker",

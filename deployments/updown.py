@@ -9,11 +9,12 @@ import time
 
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
+from deployments.login import login_lines
 from deployments.paths import absolute
 from deployments.processes import stop
 from deployments.server import POOL, ensure_up
 from deployments.serving import find, healthy
-from deployments.state import LocalState, auth_string, only_one, read_state, state_dir, use_server, write_state
+from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
 
 DRAIN_LIMIT_S = 600.0
 
@@ -69,16 +70,10 @@ def cmd_up(ns: argparse.Namespace) -> int:
         says = {"ui": ui, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
         print(json.dumps(says))
     else:
-        print(f"UI:     {ui}\nlog-in: {_login()}\nlogs:   {state_dir() / 'logs'}")
+        print("\n".join([*login_lines(ui, typed=sys.stdout.isatty()), f"logs:   {state_dir() / 'logs'}"]))
         if gateway:
             print(f"alerts: {gateway}/alerts/…  (bearer token in {token_file()})")
     return 0
-
-
-def _login() -> str:
-    """What the UI's log-in wants typed, on a terminal; elsewhere (a log, a pipe) where it stands."""
-    place = state_dir() / "auth.json"
-    return f"{auth_string()}  (also in {place})" if sys.stdout.isatty() else f'the text behind "auth" in {place}'
 
 
 def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ from flows import artifacts, store
 from flows.approval import EXPIRES
 from flows.clock import server_now
 from flows.ui_pages import Page, ui_path
-from runbooks.core.board import Board, Verdict, Waiting, headline, render_board
+from runbooks.core.board import Board, Verdict, Waiting, headline, newest, render_board
 from runbooks.core.fleet import Fleet
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
@@ -42,18 +42,31 @@ def gather_board(fleet: Fleet) -> Board:
     """The fleet as the server's records show it now."""
     now = server_now()
     runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
-    swept = [v for kind in SWEEPS for v in _swept(kind, fleet.name)]
-    verdicts = [*swept, *(v for v in map(_verdict, runs) if v)]
     nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
     return Board(
         fleet=fleet.name,
         at=now,
         nodes=tuple(n.name for n in fleet.nodes),
-        verdicts=tuple(verdicts),
+        verdicts=tuple(_verdicts(fleet.name, runs)),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
         nightly=ui_path(Page.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )
+
+
+def wrong_now() -> tuple[Verdict, ...]:
+    """What the newest run of each runbook on each target found wrong and did not mend, of all fleets; the worst first."""
+    runs = _runs(server_now())
+    fleets = sorted({str(r.labels["fleet"]) for r in runs if r.labels.get("fleet")})
+    found = [v for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
+    wrong = [v for v in found if v.outcome.exit_code in (1, 4) and v.outcome not in (Outcome.WAITING, Outcome.CANCELLED)]
+    return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
+
+
+def _verdicts(fleet: str, runs: list[FlowRun]) -> list[Verdict]:
+    """What the fleet's runs and its last sweeps said."""
+    swept = [v for kind in SWEEPS for v in _swept(kind, fleet)]
+    return [*swept, *(v for v in map(_verdict, runs) if v)]
 
 
 def _runs(now: datetime) -> list[FlowRun]:

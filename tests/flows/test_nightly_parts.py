@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Cancelling, Running
 
 from flows import artifacts, overlap, shards, store
-from flows.board import board_key
+from flows.board import board_key, wrong_now
 from flows.config import load_fleet
 from flows.launch import create_pending
 from flows.shards import parts_of
@@ -57,6 +57,8 @@ def test_landing_page_follows_every_run_and_stays_one_artifact(rig: Rig, tmp_pat
     assert f"| {sick.name} | fixed |" in page(fleet)
     well.run("diagnose", fleet=str(fleet))
     assert f"| {well.name} | sick |" in page(fleet)
+    names = {v.target: v.outcome.value for v in wrong_now()}
+    assert (names.get(well.name), sick.name in names) == ("sick", False)  # what was fixed is not wrong now
     key = board_key(load_fleet(str(fleet)).name)
     assert len(store.ask(lambda c: c.request("POST", "/artifacts/filter", json=by_key(key)).json())) == 1
 
