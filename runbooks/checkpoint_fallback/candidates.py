@@ -14,13 +14,17 @@ from runbooks.triage.text import meanings
 CUT = ("truncated", "tiny", "empty", "all-zero")
 IMPOSTORS = ("lfs-pointer", "html", "xml-error", "json-error", "not-a-checkpoint")
 HALF = ("unfinished", "metadata-missing", "shard-missing", "part-missing", "manifest-missing-file")
+STRUCTURE = (
+    "zip-structure", "member-missing", "member-extra", "storage-size", "byteorder", "version", "pickle", "header", "shard-size",
+)  # fmt: skip
 BY_KIND = {
     "trailing-bytes": "extra-bytes", "prepended-bytes": "extra-bytes", "crc": "bit-flip", "hash": "bit-flip",
     "zero-hole": "zero-hole", "mixed-saves": "mixed-saves", "keys-missing": "missing-keys",
-    "step-mismatch": "wrong-step",
+    "step-mismatch": "wrong-step", "not-finite": "not-finite",
     "world-size": "world-size-differs", "unreadable": "unreadable", "manifest-size": "truncated",
     **dict.fromkeys(HALF, "killed-mid-save"), **dict.fromkeys(IMPOSTORS, "not-a-checkpoint"),
     **dict.fromkeys(CUT, "truncated"), "metadata-damaged": "truncated",
+    **dict.fromkeys(STRUCTURE, "damaged-structure"),
 }  # fmt: skip
 FRESH_S = 120.0  # the last rename follows the last byte within seconds
 FULL = {"full": tuple(f"checkpoint-fallback/{slug}" for slug in ("truncated-by-full-disk", "disk-full", "quota"))}
@@ -108,13 +112,16 @@ def _damaged(evidence: Evidence, copy: Copy, joined: Together) -> Cause:
     main = next((f for f in faults if f.kind in ("mixed-saves", *IMPOSTORS)), None)
     if main is None and kinds & {"unfinished", "metadata-missing"}:
         main = next(f for f in faults if f.kind in ("unfinished", "metadata-missing"))
-    slug = BY_KIND.get((main or faults[0]).kind, "damaged-structure")
+    kind = (main or faults[0]).kind
+    slug = BY_KIND.get(kind, "damaged-structure")
     if slug == "truncated" and len(faults) > 1 and copy.candidate.folder and kinds & set(HALF):
         slug = "killed-mid-save"
     if slug in ("truncated", "killed-mid-save"):
         full = _disk_was_full(evidence, copy)
         if full:
             return _cause("truncated-by-full-disk", Certainty.CONFIRMED, copy, [*lines, *full])
+    if kind not in BY_KIND:  # a record of another version
+        return _cause(slug, Certainty.LIKELY, copy, lines, (f"what “{kind}” means: this version does not know it",))
     return _cause(slug, Certainty.CONFIRMED, copy, lines)
 
 

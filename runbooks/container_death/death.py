@@ -2,7 +2,7 @@
 
 from runbooks.container_death.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container_death.keepalive import keep_alive
-from runbooks.container_death.memory_kills import out_of_memory
+from runbooks.container_death.memory_kills import last_kill, out_of_memory
 from runbooks.container_death.others import only_on_failure, stopped_unit
 from runbooks.container_death.shared_end import companions, ended_together, host_event
 from runbooks.container_death.start_errors import start_error
@@ -45,7 +45,10 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         return refused + _lowered(own) + (_lowered(event) if own else event)
     if refused and c.exit_code in (125, 126, 127, 128):  # of the start itself
         return refused
-    return refused + oom + (on_purpose(e, c, limits) or _by_itself(e, c, limits))
+    asked = on_purpose(e, c, limits)
+    if asked and not last_kill(e, c, limits):  # a kill for memory long before explains no end that somebody asked for
+        return refused + asked + oom
+    return refused + oom + (asked or _by_itself(e, c, limits))
 
 
 def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -108,7 +111,7 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
             cause(
                 "killed-through-engine", Certainty.CONFIRMED if seen else Certainty.POSSIBLE, f"container {c.name}",
                 f"the event stream shows signal {', '.join(signals)} sent through the engine, without a stop request",
-                f"exit code {c.exit_code}; no kernel line about memory",
+                f"exit code {c.exit_code}; no kernel line about memory at its end",
                 decides=() if seen else ("whether a unit of systemd was stopped then: units were not read",),
             )
         ]  # fmt: skip

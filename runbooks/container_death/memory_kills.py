@@ -13,12 +13,17 @@ def _kernel_kills(e: Evidence, c: ContainerFacts, since: datetime | None, until:
     return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
 
 
+def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | None:
+    """The kernel's last kill in it around its end."""
+    return next((k for k in reversed(_kernel_kills(e, c, None, None)) if near(k.at, c.finished_at, limits.oom_window_s)), None)
+
+
 def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """A kill for memory, by the kernel's own line; the flag alone proves neither that nor which process it was."""
     kills = _kernel_kills(e, c, None, None)
-    last = [k for k in kills if near(k.at, c.finished_at, limits.oom_window_s)]
+    last = last_kill(e, c, limits)
     if last and c.exit_code == 137:
-        return [_oom(e, c, last[-1])]
+        return [_oom(e, c, last)]
     if kills and c.started_at and kills[-1].at >= c.started_at:
         return [_oom_child(c, f"kernel: {kills[-1].text}")]
     if not c.oom_killed:

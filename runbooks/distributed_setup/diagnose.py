@@ -9,7 +9,7 @@ from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
-from runbooks.distributed_setup.causes import failed
+from runbooks.distributed_setup.causes import failed, possible
 from runbooks.distributed_setup.config_checks import config_causes, world_sizes
 from runbooks.distributed_setup.evidence import Evidence, NodeFacts
 from runbooks.distributed_setup.fixes import MUST_NOT, fix_for
@@ -135,6 +135,16 @@ def _skew(nodes: list[NodeFacts], limits: Limits) -> list[Cause]:
     return [failed("clock-skew", clocks[0][1], words)]
 
 
+def small_lock(node: NodeFacts, limits: Limits) -> bool:
+    """Too little memory may be locked for RDMA."""
+    return node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes
+
+
+def _without_rdma(node: NodeFacts, launch: Launch) -> bool:
+    env = node.env | launch.env
+    return env.get("NCCL_IB_DISABLE") == "1" or env.get("NCCL_NET", "").lower() == "socket"
+
+
 def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     """Shared memory, and what RDMA needs."""
     found = []
@@ -146,8 +156,13 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
             found.append(failed("rdma-missing", node.node, "no device under /sys/class/infiniband"))
         if node.rdma_library is False:
             found.append(failed("rdma-missing", node.node, "libibverbs is not installed"))
-        if node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes:
-            found.append(failed("rdma-missing", node.node, f"locked memory is limited to {size(node.memlock_bytes)}"))
+        if small_lock(node, limits):
+            found.append(failed("rdma-missing", node.node, f"locked memory is limited to {size(node.memlock_bytes or 0)}"))
+    elif node.rdma_devices and node.rdma_library and small_lock(node, limits) and not _without_rdma(node, launch):
+        words = f"NCCL takes {', '.join(node.rdma_devices[:4])} unasked, and locked memory is limited to {size(node.memlock_bytes or 0)}"
+        found.append(possible("rdma-missing", node.node, words, decides=(
+            "whether the job gets this log-in's limit (its unit's or container's own counts), and is to use these cards: `rdma: true` in "
+            "its launch, or NCCL_IB_DISABLE=1",)))  # fmt: skip
     odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
     if odd:
         words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))

@@ -186,6 +186,7 @@ class FarSide(Frozen):
     user_exists: bool
     uid: int = -1
     gid: int = -1
+    groups: tuple[str, ...] | None = None  # by name, its own first; None: not read
     home: str = ""
     shell: str = ""
     shell_exists: bool = True

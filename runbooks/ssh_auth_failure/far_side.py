@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from runbooks.parsers.ssh_text import LogLine, Said, ban_s, spoken
 from runbooks.ssh_auth_failure.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
+from runbooks.ssh_auth_failure.user_lists import left_out
 from runbooks.ssh_auth_failure.view import LIKELY, POSSIBLE, SURE, View
 from runbooks.triage.text import says
 
@@ -34,6 +35,8 @@ def judge_far_side(v: View) -> None:
     _settings(v, v.far)
     _path(v, v.far)
     _keys(v, v.far, w)
+    if len(v.causes) == before and not explained & EXPLAINS and _old_rsa(v, w, registered=True):
+        return
     if len(v.causes) == before and not explained & EXPLAINS:
         log = tuple(line.line for line in v.far.log[-3:])
         v.say("publickey-denied", POSSIBLE, "the key is refused, and nothing on the far side explains it", *log,
@@ -74,10 +77,22 @@ def _blind(v: View, w: Wire, explained: set[str]) -> None:
     """No other way in: right key or wrong key cannot be told apart, except by what the own side shows."""
     if explained & (EXPLAINS | {"key-pair-mismatch"}):
         return
+    _old_rsa(v, w, registered=False)
     v.say("publickey-denied", POSSIBLE, f"{v.where} refuses {', '.join(w.offered) or 'the key'}",
           "whether the key is wrong or the server refuses the right one shows only on the server",
           decides=("ssh-keygen -lf ~USER/.ssh/authorized_keys there", "sshd's log: 'Failed publickey' (wrong key) or "
                    "'Authentication refused' (right key, server refuses)", "second_way in the fleet file"))  # fmt: skip
+
+
+def _old_rsa(v: View, w: Wire, registered: bool) -> bool:
+    """An RSA key and a server that names no signature (RFC 8308), as those from before SHA-2 (RFC 8332): it was signed with SHA-2."""
+    if w.signatures or not w.methods or v.key is None or v.key.type != "ssh-rsa":
+        return False
+    words = ("the key is ssh-rsa, and the server names no signature that it takes, as one that knows SHA-1 only; this side uses SHA-2",
+             f"its banner: {w.banner}", *(("the key is registered there",) if registered else ()))  # fmt: skip
+    v.say("key-type-not-accepted", LIKELY if registered else POSSIBLE, *words,
+          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.where}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
+    return True
 
 
 def _said(far: FarSide, *kinds: Said) -> LogLine | None:
@@ -120,7 +135,7 @@ def _settings(v: View, far: FarSide) -> None:
         v.say(
             "root-login-refused", SURE, f"PermitRootLogin {s.get('permitrootlogin', '?')}", *_quote(line), about=about
         )
-    line = _said(far, Said.NOT_ALLOWED)
+    line, listed = _said(far, Said.NOT_ALLOWED), left_out(v.e.user, far)
     if line:
         v.say(
             "user-not-allowed",
@@ -129,6 +144,9 @@ def _settings(v: View, far: FarSide) -> None:
             *_quote(line),
             about=about,
         )
+    elif listed:
+        check = () if listed.sure else (f"`id -nG {v.e.user}` there, and sshd's log: 'not allowed because'",)
+        v.say("user-not-allowed", SURE if listed.sure else POSSIBLE, listed.words, about=about, decides=check)
     line = _said(far, Said.ALGORITHM)
     if line and not any(c.slug == "key-type-not-accepted" for c in v.causes):
         v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *_quote(line), about=about)
@@ -173,7 +191,7 @@ def _path(v: View, far: FarSide) -> None:
 
 def _keys(v: View, far: FarSide, w: Wire) -> None:
     """Whether the key is in the file at all; only once the server's other reasons are known."""
-    if not far.user_exists or (v.key and v.key.certificate):
+    if not far.user_exists or (v.key and v.key.certificate) or _not_offered(v, w):
         return
     read = [f for f in far.files if f.by_sshd]
     there = [(f.path, k) for f in read for k in f.lines if k.fingerprint in w.offered]
@@ -200,6 +218,12 @@ def _keys(v: View, far: FarSide, w: Wire) -> None:
             *_history(far, read, w),
             about=files,
         )
+
+
+def _not_offered(v: View, w: Wire) -> bool:
+    """Whether the tries were used up by other keys of the agent, before any that is known to be the right one."""
+    given = v.key.fingerprint if v.key else ""
+    return given not in w.offered and any(k.fingerprint not in w.offered for k in v.agent)
 
 
 def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:

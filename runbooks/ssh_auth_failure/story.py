@@ -33,8 +33,9 @@ BY_SLUG = {
 
 
 def must_not(v: View) -> tuple[str, ...]:
-    """Reasons that apply here first."""
-    mine = [BY_SLUG[c.slug] for c in v.causes if c.slug in BY_SLUG and c.certainty is not Certainty.RULED_OUT]
+    """Reasons that apply here first: in words of their own, else as runbook.yaml has them."""
+    stand = [c.slug for c in v.causes if c.certainty is not Certainty.RULED_OUT]
+    mine = [line for slug in stand for line in ((BY_SLUG[slug],) if slug in BY_SLUG else book("ssh-auth-failure").causes[slug].must_not)]
     return tuple(dict.fromkeys((*mine, *ALWAYS)))
 
 

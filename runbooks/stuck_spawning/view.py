@@ -102,9 +102,10 @@ class View:
 
     @property
     def budget_s(self) -> float:
-        """How long pull and boot may take."""
+        """How long pull and boot may take: by the image's size, or what several starts of this very image took."""
         size = self.image_gb
-        return self.limits.pull_unknown_s if size is None else self.limits.boot_s + self.limits.pull_s_per_gb * size
+        by_size = self.limits.pull_unknown_s if size is None else self.limits.boot_s + self.limits.pull_s_per_gb * size
+        return max(by_size, *self.usual) if len(self.usual) >= self.limits.usual_least else by_size
 
     @property
     def until(self) -> datetime:

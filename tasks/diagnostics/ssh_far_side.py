@@ -117,6 +117,7 @@ def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) 
         user_exists=bool(who),
         uid=who.get("uid", -1),
         gid=who.get("gid", -1),
+        groups=tuple(who["groups"]) if "groups" in who else None,
         home=who.get("home", ""),
         shell=who.get("shell", ""),
         shell_exists=bool(got.get("shell_exists", True)),

@@ -2,7 +2,9 @@
 
 Argument: {user, port, client, log_from: {path, size} | null, position_only}. Needs root for sshd -T and /etc/shadow."""
 
+import contextlib
 import glob
+import grp
 import json
 import os
 import re
@@ -112,12 +114,21 @@ def account(user: str) -> Optional[Dict[str, Any]]:
     for line in read("/etc/passwd").splitlines():
         f = line.split(":")
         if len(f) >= 7 and f[0] == user:
-            return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh"}
+            return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh", "groups": groups(user, int(f[3]))}
     code, out, _ = run(["getent", "passwd", user])
     f = out.strip().split(":")
     if code == 0 and len(f) >= 7:
-        return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh"}
+        return {"uid": int(f[2]), "gid": int(f[3]), "home": f[5], "shell": f[6] or "/bin/sh", "groups": groups(user, int(f[3]))}
     return None
+
+
+def groups(user: str, gid: int) -> List[str]:
+    """By name, as sshd compares them; the user's own first."""
+    found = []
+    for number in sorted(os.getgrouplist(user, gid), key=lambda g: g != gid):
+        with contextlib.suppress(KeyError):
+            found.append(grp.getgrgid(number).gr_name)
+    return found
 
 
 def locked(user: str) -> Optional[bool]:

@@ -108,4 +108,4 @@ def parse_key(text: str, what: str) -> paramiko.PKey:
             raise TransportError(Why.DENIED, detail) from None
         except (paramiko.SSHException, ValueError, TypeError, IndexError):
             continue
-    raise TransportError(Why.DENIED, f"{what} is damaged, or neither ed25519, ecdsa nor rsa")
+    raise TransportError(Why.DENIED, f"{what}: paramiko {paramiko.__version__} reads it as no key of type ed25519, ecdsa or rsa")

@@ -6,6 +6,8 @@ Every test carries `pytest.mark.incident("ZG08", came="right", fed="readers", kn
   place), "blind" (nothing of it is seen), "wrong" or "harmful" (wrong, with a plan that hurts);
 - fed: "readers" (the product's own readers read the raw thing) or "evidence" (built by hand, because no reader can be fed);
 - known: whether the judge was written or changed with this incident in sight;
+- first: of a neighbour (neighbours.yaml), an incident that was invented with its right answer before it was judged: what the
+  runbook said at first sight. It is known from the moment that its judge is mended for it;
 - twin: what was changed in the incident, where this is a twin whose verdict must differ.
 `python -m tests.incidents --write` runs them and publishes the counts as tests/RESULTS.md.
 """

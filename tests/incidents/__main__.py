@@ -58,6 +58,10 @@ def worst(lines: list[Line]) -> dict[str, Line]:
     return found
 
 
+def _row(title: str, counts: Counter[str]) -> str:
+    return f"| {title} | {sum(counts.values())} | " + " | ".join(str(counts[c]) for c in CAME) + " |"
+
+
 def told(lines: list[Line]) -> str:
     """The part of RESULTS.md."""
     incidents = worst([x for x in lines if "twin" not in x])
@@ -65,14 +69,19 @@ def told(lines: list[Line]) -> str:
     rows = []
     for title, known in (("in sight when its judge was written or changed", True), ("not in sight", False)):
         counts = Counter(x["came"] for x in incidents.values() if x["known"] is known)
-        rows.append(f"| {title} | {sum(counts.values())} | " + " | ".join(str(counts[c]) for c in CAME) + " |")
+        rows.append(_row(title, counts))
+    fresh = [x for x in incidents.values() if "first" in x]
+    if fresh:
+        rows.append(_row("invented beside them, at first sight", Counter(x["first"] for x in fresh)))
+        rows.append(_row("the same, after what came wrong was mended", Counter(x["came"] for x in fresh)))
     by_hand = sorted(i for i, x in incidents.items() if x["fed"] == "evidence")
     not_right = sorted((CAME.index(x["came"]), i, x) for i, x in incidents.items() if x["came"] != "right")
     parts = [
         "## Public incidents, rebuilt and judged",
         f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --write`: each incident is rebuilt and judged by its "
         "runbook with default limits, and a test holds what came. An incident counts with the worst of its tests. An incident that was "
-        "in sight proves that a fault was mended; only one that was not says something about the next.",
+        "in sight proves that a fault was mended; only one that was not says something about the next. The invented ones were written down "
+        "with their right answer before they were judged, by somebody who knew the causes' names and not their judges.",
         "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows),
         f"Twins (the fault taken out, or the tempting wrong answer made true): {len(twins)} tried, "
         f"{sum(x['held'] for x in twins)} with the verdict that they must have.",

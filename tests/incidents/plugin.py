@@ -18,8 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if mark := item.get_closest_marker("incident"):
             fields = dict(mark.kwargs)
             whole = len(mark.args) == 1 and fields.pop("came", "") in CAME and fields.pop("fed", "") in FED
+            whole = whole and fields.pop("first", CAME[0]) in CAME
             if not whole or fields.pop("known", None) not in (True, False) or set(fields) - {"twin"}:
-                raise pytest.UsageError(f"{item.nodeid}: incident(ID, came=, fed=, known=, twin=): see tests/incidents/__init__.py")
+                raise pytest.UsageError(f"{item.nodeid}: incident(ID, came=, fed=, known=, twin=, first=): see tests/incidents/__init__.py")
 
 
 @pytest.hookimpl(wrapper=True)

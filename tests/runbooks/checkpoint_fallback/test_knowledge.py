@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from runbooks.checkpoint_fallback import diagnose as room
+from runbooks.checkpoint_fallback.candidates import BY_KIND, BY_LIMIT
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.knowledge import load_runbook
+from runbooks.parsers.ckpt_types import FAULTS, LIMITS
 from runbooks.triage.load import library
 from runbooks.triage.text import judge_text
 
@@ -58,3 +60,10 @@ def test_every_cause_brings_a_signature_to_triage(slug: str) -> None:
         known = [k for k in library().causes if (k.family, k.slug) == (slug, name)]
         assert known, f"triage does not know {name} of {slug}"
         assert known[0].cause.signatures or known[0].cause.covered_by or cause.no_text
+
+
+def test_every_fault_and_limit_of_a_reader_has_its_cause() -> None:
+    """None falls to the last else."""
+    assert set(FAULTS) - set(BY_KIND) == set()
+    assert set(LIMITS) - set(BY_LIMIT) == set()
+    assert {*BY_KIND.values(), *BY_LIMIT.values()} <= set(BOOK.causes)

@@ -10,6 +10,7 @@ import yaml
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.verdict import Certainty
 from runbooks.distributed_setup.diagnose import Limits, diagnose
 from runbooks.distributed_setup.evidence import ConfigText, Evidence, NodeFacts, NodeView, Peer
 from runbooks.parsers.nccl_interfaces import Interface, pick
@@ -64,7 +65,7 @@ def test_situation(doc: dict[str, Any]) -> None:
         for words in want.get(field, []):
             assert words in " | ".join(getattr(d, field)), shown
     assert d.plans == ()
-    assert len(d.findings) == len(d.causes)
+    assert len(d.findings) == sum(c.certainty is not Certainty.POSSIBLE for c in d.causes)
 
 
 def test_every_cause_has_a_situation() -> None:
