@@ -10,6 +10,7 @@ from flows.config import fleet_file, load_fleet, load_policy, with_target
 from flows.engine import run_runbook
 from flows.fan_out import fan_out
 from flows.log_pipe import outlive_the_pipe
+from flows.look import context_of
 from flows.outcomes import Draft, publish_bad_config
 from flows.ownership import own_run
 from flows.progress import run_timeline
@@ -22,8 +23,8 @@ from runbooks.core.fleet import Fleet, Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import LABEL
 from runbooks.core.policy import Mode, Policy
-from tasks.context import Context, utc_now
-from tasks.report_store import earlier_evidence, history, reports_root
+from tasks.context import utc_now
+from tasks.report_store import history, reports_root
 from tasks.transport.open import HostPool
 
 
@@ -62,7 +63,6 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
         return fan_out(slug, given, dict(vars(asked)), run_id)
     full, target = with_target(given, asked.target, fleet_file(asked.fleet) is not None, spec.targets(given))
     folder = reports_root(asked.out or full.reports.folder)
-    limits = load_runbook(slug).limit_values(full.limits.get(slug))
     stored = store.read_run(run_id)
     timeline = run_timeline()
     draft = Draft(
@@ -75,17 +75,7 @@ def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
     own_run(run_id, draft.tags)
     draft.resume_from(history(folder, slug, target), run_id)
     pool = HostPool()
-    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    context = Context(
-        fleet=full,
-        target=target,
-        open_host=pool,
-        limits=limits,
-        options=asked.options,
-        earlier=earlier_evidence(folder, slug, target, bridge, utc_now()),
-    )
-
-    context = about_one(spec, context)
+    context = about_one(spec, context_of(spec, full, target, folder, pool, asked.options))
 
     def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
         now, _ = with_target(load_fleet(asked.fleet), asked.target, bool(asked.fleet), spec.targets(given))

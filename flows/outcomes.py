@@ -13,10 +13,10 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import store
-from flows.actions import risks
 from flows.approval import EXPIRES
 from flows.board import publish_board
 from flows.clock import server_now
+from flows.look import failed_look, report_of, report_unread
 from flows.outbox import label_and_owe
 from flows.progress import Timeline
 from flows.telling import tell
@@ -26,15 +26,12 @@ from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
-from runbooks.core.redact_own import own_model
 from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Permission, Report
 from runbooks.core.show import Markdown, md, shortened
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from runbooks.notify.message import Message, message_of
-from tasks.context import utc_now
-from tasks.installation import installation_redactor
 from tasks.report_store import save
 from tasks.transport.open import HostPool
 
@@ -89,36 +86,29 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
     """The report as data."""
     d = run.draft
     evidence = d.evidence if d.evidence is not None else run.evidence
-    diagnosis = d.diagnosis or run.diagnosis or NOTHING_READ
-    return clean_report(
-        Report(
-            id=run.run_id,
-            runbook=run.spec.slug,
-            title=load_runbook(run.spec.slug).title,
-            target=run.context.target,
-            fleet=run.fleet.name,
-            mode=run.mode.value,
-            trigger=d.trigger,
-            flow_run=run.run_id,
-            outcome=outcome,
-            headline=headline or diagnosis.headline,
-            started_at=d.started_at,
-            ended_at=utc_now(),
-            diagnosis=diagnosis,
-            evidence=clean_evidence(evidence),
-            limits=dict(run.context.limits),
-            guards=tuple(d.guards),
-            chosen=d.chosen,
-            permission=d.permission,
-            acts=tuple(d.acts),
-            after=d.after_diagnosis,
-            after_evidence=clean_evidence(d.after_evidence) if d.after_evidence is not None else None,
-            timeline=tuple(d.timeline.events),
-            connection=tuple(pool.notes if pool else ()),
-            risks={kind: risk.value for kind, risk in risks().items()},
-            links=report_links(run.run_id),
-            approve_command=_approving(run.run_id, d.offered) if outcome is Outcome.WAITING else "",
-        )
+    diagnosis = d.diagnosis or run.diagnosis or (failed_look(d.crashed) if d.crashed else NOTHING_READ)
+    return report_of(
+        run.spec,
+        run.context,
+        diagnosis,
+        evidence,
+        d.started_at,
+        id=run.run_id,
+        flow_run=run.run_id,
+        mode=run.mode.value,
+        trigger=d.trigger,
+        outcome=outcome,
+        headline=headline or diagnosis.headline,
+        guards=tuple(d.guards),
+        chosen=d.chosen,
+        permission=d.permission,
+        acts=tuple(d.acts),
+        after=d.after_diagnosis,
+        after_evidence=d.after_evidence,
+        timeline=tuple(d.timeline.events),
+        connection=tuple(pool.notes if pool else ()),
+        links=report_links(run.run_id),
+        approve_command=_approving(run.run_id, d.offered) if outcome is Outcome.WAITING else "",
     )
 
 
@@ -126,18 +116,6 @@ def _approving(run_id: str, offered: tuple[str, ...]) -> str:
     """A line for each plan: where there are several, one has to be named."""
     several = [f" --choice {shlex.quote(name)}" for name in offered] if len(offered) > 1 else [""]
     return "\n".join(f"gpu-runbooks approve {run_id}{choice}" for choice in several)
-
-
-def clean_report(report: Report) -> Report:
-    """The report with secrets replaced once more, whatever slipped through where it was read. Its evidence is clean already."""
-    read = {"evidence": report.evidence, "after_evidence": report.after_evidence}
-    rest = report.model_copy(update={"evidence": {}, "after_evidence": None})
-    return Report.model_validate(own_model(installation_redactor(), rest, sentences=True) | read)
-
-
-def clean_evidence(evidence: Any) -> dict[str, Any]:
-    """What was read as JSON data, with secrets replaced once more."""
-    return dict(own_model(installation_redactor(), evidence, sentences=False)) if evidence is not None else {}
 
 
 def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
@@ -200,35 +178,23 @@ def publish_bad_config(
     slug_: str, target: str, mode: Mode, trigger: str, run_id: str, folder: Path, why: str
 ) -> State[Any]:
     """The report of a run that could not begin (or go on): a fleet or policy file that cannot be used."""
-    headline = installation_redactor().text(f"bad configuration, nothing was read: {why}")
-    now = utc_now()
-    report = clean_report(
-        Report(
-            id=run_id,
-            runbook=slug_,
-            target=target,
-            fleet="",
-            mode=mode.value,
-            trigger=trigger,
-            flow_run=run_id,
-            outcome=Outcome.CANNOT_TELL,
-            headline=headline,
-            started_at=now,
-            ended_at=now,
-            diagnosis=Diagnosis(
-                state=Verdict.CANNOT_TELL, headline=headline, do_now=("Correct the file, then run again.",)
-            ),
-            evidence={},
-            limits={},
-            guards=("nothing was changed by this look",),
-            links=report_links(run_id),
-        )
+    report = report_unread(
+        slug_,
+        target,
+        f"bad configuration, nothing was read: {why}",
+        "Correct the file, then run again.",
+        id=run_id,
+        mode=mode.value,
+        trigger=trigger,
+        flow_run=run_id,
+        guards=("nothing was changed by this look",),
+        links=report_links(run_id),
     )
     saved = save(report, render(report, None), folder)
-    labels = {"outcome": report.outcome.value, "headline": headline[:300], "report": str(saved.markdown or "")}
-    label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), now)
+    labels = {"outcome": report.outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
+    label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
     tell(run_id)
-    return Failed(name="Bad configuration", message=headline[:400])
+    return Failed(name="Bad configuration", message=report.headline[:400])
 
 
 def end_state(outcome: Outcome, report: Report) -> State[Any]:

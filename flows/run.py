@@ -11,10 +11,10 @@ from prefect.context import FlowRunContext
 
 from flows.clock import server_now
 from flows.ends import clean_end
+from flows.look import Unread, judge, read
 from flows.outcomes import Draft
 from flows.spec import RunbookSpec
 from flows.stopping import go_on
-from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet
 from runbooks.core.outcome import Outcome, outcome_of
 from runbooks.core.policy import Mode, Policy
@@ -48,11 +48,11 @@ class Run:
         self.looks += 1
         self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
-        self.evidence = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
+        found = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
+        self.evidence = None if isinstance(found, Unread) else found
         self.draft.timeline.reached(point, f"read {self.context.target}")
-        limits = self.spec.limits.model_validate(self.context.limits)
-        judge = judge_target.with_options(task_run_name=f"judge {name}")
-        self.diagnosis = with_unused(judge(Sealed(self.spec, self.evidence, limits)), self.context.not_used)
+        judged = judge_target.with_options(task_run_name=f"judge {name}")
+        self.diagnosis = judged(Sealed(self.spec, self.context, found))
         self.draft.timeline.reached("judged", self.diagnosis.headline)
         return self.diagnosis
 
@@ -70,18 +70,16 @@ class Sealed:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def read_target(given: Sealed) -> Any:
-    """Reads everything the runbook needs. Changes nothing."""
+    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is Unread."""
     spec, context = given.parts
-    return spec.gather(context)
+    return read(spec, context)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def judge_target(given: Sealed) -> Diagnosis:
     """Judges the evidence. No input or output."""
-    spec, evidence, limits = given.parts
-    found: Diagnosis = spec.diagnose(evidence, limits)
-    return found
+    return judge(*given.parts)
 
 
 def current_run_id() -> str:

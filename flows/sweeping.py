@@ -10,7 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.ends import clean_end, in_words
-from flows.outcomes import clean_evidence, clean_report
+from flows.look import context_of, failed_look, look, report_of
 from flows.progress import Timeline
 from flows.spec import RunbookSpec
 from flows.specs import load_spec
@@ -20,12 +20,11 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import Result
-from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.outcome import Outcome
 from runbooks.core.reading import Why
 from runbooks.core.report import Report
-from runbooks.core.verdict import Diagnosis
 from tasks.context import Context, utc_now
-from tasks.report_store import earlier_evidence, save
+from tasks.report_store import save
 from tasks.transport.base import Host, TransportError
 from tasks.transport.open import HostPool
 
@@ -106,7 +105,7 @@ def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
     """One runbook on everything that a node or other target is. Never raises."""
     try:
         spec = load_spec(name)
-        whole = _context(sweep, spec, target, pool)
+        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool)
         parts = spec.parts(whole)
     except Exception as e:
         return [_failed(target, name, e)]
@@ -146,38 +145,24 @@ def _render(report: Report) -> str:
     return render(report, load_runbook(report.runbook))
 
 
-def _context(sweep: Sweep, spec: RunbookSpec, target: str, pool: HostPool) -> Context:
-    limits = load_runbook(spec.slug).limit_values(sweep.fleet.limits.get(spec.slug))
-    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    earlier = earlier_evidence(sweep.folder, spec.slug, target, bridge, utc_now())
-    return Context(fleet=sweep.fleet, target=target, open_host=pool, limits=limits, earlier=earlier)
-
-
 def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Report:
     at = utc_now()
-    evidence = spec.gather(context)
-    diagnosis: Diagnosis = spec.diagnose(evidence, spec.limits.model_validate(context.limits))
-    return clean_report(
-        Report(
-            id="-".join((sweep.run_id, slug(context.target, *map(str, context.options.values())))),
-            runbook=spec.slug,
-            title=load_runbook(spec.slug).title,
-            target=context.target,
-            fleet=sweep.fleet.name,
-            mode="diagnose",
-            trigger=sweep.trigger,
-            flow_run=sweep.run_id,
-            outcome=outcome_of(diagnosis.state),
-            headline=diagnosis.headline,
-            started_at=at,
-            ended_at=utc_now(),
-            diagnosis=diagnosis,
-            evidence=clean_evidence(evidence),
-            limits=context.limits,
-            connection=pool.notes,
-            links=report_links(sweep.run_id),
-            guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
-        )
+    try:
+        evidence, diagnosis = look(spec, context)
+    except Exception as e:
+        evidence, diagnosis = None, failed_look(in_words(e))
+    return report_of(
+        spec,
+        context,
+        diagnosis,
+        evidence,
+        at,
+        id="-".join((sweep.run_id, slug(context.target, *map(str, context.options.values())))),
+        trigger=sweep.trigger,
+        flow_run=sweep.run_id,
+        connection=pool.notes,
+        links=report_links(sweep.run_id),
+        guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
     )
 
 
