@@ -33,7 +33,7 @@ from tasks.remediation.jobs import restart_job
 from tasks.remediation.leader import reset_node_jobs
 from tasks.remediation.mounts import remount_fuse
 from tasks.remediation.pods import start_worker, stop_pod, terminate_pod
-from tasks.remediation.processes import terminate_processes
+from tasks.remediation.processes import continue_processes, terminate_processes
 from tasks.remediation.quarantine import quarantine_node
 from tasks.remediation.railway_variables import set_railway_variable
 from tasks.remediation.ray import restart_raylet, stop_ray_job
@@ -102,6 +102,8 @@ def _probing(_step: Step, context: Context) -> float:
 
 
 ACTIONS: dict[str, Action] = {
+    # nothing is lost, and yet somebody may have stopped it on purpose
+    "continue-processes": Action(Risk.DISRUPTIVE, continue_processes, within_s=90),
     "terminate-processes": Action(Risk.DISRUPTIVE, terminate_processes, within_s=_terminating),
     "restart-job": Action(Risk.DISRUPTIVE, restart_job, within_s=90),
     "restart-container": Action(Risk.DISRUPTIVE, restart_container, within_s=180),

@@ -196,6 +196,10 @@ def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) 
     from flows.actions import ACTIONS
 
     trees = [ast.parse(p.read_text(encoding="utf-8")) for p in (ROOT / "runbooks" / slug.replace("-", "_")).rglob("*.py")]
+    shared = ast.parse((ROOT / "runbooks/core/signals.py").read_text(encoding="utf-8")).body
+    imports = [n for t in trees for n in ast.walk(t) if isinstance(n, ast.ImportFrom) and n.module == "runbooks.core.signals"]
+    used = {a.name for n in imports for a in n.names}
+    trees += [ast.Module([f], []) for f in shared if isinstance(f, ast.FunctionDef) and f.name in used]
     words = {n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     assert load_runbook(slug).actions == tuple(sorted(words & set(ACTIONS)))
 

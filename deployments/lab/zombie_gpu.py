@@ -21,7 +21,7 @@ STORY = (
     "An sshd on a loopback port plays the node. A trainer on it was stopped (SIGSTOP) while it held 8.5 GiB of a GPU. "
     "The GPU is a stub that answers like a recorded H100; process, signals and SSH are real."
 )
-TRAINER = "import time\nwhile True: time.sleep(0.05)\n"
+TRAINER = "import time\nwhile True:\n    sum(range(300_000))  # a step on the CPU\n    time.sleep(0.05)\n"
 
 
 @contextmanager
@@ -78,11 +78,13 @@ def _policy(folder: Path) -> Path:
 
 def _proof(trainer: "subprocess.Popen[bytes]") -> str:
     code = trainer.poll()
-    if code is None:
+    if code is not None:
+        how = signal.Signals(-code).name if code < 0 else f"exit {code}"
+        return f"the stopped trainer (pid {trainer.pid}) is gone: {how}"
+    state = Path(f"/proc/{trainer.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    if state == "T":
         return f"the stopped trainer (pid {trainer.pid}) is still there"
-    return (
-        f"the stopped trainer (pid {trainer.pid}) is gone: {signal.Signals(-code).name if code < 0 else f'exit {code}'}"
-    )
+    return f"the stopped trainer (pid {trainer.pid}) runs again"
 
 
 def _end(trainer: "subprocess.Popen[bytes]") -> None:

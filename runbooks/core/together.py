@@ -118,7 +118,8 @@ ENDS: dict[str, Callable[[Step], Iterator[str]]] = {
 
 SPARES: frozenset[str] = frozenset(
     (
-        "quarantine-node", "remount-fuse", "start-engine", "free-engine-space", "copy-checkpoint", "create-checkpoint-folder",
+        "continue-processes", "quarantine-node", "remount-fuse", "start-engine", "free-engine-space", "copy-checkpoint",
+        "create-checkpoint-folder",
         "repoint-latest", "quarantine-checkpoint", "restore-folder-mode", "restore-archived", "abort-upload", "prune-checkpoints",
         "put-back-checkpoint", "finish-deletion", "restore-run-keys", "probe-rendezvous", "start-etcd", "defragment-etcd",
         "normalise-key", "normalise-secret", "restrict-key-mode", "remove-known-host", "repair-ssh-path", "add-public-key",

@@ -3,9 +3,9 @@
 import shlex
 from urllib.parse import quote
 
-from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.signals import ended
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.address import address_of
 from runbooks.parsers.etcd_v2 import Backend, Key, RunKeys
@@ -120,25 +120,13 @@ def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
             old = leftover_agent(port, node, evidence, age_s)
             if old is None or node.node in evidence.hands_off:
                 continue
-            process = {
-                "pid": old.pid,
-                "start_ticks": old.start_ticks,
-                "command": old.command,
-                "uid": old.uid,
-            }
-            step = Step(
-                kind="terminate-processes",
-                owner=node.node,
-                args={
-                    "boot_id": node.boot_id,
-                    "processes": [process],
-                    "cgroup": old.cgroup,
-                    "sid": old.sid,
-                    "gpu_uuids": [],
-                    "expect_freed_bytes": 0,
-                    "grace_s": 15,
-                },
-                commands=(signalled(old.pid, old.start_ticks, "TERM"), "sleep 15", signalled(old.pid, old.start_ticks, "KILL")),
+            step = ended(
+                node.node,
+                node.boot_id,
+                (old,),
+                sid=old.sid,
+                cgroup=old.cgroup,
+                grace_s=15,
                 effect=f"port {port.port} on {node.node} is free",
                 loses="nothing: this agent has no worker and nobody is connected to it",
             )

@@ -170,6 +170,8 @@ def _bridge_one(view: View, q: Process) -> tuple[bool, str]:
     old = view.before(q)
     if old is None:
         return False, f"pid {q.pid} (start {q.start_ticks}) is not in the earlier reading"
+    if old.state == "T" and q.state != "T":
+        return False, f"pid {q.pid} was stopped at the earlier reading: that it did nothing meanwhile says nothing of now"
     now_io = None if q.read_bytes is None or q.written_bytes is None else q.read_bytes + q.written_bytes
     if old.cpu_s is None or q.cpu_s is None or old.io_bytes is None or now_io is None:
         return False, f"pid {q.pid}: CPU or I/O counters are missing in one of the two readings"

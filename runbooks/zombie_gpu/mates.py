@@ -118,7 +118,7 @@ class Jobs:
         if p.pid in self.view.ancestors(q.pid) or q.pid in self.view.ancestors(p.pid):
             return f"pid {min(p.pid, q.pid)} started it" if p.ppid == q.pid or q.ppid == p.pid else "one is the other's ancestor"
         same = self._same_run(p, q)
-        if same is False or self._other_incarnation(p, q):
+        if same is False or self.another_run(p, q):
             return ""
         if p.ppid == q.ppid and (LAUNCHER.search(self._parent(p)) or p.ppid in self.parties):
             return f"one launcher, pid {p.ppid}"
@@ -130,7 +130,7 @@ class Jobs:
     def _between(self, mine: frozenset[int], other: frozenset[int]) -> str:
         """What ties two cells, "" if nothing does or any of their processes are told apart."""
         pairs = [(self.parties[p], self.parties[q]) for p in mine if p in self.parties for q in other]
-        if any(self._same_run(p, q) is False or self._other_incarnation(p, q) for p, q in pairs):
+        if any(self._same_run(p, q) is False or self.another_run(p, q) for p, q in pairs):
             return ""
         return next((words for p, q in pairs if (words := self._weak(p, q))), "")
 
@@ -145,7 +145,7 @@ class Jobs:
         one = p.ppid == q.ppid and p.ppid > 1 and not NO_LAUNCHER.search(self._parent(p))
         return f"one parent, pid {p.ppid}" if one else ""
 
-    def _other_incarnation(self, p: Process, q: Process) -> bool:
+    def another_run(self, p: Process, q: Process) -> bool:
         """One lost its parent, the other has it, and they did not start together: what a dead run left, and a new run.
 
         Nor can two processes be the same rank of one run.

@@ -5,10 +5,12 @@ import posixpath
 import shlex
 from dataclasses import dataclass, field
 
-from runbooks.core.by_hand import detached, signalled
+from runbooks.core.by_hand import detached
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.signals import ended
 from runbooks.zombie_gpu.family import Family, KillSets, kill_sets
+from runbooks.zombie_gpu.going_on import going_on
 from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.registered import live_job_processes
 from runbooks.zombie_gpu.verdicts import Verdict
@@ -34,7 +36,11 @@ def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
     if stop := _why_none(view):
         found.withheld += [stop] if sure else []
         return found
-    _clean_up(view, verdicts, sure, found, jobs)
+    hardware = tuple(v for v in verdicts if v.slug in HARDWARE and v.credible)
+    on = going_on(view, sure, hardware, jobs)
+    found.plans += [on.plan] if on.plan else []
+    found.withheld += on.notes
+    _clean_up(view, verdicts, sure, found, kill_sets(view, verdicts, hardware, jobs))
     _reset(view, sure, found)
     _quarantine(view, sure, found)
     return found
@@ -51,15 +57,14 @@ def _why_none(view: View) -> str:
     return ""
 
 
-def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer, jobs: Jobs) -> None:
-    kin = kill_sets(view, verdicts, tuple(v for v in verdicts if v.slug in HARDWARE and v.credible), jobs)
+def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer, kin: KillSets) -> None:
     found.withheld += kin.notes
     boxes = _boxes(view, verdicts, sure, kin, found)
     steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]
     causes = {s for f in kin.families for s in f.slugs} | {s for slugs in boxes.values() for s in slugs}
-    ended = {p.pid for f in kin.families for p in f.members}
+    gone = {p.pid for f in kin.families for p in f.members}
     alone = any(v.slug == "job-without-process" for v in sure)
-    count = _reset_count(view, verdicts, ended) if alone or kin.families else None
+    count = _reset_count(view, verdicts, gone) if alone or kin.families else None
     if count:
         steps.append(count)
         causes |= {"job-without-process"} if alone else set()
@@ -67,7 +72,7 @@ def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], fo
         return
     slugs = tuple(sorted(causes))
     found.plans.append(Plan(name="clean up only", steps=tuple(steps), for_causes=slugs, why="ends what is stuck"))
-    again = _restarts(view, kin.families, bool(alone and count), ended, found)
+    again = _restarts(view, kin.families, bool(alone and count), gone, found)
     if again:
         why = "ends what is stuck and starts the job by the fleet file's command"
         found.plans.append(Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why))
@@ -96,26 +101,18 @@ def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
 
 
 def _terminate(view: View, f: Family) -> Step:
-    pids = [p.pid for p in f.members]
-    boot = view.facts.boot_id if view.facts else ""
-    ended = [tuple(signalled(p.pid, p.start_ticks, signal) for p in f.members) for signal in ("TERM", "KILL")]
+    pids = ", ".join(str(p.pid) for p in f.members)
     freed = f"{size(f.bytes)} of GPU memory is free again" if f.gpus else "no GPU memory is involved"
-    return Step(
-        kind="terminate-processes",
-        owner=view.evidence.node,
-        args={
-            "boot_id": boot,
-            "processes": [
-                {"pid": p.pid, "start_ticks": p.start_ticks, "command": p.command, "uid": p.uid} for p in f.members
-            ],
-            "cgroup": f.cgroup,
-            "sid": f.sid,
-            "gpu_uuids": list(f.gpus),
-            "expect_freed_bytes": f.bytes,
-            "grace_s": GRACE_S,
-        },
-        commands=(*ended[0], f"sleep {GRACE_S}", *ended[1]),
-        effect=f"pid {', '.join(map(str, pids))} gone; {freed}",
+    return ended(
+        view.evidence.node,
+        view.facts.boot_id if view.facts else "",
+        f.members,
+        sid=f.sid,
+        cgroup=f.cgroup,
+        gpu_uuids=f.gpus,
+        freed=f.bytes,
+        grace_s=GRACE_S,
+        effect=f"pid {pids} gone; {freed}",
         loses="what these processes have not saved since their last checkpoint",
     )
 

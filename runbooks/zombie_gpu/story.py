@@ -162,7 +162,7 @@ def by_hand(view: View, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[st
         found.append(f"ps -o pid,ppid,pgid,sid,stat,etimes,time,wchan:24,user,args -p {listed}")
     found.append("dmesg | grep -iE 'NVRM|Xid'")
     for v in verdicts:
-        if v.slug == "stopped":
+        if v.slug == "stopped" and not v.confirmed:  # a confirmed one has its plan, or the reason why it has none
             found += [f"kill -CONT {p}  # lets it go on; loses nothing" for p in v.pids]
     if view.leader and view.leader.url:
         found.append(f"curl -s {view.leader.url.rstrip('/')}/status")

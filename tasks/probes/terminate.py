@@ -3,12 +3,10 @@
 JSON argument: boot_id, processes [{pid, start_ticks, command, uid}], cgroup, sid, grace_s, on_these (PIDs that the
 driver lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refused": why} with nothing changed, or
 {"ended": [...]}.
-A pidfd is taken first and the start time read after it, so that the signal can only reach the process that was checked.
 """
 
 import json
 import os
-import platform
 import re
 import select
 import signal
@@ -16,24 +14,11 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.pidfd import open_pidfd, send
-from tasks.probes.proc import ancestors, boot_id, cgroup, command, container, nvidia_fds, pids, stat, uid
+from tasks.probes.judged import Refuse, judged
+from tasks.probes.pidfd import send
+from tasks.probes.proc import ancestors, boot_id, cgroup, container, nvidia_fds, pids, stat
 
-SECRET = "<secret:"  # noqa: S105 - where a replaced secret begins: what stands before it is compared
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 KILL_WAIT_S = 10.0
-
-
-class Refuse(Exception):
-    """Nothing was changed, and why."""
-
-
-def pidfd(pid: int) -> "int | None":
-    """A descriptor of that process; None when it is gone. Raises Refuse where the kernel has no pidfd (before 5.3)."""
-    try:
-        return open_pidfd(pid)
-    except OSError as e:
-        raise Refuse("pidfd_open(%d): %s (kernel %s)" % (pid, e.strerror, platform.release())) from None
 
 
 def ended(fd: int, wait_s: float) -> bool:
@@ -45,34 +30,16 @@ def ended(fd: int, wait_s: float) -> bool:
 
 def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":
     """The process, held by a pidfd, or what became of it. Raises Refuse when it is not the one that was judged."""
-    pid, fd = int(want["pid"]), pidfd(int(want["pid"]))
-    now = stat(pid) if fd is not None else None
-    if fd is None or now is None:
+    pid = int(want["pid"])
+    fd, now = judged(want, protected)
+    if now is None:
         return {"pid": pid, "fd": None, "outcome": "gone before"}
-    if now["start_ticks"] != want["start_ticks"]:
-        raise Refuse("pid %d is another process now: started at tick %d, judged was the one of tick %d"
-                     % (pid, now["start_ticks"], want["start_ticks"]))  # fmt: skip
-    if now["state"] in "ZX":
+    if fd is None:
         return {"pid": pid, "fd": None, "outcome": "ended before (Z): its parent %d has not reaped it" % now["ppid"]}
-    if pid in protected or pid == 1 or now["flags"] & KERNEL_THREAD:
-        raise Refuse("pid %d is init, a kernel thread, or above this check itself" % pid)
-    same_owner(pid, now, want)
     near = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
     if not near:
         raise Refuse("pid %d left session %s and cgroup %r" % (pid, ask["sid"], ask["cgroup"]))
-    error = send(fd, 0)
-    if error:
-        raise Refuse("pid %d may not be signalled from here: %s" % (pid, os.strerror(error)))
     return {"pid": pid, "fd": fd, "outcome": "", "state": now["state"], "start_ticks": now["start_ticks"]}
-
-
-def same_owner(pid: int, now: "dict[str, Any]", want: "dict[str, Any]") -> None:
-    """The user and the program are those that were judged (exec keeps the start time)."""
-    if uid(pid) != want["uid"]:
-        raise Refuse("pid %d belongs to uid %d now, judged was uid %s" % (pid, uid(pid), want["uid"]))
-    text, known = command(pid, now["state"], now["comm"]), want["command"].split(SECRET)[0]
-    if text != known if SECRET not in want["command"] else not text.startswith(known):
-        raise Refuse("pid %d runs another program now: %r" % (pid, text[:200]))
 
 
 def one_job(path: str) -> bool:

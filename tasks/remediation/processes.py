@@ -1,4 +1,4 @@
-"""Ends the listed processes of a node and proves that the GPU memory which they held came back."""
+"""Ends listed processes of a node and proves that the GPU memory which they held came back; or lets stopped ones go on."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +15,7 @@ from tasks.transport.base import TransportError
 TOLERANCE = 64 << 20  # bytes: a context's own overhead and rounding to MiB
 BACK_WITHIN_S = 50.0  # how long a driver may take to give memory back (gpu-fleet facts: at most 50 s)
 LOOK_EVERY_S = 1.0
+WATCH_S = 3.0  # how long it is watched after SIGCONT
 
 
 def terminate_processes(step: Step, context: Context) -> ActResult:
@@ -22,8 +23,8 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
 
     On the node that owns the step: the target of a run may be a rendezvous, which has many.
     Refused when the boot id, a start time, user, program, session or cgroup changed, or when a process outside the list
-    belongs to it. A stopped process keeps TERM pending and is ended by KILL; it is never continued (SIGCONT would let
-    it run on with what it holds).
+    belongs to it. A stopped process keeps TERM pending and is ended by KILL; it is not continued here (SIGCONT would let
+    it run on with what it holds): `continue_processes` does that.
     """
     args = step.args
     context = replace(context, target=step.owner)
@@ -40,6 +41,32 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     if lasting or got["appeared"] or not proven:
         raise TransportError(Why.FAILED, "; ".join(said))  # no later step may build on it
     return ActResult(said=tuple(said))
+
+
+def continue_processes(step: Step, context: Context) -> ActResult:
+    """SIGCONT to exactly the listed (pid, start) pairs, and the proof: each runs at the end of WATCH_S, and what it did meanwhile.
+
+    Refused when the boot id, a start time, user or program changed, when one has ended or runs already, and when a debugger
+    holds it. Raises TransportError where one was stopped again or ended.
+    """
+    ask = {"boot_id": step.args["boot_id"], "processes": step.args["processes"], "watch_s": WATCH_S}
+    context = replace(context, target=step.owner)
+    got = change(context, context.host, "go_on", ask, timeout_s=WATCH_S + 40)
+    said = tuple(_went_on(one) for one in got["continued"])
+    if any(one["outcome"] != "runs" for one in got["continued"]):
+        raise TransportError(Why.FAILED, "; ".join(said))
+    return ActResult(said=said)
+
+
+def _went_on(one: Mapping[str, Any]) -> str:
+    if one["outcome"] == "ended":
+        return f"pid {one['pid']} ended {one['seconds']} s after it was continued"
+    if one["outcome"] == "stopped again":
+        return f"pid {one['pid']} is stopped again: whoever stopped it does so again, or it waits for a terminal's input"
+    did = [] if one["cpu_s"] is None else [f"{one['cpu_s']:.2f} s of CPU"]
+    did.append("its I/O was not readable" if one["io_bytes"] is None else f"{one['io_bytes']} bytes of I/O")
+    still = "" if one["cpu_s"] or one["io_bytes"] else "; it has not worked yet: what it waits for was not read"
+    return f"pid {one['pid']} runs again (state {one['state']}): {', '.join(did)} in {WATCH_S:.0f} s{still}"
 
 
 def _gpus(context: Context) -> Gpus:

@@ -8,6 +8,7 @@ from runbooks.core.plan import Step
 from runbooks.core.show import commands_block
 
 RUN = {  # action kind -> the test that runs its printed commands on the real fault and sees it gone
+    "continue-processes": "tests/tasks/remediation/test_continue.py::test_what_is_printed_continues_it_and_nobody_else",
     "terminate-processes": "tests/tasks/remediation/test_printed.py::test_a_stopped_process_is_ended",
     "restart-job": "tests/tasks/remediation/test_printed.py::test_a_job_is_started_and_stays",
     "restart-container": "tests/tasks/remediation/test_printed.py::test_a_container_is_restarted",

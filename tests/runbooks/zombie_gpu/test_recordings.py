@@ -159,7 +159,7 @@ def test_stopped_holder_is_ended_with_exactly_its_memory(read: Any) -> None:
     d = judge(node(read(name), process(name, 0.0)))
     assert wrong(d) == [("stopped", Certainty.CONFIRMED)]
     assert killed(d) == [460]
-    (step, restart) = d.plans[1].steps
+    (step, restart) = d.plans[-1].steps
     assert step.args["expect_freed_bytes"] == (9133096960 if read is by_nvml else 8710 << 20)
     assert step.args["gpu_uuids"] == [UUID]
     assert restart.args == {"job": "train", "argv": ["/srv/job/start.sh"]}

@@ -22,10 +22,16 @@ def situations() -> list[Any]:
     return found
 
 
-def killed(d: Diagnosis, plan: int = 0) -> list[int]:
-    """PIDs that a plan would end."""
-    steps = d.plans[plan].steps if d.plans else ()
-    return sorted(p["pid"] for s in steps if s.kind == "terminate-processes" for p in s.args["processes"])
+def signalled(d: Diagnosis, kind: str) -> list[int]:
+    """PIDs that the first plan with such a step would end, or let go on."""
+    plans = [[s for s in p.steps if s.kind == kind] for p in d.plans]
+    steps = next(filter(None, plans), [])
+    return sorted(p["pid"] for s in steps for p in s.args["processes"])
+
+
+def killed(d: Diagnosis) -> list[int]:
+    """PIDs that would be ended."""
+    return signalled(d, "terminate-processes")
 
 
 @pytest.mark.parametrize("doc", situations())
@@ -44,6 +50,7 @@ def test_situation(doc: dict[str, Any]) -> None:
         assert slug not in [c.slug for c in d.wrong], shown
     assert [p.name for p in d.plans] == want.get("plans", []), shown
     assert killed(d) == want.get("kill", []), shown
+    assert signalled(d, "continue-processes") == want.get("continue", []), shown
     steps = [s.kind for s in d.plans[-1].steps] if d.plans else []
     assert steps == want.get("steps", steps), shown
     for field in ("must_not", "do_now", "waiting_costs", "by_hand", "unknowns"):

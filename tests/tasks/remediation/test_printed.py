@@ -25,6 +25,7 @@ from runbooks.zombie_gpu.diagnose import Limits, diagnose
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import JOB, context, gather, job, state, wait_state
 from tests.support.printed import by_hand
+from tests.support.waiting import until
 from tests.tasks.remediation.test_containers import start
 
 LIMITS = load_runbook("zombie-gpu").limit_values({"window_s": 0.6, "samples": 4})
@@ -87,6 +88,7 @@ def test_a_job_is_started_and_stays(driver: StubDriver, tmp_path: Path) -> None:
     began = time.monotonic()
     assert by_hand([step]).returncode == 0
     assert time.monotonic() - began < 30, "the shell is free again"
+    until(lambda: said.exists() and bool(said.read_text().strip()), 10, "the job's first word")
     pid = int(said.read_text())
     try:
         assert os.getsid(pid) == pid
