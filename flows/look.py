@@ -1,6 +1,6 @@
 """One look at a target and one report of it: for the engine, the sweep and a run without a server. Needs no Prefect."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from runbooks.core.report import Report
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
-from tasks.report_store import earlier_evidence
+from tasks.report_store import earlier_evidence, last_answer
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
@@ -29,13 +29,26 @@ class Unread(Frozen):
 
 
 def context_of(
-    spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, pool: HostPool, options: dict[str, Any] | None = None
+    spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, pool: HostPool, options: dict[str, Any] | None = None, sweep: str = ""
 ) -> Context:
-    """What a look at `target` needs. `folder`: where reports lie, for an earlier reading. Raises ConfigError."""
+    """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's. Raises
+    ConfigError."""
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
     earlier = earlier_evidence(folder, spec.slug, target, bridge, utc_now())
-    return Context(fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier)
+    since = None
+    if spec.window and sweep:
+        earlier = last_answer(folder, spec.slug, target, sweep)
+        since = _news_since(earlier, float(limits[spec.window]))
+    return Context(
+        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since
+    )
+
+
+def _news_since(last: dict[str, Any] | None, window_s: float) -> datetime:
+    """The last sweep that gave an answer, and at least so long ago: a second sweep of one day tells the same once more."""
+    at = utc_now() - timedelta(seconds=window_s)
+    return min(at, datetime.fromisoformat(last["evidence"]["taken_at"])) if last else at
 
 
 def read(spec: RunbookSpec, context: Context) -> Any:

@@ -69,7 +69,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "container-death": partial(by_convention, "container-death", nightly=_has_containers, parts=_containers),
     "ray-job": partial(by_convention, "ray-job", nightly=_reaches_ray),
     "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
-    "memory-pressure": partial(by_convention, "memory-pressure", nightly=None),
+    "memory-pressure": partial(by_convention, "memory-pressure", window="kill_old_s"),
     "data-check": partial(by_convention, "data-check", nightly=None),
     "host-limits": partial(by_convention, "host-limits"),
     "stale-rendezvous": partial(

@@ -105,7 +105,7 @@ def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
     """One runbook on everything that a node or other target is. Never raises."""
     try:
         spec = load_spec(name)
-        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool)
+        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger)
         parts = spec.parts(whole)
     except Exception as e:
         return [_failed(target, name, e)]

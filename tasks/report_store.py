@@ -8,17 +8,21 @@ import secrets
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
+from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
 from tasks.installation import lasting
 
 LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
+LOOK_BACK = 20  # newest reports among which the last sweep's is looked for
+ANSWERS = (Outcome.HEALTHY, Outcome.SICK)
 TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
 
 
@@ -132,6 +136,11 @@ def _plain(error: OSError) -> str:
     return hints.get(error.errno or 0, error.strerror or str(error))
 
 
+def saved_report(folder: Path | str, report_id: str) -> Path | None:
+    """The Markdown file of the report with that id, under whatever runbook and target; None: there is none."""
+    return next(lasting(folder).glob(f"*/*/2*Z-{slug(report_id)}.md"), None)
+
+
 def history(folder: Path | str, runbook: str, target: str) -> Iterator[dict[str, Any]]:
     """Earlier reports as JSON data, newest first. Damaged or half-copied files are passed over."""
     for path in reversed(_reports(report_folder(folder, runbook, target))):
@@ -166,6 +175,16 @@ def earlier_evidence(
         if age >= bridge_s:
             break
     return best
+
+
+def last_answer(folder: Path | str, runbook: str, target: str, trigger: str) -> dict[str, Any] | None:
+    """The newest report that such a sweep made of that target and that gave an answer, as JSON data."""
+    newest = islice(history(folder, runbook, target), LOOK_BACK)
+    return next((r for r in newest if r.get("trigger") == trigger and r.get("outcome") in ANSWERS and _evidence(r)), None)
+
+
+def _evidence(report: dict[str, Any]) -> bool:
+    return isinstance(report.get("evidence"), dict) and "taken_at" in report["evidence"]
 
 
 def _age_s(report: dict[str, Any], now: datetime) -> float | None:

@@ -7,8 +7,9 @@ from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import by_the_rules
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
-from runbooks.memory_pressure import advice
+from runbooks.memory_pressure import advice, window
 from runbooks.memory_pressure.device import device_causes, snapshot_causes
 from runbooks.memory_pressure.evidence import Evidence
 from runbooks.memory_pressure.host import host_causes
@@ -27,6 +28,7 @@ class Limits(Frozen):
     cache_share: float
     kill_near_s: float
     kill_old_s: float
+    kill_drift_s: float
 
 
 @cache
@@ -52,12 +54,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         )
         if isinstance(r, Unknown)
     )
+    open_ = (*window.undated(evidence), *_untold(evidence, causes, limits))
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
     told = wrong and wrong[0].certainty is not Certainty.POSSIBLE
     must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     return Diagnosis(
-        state=State.SICK if told else State.CANNOT_TELL if wrong or isinstance(evidence.log, Unknown) else State.HEALTHY,
-        headline=_headline(causes),
+        state=State.SICK if told else State.CANNOT_TELL if wrong or open_ or isinstance(evidence.log, Unknown) else State.HEALTHY,
+        headline=_headline(evidence, causes, open_),
         symptom=seen[-1].text[:300] if seen else "",
         causes=causes,
         must_not=must_not or ("end a process on a GPU because it holds memory",),
@@ -66,8 +69,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}",
             action=book().causes[c.slug].remedy)
             for c in wrong
-        ) + _told(evidence, causes),
-        unknowns=(*unknowns, *_unused(evidence, causes, seen)),
+        ) + _told(evidence, causes) + window.others(evidence, limits),
+        unknowns=(*unknowns, *open_, *_unused(evidence, causes, seen)),
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip
@@ -93,12 +96,32 @@ def _unused(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, 
     return (told,) if given and not _advised(causes, seen) else ()
 
 
-def _headline(causes: tuple[Cause, ...]) -> str:
-    if not causes:
-        return "No sign of memory running out"
-    if causes[0].innocent:
+def _untold(evidence: Evidence, causes: tuple[Cause, ...], limits: Limits) -> tuple[str, ...]:
+    """Who ended a job whose log says that it was killed, where no kill is of that time."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    if log is None or not log.killed or causes or isinstance(evidence.killed, Unknown):
+        return ()
+    near = window.span(limits.kill_near_s)
+    return (f"who ended the job: its log says that it was killed, and the kernel log names no kill within {near} of its end",)
+
+
+def _headline(evidence: Evidence, causes: tuple[Cause, ...], open_: tuple[str, ...]) -> str:
+    if causes and not causes[0].innocent:
+        return f"{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}"
+    if open_:
+        return f"Not known: {open_[0]}"
+    if causes:
         return f"No sign of memory running out; {causes[0].evidence[0]}"
-    return f"{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}"
+    return _well(evidence)
+
+
+def _well(evidence: Evidence) -> str:
+    """What was seen of a machine that is well, as far as it was read."""
+    said = [f"nothing was killed for memory since {evidence.since:%Y-%m-%d %H:%M} UTC"] if evidence.since else []
+    if isinstance(evidence.host, Known):
+        said.append(f"{size(evidence.host.value.available)} of {size(evidence.host.value.total)} are available")
+    read = not isinstance(evidence.killed, Unknown) and evidence.since
+    return f"No sign of memory running out: {', '.join(said)}" if read else "No sign of memory running out"
 
 
 def _do_now(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:

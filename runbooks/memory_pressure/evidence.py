@@ -32,6 +32,8 @@ class HostMemory(Frozen):
     cgroup_used: int | None = None
     free: int | None = None  # MemFree: what nobody uses, not even the page cache; None: an older record
     cached: int | None = None  # page cache and buffers
+    kills: int | None = None  # by the kernel, for memory, since boot; None: it does not count them
+    boot: str = ""  # this boot's id
 
 
 class MemoryGroup(Frozen):
@@ -41,6 +43,7 @@ class MemoryGroup(Frozen):
     limit: int
     used: int  # without page cache
     kills: int = 0  # by the kernel, for memory, since the group exists
+    new_kills: int | None = None  # of them since the last sweep; None: not known
 
 
 class Setup(Frozen):
@@ -57,6 +60,8 @@ class Evidence(Frozen):
 
     node: str
     taken_at: datetime
+    since: datetime | None = None  # a sweep: from when on a kill is news; None: a look by hand
+    log_from: datetime | None = None  # the kernel log reaches back so far; None: not known
     log: Reading[LogFacts] = NOT_RECORDED
     gpus: Reading[GpuSet] = NOT_RECORDED
     host: Reading[HostMemory] = NOT_RECORDED

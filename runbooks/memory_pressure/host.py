@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runbooks.core.reading import Known
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.memory_pressure import window
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, MemoryGroup
 from runbooks.parsers.control_group import whose
 from runbooks.parsers.kernel_ooms import HostOom
@@ -19,13 +20,13 @@ _RANK = list(Certainty).index
 
 
 def host_causes(evidence: Evidence, limits: "Limits") -> Iterator[Cause]:
-    """Kills first, each place once; then what is nearly full now."""
-    kills = evidence.killed.value if isinstance(evidence.killed, Known) else ()
-    hit = {k.group for k in kills if k.cgroup}
-    for place, group in groupby(sorted(kills, key=_place), key=_place):
-        yield _killed(evidence, place, sorted(group, key=lambda k: k.at.timestamp() if k.at else 0.0)[-3:], limits)
+    """Kills of the time that is asked about first, each place once; then what is nearly full now."""
+    hit = {k.group for k in window.kills(evidence) if k.cgroup}
+    for place, group in groupby(sorted(window.within(evidence, limits), key=_place), key=_place):
+        yield _killed(evidence, place, sorted(group, key=lambda k: k.at.timestamp() if k.at else 0.0)[-3:])
     for g in evidence.groups.value if isinstance(evidence.groups, Known) else ():
-        if not any(path.endswith(g.path) for path in hit):
+        full = g.used > limits.cgroup_share * g.limit
+        if full or not (any(path.endswith(g.path) for path in hit) or _long_ago(evidence, g, limits)):
             yield _group(evidence, g)
     if isinstance(evidence.host, Known):
         yield from _now(evidence, evidence.host.value, limits)
@@ -37,11 +38,11 @@ def _place(kill: HostOom) -> str:
     return "host-oom numa" if kill.numa else "host-oom" if kill.told else "host-oom untold"
 
 
-def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom], limits: "Limits") -> Cause:
+def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom]) -> Cause:
     """The kills of one place as one cause. The surest of them counts: it may be the job's."""
     slug, _, group = place.partition(" ")
-    words = tuple(_words(k) for k in kills)
-    sure, why = min((_how_sure(evidence, k, limits) for k in kills), key=lambda s: _RANK(s[0]))
+    words = tuple(window.told(k) for k in kills)
+    sure, why = min((_how_sure(evidence, k) for k in kills), key=lambda s: _RANK(s[0]))
     where = whose(group) if slug == "cgroup-oom" else "the machine"
     if group in ("numa", "untold"):
         sure = max(sure, Certainty.LIKELY, key=_RANK)
@@ -49,11 +50,6 @@ def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom], limits: "L
     subject = f"{evidence.node}, {where}"
     return Cause(slug=slug, certainty=sure, subject=subject, evidence=(*words[-1:], *words[:-1], *_scope(evidence, kills[-1], group), why),
                  decides=decides)  # fmt: skip
-
-
-def _words(k: HostOom) -> str:
-    when = f"{k.at:%Y-%m-%d %H:%M:%S} UTC: " if k.at else ""
-    return f"{when}the kernel killed pid {k.pid} ({k.name}), which held {size(k.rss)}"
 
 
 def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
@@ -73,17 +69,16 @@ def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
     return (f"no limit was reached: the machine's memory was used up at that moment{now}",)
 
 
-def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Certainty, str]:
-    """A kill since boot may have hit anything: name, the job's log and the time tie it to the job."""
+def _how_sure(evidence: Evidence, killed: HostOom) -> tuple[Certainty, str]:
+    """A sweep asks whether the kernel killed; by hand name, the job's log and the time tie a kill to the job."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
+    if evidence.since:
+        return Certainty.CONFIRMED, f"that was {window.span(window.apart(evidence, killed) or 0.0)} before this look"
     job = killed.name.startswith(("python", "pt_", "torchrun", "ray::"))
     said = log is not None and log.killed
-    last = log.written_at if log and log.written_at else evidence.taken_at
-    apart = abs((last - killed.at).total_seconds()) if killed.at else None
-    if apart is not None and apart > (limits.kill_near_s if said else limits.kill_old_s):
-        return Certainty.POSSIBLE, f"that was {_span(apart)} {_side(killed.at, last)} {'the end of its log' if said else 'this look'}"
+    apart = window.apart(evidence, killed)
     if job and said and apart is not None and log is not None and log.written_at:
-        return Certainty.CONFIRMED, f"its log ends {_span(apart)} {_side(last, killed.at)} it and says that it was killed"
+        return Certainty.CONFIRMED, f"its log ends {window.span(apart)} {_side(log.written_at, killed.at)} it and says that it was killed"
     if job or said:
         return Certainty.LIKELY, "its log says that it was killed" if said else f"{killed.name} is what a job's process is called"
     return Certainty.POSSIBLE, f"nothing ties {killed.name} to the job"
@@ -93,21 +88,23 @@ def _side(one: datetime | None, other: datetime | None) -> str:
     return "before" if one and other and one < other else "after"
 
 
-def _span(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
+def _long_ago(evidence: Evidence, g: MemoryGroup, limits: "Limits") -> bool:
+    """Whether the kills that a group counts were before the time that is asked about: by its last count, or by the kernel log,
+    which reaches back so far and names none."""
+    if evidence.since and g.new_kills is not None:
+        return not g.new_kills
+    return evidence.log_from is not None and evidence.log_from <= window.starts(evidence, limits)
 
 
 def _group(evidence: Evidence, g: MemoryGroup) -> Cause:
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     words = [f"{whose(g.path)} uses {size(g.used)} of its limit of {size(g.limit)}, page cache not counted"]
     if g.kills:
-        words.append(f"the kernel killed {g.kills} processes in it for memory since it exists")
+        words.append(f"the kernel killed {g.new_kills} processes in it for memory since the last sweep" if g.new_kills
+                     else f"the kernel killed {g.kills} processes in it for memory since it exists; when is not known")  # fmt: skip
     if isinstance(evidence.host, Known):
         words.append(f"the machine has {size(evidence.host.value.available)} of {size(evidence.host.value.total)} available")
-    sure = Certainty.LIKELY if not g.kills or (log and log.killed) else Certainty.POSSIBLE
+    sure = Certainty.LIKELY if not g.kills or g.new_kills or (log and log.killed) else Certainty.POSSIBLE
     decides = ("whether the job runs in it: /proc/PID/cgroup", f"memory.peak and memory.events of {g.path}")
     return Cause(slug="cgroup-oom", certainty=sure, subject=f"{evidence.node}, {whose(g.path)}", evidence=tuple(words), decides=decides)
 

@@ -6,12 +6,12 @@ from typing import Any
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
 from runbooks.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
-from runbooks.parsers.kernel_ooms import WANTED, HostOom, parse_host_ooms
 from runbooks.parsers.loader_log import speaks_of_loading
 from runbooks.triage.text import failures, meanings
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.diagnostics.gpus import read_gpus, read_presence
+from tasks.diagnostics.kernel_kills import read_kills, with_new_kills
 from tasks.diagnostics.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -33,9 +33,10 @@ def gather_memory_pressure(context: Context) -> Evidence:
         pids |= {o.pid for m in log.value.cuda for o in m.others}
     now = {p.pid for p in _processes(gpus)}
     host, groups, commands = _host(context, sorted(pids), now, log.value.written_at if isinstance(log, Known) else None)
+    killed, log_from = read_kills(context, host.value if isinstance(host, Known) else None)
     return Evidence(
-        node=context.node.name, taken_at=context.now(), log=log, gpus=gpus, host=host, groups=groups, commands=commands,
-        killed=_killed(context),
+        node=context.node.name, taken_at=context.now(), since=context.since, log_from=log_from, log=log, gpus=gpus, host=host,
+        groups=groups, commands=commands, killed=killed,
         job_match=tuple(j.match for j in context.fleet.jobs_on(context.node.name)), setup=_setup(context.options),
         hands_off=context.node.hands_off,
     )  # fmt: skip
@@ -54,6 +55,8 @@ def _setup(options: dict[str, Any]) -> Setup:
 
 def _log(context: Context) -> Reading[LogFacts]:
     path = str(context.options.get("log", ""))
+    if not path and context.since:
+        return Absent(proof="a sweep asks about the machine, not about one job's log")
     if not path:
         return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run")
     at = Source(command=f"tail -c {LOG_BYTES} {path}", host=context.node.name, taken_at=context.now())
@@ -114,28 +117,10 @@ def _host(
     commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()
                 if int(p) in now or (got["started"].get(p) or 0.0) <= last}  # fmt: skip
     at = source(context, "cat /sys/fs/cgroup/**/memory.{max,current,events}")
-    groups = tuple(MemoryGroup(**g) for g in got["groups"]["list"])
+    groups = with_new_kills(context, tuple(MemoryGroup(**g) for g in got["groups"]["list"]), got["memory"]["boot"])
     return (
         Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
         Known[tuple[MemoryGroup, ...]](value=groups, source=at) if got["groups"]["whole"] or groups
         else Unknown(reason=Why.FAILED, detail="too many control groups to look at all", source=at),
         Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
     )  # fmt: skip
-
-
-def _killed(context: Context) -> Reading[tuple[HostOom, ...]]:
-    command = f"dmesg | grep -iE '{WANTED}'"
-    try:
-        got = run_probe(context.host, "kernel", {"match": WANTED, "cap": 400}, timeout_s=25)
-    except TransportError as e:
-        return unknown(context, e, command)
-    if not got["tool"]:
-        return Unknown(
-            reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source(context, command)
-        )
-    found = parse_host_ooms(got["lines"], got["zero"])
-    if not found:
-        begins = got["begins"] or 0.0
-        since = "boot" if begins < 5 else f"its log begins, {begins:.0f} s after boot"
-        return Absent(proof=f"the kernel killed nothing for memory since {since}", source=source(context, command))
-    return Known[tuple[HostOom, ...]](value=found, source=source(context, command))

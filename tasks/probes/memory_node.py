@@ -28,11 +28,13 @@ def text(path: str) -> str:
 def memory() -> "dict[str, Any]":
     """Of the machine and of the cgroup."""
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB", text("/proc/meminfo"), re.M))
-    out = {
+    out = {  # type: dict[str, Any]
         "total": int(found.get("MemTotal", 0)) * 1024, "available": int(found.get("MemAvailable", 0)) * 1024,
         "swap_free": int(found.get("SwapFree", 0)) * 1024, "free": int(found.get("MemFree", 0)) * 1024,
         "cached": (int(found.get("Cached", 0)) + int(found.get("Buffers", 0))) * 1024,
     }  # fmt: skip
+    kills = re.search(r"^oom_kill (\d+)", text("/proc/vmstat"), re.M)
+    out["kills"], out["boot"] = int(kills.group(1)) if kills else None, text("/proc/sys/kernel/random/boot_id").strip()
     for limit, used in FILES:
         value = text("/sys/fs/cgroup/" + limit).strip()
         if value.isdigit() and int(value) < UNLIMITED:
