@@ -36,14 +36,21 @@ PROVED = (
 )
 """The fault harness: `make prove` runs it and keeps the score; `make test` runs the rest."""
 LONG = (
+    "tests/core/test_words",
+    "tests/corpus/test_floors",
     "tests/deployments/test_fuzz_commands",
     "tests/deployments/test_server_away",
     "tests/incidents/",
     "tests/runbooks/test_confirmed",
+    "tests/runbooks/test_consistent",
+    "tests/runbooks/test_forbidden",
     "tests/runbooks/test_never_raises",
+    "tests/runbooks/test_redact_own",
+    "tests/runbooks/test_unread",
+    "tests/runbooks/triage/test_no_last_word",
     "tests/test_printed",
 )
-"""Proofs that try everything of a kind (every option, every reading lost, every incident): `make prove` runs them, too."""
+"""Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""
 MEASURED_LAST = "tests/deployments/test_cli_quick"  # processor time of short commands: when little else runs
 
 
