@@ -69,6 +69,8 @@ def _dispatch(args: list[str]) -> int:
     if args[:1] in (["triage"], ["restore"]):
         module = {"triage": "deployments.cli_triage", "restore": "deployments.restore"}[args[0]]
         return int(_function(f"{module}:main")(args[1:]))
+    if args[:1] in (["run"], ["list"]) and {"-h", "--help"} & set(args[1:]):
+        return int(_function("deployments.runbook_help:runbook_help")(args))
     parser = build_parser()
     ns = parser.parse_args(args)
     if ns.version:

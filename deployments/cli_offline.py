@@ -11,25 +11,36 @@ from deployments.errors import CommandError
 from deployments.paths import home
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runbooks.core.replay import Replayed
     from runbooks.core.report import Report
 
 
 def cmd_list(ns: Namespace) -> int:
-    """Prints every runbook: title, target, whether it is in the nightly; one of them with options and what it may change."""
-    from deployments.runbook_words import in_full, in_short
+    """Prints every runbook; or one with options and what it may change; or every kind of action."""
+    from deployments.runbook_words import in_full, in_kinds, in_nightly, in_short, kind_rows
     from runbooks.core.catalog import runbook_heads
-    from runbooks.core.names import there_are
 
-    heads = {h["slug"]: h for h in runbook_heads()}
-    if ns.runbook and ns.runbook not in heads:
-        raise CommandError(f"no runbook {ns.runbook!r}; {there_are(ns.runbook, heads)}")
-    chosen = [heads[ns.runbook]] if ns.runbook else list(heads.values())
-    if ns.json:
-        print(json.dumps(chosen, indent=1))
+    heads = runbook_heads()
+    chosen = [the_head(ns.runbook, heads)] if ns.runbook else list(heads)
+    if ns.actions:
+        print(json.dumps(kind_rows(chosen), indent=1) if ns.json else in_kinds(chosen))
+    elif ns.json:
+        print(json.dumps([h | {"nightly": in_nightly(h["slug"])} for h in chosen], indent=1))
     else:
         print(in_full(chosen[0]) if ns.runbook else in_short(chosen))
     return 0
+
+
+def the_head(slug: str, heads: "Sequence[dict[str, Any]]") -> "dict[str, Any]":
+    """That runbook's. Raises CommandError with the nearest name."""
+    from runbooks.core.names import there_are
+
+    found = {h["slug"]: h for h in heads}
+    if slug not in found:
+        raise CommandError(f"no runbook {slug!r}; {there_are(slug, found)}")
+    return found[slug]
 
 
 def cmd_replay(ns: Namespace) -> int:

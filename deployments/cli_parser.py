@@ -1,7 +1,9 @@
 """The command line's words. Only argparse is imported here, so that `--help` is quick."""
 
 import argparse
-from collections.abc import Callable
+from typing import TypeAlias
+
+from deployments.cli_words import Parser, port, seconds, within
 
 EXIT_CODES = """exit codes:
   0  nothing wrong, not applicable, or fixed
@@ -12,40 +14,14 @@ EXIT_CODES = """exit codes:
   5  the Prefect server cannot be used: nothing was asked of it, or it stopped answering
   6  a fault of gpu-runbooks itself; its traceback is in the file that the message names
 130  interrupted, or the input ended before an answer"""
-MOST_SECONDS = 86_400.0
 
 
-def _within(low: int, high: int, what: str) -> Callable[[str], int]:
-    """A whole number from `low` to `high`."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = low - 1
-        if not low <= number <= high:
-            raise argparse.ArgumentTypeError(f"{what} is a whole number from {low} to {high}, not {text[:40]!r}")
-        return number
-
-    return read
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"a time is a number of seconds up to {MOST_SECONDS:.0f}, not {text[:40]!r}")
-    return number
-
-
-_port = _within(1, 65_535, "a port")
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """Every command and option. `ns.command` (and `ns.fleet_command`) say which was given."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpu-runbooks",
         description="Runbooks for GPU fleets: what is wrong, what not to do, a safe fix, proof, a report.",
         epilog=EXIT_CODES,
@@ -63,9 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, does: str
-) -> argparse.ArgumentParser:
+def _add(commands: Commands, name: str, does: str) -> Parser:
     parser = commands.add_parser(name, help=does, description=does[0].upper() + does[1:] + ".")
     parser.add_argument("--json", action="store_true", help="machine-readable output on stdout")
     return parser
@@ -77,11 +51,11 @@ def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where reports go (default: reports.folder of the fleet file)")
 
 
-def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_runs(commands: Commands) -> None:
     nightly = _add(commands, "nightly", "diagnose the whole fleet and write one report")
     _files(nightly)
     run = _add(commands, "run", "run one runbook on one target")
-    run.add_argument("runbook", metavar="RUNBOOK", help="`gpu-runbooks list` names them, `list RUNBOOK` its options and what it may change")
+    run.add_argument("runbook", metavar="RUNBOOK", help="which one; `run --help RUNBOOK`: its target, options, and what it may change")
     run.add_argument("target", metavar="TARGET", help="a node of the fleet file, or user@host[:port] (diagnose only)")
     run.add_argument(
         "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most this run may do"
@@ -108,7 +82,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     lab.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="which one; without it the scenarios are listed")
 
 
-def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_decisions(commands: Commands) -> None:
     for name, does in (("approve", "allow the plan of a waiting run"), ("reject", "refuse the plan of a waiting run")):
         decide = _add(commands, name, does)
         decide.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
@@ -135,7 +109,7 @@ def _add_decisions(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     reset.add_argument("--who", metavar="NAME", default="", help="your name, for the record")
 
 
-def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_server(commands: Commands) -> None:
     up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
     up.add_argument(
         "--fleet", metavar="FILE", help="fleet file that the forms in the UI offer; kept until another is given"
@@ -144,7 +118,7 @@ def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     up.add_argument(
         "--gateway", action="store_true", help="also take alerts on loopback, for this fleet and policy file"
     )
-    up.add_argument("--gateway-port", type=_port, default=8765, metavar="N", help="default 8765")
+    up.add_argument("--gateway-port", type=port, default=8765, metavar="N", help="default 8765")
     up.add_argument(
         "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
     )
@@ -161,9 +135,12 @@ def _add_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     doctor.add_argument("--policy", metavar="FILE", help="also check this policy file")
 
 
-def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_offline(commands: Commands) -> None:
     listed = _add(commands, "list", "list the runbooks; of one its options and what it may change")
     listed.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="all about this one")
+    listed.add_argument(
+        "--actions", action="store_true", help="every kind of action: who may do it, risk, what it changes, how it is proven and undone"
+    )
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
     bundle = _add(
@@ -179,7 +156,7 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=[],
         help="a log on the machine that belongs to it (repeatable)",
     )
-    bundle.add_argument("--seconds", type=_seconds, default=180.0, metavar="N", help="the most time to read (default 180)")
+    bundle.add_argument("--seconds", type=seconds, default=180.0, metavar="N", help="the most time to read (default 180)")
     bundle.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
     fleet = commands.add_parser(
         "fleet", help="check or import a fleet file", description="Check or import a fleet file."
@@ -203,7 +180,7 @@ def _add_offline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     triage.add_argument("args", nargs=argparse.REMAINDER)
 
 
-def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_alerts(commands: Commands) -> None:
     gateway = _add(commands, "gateway", "take alerts by HTTP and start runbooks for them")
     gateway.add_argument(
         "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
@@ -212,14 +189,14 @@ def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     gateway.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
     )
-    gateway.add_argument("--port", type=_port, default=8765, help="default 8765")
+    gateway.add_argument("--port", type=port, default=8765, help="default 8765")
     gateway.add_argument("--tls-cert", metavar="PEM", help="serve HTTPS with this certificate (chain)")
     gateway.add_argument("--tls-key", metavar="PEM", help="and its private key")
     gateway.add_argument(
         "--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant"
     )
     gateway.add_argument("--no-auth", action="store_true", help="believe everybody; on loopback only")
-    gateway.add_argument("--at-once", type=_within(1, 64, "--at-once"), metavar="N", help="runs in warm processes at one time (default 4)")
+    gateway.add_argument("--at-once", type=within(1, 64, "--at-once"), metavar="N", help="runs in warm processes at one time (default 4)")
     gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
     alerts = commands.add_parser("alerts", help="test which alert starts what", description="Test the alerts file.")
     what = alerts.add_subparsers(dest="alerts_command", metavar="WHAT", required=True)
@@ -231,7 +208,7 @@ def _add_alerts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     test.add_argument("--policy", metavar="FILE", help="policy file: caps the mode")
 
 
-def _add_people(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_people(commands: Commands) -> None:
     notify = commands.add_parser("notify", help="try the channels of notifications.yaml", description="Telling people.")
     what = notify.add_subparsers(dest="notify_command", metavar="WHAT", required=True)
     test = _add(what, "test", "send a test message and say what happened per channel")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
@@ -24,6 +25,8 @@ def page(slug: str) -> str:
         parts.append(guide.read_text(encoding="utf-8").strip())
     parts.append("## Causes")
     parts += ["\n\n".join(_cause(name, cause)) for name, cause in book.causes.items()]
+    if book.actions:
+        parts.append("\n".join(_actions(book)))
     if book.limits:
         parts.append("\n".join(_limits(slug, book)))
     if book.references:
@@ -53,6 +56,14 @@ def _cause(name: str, cause: CauseKnowledge) -> Iterator[str]:
         yield f"Do not: {'; '.join(' '.join(m.split()) for m in cause.must_not)}."
     if cause.forbids or cause.forbids_on_it:
         yield f"Withholds: {', '.join(f'`{k}`' for k in (*cause.forbids, *cause.forbids_on_it))}."
+
+
+def _actions(book: Runbook) -> Iterator[str]:
+    yield "## Actions\n\nDone only where the policy and a person allow it. Each plan is proven by reading and judging everything again.\n"
+    yield "| action | risk | what it changes | how it is proven | how it is undone |\n|---|---|---|---|---|"
+    for kind in book.actions:
+        row = KINDS[kind]
+        yield f"| `{kind}` | {row.risk} | {_cell(row.changes)} | {_cell(row.proven)} | {_cell(row.undone)} |"
 
 
 def _limits(slug: str, book: Runbook) -> Iterator[str]:

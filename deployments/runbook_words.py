@@ -1,13 +1,15 @@
-"""What `gpu-runbooks list` says of runbooks, in plain text."""
+"""What `list`, `list --actions`, `run --help` and their like say of runbooks and kinds of action, in plain text."""
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runbooks.core.clean import one_line
+from runbooks.core.kinds import KINDS
 
 Head = dict[str, Any]
+WIDTH = 110
 
 
 def in_short(heads: Sequence[Head]) -> str:
@@ -18,20 +20,64 @@ def in_short(heads: Sequence[Head]) -> str:
     return "\n".join(rows)
 
 
+def in_help(heads: Sequence[Head]) -> str:
+    """Below the help of `run` and `list`: of each runbook target, whether it is in the nightly, what it may change, options."""
+    width = max((len(h["slug"]) for h in heads), default=0)
+    lines = ["runbooks (`gpu-runbooks run --help RUNBOOK` says more of one):"]
+    for h in heads:
+        facts = [_first(h["target"]), "in the nightly" if in_nightly(h["slug"]) else "not in the nightly", _worst(h)]
+        lines.append(_wrapped(f"  {h['slug']:<{width}}  {'; '.join(facts)}", " " * (width + 4)))
+        if h["options"]:
+            lines.append(_wrapped(f"  {'':<{width}}  options: {', '.join(h['options'])}", " " * (width + 13)))
+    return "\n".join(lines)
+
+
 def in_full(head: Head) -> str:
     """Everything that a person needs before running it."""
-    actions = ", ".join(head["actions"]) or "nothing"
     parts = [
         f"{head['slug']}: {head['title']}",
         _wrapped(head["summary"]),
         f"target:      {head['target']}",
         f"nightly:     {'yes, where it applies' if in_nightly(head['slug']) else 'no'}",
-        _wrapped(f"may change:  {actions}", " " * 13),
+        "may change:  nothing" if not head["actions"] else "may change, where you allow it (`list --actions`: how each is undone):",
     ]
+    parts += [_wrapped(f"  {kind} ({KINDS[kind].risk}): {KINDS[kind].changes}", " " * 6) for kind in head["actions"]]
     if head["options"]:
         parts.append("options (--option NAME=VALUE):")
         parts += [_option(name, given) for name, given in head["options"].items()]
     return "\n".join(parts)
+
+
+def kind_rows(heads: Sequence[Head]) -> list[dict[str, Any]]:
+    """Every kind of action that these runbooks may do, as `list --actions --json` prints it."""
+    by_kind = {kind: [h["slug"] for h in heads if kind in h["actions"]] for kind in KINDS}
+    return [
+        {
+            "kind": kind, "runbooks": by_kind[kind], "risk": row.risk.value, "changes": row.changes, "proven": row.proven,
+            "undone": row.undone, "ends": row.ends is not None,
+        }
+        for kind, row in KINDS.items()
+        if by_kind[kind]
+    ]  # fmt: skip
+
+
+def in_kinds(heads: Sequence[Head]) -> str:
+    """The same for people."""
+    return "\n".join(line for row in kind_rows(heads) for line in _kind(row)) or "nothing is changed"
+
+
+def _kind(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{row['kind']} ({row['risk']}): {', '.join(row['runbooks'])}"
+    for word in ("changes", "proven", "undone"):
+        yield _wrapped(f"  {word + ':':<9}{row[word]}", " " * 11)
+
+
+def _worst(head: Head) -> str:
+    risks = [KINDS[kind].risk for kind in head["actions"]]
+    if not risks:
+        return "changes nothing"
+    worst = max(risks, key=list(type(risks[0])).index)
+    return f"may change {len(risks)} thing{'s' if len(risks) > 1 else ''} where you allow it, the worst {worst}"
 
 
 def in_nightly(slug: str) -> bool:
@@ -54,4 +100,4 @@ def _first(target: str) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,9 +1,10 @@
-"""The table of everything that can be changed: action kind, how much it can hurt, and the function that does it."""
+"""What does each kind of action, and how long that may take; everything else about a kind stands in runbooks/core/kinds.py."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from runbooks.core.checkpoints import TierKind
+from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Risk, Step
 from runbooks.stale_rendezvous.saved import MOST_KEYS, work_s
 from tasks.context import ActResult, Context
@@ -61,7 +62,6 @@ class Action:
     time-outs of all its commands and reads together, each of which ends on the node by itself.
     """
 
-    risk: Risk
     act: Callable[[Step, Context], ActResult]
     proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
     within_s: float | Deadline = UNKNOWN_S
@@ -102,60 +102,55 @@ def _probing(_step: Step, context: Context) -> float:
 
 
 ACTIONS: dict[str, Action] = {
-    # nothing is lost, and yet somebody may have stopped it on purpose
-    "continue-processes": Action(Risk.DISRUPTIVE, continue_processes, within_s=90),
-    "terminate-processes": Action(Risk.DISRUPTIVE, terminate_processes, within_s=_terminating),
-    "restart-job": Action(Risk.DISRUPTIVE, restart_job, within_s=90),
-    "restart-container": Action(Risk.DISRUPTIVE, restart_container, within_s=180),
-    "reset-node-jobs": Action(Risk.DISRUPTIVE, reset_node_jobs, within_s=150),
-    "reset-gpu": Action(Risk.DESTRUCTIVE, reset_gpu, within_s=260),
-    "quarantine-node": Action(Risk.DESTRUCTIVE, quarantine_node, within_s=60),
-    "recreate-container": Action(Risk.DISRUPTIVE, recreate_container, within_s=_recreating, wait_s=recreation_wait),
-    "restart-application": Action(Risk.DISRUPTIVE, restart_application, within_s=_joining),
-    "remove-kept-container": Action(Risk.DESTRUCTIVE, remove_kept_container, within_s=90),
-    "remount-fuse": Action(Risk.DISRUPTIVE, remount_fuse, within_s=180),
-    "start-engine": Action(Risk.DISRUPTIVE, start_engine, within_s=200),
-    "free-engine-space": Action(Risk.DISRUPTIVE, free_engine_space, within_s=640),
-    "stop-supervisor": Action(
-        Risk.DESTRUCTIVE, stop_supervisor, within_s=60
-    ),  # somebody else's: only a person says which one stays
-    "stop-unit": Action(Risk.DESTRUCTIVE, stop_unit, within_s=270),
-    "stop-ray-job": Action(Risk.DISRUPTIVE, stop_ray_job, within_s=90),
-    "restart-raylet": Action(Risk.DISRUPTIVE, restart_raylet, within_s=_joining),
-    "copy-checkpoint": Action(Risk.SAFE, copy_checkpoint, within_s=_copying),
-    "create-checkpoint-folder": Action(Risk.SAFE, create_checkpoint_folder, within_s=90),
-    "repoint-latest": Action(Risk.DISRUPTIVE, repoint_latest, within_s=120),
-    "quarantine-checkpoint": Action(Risk.DISRUPTIVE, quarantine_checkpoint, within_s=90),
-    "restore-folder-mode": Action(Risk.DISRUPTIVE, restore_folder_mode, within_s=90),
-    "restore-archived": Action(Risk.DESTRUCTIVE, restore_archived, within_s=600),
-    "abort-upload": Action(Risk.DESTRUCTIVE, abort_upload, within_s=300),
-    "prune-checkpoints": Action(Risk.DESTRUCTIVE, prune_checkpoints, within_s=1800),
-    "put-back-checkpoint": Action(Risk.DISRUPTIVE, put_back_checkpoint, within_s=90),
-    "finish-deletion": Action(Risk.DESTRUCTIVE, finish_deletion, within_s=90),
-    "delete-run-keys": Action(Risk.DISRUPTIVE, delete_run_keys, within_s=_keys),
-    "restore-run-keys": Action(
-        Risk.DESTRUCTIVE, restore_run_keys, within_s=_keys
-    ),  # only a person says that a deletion was a mistake
-    "probe-rendezvous": Action(Risk.DISRUPTIVE, probe_rendezvous, proves=True, within_s=_probing),
-    "start-etcd": Action(Risk.DISRUPTIVE, start_etcd, within_s=180),
-    "defragment-etcd": Action(Risk.DESTRUCTIVE, defragment_etcd, within_s=360),
-    "normalise-key": Action(Risk.DISRUPTIVE, normalise_key, within_s=90),
-    "normalise-secret": Action(Risk.DISRUPTIVE, normalise_secret, within_s=90),
-    "restrict-key-mode": Action(Risk.SAFE, restrict_key_mode, within_s=90),
-    "remove-known-host": Action(Risk.DISRUPTIVE, remove_known_host, within_s=90),
-    "repair-ssh-path": Action(Risk.DISRUPTIVE, repair_ssh_path, within_s=90),
-    "add-public-key": Action(Risk.DISRUPTIVE, add_public_key, within_s=90),
-    "start-worker": Action(Risk.DISRUPTIVE, start_worker, within_s=300),
+    "continue-processes": Action(continue_processes, within_s=90),
+    "terminate-processes": Action(terminate_processes, within_s=_terminating),
+    "restart-job": Action(restart_job, within_s=90),
+    "restart-container": Action(restart_container, within_s=180),
+    "reset-node-jobs": Action(reset_node_jobs, within_s=150),
+    "reset-gpu": Action(reset_gpu, within_s=260),
+    "quarantine-node": Action(quarantine_node, within_s=60),
+    "recreate-container": Action(recreate_container, within_s=_recreating, wait_s=recreation_wait),
+    "restart-application": Action(restart_application, within_s=_joining),
+    "remove-kept-container": Action(remove_kept_container, within_s=90),
+    "remount-fuse": Action(remount_fuse, within_s=180),
+    "start-engine": Action(start_engine, within_s=200),
+    "free-engine-space": Action(free_engine_space, within_s=640),
+    "stop-supervisor": Action(stop_supervisor, within_s=60),  # somebody else's: only a person says which one stays
+    "stop-unit": Action(stop_unit, within_s=270),
+    "stop-ray-job": Action(stop_ray_job, within_s=90),
+    "restart-raylet": Action(restart_raylet, within_s=_joining),
+    "copy-checkpoint": Action(copy_checkpoint, within_s=_copying),
+    "create-checkpoint-folder": Action(create_checkpoint_folder, within_s=90),
+    "repoint-latest": Action(repoint_latest, within_s=120),
+    "quarantine-checkpoint": Action(quarantine_checkpoint, within_s=90),
+    "restore-folder-mode": Action(restore_folder_mode, within_s=90),
+    "restore-archived": Action(restore_archived, within_s=600),
+    "abort-upload": Action(abort_upload, within_s=300),
+    "prune-checkpoints": Action(prune_checkpoints, within_s=1800),
+    "put-back-checkpoint": Action(put_back_checkpoint, within_s=90),
+    "finish-deletion": Action(finish_deletion, within_s=90),
+    "delete-run-keys": Action(delete_run_keys, within_s=_keys),
+    "restore-run-keys": Action(restore_run_keys, within_s=_keys),  # only a person says that a deletion was a mistake
+    "probe-rendezvous": Action(probe_rendezvous, proves=True, within_s=_probing),
+    "start-etcd": Action(start_etcd, within_s=180),
+    "defragment-etcd": Action(defragment_etcd, within_s=360),
+    "normalise-key": Action(normalise_key, within_s=90),
+    "normalise-secret": Action(normalise_secret, within_s=90),
+    "restrict-key-mode": Action(restrict_key_mode, within_s=90),
+    "remove-known-host": Action(remove_known_host, within_s=90),
+    "repair-ssh-path": Action(repair_ssh_path, within_s=90),
+    "add-public-key": Action(add_public_key, within_s=90),
+    "start-worker": Action(start_worker, within_s=300),
     # its host key was first seen: a person allows it
-    "start-worker-unverified": Action(Risk.DESTRUCTIVE, start_worker, within_s=300),
-    "set-railway-variable": Action(Risk.DISRUPTIVE, set_railway_variable, within_s=300),
-    "mark-worker-row": Action(Risk.DISRUPTIVE, mark_worker_row, within_s=120),
-    "terminate-pod": Action(Risk.DESTRUCTIVE, terminate_pod, within_s=300),
-    "stop-pod": Action(Risk.DESTRUCTIVE, stop_pod, within_s=300),  # what is on its container disk is lost
+    "start-worker-unverified": Action(start_worker, within_s=300),
+    "set-railway-variable": Action(set_railway_variable, within_s=300),
+    "mark-worker-row": Action(mark_worker_row, within_s=120),
+    "terminate-pod": Action(terminate_pod, within_s=300),
+    "stop-pod": Action(stop_pod, within_s=300),  # what is on its container disk is lost
 }
-"""Explicit: an action is possible only if it stands here."""
+"""Explicit: an action is possible only if it stands here and in KINDS."""
 
 
 def risks() -> dict[str, Risk]:
     """Risk of every kind this engine can do."""
-    return {kind: action.risk for kind, action in ACTIONS.items()}
+    return {kind: KINDS[kind].risk for kind in ACTIONS}

@@ -204,6 +204,30 @@ def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) 
     assert load_runbook(slug).actions == tuple(sorted(words & set(ACTIONS)))
 
 
+def test_every_kind_of_action_stands_in_one_table_and_there_is_no_second() -> None:
+    """runbooks/core/kinds.py says everything of a kind; beside it stand what does it, and in runbook.yaml which runbook plans it."""
+    from flows.actions import ACTIONS
+    from runbooks.core.kinds import KINDS
+
+    done = {k for k in ACTIONS if not k.startswith("toy-")}
+    rows = {k: row for k, row in KINDS.items() if not k.startswith("toy-")}
+    assert set(rows) == done
+    assert done == {kind for slug in runbook_slugs() for kind in load_runbook(slug).actions}
+    assert [k for k, row in rows.items() if not (row.changes and row.proven and row.undone)] == []
+    assert _tables_of(done) == {"runbooks/core/kinds.py", "flows/actions.py"}
+
+
+def _tables_of(kinds: set[str]) -> set[str]:
+    """Files with a dict, tuple, set or list that names several of these."""
+    found = set()
+    for path in (p for room in ROOMS for p in sources(room)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+            if sum(isinstance(p, ast.Constant) and p.value in kinds for p in parts) > 3:
+                found.add(str(path.relative_to(ROOT)))
+    return found
+
+
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_is_whole(slug: str) -> None:
     """Folder, knowledge, judgment, reading: all under one name."""

@@ -17,9 +17,9 @@ from runbooks.container_death.ray_level import blocked_by_head
 from runbooks.container_death.warnings import do_now, must_not
 from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
+from runbooks.core.members import container
 from runbooks.core.reading import Absent, Unknown, Why
 from runbooks.core.rules import by_the_rules
-from runbooks.core.together import container
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from runbooks.triage.text import findings_of
 

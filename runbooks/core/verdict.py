@@ -51,7 +51,7 @@ class Group(Frozen):
     """What belongs together (the processes of a job, a pod and its worker) and is ended together or not at all."""
 
     name: str  # "job train (launcher pid 420)"
-    members: tuple[str, ...]  # as runbooks/core/together.py says what a step ends: "pid 460 on node-a", "container 5f0c…"
+    members: tuple[str, ...]  # as runbooks/core/members.py names what a step ends: "pid 460 on node-a", "container 5f0c…"
     ties: tuple[str, ...] = ()  # what makes them one
     at_work: tuple[str, ...] = ()  # who of it is at work, a sentence each with the number that shows it; empty: nobody was seen to be
 

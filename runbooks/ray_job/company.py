@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from runbooks.core.together import node
+from runbooks.core.members import node
 from runbooks.core.verdict import Group
 from runbooks.ray_job.actors import node_logs
 from runbooks.ray_job.evidence import Activity, Evidence, NodeLogs

@@ -1,7 +1,7 @@
 """A run is one: its agents, its workers on every node and its keys. While a worker of it lives, none of them is ended. Pure."""
 
+from runbooks.core.members import process, run
 from runbooks.core.reading import Known
-from runbooks.core.together import process, run
 from runbooks.core.verdict import Group
 from runbooks.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.stale_rendezvous.evidence import Evidence

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
-from runbooks.core.together import container, process
+from runbooks.core.members import container, process
 from runbooks.core.verdict import Certainty, Group
 from runbooks.zombie_gpu.activity import Activity, Sign, activity
 from runbooks.zombie_gpu.evidence import Process

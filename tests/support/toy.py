@@ -19,6 +19,7 @@ from flows import client, specs, steps, store
 from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
+from runbooks.core.kinds import KINDS, Kind
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -225,6 +226,8 @@ def install() -> None:
         slug="zombie-gpu", evidence=ToyEvidence, limits=ToyLimits, gather=gather, diagnose=diagnose
     )
     machine_identity.read_machine = by_name
-    ACTIONS["toy-fix"] = Action(Risk.DISRUPTIVE, fix, within_s=WITHIN_S, wait_s=wait_s)
-    ACTIONS["toy-wipe"] = Action(Risk.DESTRUCTIVE, fix, within_s=WITHIN_S)
-    ACTIONS["toy-restart"] = Action(Risk.DISRUPTIVE, restart, within_s=WITHIN_S)
+    ACTIONS["toy-fix"] = Action(fix, within_s=WITHIN_S, wait_s=wait_s)
+    ACTIONS["toy-wipe"] = Action(fix, within_s=WITHIN_S)
+    ACTIONS["toy-restart"] = Action(restart, within_s=WITHIN_S)
+    for name, risk in {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}.items():
+        KINDS[name] = Kind(risk, "a toy", "it works", "never", None)

@@ -1,0 +1,62 @@
+"""What can be ended, by one name each: what a look found to belong together, and what a step ends, are compared by it. Pure."""
+
+from collections.abc import Callable, Iterator
+
+from runbooks.core.plan import Step
+
+
+def process(pid: int, place: str) -> str:
+    """A member: a pid is one process of one machine only."""
+    return f"pid {pid} on {place}"
+
+
+def node(name: str) -> str:
+    """A member: a machine, with all that the step's own service runs on it."""
+    return f"node {name}"
+
+
+def run(ident: str, backend: str) -> str:
+    """A member: a rendezvous' run; two backends may use one id."""
+    return f"run {ident} ({backend})"
+
+
+def container(ident: str) -> str:
+    """A member: a container by its full id."""
+    return f"container {ident}"
+
+
+def ends_processes(step: Step) -> Iterator[str]:
+    for one in step.args.get("processes", ()):
+        yield process(one["pid"], step.owner)
+
+
+def ends_pid(step: Step) -> Iterator[str]:
+    yield process(step.args["pid"], step.owner)
+
+
+def ends_by(key: str, word: str) -> Callable[[Step], Iterator[str]]:
+    def read(step: Step) -> Iterator[str]:
+        yield f"{word} {step.args[key]}"
+
+    return read
+
+
+def ends_worker_row(step: Step) -> Iterator[str]:
+    if step.args.get("to") != "active":  # a row that is put to active ends nothing
+        yield f"worker {step.args['worker']}"
+        yield from (f"pod {pod}" for pod in [step.args.get("pod")] if pod)
+
+
+def ends_pod(step: Step) -> Iterator[str]:
+    yield f"pod {step.args['pod']}"
+    yield f"worker {step.args['worker']}"
+
+
+def ends_run(step: Step) -> Iterator[str]:
+    yield run(step.args["run"], step.args["backend"])
+
+
+def ends_gone(step: Step) -> Iterator[str]:
+    yield node(step.args["node"])
+    for one in step.args.get("gone", ()):
+        yield process(one["pid"], step.args["node"])
