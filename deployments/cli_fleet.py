@@ -16,6 +16,7 @@ def cmd_fleet(ns: Namespace) -> int:
 
 def check(ns: Namespace) -> int:
     """Reads the fleet file (and the policy file) and prints what they say. Raises ConfigError with every fault."""
+    from deployments.display import show_lines
     from flows.config import load_fleet, load_policy
 
     fleet = load_fleet(ns.file)
@@ -25,8 +26,7 @@ def check(ns: Namespace) -> int:
         print(json.dumps(body, indent=1))
         return 0
     print(f"{ns.file}: fleet {fleet.name!r} is in order")
-    for node in fleet.nodes:
-        print(f"  {node.name}: {_describe(node)}")
+    show_lines(f"  {node.name}: {_describe(node)}" for node in fleet.nodes)
     print(f"  {len(fleet.jobs)} kinds of job, leader: {fleet.leader.url if fleet.leader else 'none'}")
     for line in _warnings(fleet):
         print(f"warning: {line}")

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 def cmd_list(ns: Namespace) -> int:
     """Prints every runbook; or one with options and what it may change; or every kind of action."""
+    from deployments.display import show_lines, show_table
     from deployments.runbook_words import in_full, in_kinds, in_nightly, in_short, kind_rows
     from runbooks.core.catalog import runbook_heads
 
     heads = runbook_heads()
     chosen = [the_head(ns.runbook, heads)] if ns.runbook else list(heads)
     if ns.actions:
-        print(json.dumps(kind_rows(chosen), indent=1) if ns.json else in_kinds(chosen))
+        print(json.dumps(kind_rows(chosen), indent=1)) if ns.json else show_lines(in_kinds(chosen).splitlines())
     elif ns.json:
         print(json.dumps([h | {"nightly": in_nightly(h["slug"])} for h in chosen], indent=1))
     else:
-        print(in_full(chosen[0]) if ns.runbook else in_short(chosen))
+        show_lines(in_full(chosen[0]).splitlines()) if ns.runbook else show_table(in_short(chosen), headed=False)
     return 0
 
 
@@ -129,6 +130,7 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
     """Saves and prints a report. Where it cannot be saved it is printed whole, so that nothing is lost."""
     import sys
 
+    from deployments.display import show_page
     from runbooks.core.knowledge import load_runbook
     from runbooks.core.render import render
     from tasks.report_store import save, to_json
@@ -140,19 +142,18 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
     if as_json:
         print(json.dumps(json.loads(to_json(report)), indent=1))  # ASCII: exact, and no code for a terminal
     elif saved.problems:
-        print(markdown, end="")
+        show_page(markdown, report.outcome)
     else:
         print_summary(report, saved.markdown, saved.record)
     return report.outcome.exit_code
 
 
-def print_summary(report: "Report", markdown: Path | None, record: Path | None) -> None:
+def print_summary(report: "Report", page: Path | None, record: Path | None) -> None:
     """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
-    from runbooks.core.clean import one_line
+    from deployments.display import show_outcome, show_page
     from runbooks.core.render import do_now
+    from runbooks.core.show import joined, markdown, md
 
-    print(f"{one_line(report.title or report.runbook)} on {one_line(report.target)}: {report.outcome.row.report}.")
-    print(one_line(report.headline))
-    for line in do_now(report):
-        print(f"  - {one_line(line)}")
-    print(f"report: {markdown}\n        {record}")
+    show_outcome(report.outcome, f"{report.title or report.runbook} on {report.target}", f"{report.outcome.row.report}.")
+    show_page(joined("\n", [md(report.headline or "(blank)"), *(markdown("  - {}", md(line)) for line in do_now(report))]))
+    print(f"report: {page}\n        {record}")

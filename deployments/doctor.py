@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from deployments.display import show_table
 from deployments.errors import NO_SERVER
 from deployments.ports import is_free
-from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 
 LEAST_FREE = 1 << 30  # bytes; the server's database and the reports of some weeks
@@ -41,12 +41,8 @@ def cmd_doctor(ns: Namespace) -> int:
     if ns.json:
         print(json.dumps([asdict(c) for c in checks], indent=1))
     else:
-        width = max(len(c.name) for c in checks)
-        for c in checks:
-            print(
-                f"{c.state:<5}  {c.name:<{width}}  {one_line(c.says)}"
-                + (f"\n       {'':<{width}}  fix: {one_line(c.fix)}" if c.fix else "")
-            )
+        fixes = {c: [("", "", f"fix: {c.fix}")] if c.fix else [] for c in checks}
+        show_table([row for c in checks for row in ((c.state, c.name, c.says), *fixes[c])], coloured=0, headed=False)
     faults = {c.name for c in checks if c.state == "FAULT"}
     if faults == {"server"}:
         return NO_SERVER

@@ -8,11 +8,11 @@ import time
 from typing import Any
 
 from deployments.console import brief
+from deployments.display import show_outcome, show_page
 from deployments.errors import CommandError
 from deployments.paths import absolute
 from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
-from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome
 
 FOLLOW_EVERY_S = 1.0
@@ -134,7 +134,7 @@ def facts_of(run_id: str) -> dict[str, Any]:
     from flows.ui_pages import Page, ui_url
 
     run = store.read_run(run_id)
-    state, outcome = run.state, _outcome(run.labels.get("outcome"))
+    state, outcome = run.state, outcome_named(run.labels.get("outcome"))
     return {
         "run": run_id,
         "name": run.name,
@@ -148,7 +148,7 @@ def facts_of(run_id: str) -> dict[str, Any]:
 
 
 def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
-    outcome = _outcome(facts["outcome"])
+    outcome = outcome_named(facts["outcome"])
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
@@ -159,18 +159,22 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
 
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
-    print(one_line(f"{outcome.row.name if outcome else facts['state']}: {facts['headline']}"))
+    show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
     if facts["report"]:
         print(f"report: {facts['report']}")
     if facts["ui"]:
         print(f"UI:     {facts['ui']}")
     if outcome is Outcome.WAITING:
-        from deployments.show_run import question_text
+        from deployments.show_run import question_page
 
-        print(f"\n{question_text(facts['run'])}", end="")
+        question = question_page(facts["run"])
+        if question:
+            print()
+            show_page(question, outcome)
 
 
-def _outcome(text: object) -> Outcome | None:
+def outcome_named(text: object) -> Outcome | None:
+    """The outcome that a run's label names; None for none."""
     try:
         return Outcome(str(text))
     except ValueError:
@@ -194,7 +198,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
 
     stored = store.read_run(run.id)
     report = str(stored.labels.get("report", ""))
-    facts = {
+    facts: dict[str, Any] = {
         "run": str(run.id),
         "outcome": stored.labels.get("outcome"),
         "report": report,
@@ -204,7 +208,9 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
-        print(str(stored.labels.get("table", "")))
+        from deployments.show_nightly import show_nightly
+
+        show_nightly(facts["json"], str(stored.labels.get("table", "")))
         print(f"report: {report}\njson:   {facts['json']}\nUI:     {facts['ui']}")
     if not report:
         raise CommandError(f"the nightly wrote no report: {stored.state.message if stored.state else ''}", 3)

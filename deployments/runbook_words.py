@@ -1,6 +1,7 @@
 """What `list`, `list --actions`, `run --help` and their like say of runbooks and kinds of action, in plain text."""
 
 import re
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,12 +13,9 @@ Head = dict[str, Any]
 WIDTH = 110
 
 
-def in_short(heads: Sequence[Head]) -> str:
-    """A line per runbook: name, title, target."""
-    width = max((len(h["slug"]) for h in heads), default=0)
-    titles = max((len(h["title"]) for h in heads), default=0)
-    rows = [f"{h['slug']:<{width}}  {h['title']:<{titles}}  {_first(h['target'])}" for h in heads]
-    return "\n".join(rows)
+def in_short(heads: Sequence[Head]) -> list[tuple[str, str, str]]:
+    """A row per runbook: name, title, target."""
+    return [(h["slug"], h["title"], _first(h["target"])) for h in heads]
 
 
 def in_help(heads: Sequence[Head]) -> str:
@@ -100,4 +98,5 @@ def _first(target: str) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

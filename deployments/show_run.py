@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from deployments.display import show_outcome, show_page
 from deployments.errors import CommandError
-from deployments.run_online import facts_of
+from deployments.run_online import facts_of, outcome_named
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
-from runbooks.core.show import Markdown, kept
+from runbooks.core.outcome import Outcome
+from runbooks.core.show import Markdown, commands_block, kept, md
 from runbooks.core.unmark import plain, without_raw
 from runbooks.core.waiting import waits_words
 
@@ -42,25 +44,33 @@ def find_run(name: str) -> str:
     raise CommandError(f"{name!r} is {'more than one run' if found else f'none of the newest {MOST} runs'}; there are: {some}")
 
 
-def question_text(run_id: str) -> str:
-    """The whole question in plain text, and the commands that answer it; "" if the run asks nothing."""
+def question_page(run_id: str) -> Markdown | None:
+    """The whole question, and the commands that answer it; None if the run asks nothing."""
     from flows.asked import asked_now
 
     asked = asked_now(run_id)
     if asked is None:
-        return ""
+        return None
     run = shlex.quote(run_id)
     several = len(asked.choices) > 1
     ways = [f"gpu-runbooks approve {run}" + (f" --choice {shlex.quote(one_line(c))}" if several else "") for c in asked.choices]
-    lines = [
-        plain(asked.text),
-        f"Nothing is done before somebody answers. {waits_words(asked.since, asked.until)}",
+    parts = [
+        asked.text.rstrip("\n"),
+        "",
+        md(f"Nothing is done before somebody answers. {waits_words(asked.since, asked.until)}"),
+        "",
         "To allow " + ("one of them:" if several else "it:"),
-        *(f"    {way} --who NAME" for way in ways),
+        commands_block(f"{way} --who NAME" for way in ways),
         "To refuse:",
-        f"    gpu-runbooks reject {run} --who NAME",
+        commands_block([f"gpu-runbooks reject {run} --who NAME"]),
     ]
-    return "\n".join(lines) + "\n"
+    return kept("\n".join(parts) + "\n")
+
+
+def question_text(run_id: str) -> str:
+    """The same in plain text; "" if the run asks nothing."""
+    page = question_page(run_id)
+    return plain(page) if page else ""
 
 
 def report_page(path: str) -> Markdown | None:
@@ -90,16 +100,22 @@ def cmd_show(ns: argparse.Namespace) -> int:
             raise CommandError("the address of this server's pages is not known here")
         print(json.dumps({"run": run_id, "ui": facts["ui"]}) if ns.json else facts["ui"])
         return 0
-    question = question_text(run_id)
+    question = question_page(run_id)
     if ns.json:
         asked = asked_now(run_id) if question else None
-        more = {"question": question, "choices": list(asked.choices) if asked else []}
+        more = {"question": plain(question) if question else "", "choices": list(asked.choices) if asked else []}
         print(json.dumps(facts | more | {"data": _report_data(facts["report"])}, indent=1))
         return 0
     page = report_page(facts["report"])
     print(f"{facts['name']} ({run_id}): {facts['state']}\n")
-    print(plain(without_raw(page)) if page else one_line(f"{facts['outcome'] or facts['state']}: {facts['headline']}"))
+    outcome = outcome_named(facts["outcome"])
+    if page:
+        show_page(without_raw(page), outcome)
+        print()
+    else:
+        show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
     print(f"whole report: {facts['report']}" + ("" if page else " (not on this machine)") if facts["report"] else "no report yet")
     if question:
-        print(f"\n{question}", end="")
+        print()
+        show_page(question, Outcome.WAITING)
     return 0

@@ -11,6 +11,11 @@ from runbooks.core.clean import GONE, clean
 _OVERWRITES = re.compile("[\r\v\f\x85\u2028\u2029]")
 
 
+def seen(text: str) -> str:
+    """`text` as a terminal may show it: no code, nothing that hides or writes over; line feeds and tabs stay."""
+    return clean(_OVERWRITES.sub(GONE, text))
+
+
 class Cleaned:
     """A text stream that shows what would not be seen as U+FFFD; line feeds and tabs stay."""
 
@@ -19,7 +24,7 @@ class Cleaned:
 
     def write(self, text: str) -> int:
         """Writes `text` cleaned."""
-        self.raw_text.write(clean(_OVERWRITES.sub(GONE, text)))
+        self.raw_text.write(seen(text))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:

@@ -1,42 +1,136 @@
-"""A page that was made here (show.py) as plain text for a terminal: the same words without Markdown's signs."""
+"""A page that was made here (show.py) taken apart for a terminal: the same words without Markdown's signs."""
 
 import html
 import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
 
 from runbooks.core.show import Markdown, kept
 
-_SIGNS = re.compile(r"\\([\\`*\[\]|~$_#+=.)-])|\*\*|(?<!\\)`")
-_HEADING = re.compile(r"^#{1,6} (.*)$")
+_TOKEN = re.compile(
+    r"\\(?P<sign>[\\`*\[\]|~$_#+=.)-])|(?P<bold>\*\*)|`(?P<code>[^`]*)`|<(?P<url>https?://[^<>\s]+)>|(?P<entity>&#?\w+;)"
+)
+_HEADING = re.compile(r"^(#{1,6}) (.*)$")
+_ITEM = re.compile(r"^( *)- (.*)$")
 _DETAILS = re.compile(r"^<details><summary>(.*)</summary>$|^</details>$")
+_RULE = re.compile(r"^\|[-|]+\|$")
+_CELL_END = re.compile(r"(?<!\\)((?:\\\\)*)\|")
 _RAW = "\n## Raw readings"
 INDENT = "    "  # of a command
 
 
-def plain(page: Markdown) -> str:
-    """Its text: headings underlined, commands indented and exactly as they are pasted, nothing escaped."""
-    out: list[str] = []
-    fence = ""
-    for line in page.splitlines():
-        mark = line.strip()
-        if fence:
-            out += [] if mark == fence else [f"{INDENT}{line}"]
-            fence = "" if mark == fence else fence
-        elif mark.startswith("```"):
+class Kind(StrEnum):
+    """What a part of a page is."""
+
+    HEADING = "heading"
+    TEXT = "text"
+    ITEM = "item"
+    VERBATIM = "verbatim"  # commands and readings: no line of it is broken or joined
+    TABLE = "table"
+
+
+class Span(NamedTuple):
+    """Words of one look."""
+
+    text: str
+    bold: bool = False
+
+
+Words = tuple[Span, ...]
+
+
+class Block(NamedTuple):
+    """A part of a page. A text without words is an empty line."""
+
+    kind: Kind
+    words: Words = ()
+    level: int = 0  # of a heading: how many signs; of an item: how deep
+    lines: tuple[str, ...] = ()
+    rows: tuple[tuple[Words, ...], ...] = ()  # the first is the table's head
+
+
+def said(words: Words) -> str:
+    """The text alone."""
+    return "".join(span.text for span in words)
+
+
+def blocks(page: Markdown) -> Iterator[Block]:
+    """The page's parts, in order."""
+    lines = page.splitlines()
+    at = 0
+    while at < len(lines):
+        mark = lines[at].strip()
+        begin, at = at, at + 1
+        if mark.startswith("```"):
             fence = mark[: len(mark) - len(mark.lstrip("`"))]
-        elif heading := _HEADING.match(line):
-            words = _words(heading[1])
-            out += [words, "-" * min(len(words), 78)]
-        elif details := _DETAILS.match(mark):
-            out += [_words(details[1])] if details[1] else []
+            while at < len(lines) and lines[at].strip() != fence:
+                at += 1
+            yield Block(Kind.VERBATIM, lines=tuple(lines[begin + 1 : at]))
+            at += 1
+        elif mark.startswith("|"):
+            while at < len(lines) and lines[at].startswith("|"):
+                at += 1
+            rows = (line for line in lines[begin:at] if not _RULE.match(line))
+            yield Block(Kind.TABLE, rows=tuple(_cells(row) for row in rows))
         else:
-            out.append(_words(line))
-    return "\n".join(out).strip("\n") + "\n"
+            yield from _line(lines[begin])
+
+
+def _line(line: str) -> Iterator[Block]:
+    if heading := _HEADING.match(line):
+        yield Block(Kind.HEADING, _words(heading[2]), len(heading[1]))
+    elif details := _DETAILS.match(line.strip()):
+        if details[1]:
+            yield Block(Kind.TEXT, _words(details[1]))
+    elif item := _ITEM.match(line):
+        yield Block(Kind.ITEM, _words(item[2]), len(item[1]) // 2)
+    else:
+        yield Block(Kind.TEXT, _words(line))
+
+
+def _cells(row: str) -> tuple[Words, ...]:
+    parts = _CELL_END.sub(lambda m: f"{m[1]}\n", row.strip()[1:]).split("\n")
+    return tuple(_words(part.strip()) for part in parts[:-1])
+
+
+def _words(text: str) -> Words:
+    """The words as they were before show.py escaped them; bold is ours alone."""
+    out: list[Span] = []
+    bold, at = False, 0
+    for found in _TOKEN.finditer(text):
+        plain = html.unescape(found[0]) if found["entity"] else found["sign"] or found["code"] or found["url"] or ""
+        out += [Span(text[at : found.start()], bold), Span(plain, bold)]
+        bold, at = bold != bool(found["bold"]), found.end()
+    return tuple(span for span in (*out, Span(text[at:], bold)) if span.text)
+
+
+def plain(page: Markdown) -> str:
+    """Its text: headings underlined, tables in columns, commands indented and exactly as they are pasted, nothing escaped."""
+    return "\n".join(line for block in blocks(page) for line in _plain(block)).strip("\n") + "\n"
+
+
+def _plain(block: Block) -> Iterator[str]:
+    text = said(block.words)
+    if block.kind is Kind.VERBATIM:
+        yield from (f"{INDENT}{line}" for line in block.lines)
+    elif block.kind is Kind.TABLE:
+        yield from columns([[said(cell) for cell in row] for row in block.rows])
+    elif block.kind is Kind.ITEM:
+        yield f"{'  ' * block.level}- {text}"
+    else:
+        yield text
+        if block.kind is Kind.HEADING:
+            yield "-" * min(len(text), 78)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line a row, its cells below each other; the last cell is as long as it is."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    for row in rows:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 
 def without_raw(page: Markdown) -> Markdown:
     """A report without its raw readings, which its file holds."""
     return kept(page.partition(_RAW)[0] + "\n")
-
-
-def _words(line: str) -> str:
-    return html.unescape(_SIGNS.sub(lambda m: m[1] or "", line))

@@ -180,8 +180,9 @@ def test_report_is_printed_when_it_cannot_be_saved(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = call("run", "zombie-gpu", "local", "--no-server", "--out", str(tmp_path / "file"))
     assert "could not be written" in done.stderr
-    assert done.stdout.startswith("# ")
-    assert "## What was done" in done.stdout
+    assert done.stdout.startswith("Zombie GPU: local\n------")
+    assert "\nWhat was done\n-------" in done.stdout
+    assert "\nRaw readings\n-------" in done.stdout
     assert done.returncode in (0, 1, 3)
 
 
