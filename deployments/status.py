@@ -9,6 +9,7 @@ from typing import Any
 
 from deployments.ages import ago, began, moment, since, span
 from deployments.contact import lost
+from deployments.display import show_lines
 from deployments.errors import CommandError
 from deployments.server import POOL
 from deployments.serving import describe, own_server, use_answering_server
@@ -36,7 +37,7 @@ def cmd_status(ns: argparse.Namespace) -> int:
     if ns.json:
         print(json.dumps(facts, indent=1, default=str))
     else:
-        print("\n".join(status_lines(facts, datetime.now(UTC))))
+        show_lines(status_lines(facts, datetime.now(UTC)))
     if silent and not ns.json:
         print(f"gpu-runbooks: {silent}", file=sys.stderr)
     return silent.exit_code if silent else 0
