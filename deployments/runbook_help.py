@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from itertools import pairwise
 
 from deployments.cli_offline import the_head
 from deployments.cli_parser import build_parser
@@ -12,13 +13,13 @@ from runbooks.core.catalog import runbook_heads
 def runbook_help(args: list[str]) -> int:
     """`args`: the command line, with --help in it somewhere. Raises CommandError where it names a runbook that there is not."""
     heads = runbook_heads()
-    words = [word for word in args[1:] if not word.startswith("-")]
-    known = {h["slug"] for h in heads}
-    named = next((word for word in words if word in known), "") or (words[0] if len(words) == 1 else "")
+    *_, command = build_parser().chosen(Namespace(command=args[0]))
+    values = {name for action in command._actions if action.nargs != 0 for name in action.option_strings}
+    words = [word for before, word in pairwise(args) if not word.startswith("-") and before not in values]
+    named = words[0] if words else ""
     if named:
         print(f"{in_full(the_head(named, heads))}\n\nusage: gpu-runbooks run {named} TARGET  (`gpu-runbooks run --help`: every option)")
         return 0
-    *_, command = build_parser().chosen(Namespace(command=args[0]))
     command.print_help(sys.stdout)
     print(f"\n{in_help(heads)}")
     return 0

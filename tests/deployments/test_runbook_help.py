@@ -35,10 +35,10 @@ def test_help_of_each_names_every_option_and_action(slug: str, capsys: Out) -> N
     assert ("may change:  nothing" in text) is not bool(book.actions)
 
 
-@pytest.mark.parametrize("command", ["run", "list"])
-def test_help_shows_every_runbook_in_short(command: str, capsys: Out) -> None:
-    text = said(capsys, command, "--help")
-    assert f"usage: gpu-runbooks {command}" in text
+@pytest.mark.parametrize("args", [["run"], ["list"], ["run", "--fleet", "fleet.yaml", "--wait"]], ids=" ".join)
+def test_help_shows_every_runbook_in_short(args: list[str], capsys: Out) -> None:
+    text = said(capsys, *args, "--help")
+    assert f"usage: gpu-runbooks {args[0]}" in text
     table = text.partition("\nrunbooks (")[2]
     for head in runbook_heads():
         row = " ".join(table.partition(f"\n  {head['slug']} ")[2].split())

@@ -18,7 +18,7 @@ from tasks.this_machine import start_ticks
 from tests.support.silent_servers import FINE, KINDS, answering, hanging, refusing
 
 ASKS = {
-    "up": [], "status": [], "nightly": [], "run": ["host-limits", "local"], "lab": ["zombie-gpu"], "secrets": [], "doctor": [],
+    "up": [], "status": [], "login": [], "nightly": [], "run": ["host-limits", "local"], "lab": ["zombie-gpu"], "secrets": [], "doctor": [],
     "approve": ["abc"], "reject": ["abc"], "show": ["abc"], "freeze": ["a test"], "unfreeze": [], "reset-breaker": [],
 }  # fmt: skip
 """Every command that needs the server at once, with what it is called with here."""
@@ -98,7 +98,7 @@ def test_a_process_of_its_own_needs_no_longer(home: Path) -> None:
     assert time.monotonic() - began < 4 * LONGEST_S  # the machine is shared
 
 
-@pytest.mark.parametrize("command", ["approve", "reject", "show", "status"])
+@pytest.mark.parametrize("command", ["approve", "reject", "show", "status", "login"])
 def test_what_only_looks_starts_no_server(command: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = said([command, *ASKS[command]], capsys)
     assert code == NO_SERVER
