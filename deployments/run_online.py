@@ -5,11 +5,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from deployments.console import brief
+from deployments.contact import lost
 from deployments.display import show_outcome, show_page
-from deployments.errors import CommandError
+from deployments.errors import NO_SERVER, CommandError
 from deployments.paths import absolute
 from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
@@ -77,10 +80,27 @@ def run_online(
 
         label(run.id, {IN_ADVANCE: allowed})
     name = slug.replace("-", "_")
-    run_here(load(f"flows.{name}.{name}"), run)
+    with report_named(str(run.id), fleet, out):
+        run_here(load(f"flows.{name}.{name}"), run)
     if to_the_end:
         follow(str(run.id), quiet)
     return facts_of(str(run.id))
+
+
+@contextmanager
+def report_named(run_id: str, fleet: str | None, out: str | None) -> Iterator[None]:
+    """Where the server is gone at the run's end, the error names the report: it is saved on this machine all the same."""
+    try:
+        yield
+    except Exception as error:
+        from flows.config import load_fleet
+        from tasks.report_store import reports_root, saved_report
+
+        no_server = lost(error)
+        found = no_server and saved_report(reports_root(absolute(out) or load_fleet(fleet).reports.folder), run_id)
+        if not found:
+            raise
+        raise CommandError(f"{no_server}. The run came to its end; its report: {found}", NO_SERVER) from error
 
 
 def cleaned(options: dict[str, str] | None) -> dict[str, str]:
@@ -192,7 +212,8 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
 
     _show_progress(ns.json)
     run = create_pending("nightly", _parameters(ns))
-    run_here(load("flows.nightly.nightly"), run)
+    with report_named(str(run.id), ns.fleet, ns.out):
+        run_here(load("flows.nightly.nightly"), run)
     from flows import store
     from flows.ui_pages import Page, ui_url
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from httpx import TransportError
 from prefect.client.schemas.objects import State
 from prefect.exceptions import Pause, TerminationSignal
 from prefect.states import Cancelled
@@ -20,7 +21,7 @@ from flows.judging import gate_of
 from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
 from flows.run import Run, unchanged
-from flows.stopping import RunStopped, go_on, wait, why_stop
+from flows.stopping import RunStopped, can_be_told, go_on, wait, why_stop
 from flows.storm import look_for_storm
 from flows.telling import tell
 from runbooks.core.form import approval_text
@@ -54,15 +55,23 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
             raise
         run.draft.crashed = said
         _say_where_it_stands(run)
-        failed = publish(run, Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}", pool)
+        failed = publish(run, *_as_far_as_it_came(run, e), pool)
         if isinstance(e, Exception):
             tell_of(run, failed)
-        if isinstance(e, Exception):  # Prefect stores the message
-            raise RunFailed(run.draft.crashed) from None
+            can_be_told(run.run_id)
+            raise RunFailed(run.draft.crashed) from None  # Prefect stores the message
         raise
     report = publish(run, outcome, run.draft.headline, pool)
     tell_of(run, report)
     return end_state(outcome, report)
+
+
+def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:
+    """Outcome and headline of a run that failed. Where only the server is gone the verdict stands: the target was read and judged."""
+    if isinstance(error, TransportError) and run.diagnosis is not None and not run.draft.acts:
+        run.draft.guards.append(f"the Prefect server is gone: {run.draft.crashed}")
+        return unchanged(run, run.diagnosis), run.diagnosis.headline
+    return Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}"
 
 
 def _stopped(run: Run, why: str, pool: HostPool) -> State[Any]:

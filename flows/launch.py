@@ -14,6 +14,7 @@ from prefect.states import Pending, Scheduled
 
 from flows import store
 from flows.client import kept_settings
+from flows.patience import one_run
 from flows.states import change
 from flows.stopping import settle
 from tasks.this_machine import this_process
@@ -60,11 +61,12 @@ def run_here(flow: Flow[Any, Any], run: FlowRun) -> State[Any]:
 
     One that was cancelled, maybe before it began, ends as Cancelled; one that others ended stays as they ended it.
     """
-    try:
-        with without_prefect_heartbeat(), suppress(Pause, Abort):
-            run_flow(flow, flow_run=run, return_type="state")
-    finally:
-        state = settle(run.id)
+    with one_run():
+        try:
+            with without_prefect_heartbeat(), suppress(Pause, Abort):
+                run_flow(flow, flow_run=run, return_type="state")
+        finally:
+            state = settle(run.id)
     if state is None:
         raise RuntimeError(f"run {run.id} has no state")
     return state

@@ -21,11 +21,12 @@ from flows.form import AtOnce, OnWorker
 from flows.outbox import label_and_owe
 from flows.overlap import why_skip
 from flows.ownership import heartbeat, own_run
+from flows.patience import last_words
 from flows.progress import Timeline, run_timeline
 from flows.run import current_run_id
 from flows.shards import check_fleet
 from flows.specs import SLUGS
-from flows.stopping import own_end
+from flows.stopping import can_be_told, own_end
 from flows.sweeping import Sweep, check_targets
 from flows.telling import tell
 from flows.ui_pages import report_links
@@ -148,10 +149,12 @@ def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemLook, ...]:
 
 
 def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:
+    last_words()
     markdown, headline = render_nightly(report), one_line(nightly_headline(report))
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
+    can_be_told(run_id)
     page = sweep_key(report.kind, report.fleet)
     with suppress(Exception):  # the files are there already
         store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))

@@ -18,7 +18,9 @@ from flows.board import publish_board
 from flows.clock import server_now
 from flows.look import failed_look, report_of, report_unread
 from flows.outbox import label_and_owe
+from flows.patience import last_words
 from flows.progress import Timeline
+from flows.stopping import can_be_told
 from flows.telling import tell
 from flows.ui_pages import report_links
 from runbooks.core.knowledge import load_runbook
@@ -120,6 +122,8 @@ def _approving(run_id: str, offered: tuple[str, ...]) -> str:
 
 def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
     """Writes JSON and Markdown files, S3 if set, and the Prefect artifact. One that fails never stops the others."""
+    if outcome is not Outcome.WAITING:
+        last_words()
     report = build(run, outcome, headline, pool)
     page = render(report, load_runbook(run.spec.slug))
     saved = save(report, page, run.draft.folder, keep=run.fleet.reports.keep)
@@ -190,7 +194,9 @@ def publish_bad_config(
         guards=("nothing was changed by this look",),
         links=report_links(run_id),
     )
+    last_words()
     saved = save(report, render(report, None), folder)
+    can_be_told(run_id)
     labels = {"outcome": report.outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
     label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
     tell(run_id)

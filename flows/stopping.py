@@ -59,7 +59,7 @@ def own_end(run_id: str, wanted: State[Any]) -> State[Any]:
 
     Prefect takes only Cancelled from a run that is being cancelled, and would take anything from one that has ended.
     """
-    state = store.read_run(run_id).state
+    state = can_be_told(run_id)
     if state is None or wanted.is_paused():
         return wanted
     if state.is_cancelling():
@@ -67,6 +67,17 @@ def own_end(run_id: str, wanted: State[Any]) -> State[Any]:
     if state.is_final():
         raise Abort(f"the run has ended as {state.name} meanwhile; its report says how it went on")
     return wanted
+
+
+def can_be_told(run_id: str) -> State[Any] | None:
+    """The run's state on the server. Raises Abort if that is gone: Prefect would ask it for a minute more how the run may end.
+
+    The run then has no process, and the reaper ends it once the server is back.
+    """
+    try:
+        return store.read_run(run_id).state
+    except TransportError as e:
+        raise Abort(f"the Prefect server is gone, so nobody can be told how the run ended: {e}") from None
 
 
 def settle(run_id: UUID | str) -> State[Any] | None:

@@ -12,12 +12,15 @@ from uuid import UUID, uuid4
 
 from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun, FlowRunInput, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, kept_client, kept_settings
+from flows.patience import answered, until
 from flows.run_filter import run_filter
 from runbooks.core.clean import one_line
 from runbooks.core.show import Markdown
@@ -25,8 +28,6 @@ from runbooks.core.show import Markdown
 T = TypeVar("T")
 RUNBOOK_TAG = "gpu-runbook"
 ACT_TAG = "gpu-act"
-
-
 LONGEST_NAME = 200  # of a run
 PATIENCE_S = 20.0
 PAGE = 200  # the most the server gives at once
@@ -49,12 +50,14 @@ def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE
     while True:
         try:
             with quick(), kept_client() as c:
-                return question(c)
+                answer = question(c)
+            answered()
+            return answer
         except HTTPStatusError as e:
-            if e.response.status_code not in BUSY or time.monotonic() > deadline:
+            if e.response.status_code not in BUSY or time.monotonic() > until(deadline, patience_s):
                 raise
         except TransportError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > until(deadline, patience_s):
                 raise
         time.sleep(wait)
         wait = min(wait * 1.5, LONGEST_WAIT_S)
@@ -242,6 +245,6 @@ def running_runs() -> list[str]:
 
 def save_markdown(key: str, markdown: Markdown, description: Markdown) -> None:
     """Publishes (or replaces) the Markdown artifact of that key. The UI renders the description as Markdown, too."""
-    from prefect.artifacts import create_markdown_artifact
-
-    create_markdown_artifact(markdown=markdown, key=key, description=description)
+    run = getattr(FlowRunContext.get(), "flow_run", None)
+    wanted = ArtifactCreate(key=key, type="markdown", data=markdown, description=description, flow_run_id=run and run.id)
+    ask(lambda c: c.create_artifact(wanted))  # twice the same is one page

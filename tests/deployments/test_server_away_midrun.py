@@ -1,0 +1,58 @@
+"""A real server that is killed for good while a run is at work: it is waited for once, and the verdict is kept and named."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.errors import NO_SERVER
+from flows.store import PATIENCE_S
+
+CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    home = str(tmp_path_factory.mktemp("home"))
+    found = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"GPU_RUNBOOKS_HOME": home}
+    yield found
+    subprocess.run([*CLI, "down", "--now"], env=found, check=False, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "at_work"),
+    [(["run", "host-limits", "local"], "read local"), (["nightly"], "nightly over 1 node")],
+    ids=["a run", "the nightly"],
+)
+def test_the_report_is_kept_and_named(env: dict[str, str], command: list[str], at_work: str) -> None:
+    subprocess.run([*CLI, "up"], env=env, check=True, capture_output=True)
+    state = json.loads((Path(env["GPU_RUNBOOKS_HOME"]) / "server.json").read_text())
+    (server,) = [p["pid"] for p in state["processes"] if p["name"] == "server"]
+    run = subprocess.Popen([*CLI, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert run.stdout is not None
+    lines, killed = [], 0.0
+    for line in run.stdout:
+        lines.append(line)
+        if not killed and at_work in line:
+            os.kill(server, signal.SIGKILL)
+            killed = time.monotonic()
+    code, took = run.wait(), time.monotonic() - killed
+    said = "".join(lines)
+    assert killed, said
+    assert code == NO_SERVER, said
+    assert took < 3 * PATIENCE_S, f"{took:.0f} s: more than one patience\n{said}"
+    assert "Traceback" not in said
+    last = next(x for x in lines if "gpu-runbooks: the Prefect server at" in x)
+    page = Path(re.search(r"its report: (\S+\.md)", last)[1])  # type: ignore[index]
+    report = json.loads(page.with_suffix(".json").read_text())
+    outcomes = [r["outcome"] for r in report.get("results", [report])]
+    assert "the run itself failed" not in page.read_text(), "it was read and judged: only nobody could be told"
+    assert outcomes
+    assert all(o in ("healthy", "sick", "cannot-tell", "not-applicable") for o in outcomes)
