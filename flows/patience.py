@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _ENDING: ContextVar[list[float] | None] = ContextVar("ending", default=None)
 """Set while a run ends; holds the moment at which the server fell silent."""
@@ -35,7 +38,8 @@ def until(deadline: float, patience_s: float) -> float:
     return min(deadline, shared[0] + patience_s)
 
 
-def answered() -> None:
-    """The server is there: the next silence is another one."""
+def answered(answer: T) -> T:
+    """The answer, handed on. The server is there: the next silence is another one."""
     if shared := _ENDING.get():
         shared.clear()
+    return answer

@@ -50,9 +50,7 @@ def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE
     while True:
         try:
             with quick(), kept_client() as c:
-                answer = question(c)
-            answered()
-            return answer
+                return answered(question(c))
         except HTTPStatusError as e:
             if e.response.status_code not in BUSY or time.monotonic() > until(deadline, patience_s):
                 raise
