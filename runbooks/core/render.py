@@ -17,6 +17,8 @@ from runbooks.core.report import Report, steps_left
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
+FEW = 20  # lines of what is well
+
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     """The report as Markdown, for the person who was paged. `knowledge` adds titles and explanations of causes."""
@@ -59,9 +61,16 @@ def render_nightly(report: NightlyReport) -> Markdown:
             by=by,
             lines=[(node, node_says(results), results) for node, results in lines],
             blind=[r for r in report.results if not r.answered],
+            well=_well(report),
         )
     )
     return _tidy(text)
+
+
+def _well(report: NightlyReport) -> list[Result]:
+    """What was found well, in words, where there is little enough of it to be read."""
+    found = [r for r in report.results if r.answered and r.outcome.exit_code == 0]
+    return found if len(found) <= FEW else []
 
 
 def nightly_headline(report: NightlyReport) -> str:
@@ -71,7 +80,7 @@ def nightly_headline(report: NightlyReport) -> str:
     shut = {r.node for r in report.results if r.shut}
     unread = ({r.node for r in report.results if not r.answered} | named) - shut
     down = [s.name for s in report.systems if not s.reachable]
-    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need a person"] if sick else []
+    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need{'s' if len(sick) == 1 else ''} a person"] if sick else []
     if shut:
         parts.append(f"{len(shut)} could not be entered")
     if not parts:

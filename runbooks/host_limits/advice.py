@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from runbooks.host_limits.evidence import Gauge, Name
+from runbooks.host_limits.evidence import DiskFault, Gauge, Name
 
 
 def look(slug: str, g: Gauge) -> str:
@@ -15,8 +15,14 @@ def look(slug: str, g: Gauge) -> str:
         "thread-limit": "ps -eo nlwp,pid,user,args --sort=-nlwp | head",
         "shm-too-small": f"ls -lS {_shm(g)} | head; fuser -v {_shm(g)}/* 2>&1 | head",
         "inotify-limit": "grep -c inotify /proc/[0-9]*/fdinfo/* 2>/dev/null | grep -v ':0$' | sort -t: -k2 -rn | head",
+        "file-system-full": _du(g),
         "limit-locked-memory": f"grep -E 'VmLck|VmPin' /proc/{p}/status",
     }[slug]
+
+
+def _du(g: Gauge) -> str:
+    how, by = ("--inodes", "-nr") if g.of == "inodes" else ("-h", "-hr")
+    return f"du {how} -x -d 2 {quote(g.subject)} | sort {by} | head; lsof +L1 | head   # and deleted files that are still open"
 
 
 def change(slug: str, g: Gauge) -> str:
@@ -30,6 +36,8 @@ def change(slug: str, g: Gauge) -> str:
         return f"prlimit --pid {g.pid} --nproc={more}:" if g.pid else f"sysctl -w {g.setting}={more}"
     if slug == "inotify-limit":
         return f"sysctl -w {g.setting}={more}"
+    if slug == "file-system-full":
+        return f"du -sh {quote(g.subject)}/*   # then its owner moves or removes what is not needed; nothing is deleted from here"
     if slug == "limit-locked-memory":
         return f"prlimit --pid {g.pid} --memlock=unlimited:unlimited"
     return (
@@ -49,6 +57,8 @@ def proof(slug: str, g: Gauge) -> str:
         return f"grep processes /proc/{g.pid}/limits" if g.pid else f"cat /proc/loadavg; sysctl {g.setting}"
     if slug == "inotify-limit":
         return f"sysctl {g.setting}"
+    if slug == "file-system-full":
+        return f"df {'-i' if g.of == 'inodes' else '-h'} {quote(g.subject)}"
     return f"grep 'locked memory' /proc/{g.pid}/limits" if slug == "limit-locked-memory" else f"df -B1 {_shm(g)}"
 
 
@@ -70,6 +80,15 @@ def steps(slug: str, g: Gauge) -> tuple[str, ...]:
 def short(subject: str) -> str:
     """A process without its command line."""
     return subject.partition(" (")[0]
+
+
+def for_disk(slug: str, f: DiskFault) -> tuple[str, ...]:
+    """How a disk or file system that failed is followed up."""
+    where = quote(f.subject)
+    if slug == "disk-failing":
+        return (f"# {f.subject}: what it says", f"smartctl -a {where}", f"# {f.subject}: proof afterwards", f"smartctl -H {where}")
+    return (f"# {f.subject}: the kernel's words, and the device", f"dmesg | grep -iE 'ext4|xfs|btrfs|I/O error' | tail; findmnt {where}",
+            f"# {f.subject}: proof afterwards", f"findmnt -o TARGET,OPTIONS,FS-OPTIONS {where}")  # fmt: skip
 
 
 CLOCK = (

@@ -12,9 +12,12 @@ from runbooks.host_limits import advice
 from runbooks.host_limits.evidence import Evidence, Gauge, Name
 
 SLUG = {"files": "fd-limit", "threads": "thread-limit", "shm": "shm-too-small", "inotify": "inotify-limit",
-        "locked": "limit-locked-memory"}  # fmt: skip
+        "locked": "limit-locked-memory", "disks": "file-system-full"}  # fmt: skip
 SEEN = {"files": "open files", "threads": "threads", "shm": "shared memory", "inotify": "inotify",
-        "locked": "locked memory", "clock": "clock", "names": "names"}  # fmt: skip
+        "locked": "locked memory", "clock": "clock", "names": "names",
+        "disks": "disks", "failed": "file systems that failed", "smart": "health of the disks",
+        "keeper": "what keeps the clock"}  # fmt: skip
+MAY_LACK = ("smart", "keeper")
 MUST_NOT = (
     "raise limits machine-wide to be safe: nothing was seen at its limit, and a leak would only grow larger",
     "restart the node: what is not at its limit is not cured by it",
@@ -31,6 +34,9 @@ class Limits(Frozen):
     possible_share: float
     clock_confirmed_s: float
     clock_possible_s: float
+    disk_confirmed_share: float
+    disk_likely_share: float
+    disk_room_bytes: int
 
 
 @cache
@@ -42,7 +48,7 @@ def book() -> Runbook:
 @by_the_rules("host-limits")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
-    found = [*_gauges(evidence, limits), *_clock(evidence, limits), *_names(evidence)]
+    found = [*_gauges(evidence, limits), *_failed(evidence), *_clock(evidence, limits), *_names(evidence)]
     found.sort(key=lambda pair: list(Certainty).index(pair[0].certainty))
     causes, unknowns = tuple(c for c, _ in found), _unknowns(evidence)
     must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
@@ -73,7 +79,8 @@ def _gauges(evidence: Evidence, limits: Limits) -> Iterator[Told]:
         reading = getattr(evidence, group)
         read = sorted(reading.value if isinstance(reading, Known) else (), key=_share, reverse=True)
         once = {(g.subject, g.of, g.limit): g for g in reversed(read)}.values()
-        near = [(g, *found) for g in sorted(once, key=_share, reverse=True) if (found := _judged(g, limits))[0]]
+        judged = _full if group == "disks" else _judged
+        near = [(g, *found) for g in sorted(once, key=_share, reverse=True) if (found := judged(g, limits))[0]]
         for n, (g, sure, words) in enumerate(near[:MOST], 1):
             more = (f"and {len(near) - n} more like it",) if n == MOST and len(near) > n else ()
             decides = () if sure is Certainty.CONFIRMED else book().causes[slug].decided_by
@@ -99,6 +106,22 @@ def _judged(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]
         return Certainty.CONFIRMED, tuple(words)
     possible = share >= limits.possible_share or g.refused or g.default
     return (Certainty.POSSIBLE if possible else None), tuple(words)
+
+
+def _full(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:
+    """Of a large disk a small share is still much."""
+    share = _share(g)
+    words = (f"{g.subject} has {g.told} ({100 * share:.1f} %) that ordinary users may use: {g.setting}",)
+    if share >= limits.disk_confirmed_share:
+        return Certainty.CONFIRMED, words
+    scarce = g.of == "inodes" or (g.limit or 0) - g.used < limits.disk_room_bytes
+    return (Certainty.LIKELY if share >= limits.disk_likely_share and scarce else None), words
+
+
+def _failed(evidence: Evidence) -> Iterator[Told]:
+    for slug, reading in (("file-system-failed", evidence.failed), ("disk-failing", evidence.smart)):
+        for f in reading.value if isinstance(reading, Known) else ():
+            yield Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=f.subject, evidence=(f.said,)), advice.for_disk(slug, f)
 
 
 def _clock(evidence: Evidence, limits: Limits) -> Iterator[Told]:
@@ -131,6 +154,9 @@ def _aside(n: Name) -> bool:
 
 
 def _asides(evidence: Evidence) -> Iterator[Finding]:
+    if isinstance(evidence.keeper, Known) and not evidence.keeper.value.kept:
+        issue = f"nothing keeps the clock of {evidence.node} in time (the kernel calls it unsynchronised)"
+        yield Finding(priority="LOW", category="host-limits/clock-skew", issue=issue, action="Run chrony or systemd-timesyncd there.")
     for n in evidence.names.value if isinstance(evidence.names, Known) else ():
         if _aside(n):
             issue = f"{n.name} ({n.why}): {n.said} on {evidence.node}"
@@ -154,7 +180,8 @@ def _servers(n: Name) -> tuple[str, ...]:
 def _unknowns(evidence: Evidence) -> tuple[str, ...]:
     out = [f"{what}: {r.reason} {r.detail}".strip() for name, what in SEEN.items()
            if isinstance(r := getattr(evidence, name), Unknown)]  # fmt: skip
-    out += [f"{what}: {r.proof}" for name, what in SEEN.items() if isinstance(r := getattr(evidence, name), Absent)]
+    out += [f"{what}: {r.proof}" for name, what in SEEN.items()
+            if name not in MAY_LACK and isinstance(r := getattr(evidence, name), Absent)]  # fmt: skip
     return (*out, *(f"{u.what}: {u.reason} {u.detail}".strip() for u in evidence.unread))
 
 
@@ -169,5 +196,5 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in SLUG if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
     most = max(read, key=_share, default=None)
-    top = f"; nearest: {most.subject}, {most.told}" if most else ""
+    top = f"; nearest: {advice.short(most.subject)}, {most.told}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

@@ -35,6 +35,20 @@ class Clock(Frozen):
     most_s: float
 
 
+class ClockKeeper(Frozen):
+    """What the node's kernel says of its clock (adjtimex)."""
+
+    kept: bool  # something keeps it in time
+    off_s: float = 0.0  # by at most so much, as the kernel reckons
+
+
+class DiskFault(Frozen):
+    """A file system that failed, or a disk that says so of itself."""
+
+    subject: str  # where it is mounted, or the device
+    said: str
+
+
 class Server(Frozen):
     """One name server of the node, asked for one name."""
 
@@ -74,5 +88,9 @@ class Evidence(Frozen):
     inotify: Reading[tuple[Gauge, ...]] = NOT_RECORDED
     clock: Reading[Clock] = NOT_RECORDED
     names: Reading[tuple[Name, ...]] = NOT_RECORDED
+    disks: Reading[tuple[Gauge, ...]] = NOT_RECORDED  # bytes and inodes of its own file systems; network ones are not asked
+    failed: Reading[tuple[DiskFault, ...]] = NOT_RECORDED
+    smart: Reading[tuple[DiskFault, ...]] = NOT_RECORDED
+    keeper: Reading[ClockKeeper] = NOT_RECORDED
     unread: tuple[Unread, ...] = ()
     hands_off: bool = False

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
-from runbooks.core.reading import Known, Reading, Unknown, Why
-from runbooks.host_limits.evidence import Clock, Evidence, Gauge, Name, Unread
+from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
+from runbooks.host_limits.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, Unread
 from tasks.context import Context
 from tasks.diagnostics.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
@@ -22,7 +22,10 @@ COMMANDS = {
     "locked": "grep -E 'VmLck|VmPin' /proc/PID/status; grep 'locked memory' /proc/PID/limits",
     "shm": "df -B1 /dev/shm /proc/PID/root/dev/shm",
     "inotify": "sysctl fs.inotify; grep -c inotify /proc/PID/fdinfo/*",
+    "disks": "df -B1 -l; df -i -l",
 }
+FAILED = "cat /proc/self/mountinfo /sys/fs/ext4/*/errors_count"
+SMART, KEEPER = "smartctl -H /dev/DISK", "timedatectl show -p NTPSynchronized"
 OPTIONS = ("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
 
 
@@ -48,8 +51,8 @@ def _base(context: Context) -> dict[str, Any]:
 
 def _unread(context: Context, error: TransportError) -> Evidence:
     no = {name: unknown(context, error, command) for name, command in COMMANDS.items()}
-    clock, names = unknown(context, error, "date -u"), unknown(context, error, "getent ahosts NAME")
-    return Evidence(**_base(context), **no, clock=clock, names=names)
+    rest = {"clock": "date -u", "names": "getent ahosts NAME", "failed": FAILED, "smart": SMART, "keeper": KEEPER}
+    return Evidence(**_base(context), **no, **{name: unknown(context, error, command) for name, command in rest.items()})
 
 
 def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, bool]], before: datetime) -> Evidence:
@@ -69,7 +72,22 @@ def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, b
     return Evidence(
         **_base(context), **gauges, jobs=got["jobs"], unread=tuple(unread), clock=_clock(context, got, before),
         names=Known[tuple[Name, ...]](value=found, source=source(context, "getent ahosts NAME; cat /etc/resolv.conf")),
+        **_disks(context, got),
     )  # fmt: skip
+
+
+def _disks(context: Context, got: dict[str, Any]) -> dict[str, Any]:
+    """What failed, what the disks say of themselves, and what keeps the clock."""
+    def faults(rows: list[dict[str, str]], command: str) -> Known[tuple[DiskFault, ...]]:
+        return Known[tuple[DiskFault, ...]](value=tuple(DiskFault(**r) for r in rows), source=source(context, command))
+
+    smart, keeper = got["smart"], got["kept"]
+    return {
+        "failed": faults(got["failed"], FAILED),
+        "smart": faults(smart["bad"], SMART) if smart["asked"] else Absent(proof=smart["why"], source=source(context, SMART)),
+        "keeper": Known[ClockKeeper](value=ClockKeeper(**keeper), source=source(context, KEEPER)) if keeper
+        else Absent(proof="the kernel does not say", source=source(context, KEEPER)),
+    }  # fmt: skip
 
 
 def _shown(context: Context, text: str) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from tasks.probes.host_disks import look
 from tasks.probes.names import resolve
 from tasks.probes.proc import command, link, matching, names, pids, read, stat, status
 
@@ -222,7 +223,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     of_shm(watched, jobs, out)
     of_inotify(instances, watches, out)
     found = resolve(ask["names"], ask["names_s"])
-    return dict(out, jobs=len(jobs), names=found, unread=unread[:50], began=began, ended=time.time())
+    return dict(out, **look(miss), jobs=len(jobs), names=found, unread=unread[:50], began=began, ended=time.time())
 
 
 if __name__ == "__main__":

@@ -18,9 +18,14 @@ from typing import Any
 
 import yaml
 
-from deployments.run_offline import run_offline
-from flows.specs import load_spec
+from flows.look import context_of, look, report_of
+from flows.specs import SLUGS, load_spec
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.render import render
+from tasks.context import utc_now
+from tasks.report_store import save
+from tasks.transport.open import HostPool
 from tests.bench.bench_transport import simulated_nodes
 
 MOST_NODES = 250
@@ -28,9 +33,21 @@ AT_ONCE = 8  # the nightly's own default
 
 
 def without_prefect(fleet: Fleet, folder: Path) -> None:
-    """The floor: gather, judge and report for every node, in threads."""
+    """The floor: every runbook that the nightly runs, gathered, judged and reported for every node, in threads."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda n: run_offline(load_spec("zombie-gpu"), fleet, n.name, folder), fleet.nodes))
+        list(pool.map(lambda n: _of_node(fleet, n, folder), fleet.nodes))
+
+
+def _of_node(fleet: Fleet, node: Node, folder: Path) -> None:
+    """Over one connection, as the nightly does it."""
+    with HostPool() as hosts:
+        for spec in map(load_spec, SLUGS):
+            if spec.nightly and spec.nightly(fleet, node):
+                context = context_of(spec, fleet, node.name, folder, hosts, sweep="nightly")
+                at = utc_now()
+                evidence, found = look(spec, context)
+                report = report_of(spec, context, found, evidence, at, id=f"floor-{node.name}")
+                save(report, render(report, load_runbook(spec.slug)), folder, keep=fleet.reports.keep)
 
 
 def nightly(cli: list[str], fleet: Path, env: dict[str, str]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ WELL: dict[str, Any] = {
     "files": [{"subject": "this machine", "of": "open files", "used": 900, "limit": 100000, "setting": "fs.file-max"}],
     "threads": [], "locked": [], "shm": [], "inotify": [], "clock": {"least_s": -0.2, "most_s": 0.3},
     "names": [{"name": "n1", "why": "launch train", "said": "resolved"}],
+    "disks": [{"subject": "/", "of": "bytes", "used": 100 << 20, "limit": 100 << 30, "setting": "the size of /dev/vda (ext4)"}],
+    "failed": [], "smart": [], "keeper": {"kept": True},
 }  # fmt: skip
 DOCS = list(yaml.safe_load_all((Path(__file__).parent / "situations.yaml").read_text(encoding="utf-8")))
 
