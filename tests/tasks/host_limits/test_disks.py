@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ TABLE = """\
 def told(path: str, used: int, limit: int, of: str = "bytes") -> list[str]:
     """Slugs of what is judged of that one file system."""
     gauge = Gauge(subject=path, of=of, used=used, limit=limit, setting="x")
-    seen = Evidence(node="a", taken_at="2026-05-01T00:00:00Z", disks=Known[tuple[Gauge, ...]](value=(gauge,)))  # type: ignore[arg-type]
+    seen = Evidence(node="a", taken_at=datetime(2026, 5, 1, tzinfo=UTC), disks=Known[tuple[Gauge, ...]](value=(gauge,)))
     return [c.slug for c in diagnose(seen, LIMITS).causes]
 
 
@@ -66,8 +67,8 @@ def test_what_a_disk_says_of_itself(passed: bool | None, bad: list[str], monkeyp
     tool.write_text(f"#!/bin/sh\ncat <<'X'\n{json.dumps(said)}\nX\nexit {0 if passed else 8}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(host_disks.glob, "glob", lambda _pattern: ["/sys/block/sda", "/sys/block/loop0"])
-    monkeypatch.setattr(host_disks.os.path, "exists", lambda _path: True)
+    monkeypatch.setattr("tasks.probes.host_disks.glob.glob", lambda _pattern: ["/sys/block/sda", "/sys/block/loop0"])
+    monkeypatch.setattr("tasks.probes.host_disks.os.path.exists", lambda _path: True)
     got = host_disks.smart()
     assert [b["subject"] for b in got["bad"]] == bad
     assert got["asked"] == (passed is not None)
