@@ -68,7 +68,7 @@ def render_nightly(report: NightlyReport) -> Markdown:
 
 
 def _well(report: NightlyReport) -> list[Result]:
-    """What was found well, in words, where there is little enough of it to be read."""
+    """What needs nobody, in words, where there is little enough of it to be read."""
     found = [r for r in report.results if r.answered and r.outcome.exit_code == 0]
     return found if len(found) <= FEW else []
 
