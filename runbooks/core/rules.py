@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from runbooks.core.confirmed import granted
 from runbooks.core.covers import covering
 from runbooks.core.forbidden import allowed
+from runbooks.core.harshness import mildest_first
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.together import together
 from runbooks.core.unexplained import explained
@@ -23,7 +24,8 @@ L = TypeVar("L")
 def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[[E, L], Diagnosis]]:
     """What was not read is never well (unread.py), nor what reports a failure that no cause explains (unexplained.py);
     confirmed is what was read and excludes the alternatives (confirmed.py); no plan does what a cause of the same report
-    forbids (forbidden.py), nor ends a part of what is at work (together.py); what is well says what was read (covers.py).
+    forbids (forbidden.py), nor ends a part of what is at work (together.py); the mildest plan
+    for a cause stands first (harshness.py); what is well says what was read (covers.py).
     It is told in words for people (worded.py)."""
 
     def wrap(judge: Callable[[E, L], Diagnosis]) -> Callable[[E, L], Diagnosis]:
@@ -32,7 +34,7 @@ def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[
             known = book(slug)
             found = explained(known, evidence, judge(evidence, limits))
             found = granted(known, evidence, held(known, evidence, found))
-            return worded(known, covering(evidence, together(allowed(known, found))))
+            return worded(known, covering(evidence, mildest_first(together(allowed(known, found)))))
 
         return diagnose
 

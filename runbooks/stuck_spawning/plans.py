@@ -139,10 +139,19 @@ def _respawn(v: View, sure: list[Cause]) -> list[Plan | str]:
         kind="terminate-pod", owner=f"pod:{pod.id}", args=args, commands=(f"runpodctl remove pod {pod.id}",),
         effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}", loses=_disk(pod) + tasks,
     )  # fmt: skip
-    plans: list[Plan | str] = [Plan(name="end the pod", steps=(end,), for_causes=causes, settle_s=10)]
-    if v.running and not pod.network_volume and not pod.interruptible:
-        plans.append(_stop(pod, end, causes))
-    return plans
+    no_stop = _why_no_stop(v, pod)
+    why = f"it cannot be stopped instead: {no_stop}" if no_stop else ""
+    ending = Plan(name="end the pod", steps=(end,), for_causes=causes, why=why, settle_s=10)
+    return [ending] if no_stop else [_stop(pod, end, causes), ending]
+
+
+def _why_no_stop(v: View, pod: Pod) -> str:
+    """Why the gentler choice, which keeps its volume disk, is none."""
+    if pod.network_volume:
+        return "a pod with a network volume is only ever ended; what is on that volume stays"
+    if pod.interruptible:
+        return "an interruptible pod is only ever ended"
+    return "" if v.running else "it does not run"
 
 
 def _disk(pod: Pod) -> str:

@@ -128,14 +128,14 @@ CASES = [
     (outbid, "outbid confirmed", State.SICK, ("terminate-pod",)),
     (credit, "out-of-credit confirmed", State.SICK, ()),
     (by_user, "pod-stopped-by-user confirmed", State.SICK, ()),
-    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("terminate-pod", "stop-pod")),
-    (no_port, "port-22-not-exposed confirmed", State.SICK, ("terminate-pod", "stop-pod")),
+    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("stop-pod", "terminate-pod")),
+    (no_port, "port-22-not-exposed confirmed", State.SICK, ("stop-pod", "terminate-pod")),
     (no_sshd, "no-sshd-in-image confirmed", State.SICK, ()),
-    (died, "worker-died confirmed", State.SICK, ("terminate-pod", "stop-pod")),
+    (died, "worker-died confirmed", State.SICK, ("stop-pod", "terminate-pod")),
     (never_started, "worker-not-started confirmed", State.SICK, ("start-worker-unverified",)),
     (orchestrator_down, "orchestrator-down confirmed", State.SICK, ("start-worker-unverified",)),
     (key_missing, "private-half-missing confirmed", State.SICK, ("set-railway-variable", "start-worker-unverified")),
-    (old_heartbeat, "worker-died confirmed", State.SICK, ("terminate-pod", "stop-pod")),
+    (old_heartbeat, "worker-died confirmed", State.SICK, ("stop-pod", "terminate-pod")),
 ]
 
 
