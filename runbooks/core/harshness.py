@@ -1,21 +1,10 @@
-"""How much each kind of action takes away, and the order that follows: of the plans for a cause the mildest stands first. Pure."""
+"""How much a plan takes away, and the order that follows: of the plans for a cause the mildest stands first. Pure."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 
+from runbooks.core.kinds import KINDS, Harsh
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import Diagnosis
-
-
-class Harsh(IntEnum):
-    """What is gone afterwards, the worst that a kind can do."""
-
-    NOTHING = 0
-    A_RETRY = 1  # a cache, a count, a connection: had again by itself or by one line
-    UNSAVED = 2  # a process's work since its last save
-    A_PLACE = 3  # a pod's GPUs or a node's capacity, and what was beside its volumes
-    DATA = 4
-
 
 LOSES = {
     Harsh.NOTHING: "nothing that it needs",
@@ -25,34 +14,9 @@ LOSES = {
     Harsh.DATA: "data",
 }
 
-HARSHNESS: dict[str, Harsh] = {
-    kind: level
-    for level, kinds in {
-        Harsh.NOTHING: (
-            "add-public-key", "continue-processes", "copy-checkpoint", "create-checkpoint-folder", "normalise-key", "normalise-secret",
-            "probe-rendezvous", "put-back-checkpoint", "quarantine-checkpoint", "remount-fuse", "reset-node-jobs", "restart-job",
-            "restart-raylet", "restore-folder-mode", "restrict-key-mode", "start-engine", "start-etcd", "start-worker",
-            "start-worker-unverified",
-        ),
-        Harsh.A_RETRY: (
-            "defragment-etcd", "delete-run-keys", "free-engine-space", "mark-worker-row", "remove-known-host", "repair-ssh-path",
-            "repoint-latest", "restore-archived", "restore-run-keys", "set-railway-variable",
-        ),
-        Harsh.UNSAVED: (
-            "recreate-container", "reset-gpu", "restart-application", "restart-container", "stop-ray-job", "stop-supervisor",
-            "stop-unit", "terminate-processes",
-        ),
-        Harsh.A_PLACE: ("quarantine-node", "stop-pod"),
-        Harsh.DATA: ("abort-upload", "finish-deletion", "prune-checkpoints", "remove-kept-container", "terminate-pod"),
-    }.items()
-    for kind in kinds
-}  # fmt: skip
-"""Every kind stands here once; one that does not is taken for the worst."""
-
-
 def harshness(plan: Plan) -> Harsh:
-    """That of its harshest step."""
-    return max((HARSHNESS.get(s.kind, Harsh.DATA) for s in plan.steps), default=Harsh.NOTHING)
+    """That of its harshest step; a kind that nobody knows is taken for the worst."""
+    return max((KINDS[s.kind].harsh if s.kind in KINDS else Harsh.DATA for s in plan.steps), default=Harsh.NOTHING)
 
 
 def mildest_first(found: Diagnosis) -> Diagnosis:

@@ -1,4 +1,4 @@
-"""Every kind of action, once: how much it can hurt, what it changes, how it is proven and undone, and what it ends.
+"""Every kind of action, once: how much it can hurt and take away, what it changes, how it is proven and undone, and what it ends.
 
 `gpu-runbooks list --actions` and the runbooks' pages show it; the engine reads risks here, and beside who is at work what a
 step ends. Which function does it and how long that may take stands in flows/actions.py; which runbook plans it, in its
@@ -6,16 +6,28 @@ runbook.yaml. Besides what is said here, each plan is proven by reading and judg
 """
 
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from typing import NamedTuple
 
 from runbooks.core.members import ends_by, ends_gone, ends_pid, ends_pod, ends_processes, ends_run, ends_worker_row
 from runbooks.core.plan import Risk, Step
 
 
+class Harsh(IntEnum):
+    """What is gone afterwards, the worst that a kind can do."""
+
+    NOTHING = 0
+    A_RETRY = 1  # a cache, a count, a connection: had again by itself or by one line
+    UNSAVED = 2  # a process's work since its last save
+    A_PLACE = 3  # a pod's GPUs or a node's capacity, and what was beside its volumes
+    DATA = 4
+
+
 class Kind(NamedTuple):
     """One row. `ends`: None where nothing that runs is ended, stopped or started anew; else how a step's arguments name it."""
 
     risk: Risk
+    harsh: Harsh
     changes: str
     proven: str
     undone: str
@@ -33,130 +45,146 @@ STARTS_WORKER = (
 KINDS: dict[str, Kind] = {
     # GPUs and processes
     "continue-processes": Kind(  # nothing is lost, and yet somebody may have stopped it on purpose
-        DISRUPTIVE, "lets exactly the listed stopped processes go on (SIGCONT)", "each of them runs, and the report says what it did",
+        DISRUPTIVE, Harsh.NOTHING,
+        "lets exactly the listed stopped processes go on (SIGCONT)", "each of them runs, and the report says what it did",
         "stop them again (SIGSTOP)", SPARES),
     "terminate-processes": Kind(
-        DISRUPTIVE, "ends exactly the listed processes: TERM, then KILL",
+        DISRUPTIVE, Harsh.UNSAVED, "ends exactly the listed processes: TERM, then KILL",
         "the processes are gone and the GPU memory or port that they held is free",
         "it cannot be undone; restart the job from its last checkpoint", ends_processes),
     "restart-job": Kind(
-        DISRUPTIVE, "runs the restart command that the fleet file names for the job", "the job's process runs and makes progress",
+        DISRUPTIVE, Harsh.NOTHING,
+        "runs the restart command that the fleet file names for the job", "the job's process runs and makes progress",
         "end the job that was started", ends_by("job", "job")),
     "reset-node-jobs": Kind(
-        DISRUPTIVE, "sets the leader's count of jobs on one node to zero", "the leader counts no job on that node",
+        DISRUPTIVE, Harsh.NOTHING, "sets the leader's count of jobs on one node to zero", "the leader counts no job on that node",
         "it cannot be undone; the leader counts the next job that starts", ends_gone),
     "reset-gpu": Kind(
-        DESTRUCTIVE, "resets one GPU that no process uses", "the GPU answers and asks for no recovery", CANNOT, ends_by("uuid", "gpu")),
+        DESTRUCTIVE, Harsh.UNSAVED,
+        "resets one GPU that no process uses", "the GPU answers and asks for no recovery", CANNOT, ends_by("uuid", "gpu")),
     "quarantine-node": Kind(
-        DESTRUCTIVE, "writes a mark file on the node, so that people and schedulers that read it give it no work",
+        DESTRUCTIVE, Harsh.A_PLACE, "writes a mark file on the node, so that people and schedulers that read it give it no work",
         "the mark is on the node", "remove the mark file that the report names", SPARES),
     # containers
     "restart-container": Kind(
-        DISRUPTIVE, "restarts one container by its id", "it runs with a newer start time and the fault is gone",
+        DISRUPTIVE, Harsh.UNSAVED, "restarts one container by its id", "it runs with a newer start time and the fault is gone",
         CANNOT, ends_by("container", "container")),
     "recreate-container": Kind(
-        DISRUPTIVE, "creates a new container with the configuration of a dead one, and keeps the old one under another name",
+        DISRUPTIVE, Harsh.UNSAVED, "creates a new container with the configuration of a dead one, and keeps the old one under another name",
         "a container with a new id runs, with its mounts, and has joined where it belongs",
         "remove the new container and start the kept one", ends_by("id", "container")),
     "restart-application": Kind(
-        DISRUPTIVE, "ends what is left of the application in a running container and starts it again",
+        DISRUPTIVE, Harsh.UNSAVED, "ends what is left of the application in a running container and starts it again",
         "the application runs and has joined where it belongs", CANNOT, ends_by("id", "container")),
     "remove-kept-container": Kind(
-        DESTRUCTIVE, "removes a container that a recreation kept; its volumes stay", "the container is gone", CANNOT,
+        DESTRUCTIVE, Harsh.DATA, "removes a container that a recreation kept; its volumes stay", "the container is gone", CANNOT,
         ends_by("id", "container")),
     "remount-fuse": Kind(
-        DISRUPTIVE, "unmounts a FUSE mount whose process is gone and mounts it again", "the mount can be read",
+        DISRUPTIVE, Harsh.NOTHING, "unmounts a FUSE mount whose process is gone and mounts it again", "the mount can be read",
         "unmount it", SPARES),
     "start-engine": Kind(
-        DISRUPTIVE, "starts the container engine's daemon, whose process is gone", "the engine answers", "stop the daemon", SPARES),
+        DISRUPTIVE, Harsh.NOTHING,
+        "starts the container engine's daemon, whose process is gone", "the engine answers", "stop the daemon", SPARES),
     "free-engine-space": Kind(
-        DISRUPTIVE, "removes images without a name and the build cache; no volume, container or named image", "there is space again",
+        DISRUPTIVE, Harsh.A_RETRY,
+        "removes images without a name and the build cache; no volume, container or named image", "there is space again",
         "it cannot be undone; images can be pulled or built again", SPARES),
     "stop-supervisor": Kind(
-        DESTRUCTIVE, "ends an old retry loop that acts on the same container, by SIGTERM", "the loop's process is gone",
+        DESTRUCTIVE, Harsh.UNSAVED, "ends an old retry loop that acts on the same container, by SIGTERM", "the loop's process is gone",
         "start the script again", ends_pid),
     "stop-unit": Kind(
-        DESTRUCTIVE, "stops a systemd unit that restarts the container", "the unit is not active",
+        DESTRUCTIVE, Harsh.UNSAVED, "stops a systemd unit that restarts the container", "the unit is not active",
         "systemctl start UNIT", ends_by("unit", "unit")),
     # Ray
     "stop-ray-job": Kind(
-        DISRUPTIVE, "stops a Ray job by its submission id, through the head's dashboard", "its supervisor is gone and what it held is free",
+        DISRUPTIVE, Harsh.UNSAVED,
+        "stops a Ray job by its submission id, through the head's dashboard", "its supervisor is gone and what it held is free",
         "submit the job again", ends_by("submission_id", "job")),
     "restart-raylet": Kind(
-        DISRUPTIVE, "starts the raylet of a node where none runs, by the fleet file's command", "the node is ALIVE with a new node id",
+        DISRUPTIVE, Harsh.NOTHING,
+        "starts the raylet of a node where none runs, by the fleet file's command", "the node is ALIVE with a new node id",
         "stop that raylet", ends_by("node", "node")),
     # checkpoints
     "copy-checkpoint": Kind(
-        SAFE, "copies one checkpoint to another tier, replacing nothing", "the copy is whole, read again where it lies",
+        SAFE, Harsh.NOTHING, "copies one checkpoint to another tier, replacing nothing", "the copy is whole, read again where it lies",
         "delete the copy", SPARES),
     "create-checkpoint-folder": Kind(
-        SAFE, "creates the folder of a tier, on the device that was judged", "the folder is there, on that device", "rmdir it", SPARES),
+        SAFE, Harsh.NOTHING,
+        "creates the folder of a tier, on the device that was judged", "the folder is there, on that device", "rmdir it", SPARES),
     "repoint-latest": Kind(
-        DISRUPTIVE, "lets the `latest` pointer of a tier name another checkpoint", "the pointer names it",
+        DISRUPTIVE, Harsh.A_RETRY, "lets the `latest` pointer of a tier name another checkpoint", "the pointer names it",
         "write the old text back, which the plan shows", SPARES),
     "quarantine-checkpoint": Kind(
-        DISRUPTIVE, "renames a checkpoint that was proven bad, so that no loader finds it", "no loader finds it", "rename it back", SPARES),
+        DISRUPTIVE, Harsh.NOTHING,
+        "renames a checkpoint that was proven bad, so that no loader finds it", "no loader finds it", "rename it back", SPARES),
     "restore-folder-mode": Kind(
-        DISRUPTIVE, "gives the folder of a tier the mode that its owner needs", "its owner can write to it",
+        DISRUPTIVE, Harsh.NOTHING, "gives the folder of a tier the mode that its owner needs", "its owner can write to it",
         "chmod it to the mode that the readings show", SPARES),
     "restore-archived": Kind(
-        DESTRUCTIVE, "asks the store to make an archived checkpoint readable for some days, which costs money",
+        DESTRUCTIVE, Harsh.A_RETRY, "asks the store to make an archived checkpoint readable for some days, which costs money",
         "the store says that it restores it; reading follows hours later", CANNOT, SPARES),
     "abort-upload": Kind(
-        DESTRUCTIVE, "ends one unfinished upload and deletes its parts", "the upload is not listed", CANNOT, SPARES),
+        DESTRUCTIVE, Harsh.DATA, "ends one unfinished upload and deletes its parts", "the upload is not listed", CANNOT, SPARES),
     "prune-checkpoints": Kind(
-        DESTRUCTIVE, "deletes the listed old checkpoints, while those that must stay are proven again",
+        DESTRUCTIVE, Harsh.DATA, "deletes the listed old checkpoints, while those that must stay are proven again",
         "the space is free and those that must stay are whole", CANNOT, SPARES),
     "put-back-checkpoint": Kind(
-        DISRUPTIVE, "gives a checkpoint its name back whose deletion was broken off before it began", "a loader finds it",
+        DISRUPTIVE, Harsh.NOTHING, "gives a checkpoint its name back whose deletion was broken off before it began", "a loader finds it",
         "rename it aside again", SPARES),
     "finish-deletion": Kind(
-        DESTRUCTIVE, "deletes what a broken-off deletion left of a checkpoint", "the rest is gone and its space free", CANNOT, SPARES),
+        DESTRUCTIVE, Harsh.DATA,
+        "deletes what a broken-off deletion left of a checkpoint", "the rest is gone and its space free", CANNOT, SPARES),
     # rendezvous
     "delete-run-keys": Kind(
-        DISRUPTIVE, "deletes the keys of one dead run from the rendezvous store; they are saved to a file first",
+        DISRUPTIVE, Harsh.A_RETRY, "deletes the keys of one dead run from the rendezvous store; they are saved to a file first",
         "the keys are gone and the id can be used", "gpu-runbooks restore FILE", ends_run),
     "restore-run-keys": Kind(
-        DESTRUCTIVE, "writes keys back that were saved before a deletion", "the keys are there as they were saved",
+        DESTRUCTIVE, Harsh.A_RETRY, "writes keys back that were saved before a deletion", "the keys are there as they were saved",
         "delete them again: `stale-rendezvous` offers it", SPARES),
     "probe-rendezvous": Kind(
-        DISRUPTIVE, "runs the fleet file's short command with the same id on its nodes, then clears that run's keys",
+        DISRUPTIVE, Harsh.NOTHING, "runs the fleet file's short command with the same id on its nodes, then clears that run's keys",
         "it is the proof itself: a world of the expected size forms", "nothing is left to undo", SPARES),
     "start-etcd": Kind(
-        DISRUPTIVE, "starts the etcd that is down, by the fleet file's command, with the data it had", "etcd answers", "stop it", SPARES),
+        DISRUPTIVE, Harsh.NOTHING,
+        "starts the etcd that is down, by the fleet file's command, with the data it had", "etcd answers", "stop it", SPARES),
     "defragment-etcd": Kind(
-        DESTRUCTIVE, "drops etcd's old v3 revisions, shrinks its file and switches its no-space alarm off; no key is touched",
+        DESTRUCTIVE, Harsh.A_RETRY,
+        "drops etcd's old v3 revisions, shrinks its file and switches its no-space alarm off; no key is touched",
         "the alarm is off and etcd takes writes", CANNOT, SPARES),
     # SSH
     "normalise-key": Kind(
-        DISRUPTIVE, "writes a private key file with its line ends corrected; the key is the same", "ssh reads it and logs in",
+        DISRUPTIVE, Harsh.NOTHING,
+        "writes a private key file with its line ends corrected; the key is the same", "ssh reads it and logs in",
         "move the kept file back", SPARES),
     "normalise-secret": Kind(
-        DISRUPTIVE, "writes a private key in its Prefect Secret block with its line ends corrected", "ssh reads it and logs in",
+        DISRUPTIVE, Harsh.NOTHING,
+        "writes a private key in its Prefect Secret block with its line ends corrected", "ssh reads it and logs in",
         "copy the kept block back", SPARES),
     "restrict-key-mode": Kind(
-        SAFE, "gives a private key file mode 600", "ssh takes the key and logs in", "chmod it to the mode that the report names", SPARES),
+        SAFE, Harsh.NOTHING,
+        "gives a private key file mode 600", "ssh takes the key and logs in", "chmod it to the mode that the report names", SPARES),
     "remove-known-host": Kind(
-        DISRUPTIVE, "makes the known_hosts line of a host a comment whose new key the fleet file vouches for", "the host is trusted again",
+        DISRUPTIVE, Harsh.A_RETRY,
+        "makes the known_hosts line of a host a comment whose new key the fleet file vouches for", "the host is trusted again",
         "move the kept file back", SPARES),
     "repair-ssh-path": Kind(
-        DISRUPTIVE, "gives one path on the way to authorized_keys its owner and mode", "the key logs in",
+        DISRUPTIVE, Harsh.A_RETRY, "gives one path on the way to authorized_keys its owner and mode", "the key logs in",
         "chown and chmod it to what the readings show", SPARES),
     "add-public-key": Kind(
-        DISRUPTIVE, "appends the configured public key to one authorized_keys file", "the key logs in",
+        DISRUPTIVE, Harsh.NOTHING, "appends the configured public key to one authorized_keys file", "the key logs in",
         "delete the line that ends with added-by-gpu-runbooks", SPARES),
     # workers in pods
-    "start-worker": Kind(DISRUPTIVE, *STARTS_WORKER, SPARES),
-    "start-worker-unverified": Kind(DESTRUCTIVE, *STARTS_WORKER, SPARES),  # its host key was first seen: a person allows it
+    "start-worker": Kind(DISRUPTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),
+    "start-worker-unverified": Kind(DESTRUCTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),  # its host key was first seen: a person allows it
     "set-railway-variable": Kind(
-        DISRUPTIVE, "sets one variable of the orchestrator that holds no usable key; the platform deploys again",
+        DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that holds no usable key; the platform deploys again",
         "the orchestrator has the key and its cycles go on", "delete the variable on the platform", SPARES),
     "mark-worker-row": Kind(
-        DISRUPTIVE, "sets the status of one worker's row, if it still is as it was read", "the row has that status",
+        DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if it still is as it was read", "the row has that status",
         "set the status back that the plan shows", ends_worker_row),
     "terminate-pod": Kind(
-        DESTRUCTIVE, "ends one pod for good, with its disk", "the pod is gone", CANNOT, ends_pod),
+        DESTRUCTIVE, Harsh.DATA, "ends one pod for good, with its disk", "the pod is gone", CANNOT, ends_pod),
     "stop-pod": Kind(
-        DESTRUCTIVE, "stops one pod; its volume stays, its container disk is lost", "the pod is stopped",
+        DESTRUCTIVE, Harsh.A_PLACE, "stops one pod; its volume stays, its container disk is lost", "the pod is stopped",
         "start the pod on the platform; its container disk stays lost", ends_pod),
 }  # fmt: skip

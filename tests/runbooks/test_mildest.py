@@ -5,14 +5,12 @@ from functools import cache
 
 import pytest
 
-from flows.actions import ACTIONS
-from runbooks.core.harshness import HARSHNESS, Harsh, milder, mildest_first
+from runbooks.core.harshness import milder, mildest_first
+from runbooks.core.kinds import KINDS, Harsh
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.verdict import Diagnosis, State
 from tests.runbooks.every import Situation, situations
-
-REAL = {k for k in ACTIONS if not k.startswith("toy-")}
 
 
 @cache
@@ -22,14 +20,10 @@ def offered() -> tuple[tuple[Situation, Diagnosis], ...]:
     return tuple((case, d) for case, d in judged if d.plans)
 
 
-def test_every_kind_has_its_harshness_once() -> None:
-    assert set(HARSHNESS) == REAL
-
-
 def test_harshness_agrees_with_risk() -> None:
     """What is safe takes nothing away; what takes data or a place away is never automatic."""
-    for kind in REAL:
-        risk, level = ACTIONS[kind].risk, HARSHNESS[kind]
+    for kind in KINDS:
+        risk, level = KINDS[kind].risk, KINDS[kind].harsh
         assert risk is not Risk.SAFE or level is Harsh.NOTHING, kind
         assert level < Harsh.A_PLACE or risk is Risk.DESTRUCTIVE, kind
 
@@ -40,9 +34,9 @@ def test_harshness_agrees_with_what_the_plans_say_is_lost() -> None:
         for step in (s for p in found.plans for s in p.steps):
             said.setdefault(step.kind, set()).add(step.loses.startswith("nothing"))
     for kind, nothing in said.items():
-        if HARSHNESS[kind] is Harsh.NOTHING:
+        if KINDS[kind].harsh is Harsh.NOTHING:
             assert nothing == {True}, kind
-        if HARSHNESS[kind] >= Harsh.A_PLACE:
+        if KINDS[kind].harsh >= Harsh.A_PLACE:
             assert nothing == {False}, kind
 
 
