@@ -32,7 +32,7 @@ def _waiting_run(name: str) -> str:
 def _decide(ns: argparse.Namespace, decision: str) -> int:
     use_answering_server()
     run_id = _waiting_run(ns.run)
-    choice = _choice(run_id, decision, ns.choice)
+    choice = _choice(run_id, decision, ns.choice, ns.why)
     ready()  # a worker is to carry on
     code = ns.code or _asked_code(run_id, decision)
     _answer(run_id, decision, ns.who.strip() or who_types(), ns.why, choice, code)
@@ -45,17 +45,21 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
     return 0
 
 
-def _choice(run_id: str, decision: str, choice: str) -> str:
+def _choice(run_id: str, decision: str, choice: str, why: str) -> str:
     """The plan that is approved, by its name. Raises CommandError where it is not said which one, or not rightly."""
     from flows.asked import asked_now
+    from flows.knowingly import named, unknowing
 
     asked = asked_now(run_id)
-    names = asked.choices if asked and decision == "approve" else ()
+    plans = asked.plans if asked and decision == "approve" else ()
+    names = tuple(p.name for p in plans)
     listed = " or ".join(f"--choice {shlex.quote(one_line(name))}" for name in names)
     if names and choice and choice not in names:
         raise CommandError(f"the run offers no plan {choice!r}; {listed}")
     if len(names) > 1 and not choice:
         raise CommandError(f"the run offers {len(names)} plans, so say which one: {listed}; `gpu-runbooks show {run_id}` shows them")
+    if plans and (problem := unknowing(named(plans, choice), {"choice": choice, "why": why})):
+        raise CommandError(f"{problem}: {listed} --why REASON")
     return choice
 
 

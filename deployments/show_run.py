@@ -11,7 +11,6 @@ from deployments.display import show_outcome, show_page
 from deployments.errors import CommandError
 from deployments.run_online import facts_of, outcome_named
 from deployments.serving import use_answering_server
-from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, commands_block, kept, md
 from runbooks.core.unmark import plain, without_raw
@@ -47,20 +46,20 @@ def find_run(name: str) -> str:
 def question_page(run_id: str) -> Markdown | None:
     """The whole question, and the commands that answer it; None if the run asks nothing."""
     from flows.asked import asked_now
+    from flows.knowingly import ways
 
     asked = asked_now(run_id)
     if asked is None:
         return None
     run = shlex.quote(run_id)
-    several = len(asked.choices) > 1
-    ways = [f"gpu-runbooks approve {run}" + (f" --choice {shlex.quote(one_line(c))}" if several else "") for c in asked.choices]
+    commands = ways(run, asked.plans)
     parts = [
         asked.text.rstrip("\n"),
         "",
         md(f"Nothing is done before somebody answers. {waits_words(asked.since, asked.until)}"),
         "",
-        "To allow " + ("one of them:" if several else "it:"),
-        commands_block(f"{way} --who NAME" for way in ways),
+        "To allow " + ("one of them:" if len(commands) > 1 else "it:"),
+        commands_block(f"{way} --who NAME" for way in commands),
         "To refuse:",
         commands_block([f"gpu-runbooks reject {run} --who NAME"]),
     ]
@@ -103,7 +102,7 @@ def cmd_show(ns: argparse.Namespace) -> int:
     question = question_page(run_id)
     if ns.json:
         asked = asked_now(run_id) if question else None
-        more = {"question": plain(question) if question else "", "choices": list(asked.choices) if asked else []}
+        more = {"question": plain(question) if question else "", "choices": [p.name for p in asked.plans] if asked else []}
         print(json.dumps(facts | more | {"data": _report_data(facts["report"])}, indent=1))
         return 0
     page = report_page(facts["report"])

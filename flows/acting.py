@@ -55,7 +55,7 @@ def _machine(run: Run, claims: tuple[Claim, ...]) -> tuple[str, ...]:
 
 def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
     """The whole gate once more, with what is read now: the plan's steps, its cause's certainty, policy, hands off, history."""
-    if not any(p.digest == plan.digest for p in again.plans):
+    if not any(p.digest == plan.digest for p in (*again.plans, *again.knowingly)):
         run.draft.guards.append("the plan changed while deciding: nothing was done with the old one")
         return False
     gate = gate_of(run, again, plan.name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.actions import risks
 from flows.gate import risk_of
+from flows.knowingly import unknowing
 from flows.used_codes import first_use
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
@@ -38,6 +39,8 @@ def check_answer(
         if why:
             return Checked(taken=False, why=why)
         how = "signed link"
+    if answer.get("decision") == "approve" and (why := unknowing(plan, answer)):
+        return Checked(taken=False, why=why)
     if answer.get("decision") != "approve" or not approvers:
         return Checked(taken=True, how=how)
     needs = risk_of(plan, risks()) is Risk.DESTRUCTIVE

@@ -21,6 +21,7 @@ from flows.claim import used_by
 from flows.clock import server_now
 from flows.gate import Gate
 from flows.guards import FREEZE
+from flows.knowingly import choices, named
 from flows.waiting_name import name_waiting
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
@@ -33,6 +34,7 @@ IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed t
 CODES = "approval.codes"
 DIGITS = 40  # of the plans' digest in a key
 CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
+WHY = "what the next person should know; needed for a plan that is withheld because somebody is at work"
 CODE = "six digits of your authenticator, where approver codes are set up: destructive plans need them; they count once"
 
 
@@ -55,7 +57,7 @@ def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
         "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
         "code": (str, Field(default="", max_length=200, description=CODE)),
         "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
-        "why": (str, Field(default="", max_length=500, description="optional: what the next person should know")),
+        "why": (str, Field(default="", max_length=500, description=WHY)),
     }
     return create_model("Approval", __base__=RunInput, **fields)
 
@@ -81,7 +83,7 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
     while _was_asked(run_id, key := approval_key(digest, attempt)):
         answer = _stored_answer(run_id, key)
         if answer is not None:
-            plan, approves = _chosen(gate, answer), answer.get("decision") == "approve"
+            plan, approves = named(gate.plans, str(answer.get("choice", ""))), answer.get("decision") == "approve"
             if approves and (why := _held(run_id, key, gate.frozen)):
                 not_taken.append(why)
                 held += 1
@@ -97,10 +99,6 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
     return Given(None, approval_key(digest, attempt), tuple(not_taken))
 
 
-def _chosen(gate: Gate, answer: dict[str, Any]) -> Plan:
-    return next((p for p in gate.plans if p.name == answer.get("choice")), gate.plans[0])
-
-
 def _no_more(digest: str, not_taken: list[str]) -> Permission:
     said = f"{len(not_taken)} answers were not taken, the last one: {not_taken[-1]}"
     return Permission(allowed=False, by="nobody", digest=digest, at=server_now(), said=said)
@@ -110,7 +108,7 @@ def _in_advance(run_id: str, gate: Gate, approvers: tuple[str, ...]) -> Permissi
     """The permission of whoever started this run for exactly one plan, while that is fresh and not spent."""
     run = store.read_run(run_id)
     digest, _, who = str(run.labels.get(IN_ADVANCE, "")).partition(" ")
-    plan = next((p for p in gate.plans if p.digest == digest), None)
+    plan = next((p for p in gate.plans if p.digest == digest and not p.despite), None)
     at = run.created or server_now()
     if plan is None or server_now() - at > timedelta(seconds=gate.approval_ttl_s) or used_by(run_id, digest):
         return None
@@ -126,7 +124,7 @@ def ask(
     run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str, ...] = (), question: Markdown | None = None
 ) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
-    model = approval_model(tuple(p.name for p in gate.plans))
+    model = approval_model(choices(gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))

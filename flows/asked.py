@@ -6,6 +6,7 @@ from datetime import datetime
 
 from flows import store
 from flows.approval import EXPIRES, asked_plans, question_key
+from runbooks.core.plan import Plan
 from runbooks.core.show import Markdown, kept
 from runbooks.core.waiting import read_time
 
@@ -15,7 +16,7 @@ class Asked:
     """The question that a run waits with."""
 
     text: Markdown  # whole, with commands that can be pasted
-    choices: tuple[str, ...]
+    plans: tuple[Plan, ...]
     since: datetime | None
     until: datetime | None  # after it nobody's answer counts
 
@@ -27,6 +28,5 @@ def asked_now(run_id: str) -> Asked | None:
     if run.state is None or not key:
         return None
     text = store.read_input(run_id, question_key(key)) or store.read_input(run_id, f"suspended-{key}-description")
-    names = tuple(p.name for p in asked_plans(run_id, key))
     until = read_time(str(run.labels.get(EXPIRES, "")))
-    return Asked(kept(json.loads(text)) if text else Markdown(""), names, run.state.timestamp, until)
+    return Asked(kept(json.loads(text)) if text else Markdown(""), asked_plans(run_id, key), run.state.timestamp, until)

@@ -174,6 +174,6 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     asked = server_now()
     run.draft.waiting_until = asked + timedelta(seconds=gate.approval_ttl_s)
     form, question = approval_text(*about, times=(asked, run.draft.waiting_until)), approval_text(*about, width=0)
-    run.draft.offered, run.draft.approval_key = tuple(p.name for p in gate.plans), answer.key
+    run.draft.offered, run.draft.approval_key = gate.plans, answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, answer.key, run.policy.approvers, question)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from flows.knowingly import how_to, on_offer
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import KindPolicy, Mode, Policy
@@ -62,17 +63,19 @@ def decide(
 
     `hands_off`: why the target is opted out ("" if it isn't). `choice`: name of the plan that was asked for.
     """
-    if not diagnosis.plans:
-        return Gate(may=May.NOTHING)
+    offered = on_offer(diagnosis, mode, choice)
+    if not offered:
+        return Gate(may=May.NOTHING, why=how_to(diagnosis, mode))
     if mode is Mode.DIAGNOSE:
         return Gate(may=May.NOTHING, why=("diagnose mode: nothing was changed",))
     if hands_off:
         return Gate(may=May.REFUSE, why=(f"hands off: {hands_off}",))
-    plans, why = _allowed(diagnosis, policy, risks)
+    plans, why = _allowed(diagnosis, offered, policy, risks)
     if not plans:
         return Gate(may=May.REFUSE, why=why)
     named = [p for p in plans if p.name == choice]
-    plans = (*named, *(p for p in plans if p.name != choice))
+    first = [p for p in named if not p.despite]
+    plans = (*first, *(p for p in plans if p not in first))
     unknown = (f"no plan is named “{choice}” here",) if choice and not named else ()
     kinds = sorted({s.kind for p in plans for s in p.steps})
     ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
@@ -81,10 +84,12 @@ def decide(
     return Gate(may=may, plans=plans, why=why + asks, approval_ttl_s=ttl)
 
 
-def _allowed(diagnosis: Diagnosis, policy: Policy, risks: dict[str, Risk]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+def _allowed(
+    diagnosis: Diagnosis, offered: tuple[Plan, ...], policy: Policy, risks: dict[str, Risk]
+) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     sure = {c.slug for c in diagnosis.wrong if c.certainty is Certainty.CONFIRMED}
     plans, why = [], []
-    for plan in diagnosis.plans:
+    for plan in offered:
         unsure = [c for c in plan.for_causes if c not in sure]
         unknown = [s.kind for s in plan.steps if s.kind not in risks]
         barred = sorted({s.kind for s in plan.steps if policy.kind(s.kind).mode is Mode.DIAGNOSE})

@@ -9,6 +9,7 @@ from flows.claim import history_of
 from flows.clock import server_now
 from flows.gate import Gate, May, decide, overtaken
 from flows.guards import FrozenNow, GuardSaidNo, check_breaker, check_freeze
+from flows.knowingly import on_offer
 from flows.places import namesakes, place_of
 from flows.run import Run
 from runbooks.core.config import ConfigError
@@ -24,9 +25,10 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
     """
     run.draft.headline = diagnosis.headline
     store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
-    owners = tuple(sorted({o for p in diagnosis.plans for o in p.owners}))
+    offered = on_offer(diagnosis, run.mode, choice or run.choice)
+    owners = tuple(sorted({o for p in offered for o in p.owners}))
     since = server_now() - run.policy.longest_window
-    acts = bool(diagnosis.plans) and run.mode is not Mode.DIAGNOSE
+    acts = bool(offered) and run.mode is not Mode.DIAGNOSE
     places = tuple(place_of(o, run.context) for o in owners) if acts else ()
     history = history_of(places, run.fleet.name, since)
     held = hands_off(run, owners)

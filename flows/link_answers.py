@@ -13,6 +13,7 @@ from flows import store
 from flows.answers import LINK
 from flows.approval import CODES, EXPIRES, answer_run, asked_plans
 from flows.clock import server_now
+from flows.knowingly import named, unknowing
 from flows.notify_file import load_notifications
 from flows.outbox import message_on
 from flows.ui_pages import Page, ui_url
@@ -126,9 +127,13 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     if question.standing is not Standing.OPEN:
         return False, question
     names = [p.name for p in question.plans]
-    choice = choice or next(iter(names), "")
-    if choice not in names:
+    given = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
+    if given not in names:
         return False, question.model_copy(update={"said": "There is no plan of that name, or none that can be shown."})
+    plan = named(question.plans, given)
+    if decision == "approve" and (no := unknowing(plan, {"choice": choice or given, "why": why})):
+        return False, question.model_copy(update={"said": no})
+    choice = given
     what = f"{decision} {choice}"
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
     stored = store.claim_input(ticket.run, _claim_key(ticket), mine)

@@ -1,7 +1,6 @@
 """Collects what a run did, and turns it into report, artifact and end state."""
 
 import logging
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from flows import store
 from flows.approval import EXPIRES
 from flows.board import publish_board
 from flows.clock import server_now
+from flows.knowingly import ways
 from flows.look import failed_look, report_of, report_unread
 from flows.outbox import label_and_owe
 from flows.patience import last_words
@@ -61,7 +61,7 @@ class Draft:
     chosen: Plan | None = None
     permission: Permission | None = None
     waiting_until: datetime | None = None
-    offered: tuple[str, ...] = ()  # names of the plans in the form
+    offered: tuple[Plan, ...] = ()  # in the form
     approval_key: str = ""
     acts: list[ActRecord] = field(default_factory=list)
     after_diagnosis: Diagnosis | None = None
@@ -110,14 +110,8 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
         timeline=tuple(d.timeline.events),
         connection=tuple(pool.notes if pool else ()),
         links=report_links(run.run_id),
-        approve_command=_approving(run.run_id, d.offered) if outcome is Outcome.WAITING else "",
+        approve_command="\n".join(ways(run.run_id, d.offered)) if outcome is Outcome.WAITING else "",
     )
-
-
-def _approving(run_id: str, offered: tuple[str, ...]) -> str:
-    """A line for each plan: where there are several, one has to be named."""
-    several = [f" --choice {shlex.quote(name)}" for name in offered] if len(offered) > 1 else [""]
-    return "\n".join(f"gpu-runbooks approve {run_id}{choice}" for choice in several)
 
 
 def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
@@ -151,7 +145,7 @@ def _message(run: "Run", report: Report, path: str, artifact: str) -> Message:
     d, waits = run.draft, report.outcome is Outcome.WAITING
     return message_of(
         report,
-        offered=d.offered if waits else (),
+        offered=tuple(p.name for p in d.offered) if waits else (),
         approval_key=d.approval_key if waits else "",
         expires=d.waiting_until if waits else None,
         path=path,

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from flows.link_answers import Question, Standing
 from runbooks.core.clean import one_command, one_line
+from runbooks.core.form import WITHHELD
 from runbooks.core.plan import Plan, Step
 from runbooks.core.show import Html, html, joined
 from runbooks.core.waiting import waits_words
@@ -88,11 +89,12 @@ CODE_NEEDED = html("<p>A destructive plan needs it; to reject you don't.</p>")
 
 def _choice(plan: Plan, number: int, destructive: bool) -> Html:
     return html(
-        '<fieldset><label><input type="radio" name="choice" value="{}"{}> <b>{}</b>{}</label>{}<ol>{}</ol></fieldset>',
+        '<fieldset><label><input type="radio" name="choice" value="{}"{}> <b>{}</b>{}</label>{}{}<ol>{}</ol></fieldset>',
         plan.name,
-        html(" checked") if number == 0 else "",
+        html(" checked") if number == 0 and not plan.despite else "",
         plan.name,
         html(' <b class="no">DESTRUCTIVE</b>') if destructive else "",
+        html('<p class="no">{} {}. It needs a reason.</p>', WITHHELD, one_line(plan.despite, LONGEST)) if plan.despite else "",
         html("<p>{}</p>", one_line(plan.why, LONGEST)) if plan.why else "",
         _all(_step(step) for step in plan.steps),
     )

@@ -46,6 +46,7 @@ class Plan(Frozen):
     for_causes: tuple[str, ...]  # cause slugs it removes
     also_gone: tuple[str, ...] = ()  # causes that would show that it did not help, though what it was for is gone
     why: str = ""  # why this choice, when several are offered
+    despite: str = ""  # who is at work beside what it would end: withheld, and only a person may choose it, knowing that
     settle_s: float = 2.0  # how long to wait before looking again; longer than the fault's own period
 
     @property
@@ -55,13 +56,14 @@ class Plan(Frozen):
 
     @property
     def digest(self) -> str:
-        """64 hex digits over identities and commands; two plans with one digest do the same thing to the same things."""
+        """64 hex digits over identities and commands; two plans with one digest do the same thing to the same things. One that is
+        withheld has another: who allowed it while nobody was at work did not know."""
         return plan_digest((self,))
 
 
 def plan_digest(plans: tuple[Plan, ...]) -> str:
     """Digest of all the choices that a person was shown."""
-    body = [[p.name, [[s.kind, s.owner, s.args, list(s.commands)] for s in p.steps]] for p in plans]
+    body = [[p.name, [[s.kind, s.owner, s.args, list(s.commands)] for s in p.steps], *(["knowingly"] if p.despite else [])] for p in plans]
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -153,8 +153,9 @@ def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ..
 
 
 def _plans(report: Report) -> tuple[Plan, ...]:
-    """The chosen plan alone once one was chosen, else every choice."""
-    return (report.chosen,) if report.chosen else report.diagnosis.plans
+    """The chosen plan alone once one was chosen, else every choice; while a person is asked, those that are withheld too."""
+    asked = report.diagnosis.knowingly if report.outcome is Outcome.WAITING else ()
+    return (report.chosen,) if report.chosen else (*report.diagnosis.plans, *asked)
 
 
 def _by_hand(report: Report) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Nobody is ended while a mate is at work: a plan that ends a member of such a group is withheld, and the report says who works.
 
-A group is what one look found to belong together. The rule has no exception in the engine: who knows better does it by hand,
-having read the sentence. Pure.
+A group is what one look found to belong together. Who knows better may choose the plan by its name and with a reason, having read
+the sentence (flows/knowingly.py): never by default, never by itself, and nothing that another rule withholds. Pure.
 """
 
 from runbooks.core.kinds import KINDS
@@ -18,7 +18,9 @@ def together(found: Diagnosis) -> Diagnosis:
         return found
     gone = {plan.name for plan, _ in against}
     said = tuple(f"“{plan.name}” is not offered: {why}" for plan, why in against)
-    return found.model_copy(update={"plans": tuple(p for p in found.plans if p.name not in gone), "do_now": (*found.do_now, *said)})
+    kept = tuple(p for p in found.plans if p.name not in gone)
+    knowingly = tuple(plan.model_copy(update={"despite": why}) for plan, why in against)
+    return found.model_copy(update={"plans": kept, "knowingly": knowingly, "do_now": (*found.do_now, *said)})
 
 
 def objection(groups: tuple[Group, ...], plan: Plan) -> str:

@@ -65,6 +65,7 @@ class Diagnosis(Frozen):
     causes: tuple[Cause, ...] = ()  # earliest credible cause first
     must_not: tuple[str, ...] = ()  # what must not be done here, each with its reason
     plans: Annotated[tuple[Plan, ...], AfterValidator(named_apart)] = ()  # choices, the recommended one first; empty: nothing safe to do
+    knowingly: tuple[Plan, ...] = ()  # withheld for somebody at work, and for nothing else: a person may choose one knowing that
     do_now: tuple[str, ...] = ()  # what a person must do now
     waiting_costs: tuple[str, ...] = ()  # jobs, GPUs, steps, money; only what was read
     findings: tuple[Finding, ...] = ()

@@ -97,7 +97,7 @@ def message_of(
 ) -> Message:
     """The message of a report; `offered` are the plans' names that a person may choose, the first one first."""
     verdict = report.after or report.diagnosis
-    plans = {p.name: p for p in report.diagnosis.plans}
+    plans = {p.name: p for p in (*report.diagnosis.plans, *report.diagnosis.knowingly)}
     return Message(
         run=report.flow_run or report.id,
         incident=incident_of(report.fleet, report.runbook, report.target),

@@ -22,7 +22,8 @@ from runbooks.core.base import Frozen
 from runbooks.core.kinds import KINDS, Kind
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.core.together import process, together
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Group, State
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics import machine_identity
 from tasks.diagnostics.command import read
@@ -46,6 +47,8 @@ class ToyEvidence(Frozen):
     identity: str
     log: Known[str] | Absent | Unknown | None = None  # what the file says that the world names as its log
     sure: bool = True
+    victim: dict[str, Any] | None = None  # a real process that is to be ended, where the world names one
+    mate: str = ""  # what another process of its group does
     to_and_fro: bool = False  # a plan goes from the node to the leader and back
 
 
@@ -89,16 +92,45 @@ def gather(context: Context) -> ToyEvidence:
         raise TransportError(Why.UNREACHABLE, "the link is cut")
     if world.get("raises") and _LOOKS[context.target] >= world.get("raises_at_look", 1):  # type: ignore[operator]
         _raise(str(world["raises"]), str(world["raised"]))
-    log = world.get("log")
+    log, job = world.get("log"), world.get("job")
+    victim = _process(int(job["victim"])) if isinstance(job, dict) else None
     return ToyEvidence(
         node=context.target,
         taken_at=context.now(),
-        sick=bool(world["sick"]),
+        sick=bool(world["sick"]) or victim is not None,
+        victim=victim,
+        mate=f"pid {job['mate']} is at work: it runs" if isinstance(job, dict) and _process(int(job["mate"])) else "",
         identity=str(world["identity"]),
         log=read(context.host, ["cat", str(log)], str, redactor=context.redactor, at=context.now()) if log else None,
         sure=bool(world.get("sure", True)),
         to_and_fro=bool(world.get("to_and_fro")),
     )
+
+
+def _process(pid: int) -> dict[str, Any] | None:
+    """A live process's identity, as an action names it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        uid = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else {"pid": pid, "start_ticks": int(fields[19]), "command": command, "uid": uid}
+
+
+def _of_a_group(evidence: ToyEvidence, victim: dict[str, Any]) -> Diagnosis:
+    """One process of a real group is to be ended, by the real action; judged together with its mate."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    args = {"boot_id": boot, "processes": [victim], "cgroup": "", "sid": os.getsid(victim["pid"])}
+    args |= {"gpu_uuids": [], "expect_freed_bytes": 0, "grace_s": 1}
+    step = Step(kind="terminate-processes", owner=evidence.node, args=args, commands=(f"kill {victim['pid']}",), effect="gone")
+    member = process(victim["pid"], evidence.node)
+    cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=member, evidence=("it is stopped",))
+    return together(Diagnosis(
+        state=State.SICK, headline=f"{member} is stopped", causes=(cause,),
+        plans=(Plan(name="end it", steps=(step,), for_causes=(CAUSE,), settle_s=0.0),),
+        groups=(Group(name="job train", members=(member,), at_work=(evidence.mate,) if evidence.mate else ()),),
+    ))  # fmt: skip
 
 
 def _raise(how: str, text: str) -> None:
@@ -118,6 +150,8 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
     """Sick or not."""
     if not evidence.sick:
         return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
+    if evidence.victim is not None:
+        return _of_a_group(evidence, evidence.victim)
     said = tuple(evidence.log.value.splitlines()) if isinstance(evidence.log, Known) else ()
     certainty = Certainty.CONFIRMED if evidence.sure else Certainty.POSSIBLE
     cause = Cause(slug=CAUSE, certainty=certainty, subject=evidence.identity, evidence=("the world says so", *said))
