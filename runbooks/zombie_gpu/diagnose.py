@@ -12,7 +12,7 @@ from runbooks.zombie_gpu.innocents import explained_here
 from runbooks.zombie_gpu.limits import Limits
 from runbooks.zombie_gpu.plans import offer
 from runbooks.zombie_gpu.processes import alone, judge_processes
-from runbooks.zombie_gpu.registered import judge_registered, live_job_processes
+from runbooks.zombie_gpu.registered import count_differs, judge_registered, live_job_processes
 from runbooks.zombie_gpu.verdicts import Verdict, ranked
 from runbooks.zombie_gpu.view import MIB, View
 from runbooks.zombie_gpu.xid import judge_xids
@@ -41,7 +41,11 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=tuple(offered.plans),
         do_now=story.do_now(view, state, verdicts, offered),
         waiting_costs=story.waiting_costs(view, verdicts),
-        findings=(*story.findings(verdicts), *findings_of(said, "its job's log", "zombie-gpu", {v.slug for v in verdicts})),
+        findings=(
+            *story.findings(verdicts),
+            *count_differs(view),
+            *findings_of(said, "its job's log", "zombie-gpu", {v.slug for v in verdicts}),
+        ),
         unknowns=view.unknowns,
         by_hand=story.by_hand(view, verdicts, offered),
         groups=company.groups(),

@@ -1,8 +1,9 @@
 """Judges what the leader believes against what runs: an inflated job count, or the leader's own trouble."""
 
 from runbooks.core.reading import Known
-from runbooks.core.verdict import Certainty
+from runbooks.core.verdict import Certainty, Finding
 from runbooks.zombie_gpu.evidence import LeaderView, Peer
+from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, span
 
@@ -64,6 +65,18 @@ def _no_process(view: View, leader: LeaderView, mine: Peer) -> Verdict | None:
     serious = bool(_about_the_leader(leader)) or not view.jobs
     sure = Certainty.CONFIRMED if not doubts else Certainty.POSSIBLE if serious else Certainty.LIKELY
     return Verdict("job-without-process", sure, mine.node, tuple(words), tuple(doubts))
+
+
+def count_differs(view: View) -> tuple[Finding, ...]:
+    """The leader counts more jobs here than have live processes, and one has: told, and nothing is reset while a job lives."""
+    mine, cells = _peer(view), Jobs(view).cells
+    live = live_job_processes(view)
+    here = sum(bool(set(live) & cell) for cell in cells)
+    if mine is None or not isinstance(view.evidence.processes, Known) or not 0 < here < mine.jobs:
+        return ()
+    words = f"the leader counts {mine.jobs} jobs on {mine.node}; live processes of {here} are here (pid {', '.join(map(str, live[:8]))})"
+    ask = "ask the leader which jobs it means: what ended without a word is still counted; reset no count while a job lives"
+    return (Finding(priority="LOW", category="zombie-gpu/job-count", issue=words, action=ask),)
 
 
 def _about_the_leader(leader: LeaderView) -> list[str]:
