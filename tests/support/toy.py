@@ -20,9 +20,10 @@ from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.kinds import KINDS, Kind
+from runbooks.core.members import process
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.together import process, together
+from runbooks.core.together import together
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Group, State
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics import machine_identity
