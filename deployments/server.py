@@ -10,6 +10,7 @@ from deployments.contact import CONTACT_S, check_own
 from deployments.errors import CommandError
 from deployments.ports import is_free
 from deployments.processes import age_s, alive, stop
+from deployments.retention import SERVER_ENV
 from deployments.serving import find, healthy, own_server, server_log, unusable, why_unhealthy
 from deployments.state import (
     LocalState,
@@ -132,7 +133,7 @@ def start_server(say: bool) -> LocalState:
 def _start_on(port: int, old: LocalState | None) -> tuple[LocalState, Proc]:
     """Starts the server; worker and reaper of a dead one are kept if the port is the same: they reconnect."""
     state = LocalState(port=port, api=f"http://127.0.0.1:{port}/api", ui=f"http://127.0.0.1:{port}")
-    env = prefect_env(state) | {"PREFECT_SERVER_API_AUTH_STRING": auth_string()}
+    env = prefect_env(state) | SERVER_ENV | {"PREFECT_SERVER_API_AUTH_STRING": auth_string()}
     proc = _spawn("server", [*_prefect(), "server", "start", "--host", "127.0.0.1", "--port", str(port)], env)
     others = [p for p in (old.processes if old else ()) if p.name != "server" and alive(p)]
     if old and old.port != port:

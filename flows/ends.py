@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from prefect.exceptions import ExternalSignal, PrefectSignal
 
+from flows.log_once import say_once
 from runbooks.core.error_text import error_text
 from tasks.clean_log import clean_process, clean_traceback
 from tasks.installation import installation_redactor
@@ -35,6 +36,7 @@ def clean_end(fn: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(fn)
     def ended(*args: P.args, **kwargs: P.kwargs) -> T:
         clean_process()
+        say_once()
         try:
             return fn(*args, **kwargs)
         except RunFailed as e:

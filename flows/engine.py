@@ -36,7 +36,7 @@ from tasks.transport.open import HostPool
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     """The whole run, with a report in every case. Called from inside the runbook's flow."""
     run.execution = number(run.run_id)
-    run.draft.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}")
+    run.draft.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}", logged=f"mode {run.mode}")
     try:
         with heartbeat(run.run_id):
             outcome = _conduct(run)
@@ -63,7 +63,7 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         raise
     report = publish(run, outcome, run.draft.headline, pool)
     tell_of(run, report)
-    return end_state(outcome, report)
+    return end_state(outcome, report.headline)
 
 
 def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:

@@ -19,6 +19,7 @@ from flows.config import load_fleet
 from flows.ends import clean_end
 from flows.form import AtOnce, OnWorker
 from flows.outbox import label_and_owe
+from flows.outcomes import end_state
 from flows.overlap import why_skip
 from flows.ownership import heartbeat, own_run
 from flows.patience import last_words
@@ -172,4 +173,4 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     timeline.reached("reported", headline)
     for problem in tell(run_id):
         timeline.reached("told", f"people were not told yet: {problem}")
-    return Completed(name="Report written", message=headline[:400])
+    return end_state(report.outcome, headline)

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Failed
 
 from flows import store
 from flows.approval import EXPIRES
@@ -197,7 +197,6 @@ def publish_bad_config(
     return Failed(name="Bad configuration", message=report.headline[:400])
 
 
-def end_state(outcome: Outcome, report: Report) -> State[Any]:
-    """The run's last state: its name is the outcome."""
-    make = Failed if outcome.row.failed else Completed
-    return make(name=outcome.row.name, message=report.headline[:400])
+def end_state(outcome: Outcome, headline: str) -> State[Any]:
+    """The run's last state: its name is the outcome, and the outcome decides its colour in the UI."""
+    return State(type=StateType(outcome.row.state_type), name=outcome.row.name, message=headline[:400])

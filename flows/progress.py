@@ -45,11 +45,12 @@ class Timeline:
         self._now, self._clean = now, clean
         self.events: list[Event] = []
 
-    def reached(self, point: str, text: str) -> None:
-        """Notes that the run reached `point`."""
+    def reached(self, point: str, text: str, logged: str | None = None) -> None:
+        """Notes that the run reached `point`. `logged`: what the run's log says of it, where Prefect's own lines say the rest."""
         text = one_line(self._clean(text))
         self.events.append(Event(at=self._now(), what=text))
-        log.info("%s: %s", point, text)
+        if logged != "":
+            log.info("%s", text if logged is None else one_line(self._clean(logged)))
         self.passed(point, text)
 
     def passed(self, point: str, text: str = "") -> None:

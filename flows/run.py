@@ -53,7 +53,7 @@ class Run:
         self.draft.timeline.reached(point, f"read {self.context.target}")
         judged = judge_target.with_options(task_run_name=f"judge {name}")
         self.diagnosis = judged(Sealed(self.spec, self.context, found))
-        self.draft.timeline.reached("judged", self.diagnosis.headline)
+        self.draft.timeline.reached("judged", self.diagnosis.headline, logged=_judged(self.diagnosis))
         return self.diagnosis
 
 
@@ -80,6 +80,12 @@ def read_target(given: Sealed) -> Any:
 def judge_target(given: Sealed) -> Diagnosis:
     """Judges the evidence. No input or output."""
     return judge(*given.parts)
+
+
+def _judged(found: Diagnosis) -> str:
+    """The headline stands in the run's last state, and so at the end of its log."""
+    causes = [f"{c.slug} ({c.certainty.value})" for c in found.wrong]
+    return f"judged: {', '.join([found.state.value, *causes])}"
 
 
 def current_run_id() -> str:

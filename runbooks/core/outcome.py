@@ -60,16 +60,21 @@ class Row(NamedTuple):
     message: str  # in a notification
     severity: Severity
     exit_code: int
-    failed: bool = False  # Prefect shows the run as Failed
+    state: str = ""  # type of its last state in Prefect, where its exit code does not say it
     closing: bool = False  # nothing is left to do: it ends an incident
     quiet: bool = False  # nobody is told unless it ends an incident
+
+    @property
+    def state_type(self) -> str:
+        """Type of the run's last state in Prefect, by which the UI colours it: green means that nothing is left to do."""
+        return self.state or ("FAILED" if self.exit_code else "COMPLETED")
 
 
 C, W, I = Severity.CRITICAL, Severity.WARNING, Severity.INFO  # noqa: E741 - a table
 TABLE = {
-    Outcome.WAITING: Row("Waiting", "Waiting for your decision", "waits for a decision", C, 1),
+    Outcome.WAITING: Row("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED"),
     Outcome.NOT_FIXED: Row(
-        "Not fixed", "NOT FIXED: acted, and the fault is still there", "NOT fixed: a person is needed", C, 1, failed=True
+        "Not fixed", "NOT FIXED: acted, and the fault is still there", "NOT fixed: a person is needed", C, 1
     ),
     Outcome.PARTLY_FIXED: Row(
         "Partly fixed",
@@ -77,7 +82,6 @@ TABLE = {
         "PARTLY fixed: a step was not done, a person is needed",
         C,
         1,
-        failed=True,
     ),
     Outcome.UNFINISHED: Row(
         "Unfinished",
@@ -85,7 +89,7 @@ TABLE = {
         "unfinished: look at it before anything else",
         C,
         1,
-        failed=True,
+        state="CRASHED",
     ),
     Outcome.SICK: Row("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
     Outcome.REFUSED: Row("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
@@ -93,7 +97,7 @@ TABLE = {
     Outcome.REJECTED: Row("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
     Outcome.CANNOT_TELL: Row("Cannot tell", "Cannot tell; a reading that decides is missing", "cannot tell", W, 3),
     Outcome.CANCELLED: Row(
-        "Cancelled", "Cancelled before it came to an answer; see below what was done", "cancelled", I, 1
+        "Cancelled", "Cancelled before it came to an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
     Outcome.FIXED: Row("Fixed", "Fixed, and seen fixed", "fixed, and seen fixed", I, 0, closing=True),
     Outcome.HEALTHY: Row("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),

@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
 
+LONGEST_WINDOW_S = 60 * 86_400  # the Prefect server forgets ended actions after 90 days (deployments/retention.py)
+
 
 class Mode(StrEnum):
     """What a run may do. Ordered: diagnose < approve < auto."""
@@ -26,17 +28,17 @@ class KindPolicy(Frozen):
     """Limits of one action kind."""
 
     mode: Mode = Mode.APPROVE  # the most a run may do with it
-    cooldown_s: float = Field(default=600, ge=0)  # after an act on the same owner for the same cause
+    cooldown_s: float = Field(default=600, ge=0, le=LONGEST_WINDOW_S)  # after an act on the same owner for the same cause
     attempts: int = Field(default=3, ge=1)  # per owner, cause and window
     of_each: int | None = Field(default=None, ge=1)  # attempts of one container of it; the cooldown is then each one's too
-    window_s: float = Field(default=3600, gt=0)
+    window_s: float = Field(default=3600, gt=0, le=LONGEST_WINDOW_S)
     approval_ttl_s: float = Field(default=4 * 3600, gt=0)  # an approval older than this is void
 
 
 class Budget(Frozen):
     """How much of a fleet may be changed per window before the breaker trips."""
 
-    window_s: float = Field(default=3600, gt=0)
+    window_s: float = Field(default=3600, gt=0, le=LONGEST_WINDOW_S)
     share: float = Field(default=0.1, gt=0, le=1)  # of the nodes, for fleets of ten and more
     nodes: int = Field(default=2, ge=1)  # for fleets below ten
 

@@ -10,7 +10,10 @@ WORST_FIRST = "waiting not-fixed partly-fixed unfinished sick refused expired re
 
 def test_the_order_and_every_column() -> None:
     assert [o.value for o in sorted([*reversed(Outcome)], key=lambda o: o.rank)] == WORST_FIRST.split()
-    assert {o for o in Outcome if o.row.failed} == {Outcome.NOT_FIXED, Outcome.PARTLY_FIXED, Outcome.UNFINISHED}
+    types = {o: o.row.state_type for o in Outcome}
+    assert {o for o in Outcome if types[o] == "COMPLETED"} == {Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE}  # green
+    others = {Outcome.WAITING: "PAUSED", Outcome.UNFINISHED: "CRASHED", Outcome.CANCELLED: "CANCELLED"}
+    assert {o: t for o, t in types.items() if t not in ("COMPLETED", "FAILED")} == others
     assert {o for o in Outcome if o.row.closing} == {Outcome.FIXED, Outcome.HEALTHY, Outcome.NOT_APPLICABLE}
     assert {o for o in Outcome if o.row.quiet} == {Outcome.HEALTHY, Outcome.NOT_APPLICABLE}
     assert {o: o.exit_code for o in Outcome if o.exit_code != 1} == {

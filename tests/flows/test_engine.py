@@ -28,6 +28,9 @@ def test_diagnose_changes_nothing(rig: Rig) -> None:
     state = store.read_run(run).state
     assert state is not None
     assert state.name == "Something is wrong"
+    assert state.is_failed()  # red in the UI
+    assert store.read_run(run).run_count == 1  # and never retried for that
+    assert [s.name for s in store.states_of(run)][-2:] == ["Running", "Something is wrong"]
 
 
 def test_where_a_worker_has_a_fleet_file_no_other_address_is_connected_to(rig: Rig) -> None:
