@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from flows import store
 from flows.specs import SLUGS
+from flows.ui_pages import start_path
 from runbooks.core.knowledge import load_runbook
 
 CRON, ZONE, SWEEP_EVERY_S = "30 3 * * *", "UTC", 300
@@ -22,6 +23,8 @@ class Spec:
     every_s: int = 0
     takes: tuple[str, ...] = ()  # which of fleet and policy its form has
 
+
+BEGIN = "[What is wrong now, what waits, how to run something]({})\n\n"
 
 NIGHTLY = """Every runbook that can apply, on every node, in diagnose mode; one report. **Changes nothing.**
 
@@ -53,12 +56,17 @@ def records() -> tuple[Spec, ...]:
     )
 
 
+def _begin() -> str:
+    """The link to the page to begin with."""
+    return BEGIN.format(start_path())
+
+
 def _runbook(slug: str) -> Spec:
     name = slug.replace("-", "_")
     return Spec(
         slug,
         f"flows.{name}.{name}",
-        description=describe(slug),
+        description=_begin() + describe(slug),
         tags=(store.RUNBOOK_TAG, f"runbook:{slug}"),
         takes=("fleet", "policy"),
     )
@@ -68,7 +76,7 @@ def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple
     tags = (store.RUNBOOK_TAG, f"runbook:{name}")
     entrypoint = "flows.nightly_shard.nightly_shard" if name == "nightly-shard" else f"flows.nightly.{name}"
     return Spec(
-        name, entrypoint, description=about, tags=tags, cron=cron, every_s=every_s, takes=takes
+        name, entrypoint, description=_begin() + about, tags=tags, cron=cron, every_s=every_s, takes=takes
     )
 
 

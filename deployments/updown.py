@@ -12,9 +12,11 @@ from deployments.gateway.settings import token_file
 from deployments.login import login_lines
 from deployments.paths import absolute
 from deployments.processes import stop
+from deployments.registered import read_mark
 from deployments.server import POOL, ensure_up
 from deployments.serving import find, healthy
 from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
+from runbooks.core.config import ConfigError
 
 DRAIN_LIMIT_S = 600.0
 
@@ -60,20 +62,34 @@ def cmd_up(ns: argparse.Namespace) -> int:
         from deployments.register import register_all
 
         count = register_all(fleet, policy)
+        _publish_page(fleet)
         print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
         return 0
     gateway = start_beside(ns, fleet, policy) if getattr(ns, "gateway", False) else ""
-    from flows.ui_pages import Page, ui_url
+    from flows.ui_pages import START, Page, ui_url
 
-    ui = ui_url(Page.HOME)
+    _publish_page(fleet or read_mark().get("fleet") or None)
+    ui, start = ui_url(Page.HOME), ui_url(Page.ARTIFACT, START)
     if getattr(ns, "json", False):
-        says = {"ui": ui, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
+        says = {"ui": ui, "start": start, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
         print(json.dumps(says))
     else:
+        print(f"start:  {start}  (what is wrong now, what waits, how to run something)")
         print("\n".join([*login_lines(ui, typed=sys.stdout.isatty()), f"logs:   {state_dir() / 'logs'}"]))
         if gateway:
             print(f"alerts: {gateway}/alerts/…  (bearer token in {token_file()})")
     return 0
+
+
+def _publish_page(fleet: str | None) -> None:
+    """The page to begin with is there from the first moment."""
+    from flows.board import publish_board
+    from flows.config import load_fleet
+
+    try:
+        publish_board(load_fleet(fleet))
+    except ConfigError as e:  # the file of an earlier `up` is gone or broken meanwhile: the runs will say so
+        print(f"the first page could not be made: {e}", file=sys.stderr)
 
 
 def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:

@@ -8,7 +8,9 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
 
 from flows.store import ask
-from runbooks.core.show import Markdown
+from runbooks.core.show import Markdown, kept
+
+MOST = 200  # the most the server gives at once
 
 
 def put_markdown(key: str, data: Markdown, description: Markdown) -> None:
@@ -40,6 +42,13 @@ def get_table(key: str) -> list[dict[str, Any]]:
     if isinstance(rows, str):
         rows = json.loads(rows)
     return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
+
+
+def described(prefix: str) -> list[tuple[str, Markdown]]:
+    """Key and description (made by us) of the newest artifact of each key that begins so, by key."""
+    like = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(like_=f"{prefix}%"))
+    found = ask(lambda c: c.read_latest_artifacts(artifact_filter=like, limit=MOST))
+    return sorted((a.key, kept(a.description or "")) for a in found if a.key and a.key.startswith(prefix))
 
 
 def _latest(c: SyncPrefectClient, key: str) -> Any:

@@ -10,13 +10,15 @@ from pydantic import ValidationError
 from flows import artifacts, store
 from flows.approval import EXPIRES
 from flows.clock import server_now
-from flows.ui_pages import Page, ui_path
-from runbooks.core.board import Board, Verdict, Waiting, headline, newest, render_board
+from flows.specs import SLUGS
+from flows.ui_pages import START, Page, ui_path
+from runbooks.core.board import Board, Runnable, Verdict, Waiting, headline, newest, render_board, render_fleets
 from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
-from runbooks.core.show import markdown, md
+from runbooks.core.show import Markdown, markdown, md
 
 log = logging.getLogger("flows.board")
 LOOK_BACK = timedelta(days=7)
@@ -33,9 +35,31 @@ def publish_board(fleet: Fleet) -> None:
     """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
     try:
         board = gather_board(fleet)
-        artifacts.put_markdown(board_key(fleet.name), render_board(board), md(headline(board), 250))
+        page = render_board(board)
+        artifacts.put_markdown(board_key(fleet.name), page, md(headline(board), 250))
+        _publish_start(board, page)
     except Exception as e:
         log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
+
+
+def _publish_start(board: Board, page: Markdown) -> None:
+    """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
+    fleets = artifacts.described(board_key(""))
+    if len(fleets) > 1:
+        first = board_key("")
+        page = render_fleets(((key.removeprefix(first), ui_path(Page.ARTIFACT, key), said) for key, said in fleets), board.to_run)
+    artifacts.put_markdown(START, page, md("what is wrong now, what waits, how to run something"))
+
+
+def _to_run() -> tuple[Runnable, ...]:
+    """What this server has a form for."""
+    found = {d.name: d for d in store.ask(lambda c: c.read_deployments(limit=store.PAGE))}
+    titles = {name: load_runbook(name).title for name in SLUGS} | {"nightly": "every node, every runbook that applies; changes nothing"}
+    return tuple(
+        Runnable(name=name, title=title, link=ui_path(Page.DEPLOYMENT, f"{found[name].id}/run"))
+        for name, title in titles.items()
+        if name in found
+    )
 
 
 def gather_board(fleet: Fleet) -> Board:
@@ -49,6 +73,7 @@ def gather_board(fleet: Fleet) -> Board:
         nodes=tuple(n.name for n in fleet.nodes),
         verdicts=tuple(_verdicts(fleet.name, runs)),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
+        to_run=_to_run(),
         nightly=ui_path(Page.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )

@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import State
 from flows.ends import clean_end
 from flows.entry import Asked, run_by_name
 from flows.form import OnWorker, Options, options_type, target_type
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 
 ARGS = """
@@ -17,12 +18,14 @@ ARGS = """
         mode: diagnose: reads and reports, changes nothing. approve: asks a person, with the whole plan, before any change. auto: acts by itself only where the policy file names the action, else asks.
         fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
         policy: policy file. Default: the one of the worker (GPU_RUNBOOKS_POLICY), else nothing is automatic.
-        choice: name of the plan to prefer, for example "clean up and restart".
+        choice: {choice}
         out: folder for the reports. Default: as the fleet file says.
         trigger: what started this run, for the report.
         options: {options}
 """  # noqa: E501 - the UI shows each line as one paragraph, and its second version no Markdown in it
 NO_OPTIONS = "this runbook has none."
+NO_PLANS = "this runbook offers no plan; leave it empty."
+A_PLAN = 'name of the plan to prefer, for example "{}".'
 SOME_OPTIONS = "what this runbook may be told besides; leave empty what you do not know."
 
 
@@ -46,5 +49,7 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     runbook.__annotations__ |= {"target": target_type(slug), "options": kind}
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")
     words = SOME_OPTIONS if kind.model_fields else NO_OPTIONS
-    runbook.__doc__ = about + ARGS.format(target=target.replace("`", ""), options=words)
+    plan = load_runbook(slug).plan
+    choice = A_PLAN.format(plan) if plan else NO_PLANS
+    runbook.__doc__ = about + ARGS.format(target=target.replace("`", ""), options=words, choice=choice)
     return Flow(fn=clean_end(runbook), name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)

@@ -18,6 +18,7 @@ from prefect.settings import PREFECT_API_URL
 
 from flows.store import ask
 
+START = "gpu-runbooks"  # key of the page to begin with: what is wrong now, what waits, how to run something
 KEPT_S = 60.0  # the server may be replaced by a newer one while this process stays
 ANSWER_S = 2.0
 UNSAID = "/v2"  # where a server says nothing: a proxy lets only the API through
@@ -32,6 +33,7 @@ class Page(StrEnum):
     HOME = "dashboard"
     RUN = "runs/flow-run"  # by id
     ARTIFACT = "artifacts/key"  # by key: always the newest version
+    DEPLOYMENT = "deployments/deployment"  # by id
 
 
 def ui_url(page: Page, name: str = "", given: str = "") -> str:
@@ -47,6 +49,11 @@ def ui_url(page: Page, name: str = "", given: str = "") -> str:
 def ui_path(page: Page, name: str) -> str:
     """The same within the UI: for what is shown there, under whatever host name it was opened."""
     return urlsplit(ui_url(page, name)).path
+
+
+def start_path() -> str:
+    """The page to begin with, within the UI; where no server is known, as the second UI has it."""
+    return ui_path(Page.ARTIFACT, START) or f"{UNSAID}/{Page.ARTIFACT.value}/{START}"
 
 
 def report_links(run_id: str) -> dict[str, str]:

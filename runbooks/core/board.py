@@ -8,6 +8,7 @@ from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, joined, link, markdown, md
 
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
+MOST_WRONG = 200
 LONGEST = 160
 
 
@@ -34,6 +35,14 @@ class Waiting(Frozen):
     link: str  # path of the run in the server's UI
 
 
+class Runnable(Frozen):
+    """Something that a person can start from the page."""
+
+    name: str
+    title: str
+    link: str  # path of its form in the server's UI
+
+
 class Board(Frozen):
     """One fleet at one moment."""
 
@@ -42,6 +51,7 @@ class Board(Frozen):
     nodes: tuple[str, ...]
     verdicts: tuple[Verdict, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    to_run: tuple[Runnable, ...] = ()
     nightly: str = ""  # path of the last nightly's page, and what it said
     nightly_said: str = ""
 
@@ -84,9 +94,13 @@ def render_board(board: Board) -> Markdown:
     parts = [
         markdown("# Fleet {}", board.fleet),
         markdown("{}. As of {} UTC.", headline(board), f"{board.at:%Y-%m-%d %H:%M:%S}"),
-        markdown("## Waiting for a person"),
+        markdown("## What is wrong now"),
+        _wrong(board),
+        markdown("## What waits for a person"),
         _waiting(board),
-        markdown("## Nodes"),
+        markdown("## How to run something"),
+        how_to_run(board.to_run),
+        markdown("## All nodes"),
         _nodes(board),
     ]
     if board.nightly:
@@ -112,6 +126,23 @@ def _waiting(board: Board) -> Markdown:
     return joined("\n", [head, *rows[:MOST_ROWS]])
 
 
+def _wrong(board: Board) -> Markdown:
+    """Every newest verdict that leaves something to do, the worst first."""
+    bad = sorted((v for v in newest(board.verdicts) if v.outcome.exit_code), key=lambda v: (_rank(v), v.target, v.runbook))
+    if not bad:
+        return markdown("Nothing that was looked at.")
+    head = markdown("| where | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
+    more = [markdown("\n… and {} more, none of them worse than these.", len(bad) - MOST_WRONG)] if len(bad) > MOST_WRONG else []
+    return joined("\n", [head, *map(_row, bad[:MOST_WRONG]), *more])
+
+
+def how_to_run(things: tuple[Runnable, ...]) -> Markdown:
+    """A link to each form, and the same at a terminal."""
+    forms = [markdown("- {}: {}", link(t.name, t.link), t.title) for t in things]
+    typed = markdown("At a terminal: `gpu-runbooks run RUNBOOK TARGET`; `gpu-runbooks nightly` looks at every node.")
+    return joined("\n\n", [*([joined("\n", forms)] if forms else []), typed])
+
+
 def _nodes(board: Board) -> Markdown:
     worst = worst_of(board.verdicts)
     seen = sorted(worst.values(), key=lambda v: (_rank(v), v.target))
@@ -130,3 +161,16 @@ def _row(v: Verdict) -> Markdown:
 
 def _at(when: datetime) -> str:
     return f"{when:%m-%d %H:%M} UTC"
+
+
+def render_fleets(pages: Iterable[tuple[str, str, Markdown]], to_run: tuple[Runnable, ...]) -> Markdown:
+    """The first page of a server with several fleets. `pages`: name, path and one line (made here) of each fleet's own page."""
+    rows = [markdown("- {}: {}", link(name, path), said) for name, path, said in pages]
+    parts = [
+        markdown("# Fleets"),
+        markdown("## What is wrong now, and what waits for a person"),
+        joined("\n", rows),
+        markdown("## How to run something"),
+        how_to_run(to_run),
+    ]
+    return markdown("{}\n", joined("\n\n", parts))

@@ -110,6 +110,7 @@ class Runbook(Frozen):
     symptoms: tuple[str, ...]
     target: str  # what one run is about, in words: "a node of the fleet"
     actions: tuple[str, ...] = ()  # kinds of action that its plans may hold, sorted
+    plan: str = ""  # a plan's name, as an example of what `choice` takes
     scenario: str = ""  # what `gpu-runbooks lab <slug>` breaks
     options: dict[str, Option] = {}
     may_be_unread: dict[str, Cover] = {}  # by path, "tiers[].space"; a healthy verdict needs every other reading

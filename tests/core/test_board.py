@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from runbooks.core.board import MOST_ROWS, Board, Verdict, Waiting, headline, render_board, worst_of
+from runbooks.core.board import MOST_ROWS, Board, Runnable, Verdict, Waiting, headline, render_board, worst_of
 from runbooks.core.outcome import Outcome
 
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -31,10 +31,14 @@ def test_page_shows_every_node_and_who_is_waited_for() -> None:
             Waiting(target="b", runbook="zombie-gpu", headline="stuck", since=AT, until=AT + timedelta(hours=4),
                     link="/v2/runs/flow-run/r1"),
         ),
+        to_run=(Runnable(name="zombie-gpu", title="Zombie GPU", link="/v2/deployments/deployment/d1/run"),),
         nightly="/artifacts/key/nightly-eu", nightly_said="1 of 3 nodes",
     )  # fmt: skip
     page = render_board(board)
-    rows = page.split("## Nodes")[1]
+    order = ["## What is wrong now", "| b | sick |", "## What waits for a person", "## How to run something", "## All nodes"]
+    assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
+    assert "- [zombie-gpu](/v2/deployments/deployment/d1/run): Zombie GPU" in page
+    rows = page.split("## All nodes")[1]
     assert rows.index("| b |") < rows.index("| a |") < rows.index("| c |")
     assert "| c | never looked at |" in rows
     assert "[b](/v2/runs/flow-run/r1)" in page

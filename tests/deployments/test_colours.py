@@ -2,8 +2,10 @@
 
 import colorsys
 import re
+from typing import Any
+from uuid import UUID
 
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.states import Crashed, Suspended
 
 from deployments.state import auth_string
@@ -28,25 +30,31 @@ SHOWN = {  # outcome: type, name and colour
     Outcome.HEALTHY: (StateType.COMPLETED, "Healthy", "green"),
     Outcome.NOT_APPLICABLE: (StateType.COMPLETED, "Not applicable", "green"),
 }
-MADE_ELSEWHERE = {Outcome.WAITING: Suspended(), Outcome.UNFINISHED: Crashed()}  # by the question, and by the reaper
+MADE_ELSEWHERE: dict[Outcome, State[Any]] = {Outcome.WAITING: Suspended(), Outcome.UNFINISHED: Crashed()}
+"""By the question, and by the reaper."""
 
 
 def test_the_ui_shows_each_outcome_by_its_name_and_colour(rig: Rig) -> None:
     tag = "colours-of-outcomes"
     for outcome in Outcome:
         state = MADE_ELSEWHERE.get(outcome) or end_state(outcome, "h")
-        about = {"parameters": {"target": "x"}, "key": f"{tag}/{outcome}", "name": f"shows {outcome}.", "tags": [tag], "labels": {}}
+        about: dict[str, Any] = {"parameters": {"target": "x"}, "key": f"{tag}/{outcome}", "labels": {}}
+        about |= {"name": f"shows {outcome}.", "tags": [tag]}
         store.create_run("zombie-gpu/zombie-gpu", state=state, **about)
     runs = {r.name: r for r in store.find_runs([tag])}
     try:
         with open_ui(rig.state.ui, auth_string()) as ui:
-            ui.go(f"/runs?tags=%5B%22{tag}%22%5D")
+            ui.go("/runs")
             ui.shows("shows healthy.")
             seen = {o: (runs[f"shows {o}."].state_type, *badge(ui, f"shows {o}.")) for o in Outcome}
     finally:
         for run in runs.values():
-            store.ask(lambda c, run=run: c.delete_flow_run(run.id))
+            delete(run.id)
     assert seen == SHOWN
+
+
+def delete(run: UUID) -> None:
+    store.ask(lambda c: c.delete_flow_run(run))
 
 
 def badge(ui: Ui, name: str) -> tuple[str, str]:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import yaml
 from prefect.client.schemas.objects import State
@@ -26,15 +28,19 @@ asyncio.run(vacuum_old_flow_runs(db=provide_database_interface()))
 """
 
 
-def made(rig: Rig, name: str, state: State, age: timedelta) -> str:
+def made(rig: Rig, name: str, state: State[Any], age: timedelta) -> str:
     """A run that came into its state so long ago."""
-    about = {"parameters": {"target": "x"}, "key": f"kept/{name}", "name": name, "tags": ["kept"], "labels": {}}
+    about: dict[str, Any] = {"parameters": {"target": "x"}, "key": f"kept/{name}", "name": name, "tags": ["kept"], "labels": {}}
     run = store.create_run("zombie-gpu/zombie-gpu", state=state, **about)
     at = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%S.%f}"
     with sqlite3.connect(rig.home / DATABASE, timeout=20) as db:
         ended = at if state.is_final() else None
         db.execute("UPDATE flow_run SET created = ?, end_time = ? WHERE id = ?", (at, ended, str(run.id)))
     return str(run.id)
+
+
+def delete(run: str) -> None:
+    store.ask(lambda c: c.delete_flow_run(UUID(run)))
 
 
 def is_there(run: str) -> bool:
@@ -55,7 +61,7 @@ def test_what_ended_long_ago_goes_and_nothing_that_still_counts(rig: Rig) -> Non
         assert [is_there(r) for r in (ended, counts, lock, asks)] == [False, True, True, True]
     finally:
         for run in filter(is_there, (counts, lock, asks)):
-            store.ask(lambda c, run=run: c.delete_flow_run(run))
+            delete(run)
 
 
 def test_every_server_of_ours_keeps_them_as_long() -> None:

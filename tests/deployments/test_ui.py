@@ -57,7 +57,7 @@ def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
     ui.go(f"/artifacts/artifact/{artifact(report_key(run))}")
     ui.shows("Allowed by person (ana, a name as typed")
     ui.go(f"/artifacts/artifact/{artifact(board_key(load_fleet(str(w.fleet)).name))}")
-    ui.shows("Waiting for a person")
+    ui.shows("What waits for a person")
     assert len(acts_done(rig.worlds, w.name)) == 1
 
 
