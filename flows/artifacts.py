@@ -46,7 +46,7 @@ def get_table(key: str) -> list[dict[str, Any]]:
 
 def described(prefix: str) -> list[tuple[str, Markdown]]:
     """Key and description (made by us) of the newest artifact of each key that begins so, by key."""
-    like = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(like_=f"{prefix}%"))
+    like = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(like_=prefix))
     found = ask(lambda c: c.read_latest_artifacts(artifact_filter=like, limit=MOST))
     return sorted((a.key, kept(a.description or "")) for a in found if a.key and a.key.startswith(prefix))
 

@@ -23,6 +23,7 @@ from runbooks.core.show import Markdown, markdown, md
 log = logging.getLogger("flows.board")
 LOOK_BACK = timedelta(days=7)
 MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from the sweeps
+FLEETS = "fleet-"  # how the keys of the fleets' pages begin
 SWEEPS = ("nightly", "sweep")
 
 
@@ -44,10 +45,9 @@ def publish_board(fleet: Fleet) -> None:
 
 def _publish_start(board: Board, page: Markdown) -> None:
     """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
-    fleets = artifacts.described(board_key(""))
+    fleets = artifacts.described(FLEETS)
     if len(fleets) > 1:
-        first = board_key("")
-        page = render_fleets(((key.removeprefix(first), ui_path(Page.ARTIFACT, key), said) for key, said in fleets), board.to_run)
+        page = render_fleets(((key.removeprefix(FLEETS), ui_path(Page.ARTIFACT, key), said) for key, said in fleets), board.to_run)
     artifacts.put_markdown(START, page, md("what is wrong now, what waits, how to run something"))
 
 
