@@ -96,10 +96,10 @@ def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: s
         raise CommandError(f"the server did not take the decision: {problem}")
 
 
-def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False) -> dict[str, Any]:
+def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False, choice: str = "") -> dict[str, Any]:
     """Decides a waiting run and follows it to its end. Returns its facts."""
     ready()
-    _answer(run_id, decision, who, "", "")
+    _answer(run_id, decision, who, "", choice)
     follow(run_id, quiet)
     return facts_of(run_id)
 

@@ -7,13 +7,16 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from deployments.display import show_table
 from deployments.errors import CommandError
+from deployments.lab import screens
 from deployments.lab.scenario import Scene
+from runbooks.core.clean import one_line
 
 SCENES = {
     "zombie-gpu": "deployments.lab.zombie_gpu",
@@ -35,67 +38,78 @@ def cmd_lab(ns: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
         try:
             with scene(Path(folder)) as ready, _lent(ready.secrets):
-                return _rehearse(ns, ready, Path(folder))
+                return _rehearse(ns, ready)
         except RuntimeError as e:
             raise CommandError(str(e), 3) from e
 
 
 def _list(ns: argparse.Namespace) -> int:
     stories = {name: import_module(module).STORY for name, module in SCENES.items()}
-    print(json.dumps(stories, indent=1) if ns.json else "\n".join(f"{n}: {s}" for n, s in stories.items()))
+    if ns.json:
+        print(json.dumps(stories, indent=1))
+    else:
+        show_table(list(stories.items()), headed=False)
     return 0
 
 
-def _say(ns: argparse.Namespace, text: str) -> None:
-    print(text, file=sys.stderr if ns.json else sys.stdout, flush=True)
+def _rehearse(ns: argparse.Namespace, scene: Scene) -> int:
+    with redirect_stdout(sys.stderr) if ns.json else nullcontext():
+        told = _told(ns, scene)
+    if ns.json:
+        print(json.dumps(told, indent=1))
+    return 0 if told["last"]["outcome"] == ("fixed" if told["decision"] == "approve" else "rejected") else 1
 
 
-def _rehearse(ns: argparse.Namespace, scene: Scene, folder: Path) -> int:
-    _say(ns, f"== the fault\n{scene.story}\n\n== gpu-runbooks run {scene.runbook} {scene.target} --mode approve")
-    first = _run(ns, scene, folder)
-    _say(ns, _report(first))
+def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
+    """The four steps, each on a screen."""
+    screens.broken(scene)
+    first = _run(ns, scene)
+    screens.looked(first)
     if first["outcome"] != "waiting":
         raise CommandError(f"the rehearsal did not ask for approval: {first['outcome']}: {first['headline']}", 1)
-    decision = "reject"
+    decision, choice = "reject", _first_choice(first["run"])
     try:
-        decision = _decision(ns)
+        screens.asked(first, choice)
+        decision = _decision(ns, choice)
     finally:  # also at Ctrl-C: no question stays open about a fault that is gone
-        _say(ns, f"== {decision}")
-        last = _decide(ns, first["run"], decision)
-    _say(ns, _report(last))
-    _say(ns, f"== proof outside the engine\n{scene.proof()}")
-    if ns.json:
-        print(json.dumps({"first": first, "decision": decision, "last": last, "proof": scene.proof()}, indent=1))
-    return 0 if last["outcome"] == ("fixed" if decision == "approve" else "rejected") else 1
+        last = _decide(ns, first["run"], decision, choice)
+    proof = scene.proof()
+    screens.proved(last, proof)
+    return {"first": first, "decision": decision, "last": last, "proof": proof}
 
 
-def _run(ns: argparse.Namespace, scene: Scene, folder: Path) -> dict[str, Any]:
+def _first_choice(run: str) -> str:
+    """The mildest plan that the run offers: what the rehearsal asks about."""
+    from flows.asked import asked_now
+
+    asked = asked_now(run)
+    return asked.choices[0] if asked and asked.choices else ""
+
+
+def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
     from deployments.run_online import run_online
+    from deployments.state import state_dir
 
-    out = str(folder / "reports")
+    out = str(state_dir() / "lab-reports")  # kept: the screens name them
     return run_online(scene.runbook, scene.target, "approve", str(scene.fleet), str(scene.policy), out, quiet=ns.json)
 
 
-def _decide(ns: argparse.Namespace, run: str, decision: str) -> dict[str, Any]:
+def _decide(ns: argparse.Namespace, run: str, decision: str, choice: str) -> dict[str, Any]:
     from deployments.decide import decide_and_follow
 
-    return decide_and_follow(run, decision, who=f"{os.environ.get('USER') or 'lab'} (rehearsal)", quiet=ns.json)
+    who = f"{os.environ.get('USER') or 'lab'} (rehearsal)"
+    return decide_and_follow(run, decision, who, quiet=ns.json, choice=choice if decision == "approve" else "")
 
 
-def _decision(ns: argparse.Namespace) -> str:
+def _decision(ns: argparse.Namespace, choice: str) -> str:
     """Asks at a terminal; without one the rehearsal approves by itself (nothing but its own fault is touched)."""
     if ns.json or not sys.stdin.isatty():
         return "approve"
     try:
-        answer = input("approve the plan above? [y/N] ").strip().lower()
+        answer = input(one_line(f"Do it: {choice or 'the plan above'}? [y/N]") + " ").strip().lower()
     except EOFError:
         return "reject"
     return "approve" if answer in ("y", "yes") else "reject"
-
-
-def _report(facts: dict[str, Any]) -> str:
-    path = Path(str(facts.get("report") or "/nonexistent"))
-    return path.read_text(encoding="utf-8") if path.is_file() else f"(no report file; outcome {facts.get('outcome')})"
 
 
 @contextmanager

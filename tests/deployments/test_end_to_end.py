@@ -140,6 +140,9 @@ def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: st
     said = b""
     while b"[y/N]" not in said:
         said += os.read(leader, 1 << 16)
+    screen = said.partition(b"3 of 4")[2]
+    assert b"kill -CONT" in screen  # the question with its commands stands right above the prompt
+    assert screen.count(b"\n") < 24
     deadline = time.monotonic() + 240
     with suppress(OSError):  # the terminal ends with its last process
         while lab.poll() is None and time.monotonic() < deadline:

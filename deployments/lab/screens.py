@@ -1,0 +1,94 @@
+"""What a rehearsal shows: one screen a step. The whole report is a file that is named."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from deployments.display import show_heading, show_lines, show_outcome, show_page
+from deployments.lab.scenario import Scene
+from runbooks.core.form import approval_text
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.outcome import Outcome
+from runbooks.core.plan import Plan
+from runbooks.core.report import Report
+from runbooks.core.show import Markdown, commands_block, joined, markdown, md
+from runbooks.core.verdict import Cause
+
+STEPS = 4
+CAUSES, PROOFS, CHANGES = 2, 4, 6  # lines that a screen has room for; the report has them all
+
+
+def broken(scene: Scene) -> None:
+    """What is broken, and the command that looks at it."""
+    _step(1, "What is broken")
+    command = f"gpu-runbooks run {scene.runbook} {scene.target} --mode approve"
+    show_page(joined("\n\n", [md(scene.story), md("This looks at it, and asks before it changes anything:"), commands_block([command])]))
+
+
+def looked(facts: dict[str, Any]) -> None:
+    """What the look says, in short."""
+    _step(2, "What the look says")
+    _ended(facts)
+    report = _report(facts)
+    if report:
+        known = load_runbook(report.runbook).causes
+        for cause in report.diagnosis.wrong[:CAUSES]:
+            show_page(_cause(cause, known[cause.slug].title if cause.slug in known else cause.slug))
+    _file(facts)
+
+
+def asked(facts: dict[str, Any], choice: str) -> None:
+    """The question about one plan, from the report that asks it; its prompt stands right below."""
+    _step(3, "The question")
+    report = _report(facts)
+    plans = report.diagnosis.plans if report else ()
+    plan = next((p for p in plans if p.name == choice), None)
+    if report and plan:
+        show_page(_question(report, plan), Outcome.WAITING)
+    others = [p.name for p in plans if p.name != choice]
+    if others:
+        show_lines(["", f"Also offered, and not part of this rehearsal: {'; '.join(others)}."])
+    show_lines([""])
+
+
+def proved(facts: dict[str, Any], proof: str) -> None:
+    """How it ended, and what the world outside of the engine says."""
+    _step(4, "The proof")
+    _ended(facts)
+    report = _report(facts)
+    done = [line for act in (report.acts if report else ()) for line in (f"{act.outcome}: {', '.join(act.kinds)}", *act.said)]
+    show_page(joined("\n", [*(markdown("- {}", line) for line in done[:CHANGES]), markdown("\n**Seen outside of the engine:** {}", proof)]))
+    _file(facts)
+
+
+def _step(number: int, title: str) -> None:
+    show_heading(f" {number} of {STEPS}  {title} ")
+
+
+def _ended(facts: dict[str, Any]) -> None:
+    outcome = Outcome(facts["outcome"]) if facts["outcome"] else None
+    show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
+
+
+def _file(facts: dict[str, Any]) -> None:
+    if facts["report"]:
+        show_lines(["", f"whole report: {facts['report']}"])
+
+
+def _report(facts: dict[str, Any]) -> Report | None:
+    try:
+        return Report.model_validate_json(Path(facts["report"]).with_suffix(".json").read_bytes()) if facts["report"] else None
+    except (OSError, ValidationError):
+        return None
+
+
+def _cause(cause: Cause, title: str) -> Markdown:
+    lines = [markdown("- {}", line) for line in cause.evidence[:PROOFS]]
+    return joined("\n", [markdown("**{}** ({}): {}", title, cause.certainty.value, cause.subject), *lines])
+
+
+def _question(report: Report, plan: Plan) -> Markdown:
+    """What decides; what was seen stands on the screen before."""
+    short = report.diagnosis.model_copy(update={"causes": (), "symptom": "", "waiting_costs": ()})
+    return approval_text(report.title, report.target, short, (plan,), (), report.risks, width=0)
