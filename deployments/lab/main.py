@@ -83,7 +83,7 @@ def _first_choice(run: str) -> str:
     from flows.asked import asked_now
 
     asked = asked_now(run)
-    return asked.choices[0] if asked and asked.choices else ""
+    return asked.plans[0].name if asked and asked.plans else ""
 
 
 def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
