@@ -19,7 +19,7 @@ from flows import client, specs, steps, store
 from flows.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
-from runbooks.core.kinds import KINDS, Kind
+from runbooks.core.kinds import KINDS, Harsh, Kind
 from runbooks.core.members import process
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
@@ -265,4 +265,4 @@ def install() -> None:
     ACTIONS["toy-wipe"] = Action(fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(restart, within_s=WITHIN_S)
     for name, risk in {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}.items():
-        KINDS[name] = Kind(risk, "a toy", "it works", "never", None)
+        KINDS[name] = Kind(risk, Harsh.A_RETRY, "a toy", "it works", "never", None)
