@@ -1,4 +1,4 @@
-"""Writes README.md of every runbook folder from its runbook.yaml: `python -m deployments.runbook_pages`.
+"""Writes README.md of every runbook folder from its runbook.yaml, and the table of refusals: `python -m deployments.runbook_pages`.
 
 What a person has to say about the runbook as a whole stands in guide.md beside it and is taken in as it is.
 """
@@ -9,8 +9,11 @@ from pathlib import Path
 
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+from runbooks.core.refusal import Code
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
+CONTRIBUTING = ROOT.parent / "CONTRIBUTING.md"
+REFUSALS, REFUSALS_END = "<!-- refusals -->", "<!-- end of refusals -->"
 MADE = "<!-- made by `python -m deployments.runbook_pages` from runbook.yaml and guide.md: change those -->"
 
 
@@ -77,8 +80,17 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def with_refusals(text: str) -> str:
+    """CONTRIBUTING.md with the table of refusal codes as it is now."""
+    rows = "\n".join(f"| `{code}` | {_cell(code.row.meaning)} | {_cell(code.row.do)} |" for code in Code)
+    before, _, rest = text.partition(REFUSALS)
+    _, _, after = rest.partition(REFUSALS_END)
+    return f"{before}{REFUSALS}\n\n| code | meaning | what to do |\n|---|---|---|\n{rows}\n\n{REFUSALS_END}{after}"
+
+
 def main() -> int:
     """Writes all pages."""
+    CONTRIBUTING.write_text(with_refusals(CONTRIBUTING.read_text(encoding="utf-8")), encoding="utf-8")
     for slug in runbook_slugs():
         (folder(slug) / "README.md").write_text(page(slug), encoding="utf-8")
     return 0

@@ -19,7 +19,7 @@ from flows.alert_notes import resolved
 from flows.claim import Claim
 from flows.ends import clean_end, in_words
 from flows.execution import check_newest
-from flows.guards import GuardSaidNo, check_breaker, check_freeze
+from flows.guards import check_breaker, check_freeze
 from flows.launch import without_prefect_heartbeat
 from flows.progress import Timeline
 from flows.running_on import may_run_on
@@ -28,6 +28,7 @@ from flows.stopping import LOOK_EVERY_S, own_end, settle
 from flows.uninterrupted import uninterrupted
 from runbooks.core.clean import one_line
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.report import ActRecord
 from tasks.context import Acting, Context, Refused, utc_now
 from tasks.installation import installation_redactor
@@ -44,9 +45,10 @@ class Session:
     runbook_run: str
     execution: int
     before: Callable[[int], bool]  # does what the plan wants done before step i of the claim; False: it was not done
-    allowed: Callable[[], None]  # raises GuardSaidNo if the files say by now that this may not be
+    allowed: Callable[[], None]  # raises Refused if the files say by now that this may not be
     said: list[str] = field(default_factory=list)
     outcome: str = "not-started"
+    refused: Refusal | None = None  # the guard's no that ended it
     ends: list[str] = field(default_factory=list)  # of each step of the claim, for people
     rows: list[str] = field(default_factory=list)  # what its row says; "" if it was not begun
 
@@ -76,8 +78,9 @@ def act(
             name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again"
         )
     if run.run_count > 1:
-        session.outcome = "refused"
-        return Failed(name="Refused", message="an act never runs twice; start the runbook again")
+        said = "an act never runs twice; start the runbook again"
+        session.outcome, session.refused = "refused", Refusal(code=Code.SUPERSEDED, why=said)
+        return Failed(name="Refused", message=said)
     end = _do_all(session)
     try:
         return own_end(session.claim.act_run, end)
@@ -92,7 +95,8 @@ def _do_all(session: Session) -> State[Any]:
     session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
     for i, step in enumerate(steps):
         if not session.before(i):
-            session.outcome, said = "refused", f"{step.kind} was not begun: an earlier step of the plan was not done"
+            said = f"{step.kind} was not begun: an earlier step of the plan was not done"
+            session.outcome, session.refused = "refused", Refusal(code=Code.EARLIER_STEP, why=said)
             session.said.append(said)
             return Failed(name="Refused", message=said)
         session.ends[i], said = _one(session, i, step)
@@ -116,18 +120,16 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
         session.allowed()
         _still_allowed(session)
         session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
-    except GuardSaidNo as e:
-        return "refused", f"{step.kind} refused: {e}"
     except Exception as e:
-        return "refused", f"{step.kind} was not begun: {in_words(e)}"
+        return "refused", _not_begun(session, step, e)
     try:
         deadline_s = action.deadline_s(step, session.context)
         begun = begin(act_run, i, session.claim.token, step.kind, deadline_s)
-    except GuardSaidNo as e:
-        return "refused", f"{step.kind} refused: {e}"
+    except Refused as e:
+        return "refused", _not_begun(session, step, e)
     except Exception as e:  # it may stand there as begun: it is not
         record(act_run, i, WITHDRAWN, store.PATIENCE_S)
-        return "refused", f"{step.kind} was not begun: {in_words(e)}"
+        return "refused", _not_begun(session, step, e)
     with uninterrupted():
         session.timeline.passed("step-begun")
         try:
@@ -135,13 +137,23 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
             begun.check()
         except Exception as e:
             record(act_run, i, WITHDRAWN, store.PATIENCE_S)
-            return "refused", f"{step.kind} refused: {e}"
+            return "refused", _not_begun(session, step, e)
         how, said, end = _do(session, step)
         session.rows[i] = end
         session.timeline.passed("step-acted")
         if not record(act_run, i, end):
             said += "; the server did not answer, so this is not in its record yet"
     return how, said
+
+
+def _not_begun(session: Session, step: Step, error: Exception) -> str:
+    """Why a step was not begun, in words; and, with its code, for the report."""
+    if isinstance(error, Refused):
+        code, said = error.code, f"{step.kind} refused: {error}"
+    else:  # who cannot ask does not act
+        code, said = Code.CANNOT_CHECK, f"{step.kind} was not begun: {in_words(error)}"
+    session.refused = Refusal(code=code, why=installation_redactor().text(said))
+    return said
 
 
 def _wait_first(session: Session, step: Step) -> None:
@@ -161,7 +173,7 @@ def _do(session: Session, step: Step) -> tuple[str, str, str]:
     try:
         said = ACTIONS[step.kind].act(step, session.context).said
     except Refused as e:
-        return "refused", f"{step.kind} refused: {e}", "refused"
+        return "refused", _not_begun(session, step, e), "refused"
     except TransportError as e:
         return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
     except Exception as e:
@@ -179,9 +191,10 @@ def _still_allowed(session: Session) -> None:
         run = store.read_run(run_id)
         state = run.state
         if state is None or not state.is_running():
-            raise GuardSaidNo(f"{what} is {state.name if state else 'gone'}, not running: another process took over")
+            said = f"{what} is {state.name if state else 'gone'}, not running: another process took over"
+            raise Refused(Code.SUPERSEDED, said)
         if resolved(run):
-            raise GuardSaidNo("the alert that started this run was resolved meanwhile")
+            raise Refused(Code.ALERT_RESOLVED, "the alert that started this run was resolved meanwhile")
     check_newest(session.runbook_run, session.execution)
 
 
@@ -220,6 +233,7 @@ def do_claim(
         outcome=session.outcome,
         steps=tuple(session.ends),
         said=tuple(session.said),
+        refused=session.refused,
     )
 
 

@@ -8,16 +8,18 @@ from flows.actions import ACTIONS
 from flows.claim import Claim, claim_all, release, used_by
 from flows.ends import in_words
 from flows.gate import May
-from flows.guards import GuardSaidNo, take_slot
+from flows.guards import take_slot
 from flows.judging import files_allow, gate_of, read_files_again
 from flows.run import Run
 from flows.steps import deliver
 from flows.stopping import wait
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.report import ActRecord, steps_left
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
+from tasks.context import Refused
 
 
 def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
@@ -36,7 +38,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
     run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
     try:
         if used_by(run.run_id, plan.digest):  # asked under the lock: nobody else can begin it now
-            raise GuardSaidNo("this run has begun this plan once already: what allowed it is spent")
+            raise Refused(Code.APPROVAL_SPENT, "this run has begun this plan once already: what allowed it is spent")
         read_files_again(run)
         again = run.look("gathered-again")
         if not _still_so(run, plan, again):
@@ -56,13 +58,16 @@ def _machine(run: Run, claims: tuple[Claim, ...]) -> tuple[str, ...]:
 def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
     """The whole gate once more, with what is read now: the plan's steps, its cause's certainty, policy, hands off, history."""
     if not any(p.digest == plan.digest for p in (*again.plans, *again.knowingly)):
-        run.draft.guards.append("the plan changed while deciding: nothing was done with the old one")
+        run.draft.refused(
+            Refusal(code=Code.TARGET_CHANGED, why="the plan changed while deciding: nothing was done with the old one")
+        )
         return False
     gate = gate_of(run, again, plan.name)
     person = run.draft.permission is not None and run.draft.permission.by == "person"
     if any(p.digest == plan.digest for p in gate.plans) and (gate.may is May.ACT or (person and gate.may is May.ASK)):
         return True
-    run.draft.guards.append(f"judged again right before acting: {'; '.join(gate.why) or 'not allowed any more'}")
+    said = f"judged again right before acting: {'; '.join(map(str, gate.why)) or 'not allowed any more'}"
+    run.draft.refused(*gate.why, said=said)
     return False
 
 
@@ -118,6 +123,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
         work.up_to(len(plan.steps))
     finally:
         run.draft.acts.extend(work.acts)
+        run.draft.refused(*(a.refused for a in work.acts if a.refused), said="")
     run.draft.timeline.reached("acted", f"acts ended: {', '.join(a.outcome for a in work.acts)}")
     wait(run.run_id, plan.settle_s, run.context.sleep)
     after = run.look("verified")

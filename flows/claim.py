@@ -18,16 +18,13 @@ from flows.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
-from tasks.context import Context
+from runbooks.core.refusal import Code
+from tasks.context import Context, Refused
 from tasks.this_machine import this_process
 
 ACT_DEPLOYMENT = "act/act"
 NEWEST = 50  # the lock is among them: it bars the next ones
 RECORDED = 300_000  # characters
-
-
-class Locked(Exception):
-    """Another run holds an owner."""
 
 
 class Claim(Frozen):
@@ -101,7 +98,7 @@ def history_of(places: tuple[Place, ...], fleet: str, since: datetime | None = N
 
 def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Claim, ...]:
     """Claims every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
-    into the records. Raises Locked."""
+    into the records. Raises Refused (owner-busy)."""
     places = [place_of(owner, context) for owner in plan.owners]
     claims: list[Claim] = []
     try:
@@ -115,7 +112,7 @@ def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None)
 
 
 def _alone(place: Place, about: dict[str, Any], mine: list[Claim]) -> None:
-    """Raises Locked if another run works on the same place. Each claim is written before its maker looks here, so that of
+    """Raises Refused (owner-busy) if another run works on the same place. Each claim is written before its maker looks here, so that of
     two at one moment the later one sees the other; both may, and then neither goes on."""
     for run in acts_at(place, place.tags, str(about.get("fleet", ""))):
         if str(run.id) in {c.act_run for c in mine}:
@@ -124,7 +121,7 @@ def _alone(place: Place, about: dict[str, Any], mine: list[Claim]) -> None:
             deliver(run.id)
             revoke(run, f"{place.owner} was claimed by another run")  # whoever ended it: its process may only have slept
         if busy := going_on(run, server_now()):
-            raise Locked(f"{place.owner} is being worked on by act run {busy} ({run.id})")
+            raise Refused(Code.OWNER_BUSY, f"{place.owner} is being worked on by act run {busy} ({run.id})")
 
 
 def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -> Claim:
@@ -137,8 +134,9 @@ def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -
         if stored.parameters.get("token") == token:
             return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps, place=place)
         if stored.state and not stored.state.is_final():
-            raise Locked(f"{owner} was claimed at the same moment by act run {stored.name} ({stored.id})")
-    raise Locked(f"{owner} could not be claimed in 1000 tries")
+            said = f"{owner} was claimed at the same moment by act run {stored.name} ({stored.id})"
+            raise Refused(Code.OWNER_BUSY, said)
+    raise Refused(Code.OWNER_BUSY, f"{owner} could not be claimed in 1000 tries")
 
 
 def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:

@@ -11,12 +11,10 @@ from prefect.states import Cancelled
 from flows.acting import carry_out
 from flows.actions import risks
 from flows.approval import Given, ask, given, was_asked
-from flows.claim import Locked
 from flows.clock import server_now
 from flows.ends import RunFailed, in_words
 from flows.execution import number
 from flows.gate import Gate, May, risk_of
-from flows.guards import GuardSaidNo
 from flows.judging import gate_of
 from flows.outcomes import end_state, publish, tell_of
 from flows.ownership import heartbeat
@@ -28,8 +26,11 @@ from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Risk
+from runbooks.core.policy import Mode
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.report import Permission
 from runbooks.core.verdict import Diagnosis
+from tasks.context import Refused
 from tasks.transport.open import HostPool
 
 
@@ -98,30 +99,39 @@ def _conduct(run: Run) -> Outcome:
         gate = gate_of(run, diagnosis, read_once=run.looks == 1)  # once: clocks may be apart
         if gate.may is May.REFUSE and gate.frozen and was_asked(run.run_id):
             gate = gate.model_copy(update={"may": May.ASK})  # a freeze holds a question: it takes no approval, and is asked on
-        if gate.may in (May.NOTHING, May.REFUSE):
-            run.draft.guards.extend(w for w in gate.why if w not in run.draft.guards)
         if gate.may is May.NOTHING:
+            run.draft.guards.extend(w for w in map(str, gate.why) if w not in run.draft.guards)
             return unchanged(run, diagnosis)
         if gate.may is May.AGAIN:
             diagnosis = run.look("gathered-again")
             run.draft.first(run.evidence, diagnosis)
             continue
         if gate.may is May.REFUSE:
+            run.draft.refused(*gate.why)
             return Outcome.REFUSED
         try:
             permission, plan = _permit(run, gate, diagnosis)
             run.draft.permission = permission
             if plan is None:
-                return Outcome.EXPIRED if permission.by == "nobody" else Outcome.REJECTED
+                return _not_allowed(run, permission)
             outcome, diagnosis = carry_out(run, plan)
-        except (Locked, GuardSaidNo) as e:
-            run.draft.guards.append(str(e))
+        except Refused as e:
+            run.draft.refused(e.refusal)
             return Outcome.REFUSED
         if outcome is not None:
             return outcome
         run.draft.first(run.evidence, diagnosis)
-    run.draft.guards.append("the situation changed five times while deciding: escalate to a person")
+    said = "the situation changed five times while deciding: escalate to a person"
+    run.draft.refused(Refusal(code=Code.TARGET_CHANGED, why=said))
     return Outcome.REFUSED
+
+
+def _not_allowed(run: Run, permission: Permission) -> Outcome:
+    """Nobody decided in time, or a person said no."""
+    nobody = permission.by == "nobody"
+    code = Code.EXPIRED if nobody else Code.REJECTED
+    run.draft.refused(Refusal(code=code, why=permission.said or code.row.meaning), said=permission.said if nobody else "")
+    return Outcome.EXPIRED if nobody else Outcome.REJECTED
 
 
 def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Plan | None]:
@@ -134,12 +144,14 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
         wait(run.run_id, run.policy.storm.settle_s, run.context.sleep)
         storm = look_for_storm(run, diagnosis)
         if storm:
-            raise GuardSaidNo(storm)
+            raise Refused(Code.COMMON_CAUSE, storm)
     if gate.may is May.ACT:
         at = server_now()
         return Permission(
             allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name
         ), plan
+    if run.mode is Mode.AUTO:  # why it did not act by itself
+        run.draft.refused(*gate.why, said="")
     return _ask(run, gate, diagnosis, storm)
 
 
@@ -155,8 +167,6 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
         "decided", f"{'approved' if permission.allowed else 'not approved'} ({who}): {permission.choice}"
     )
     if not permission.allowed:
-        if permission.by == "nobody":
-            run.draft.guards.append(permission.said)
         return permission, None
     return permission, next(p for p in gate.plans if p.name == permission.choice)
 
@@ -165,7 +175,7 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Giv
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
     go_on(run.run_id)
     refused = tuple(f"the last answer was not taken: {why}" for why in answer.not_taken[-1:])
-    notes = tuple(w for w in (*gate.why, storm, *refused) if w)
+    notes = tuple(w for w in (*map(str, gate.why), storm, *refused) if w)
     worst = {kind: risk.value for kind, risk in risks().items()}
     book = load_runbook(run.spec.slug)
     titles = {slug: cause.title for slug, cause in book.causes.items()}

@@ -7,6 +7,7 @@ from flows.knowingly import how_to, on_offer
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import KindPolicy, Mode, Policy
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.verdict import Certainty, Diagnosis
 
 
@@ -38,9 +39,13 @@ class Gate(Frozen):
 
     may: May
     plans: tuple[Plan, ...] = ()
-    why: tuple[str, ...] = ()
+    why: tuple[Refusal, ...] = ()
     approval_ttl_s: float = 0.0
     frozen: str = ""  # the freeze that alone refuses it
+
+
+def _no(code: Code, why: str) -> Refusal:
+    return Refusal(code=code, why=why)
 
 
 def risk_of(plan: Plan, risks: dict[str, Risk]) -> Risk:
@@ -65,18 +70,18 @@ def decide(
     """
     offered = on_offer(diagnosis, mode, choice)
     if not offered:
-        return Gate(may=May.NOTHING, why=how_to(diagnosis, mode))
+        return Gate(may=May.NOTHING, why=tuple(_no(Code.IN_USE, w) for w in how_to(diagnosis, mode)))
     if mode is Mode.DIAGNOSE:
-        return Gate(may=May.NOTHING, why=("diagnose mode: nothing was changed",))
+        return Gate(may=May.NOTHING, why=(_no(Code.MODE, "diagnose mode: nothing was changed"),))
     if hands_off:
-        return Gate(may=May.REFUSE, why=(f"hands off: {hands_off}",))
+        return Gate(may=May.REFUSE, why=(_no(Code.HANDS_OFF, f"hands off: {hands_off}"),))
     plans, why = _allowed(diagnosis, offered, policy, risks)
     if not plans:
         return Gate(may=May.REFUSE, why=why)
     named = [p for p in plans if p.name == choice]
     first = [p for p in named if not p.despite]
     plans = (*first, *(p for p in plans if p not in first))
-    unknown = (f"no plan is named “{choice}” here",) if choice and not named else ()
+    unknown = (_no(Code.NEEDS_APPROVAL, f"no plan is named “{choice}” here"),) if choice and not named else ()
     kinds = sorted({s.kind for p in plans for s in p.steps})
     ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
     asks = unknown + _must_ask(plans[0], mode, policy, risks, history, now)
@@ -86,7 +91,7 @@ def decide(
 
 def _allowed(
     diagnosis: Diagnosis, offered: tuple[Plan, ...], policy: Policy, risks: dict[str, Risk]
-) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+) -> tuple[tuple[Plan, ...], tuple[Refusal, ...]]:
     sure = {c.slug for c in diagnosis.wrong if c.certainty is Certainty.CONFIRMED}
     plans, why = [], []
     for plan in offered:
@@ -94,11 +99,13 @@ def _allowed(
         unknown = [s.kind for s in plan.steps if s.kind not in risks]
         barred = sorted({s.kind for s in plan.steps if policy.kind(s.kind).mode is Mode.DIAGNOSE})
         if unsure or not plan.for_causes:
-            why.append(f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})")
+            why.append(_no(Code.NOT_CONFIRMED, f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})"))
         elif unknown:
-            why.append(f"“{plan.name}” has a step that this engine cannot do: {', '.join(unknown)}")
+            said = f"“{plan.name}” has a step that this engine cannot do: {', '.join(unknown)}"
+            why.append(_no(Code.UNKNOWN_ACTION, said))
         elif policy.mode is Mode.DIAGNOSE or barred:
-            why.append(f"“{plan.name}”: the policy file allows only diagnosis for {', '.join(barred) or 'every run'}")
+            said = f"“{plan.name}”: the policy file allows only diagnosis for {', '.join(barred) or 'every run'}"
+            why.append(_no(Code.POLICY, said))
         else:
             plans.append(plan)
     return tuple(plans), tuple(why)
@@ -108,7 +115,9 @@ def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None
     """`gate`, unless another run is at work on the same owner now, or was after the target was read at `read_at`."""
     if gate.may not in (May.ASK, May.ACT):
         return gate
-    busy = [f"{a.owner} is being worked on by act run {a.going_on}" for a in history if a.going_on]
+    busy = [
+        _no(Code.OWNER_BUSY, f"{a.owner} is being worked on by act run {a.going_on}") for a in history if a.going_on
+    ]
     if busy:
         return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
     stale = read_at is not None and any((a.ended_at or a.started_at) >= read_at for a in history)
@@ -117,22 +126,22 @@ def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None
 
 def _must_ask(
     plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAct, ...], now: datetime
-) -> tuple[str, ...]:
+) -> tuple[Refusal, ...]:
     """Reasons why a person must decide; empty: may act by itself."""
     if mode is not Mode.AUTO:
-        return ("approve mode",)
+        return (_no(Code.MODE, "approve mode"),)
     reasons = []
     if policy.mode is not Mode.AUTO:
-        reasons.append(f"the policy file caps every run at {policy.mode}")
+        reasons.append(_no(Code.POLICY, f"the policy file caps every run at {policy.mode}"))
     for kind in sorted({s.kind for s in plan.steps}):
         if policy.kind(kind).mode is not Mode.AUTO:
-            reasons.append(f"the policy file does not name {kind} as automatic")
+            reasons.append(_no(Code.POLICY, f"the policy file does not name {kind} as automatic"))
     if risk_of(plan, risks) is Risk.DESTRUCTIVE:
-        reasons.append("destructive steps are never automatic")
+        reasons.append(_no(Code.NEEDS_APPROVAL, "destructive steps are never automatic"))
     return tuple(reasons) + _worn(plan, policy, history, now)
 
 
-def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> tuple[str, ...]:
+def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> tuple[Refusal, ...]:
     """Cooldown, attempts, and a last change that was not seen to work."""
     reasons = []
     for kind in sorted({s.kind for s in plan.steps}):
@@ -157,24 +166,29 @@ def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAct, ...], n
     ]
 
 
-def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[PastAct], now: datetime) -> list[str]:
+def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[PastAct], now: datetime) -> list[Refusal]:
     """`attempts` bounds everything on the owner; `of_each`, where it is set, one of its things besides."""
-    reasons, window = [], timedelta(seconds=limits.window_s)
+    reasons: list[Refusal] = []
+    window = timedelta(seconds=limits.window_s)
     done = sum(now - a.started_at < window for a in past)
     if done >= limits.attempts:
-        reasons.append(f"{kind} was done {done} times in {limits.window_s:.0f} s for the same cause: escalate")
+        said = f"{kind} was done {done} times in {limits.window_s:.0f} s for the same cause: escalate"
+        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
     own = sum(now - a.started_at < window for a in alike)
     if limits.of_each is not None and own >= limits.of_each:
-        reasons.append(f"{kind} was done {own} times in {limits.window_s:.0f} s on the same one: escalate")
+        said = f"{kind} was done {own} times in {limits.window_s:.0f} s on the same one: escalate"
+        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
     return reasons
 
 
-def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> list[str]:
+def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> list[Refusal]:
     reasons, age = [], (now - last.started_at).total_seconds()
     if age < limits.cooldown_s:
-        reasons.append(f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)")
+        said = f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
+        reasons.append(_no(Code.COOLDOWN, said))
     if last.verified != "fixed":
-        reasons.append(f"the last {kind} here was not seen to work; nothing is retried by itself")
+        said = f"the last {kind} here was not seen to work; nothing is retried by itself"
+        reasons.append(_no(Code.LAST_NOT_PROVEN, said))
     return reasons
 
 

@@ -13,20 +13,14 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
+from runbooks.core.refusal import Code
+from tasks.context import Refused
 
 FREEZE = "gpu_runbooks_freeze"
 BREAKER, TRIPPED = "gpu_runbooks_breaker_", "gpu_runbooks_tripped_"
 LISTED = 150  # marks in one Variable, which holds 5,000 characters
 BUDGET_TAG = "gpu-budget"
 SLOT_DEPLOYMENT = "budget-slot/budget-slot"
-
-
-class GuardSaidNo(Exception):
-    """A guard refused. The text goes into the report."""
-
-
-class FrozenNow(GuardSaidNo):
-    """A freeze, which ends: what was asked before it is asked again."""
 
 
 def breaker_name(fleet: str) -> str:
@@ -39,33 +33,35 @@ def _plain(fleet: str) -> str:
 
 
 def check_freeze() -> None:
-    """Raises FrozenNow while anything is frozen: the switch for all, or this machine's file; GuardSaidNo if nobody knows."""
+    """Raises Refused (frozen) while anything is frozen: the switch for all, or this machine's file; or if nobody knows."""
     from tasks.freeze_file import read_freeze_file
 
     local = read_freeze_file()
     if local is not None:
-        raise FrozenNow(f"this machine is frozen: {local}")
+        raise Refused(Code.FROZEN, f"this machine is frozen: {local}")
     try:
         frozen = store.get_variable(FREEZE)
     except Exception as e:
-        raise GuardSaidNo(f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
+        said = f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})"
+        raise Refused(Code.CANNOT_CHECK, said) from e
     if frozen:
-        raise FrozenNow(f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
+        raise Refused(Code.FROZEN, f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
 
 
 def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
-    """Raises GuardSaidNo while the fleet's breaker is tripped, or that of another fleet with the same machine: `machine` is
+    """Raises Refused while the fleet's breaker is tripped, or that of another fleet with the same machine: `machine` is
     what it is known by."""
     try:
         tripped = next((found for name in names_of(fleet) if (found := store.get_variable(breaker_name(name)))), None)
         other = _tripped_elsewhere(frozenset(machine))
     except Exception as e:
-        raise GuardSaidNo(f"the breaker cannot be read, so nothing is changed ({type(e).__name__}: {e})") from e
+        said = f"the breaker cannot be read, so nothing is changed ({type(e).__name__}: {e})"
+        raise Refused(Code.CANNOT_CHECK, said) from e
     if tripped:
-        raise GuardSaidNo(_tripped(fleet, tripped) + "; a person resets it with `gpu-runbooks reset-breaker`")
+        raise Refused(Code.BREAKER_OPEN, _tripped(fleet, tripped) + "; a person resets it with `gpu-runbooks reset-breaker`")
     for name, what in other.items():
         said = "; it holds for this machine, which is in that fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
-        raise GuardSaidNo(_tripped(name, what) + said)
+        raise Refused(Code.BREAKER_OPEN, _tripped(name, what) + said)
 
 
 def _tripped(fleet: str, what: dict[str, Any]) -> str:
@@ -123,11 +119,11 @@ def _taken(fleet: str, policy: Policy, tag: str, known: frozenset[str]) -> list[
 
 def _used_up(fleet: str, why: str, known: frozenset[str], taken: list[Changed]) -> NoReturn:
     trip(fleet, why, server_now(), known.union(*(c.marks for c in taken)))
-    raise GuardSaidNo(f"budget used up: {why}; the breaker is tripped")
+    raise Refused(Code.BUDGET_SPENT, f"budget used up: {why}; the breaker is tripped")
 
 
 def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: tuple[str, ...] = ()) -> str:
-    """Takes one place of the fleet's budget for `target`, or trips the breaker and raises GuardSaidNo.
+    """Takes one place of the fleet's budget for `target`, or trips the breaker and raises Refused.
 
     A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target
     that already has a place in the window needs no second one, under whatever name and in whatever fleet file: `machine`
@@ -164,4 +160,4 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: 
             if len(taken) > allowed:
                 _used_up(fleet.name, f"{len(taken)} of {allowed} nodes were to be changed at one moment", known, taken)
             return f"budget: place {len(taken)} of {allowed} in {policy.budget.window_s:.0f} s"
-    raise GuardSaidNo("the budget could not be read in 1000 tries")
+    raise Refused(Code.CANNOT_CHECK, "the budget could not be read in 1000 tries")

@@ -8,14 +8,16 @@ from flows.actions import risks
 from flows.claim import history_of
 from flows.clock import server_now
 from flows.gate import Gate, May, decide, overtaken
-from flows.guards import FrozenNow, GuardSaidNo, check_breaker, check_freeze
+from flows.guards import check_breaker, check_freeze
 from flows.knowingly import on_offer
 from flows.places import namesakes, place_of
 from flows.run import Run
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
+from runbooks.core.refusal import Code
 from runbooks.core.verdict import Diagnosis
+from tasks.context import Refused
 
 
 def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = False) -> Gate:
@@ -38,9 +40,9 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
         try:
             check_freeze()
             check_breaker(run.fleet.name, tuple(m for p in places for m in p.marks))
-        except GuardSaidNo as e:
-            frozen = str(e) if isinstance(e, FrozenNow) else ""
-            return gate.model_copy(update={"may": May.REFUSE, "why": (*gate.why, str(e)), "frozen": frozen})
+        except Refused as e:
+            frozen = str(e) if e.code is Code.FROZEN else ""
+            return gate.model_copy(update={"may": May.REFUSE, "why": (*gate.why, e.refusal), "frozen": frozen})
     return gate
 
 
@@ -55,22 +57,24 @@ def hands_off(run: Run, owners: tuple[str, ...]) -> str:
 
 
 def read_files_again(run: Run) -> None:
-    """Takes fleet and policy file as they are now. Raises GuardSaidNo if they cannot be used: then nothing is changed."""
+    """Takes fleet and policy file as they are now. Raises Refused if they cannot be used: then nothing is changed."""
     if run.reread is None:
         return
     try:
         fleet, policy, limits = run.reread()
     except ConfigError as e:
-        raise GuardSaidNo(f"fleet or policy file cannot be used any more, so nothing is changed: {e}") from e
+        said = f"fleet or policy file cannot be used any more, so nothing is changed: {e}"
+        raise Refused(Code.CONFIG, said) from e
     run.fleet, run.policy = fleet, policy
     run.context = replace(run.context, fleet=fleet, limits=limits)
 
 
 def files_allow(run: Run, plan: Plan) -> None:
-    """Raises GuardSaidNo if the files say by now that this plan's machines or kinds are not to be touched."""
+    """Raises Refused if the files say by now that this plan's machines or kinds are not to be touched."""
     read_files_again(run)
     if held := hands_off(run, plan.owners):
-        raise GuardSaidNo(f"hands off: {held}")
+        raise Refused(Code.HANDS_OFF, f"hands off: {held}")
     barred = sorted({s.kind for s in plan.steps if run.policy.kind(s.kind).mode is Mode.DIAGNOSE})
     if run.policy.mode is Mode.DIAGNOSE or barred:
-        raise GuardSaidNo(f"the policy file allows only diagnosis for {', '.join(barred) or 'every run'}")
+        said = f"the policy file allows only diagnosis for {', '.join(barred) or 'every run'}"
+        raise Refused(Code.POLICY, said)

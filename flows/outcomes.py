@@ -28,6 +28,7 @@ from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
+from runbooks.core.refusal import CODES, Code, Refusal
 from runbooks.core.render import render
 from runbooks.core.report import ActRecord, Event, Permission, Report
 from runbooks.core.show import Markdown, md, shortened
@@ -58,6 +59,7 @@ class Draft:
     diagnosis: Diagnosis | None = None
     evidence: Any = None
     guards: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     chosen: Plan | None = None
     permission: Permission | None = None
     waiting_until: datetime | None = None
@@ -75,6 +77,14 @@ class Draft:
     def after(self, evidence: Any, diagnosis: Diagnosis) -> None:
         """The look after the act."""
         self.after_evidence, self.after_diagnosis = evidence, diagnosis
+
+    def refused(self, *why: Refusal, said: str | None = None) -> None:
+        """Notes each guard's no once, for the report's JSON and the metrics; and for people in their words, or as `said`.
+
+        The mode that was asked for is no refusal."""
+        self.refusals.extend(w for w in why if w not in self.refusals and w.code is not Code.MODE)
+        words = [w.why for w in why] if said is None else [said] * bool(said)
+        self.guards.extend(w for w in words if w not in self.guards)
 
     def resume_from(self, reports: Iterable[dict[str, Any]], run_id: str) -> None:
         """Takes over the timeline of the same run's waiting report, if it is among the newest of `reports`."""
@@ -102,6 +112,7 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
         outcome=outcome,
         headline=headline or diagnosis.headline,
         guards=tuple(d.guards),
+        refusals=tuple(d.refusals),
         chosen=d.chosen,
         permission=d.permission,
         acts=tuple(d.acts),
@@ -131,6 +142,8 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         key = slug("report", run.spec.slug, run.context.target)
         store.save_markdown(key, shortened(page, ARTIFACT_LIMIT), md(f"{report.outcome}: {report.headline}", 250))
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
+        if report.refusals:
+            labels[CODES] = ",".join(sorted({r.code for r in report.refusals}))
         if run.draft.waiting_until:
             labels[EXPIRES] = run.draft.waiting_until.isoformat()
         label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())

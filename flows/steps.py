@@ -21,8 +21,9 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun, FlowRunInput
 
 from flows import store
-from flows.guards import GuardSaidNo
 from runbooks.core.base import Frozen
+from runbooks.core.refusal import Code
+from tasks.context import Refused
 from tasks.installation import state_folder
 from tasks.this_machine import this_process
 
@@ -70,21 +71,22 @@ class Begun:
         self._at = (time.monotonic(), time.time())
 
     def check(self) -> None:
-        """Raises GuardSaidNo if this process was held up since it asked for the step: its time may be over."""
+        """Raises Refused if this process was held up since it asked for the step: its time may be over."""
         now = (time.monotonic(), time.time())
         if max(b - a for a, b in zip(self._at, now, strict=True)) > START_S:
-            raise GuardSaidNo(f"this process was held up for more than {START_S:.0f} s before the step: it may not begin it")
+            said = f"this process was held up for more than {START_S:.0f} s before the step: it may not begin it"
+            raise Refused(Code.EXPIRED, said)
 
 
 def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Begun:
-    """Takes the right to do step `i`, for `deadline_s` seconds. Raises GuardSaidNo if another has it, or nobody may."""
+    """Takes the right to do step `i`, for `deadline_s` seconds. Raises Refused if another has it, or nobody may."""
     begun = Begun(act_run, i)
     row = {"by": token, "kind": kind, "deadline_s": deadline_s, "process": this_process().model_dump()}
     mine = json.dumps(row, sort_keys=True)
     stored = store.claim_input(act_run, f"step-{i}", mine)
     if stored != mine:
         why = str(_row(stored).get("revoked", "")) or "another process began it"
-        raise GuardSaidNo(f"step {i + 1} ({kind}) may not begin: {why}")
+        raise Refused(Code.SUPERSEDED, f"step {i + 1} ({kind}) may not begin: {why}")
     return begun
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.redact import Redactor
+from runbooks.core.refusal import Code, Refusal
 from tasks.installation import installation_redactor
 from tasks.transport.base import Host
 
@@ -105,4 +106,13 @@ class ActResult(Frozen):
 
 
 class Refused(Exception):
-    """The action would not touch it: an identity changed or a guard on the node said no. Nothing was changed."""
+    """A guard said no, or the target is not what was judged. Nothing was changed. `code`: which kind of no."""
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+    @property
+    def refusal(self) -> Refusal:
+        """For the report."""
+        return Refusal(code=self.code, why=str(self))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.runbook_pages import folder, page
+from deployments.runbook_pages import CONTRIBUTING, folder, page, with_refusals
 from runbooks.core.knowledge import runbook_slugs
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +21,11 @@ def test_the_readme_is_read_at_3_am() -> None:
 def test_a_runbooks_page_is_what_runbook_yaml_makes(slug: str) -> None:
     found = (folder(slug) / "README.md").read_text(encoding="utf-8")
     assert found == page(slug), "run: python -m deployments.runbook_pages"
+
+
+def test_the_table_of_refusals_is_what_the_codes_make() -> None:
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    assert text == with_refusals(text), "run: python -m deployments.runbook_pages"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -6,6 +6,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.registry import Collector
 
+from runbooks.core.refusal import Code
+
 BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20)
 
 
@@ -22,6 +24,9 @@ class Metrics:
         self.config_ok = Gauge("config_ok", "1 if the files in use are the files on disk, 0 if a new one is broken", **known)
         self.last = Gauge("last_alert_timestamp_seconds", "When an alert was last taken (Unix time)", **known)
         self.runs = Counter("runs", "Runs that ended here, by outcome", ("outcome",), **known)
+        self.refusals = Counter("refusals", "Guards' refusals in runs that ended here, by code", ("code",), **known)
+        for code in Code:
+            self.refusals.labels(code.value)
         self.storms = Counter("storms", "Alerts that were cut back to diagnose because many fail alike", **known)
         Gauge("queued_runs", "Runs that wait for a free process", **known).set_function(lambda: queue()[0])
         Gauge("running_runs", "Runs in a process of their own now", **known).set_function(lambda: queue()[1])

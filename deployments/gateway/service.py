@@ -23,6 +23,7 @@ from runbooks.alerts.targets import resolve as resolve_target
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
+from runbooks.core.refusal import CODES, Code
 from tasks.installation import installation_redactor
 
 log = logging.getLogger("gateway")
@@ -192,6 +193,8 @@ class Service:
         said = str(found.labels.get("outcome", ""))
         outcome = said if said in {o.value for o in Outcome} else ("none" if clean else "broken-off")
         self.metrics.runs.labels(outcome).inc()
+        for code in set(str(found.labels.get(CODES, "")).split(",")) & {c.value for c in Code}:
+            self.metrics.refusals.labels(code).inc()
         run_event(outcome, target, run, {"runbook": slug, "headline": str(found.labels.get("headline", ""))})
 
     def start(self) -> None:

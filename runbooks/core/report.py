@@ -7,6 +7,7 @@ from typing import Any
 from runbooks.core.base import Frozen, Line
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
+from runbooks.core.refusal import Refusal
 from runbooks.core.verdict import Diagnosis
 
 SCHEMA = 1
@@ -44,6 +45,7 @@ class ActRecord(Frozen):
     outcome: str  # done | refused | failed | unfinished | not-started
     steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
+    refused: Refusal | None = None  # the guard's no that ended it
 
 
 def steps_left(plan: Plan, acts: Sequence[ActRecord]) -> tuple[tuple[int, Step, str], ...]:
@@ -78,6 +80,7 @@ class Report(Frozen):
     evidence: dict[str, Any]
     limits: dict[str, Any]
     guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
+    refusals: tuple[Refusal, ...] = ()  # each guard's no on the way, with its code; a person may have decided after one
     chosen: Plan | None = None
     risks: dict[str, str] = {}  # action kind -> risk, from the engine's action table, for the kinds in the plans
     permission: Permission | None = None

@@ -10,14 +10,12 @@ import os
 import platform
 from typing import Any
 
+from tasks.probes.refused import Refused
+
 NOREPLACE, EXCHANGE, AT_FDCWD = 1, 2, -100
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "ppc64le": 357, "s390x": 347}  # syscall numbers, for glibc before 2.28
 NOT_HERE = (errno.ENOSYS, errno.EINVAL)  # the kernel or the file system cannot rename so
 PATIENCE = 10  # how often somebody else may write in the moment in which their own is given back
-
-
-class Changed(Exception):
-    """It is not what was judged; it has its name again, nothing was changed."""
 
 
 class Misplaced(Exception):
@@ -117,7 +115,7 @@ def _swap_by_two(fresh: str, name: str, look: "Any") -> None:
     try:
         rename_free(fresh, name)
     except FileExistsError:  # somebody else wrote it anew: they would have replaced what was there
-        raise Changed("%s was written anew in this very moment; what was there lies at %s" % (name, passing)) from None
+        raise Refused("target-changed", "%s was written anew in this very moment; what was there lies at %s" % (name, passing)) from None
     os.rename(passing, fresh)
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
-from tasks.probes.aside import Changed, Misplaced, give_back, rename_free, swap, take, unguessable
-from tasks.probes.ckpt_copy import Refusal, copy_set, sync_folder
+from tasks.probes.aside import Misplaced, give_back, rename_free, swap, take, unguessable
+from tasks.probes.ckpt_copy import copy_set, sync_folder
 from tasks.probes.ckpt_files import identity, members, open_set
 from tasks.probes.ckpt_fs import best_crc32, mount
 from tasks.probes.ckpt_guard import Unfinished, move, not_open, same
 from tasks.probes.ckpt_node import spec_from
 from tasks.probes.ckpt_prune import finish, prune, put_back
+from tasks.probes.refused import Refused, refusal
 
 
 def copy(ask: dict[str, Any]) -> list[str]:
@@ -38,7 +39,7 @@ def copy(ask: dict[str, Any]) -> list[str]:
 
 def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) -> list[str]:
     """Checks the copy where it lies and gives it its final name, by way of one that nobody knows, where it still is what was
-    checked. Raises Refusal if the final name is taken or somebody wrote to the copy."""
+    checked. Raises Refused if the final name is taken or somebody wrote to the copy."""
     found, blobs = open_set(temporary)
     if not folder:
         blobs = {os.path.basename(target): next(iter(blobs.values()))}
@@ -53,14 +54,14 @@ def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) ->
     def look() -> None:
         now = members(hidden)
         if identity(now if folder else {next(iter(found)): next(iter(now.values()))}) != identity(found):
-            raise Refusal("%s was written to while it was checked" % temporary)
+            raise Refused("target-changed", "%s was written to while it was checked" % temporary)
 
     take(temporary, hidden, look)
     try:
         rename_free(hidden, target)
     except FileExistsError:
         give_back(hidden, temporary, "%s appeared meanwhile" % target)
-        raise Refusal("%s appeared meanwhile and was not replaced" % target) from None
+        raise Refused("would-overwrite", "%s appeared meanwhile and was not replaced" % target) from None
     sync_folder(os.path.dirname(target))
     proof = "content proven" if content.checksummed else "bytes compared with the source"
     return ["%s lies at %s (%s)" % (name, target, proof)]
@@ -73,7 +74,7 @@ def point(ask: dict[str, Any]) -> list[str]:
     same(root, ask["name"], ask["identity"])
     not_open(root, [], readers=False)
     if _pointer_identity(pointer, ask["pointer"]) != ask["expect"]:
-        raise Refusal("%s changed since it was judged" % pointer)
+        raise Refused("target-changed", "%s changed since it was judged" % pointer)
     fresh = "%s.pointing-%s.tmp" % (pointer, ask["expect"][:8])
     with contextlib.suppress(FileNotFoundError):
         os.unlink(fresh)  # of an earlier try of this very change that was killed
@@ -94,17 +95,17 @@ def point(ask: dict[str, Any]) -> list[str]:
 
 
 def _judged(ask: dict[str, Any], out: str, pointer: str) -> None:
-    """What came out is the judged pointer, and nobody writes it. Raises Refusal."""
+    """What came out is the judged pointer, and nobody writes it. Raises Refused."""
     not_open(ask["root"], [os.path.basename(out)], readers=False)
     if _pointer_identity(out, ask["pointer"]) != ask["expect"]:
-        raise Refusal("%s was changed by another writer in this very moment" % pointer)
+        raise Refused("target-changed", "%s was changed by another writer in this very moment" % pointer)
 
 
 def _pointer_identity(path: str, name: str) -> str:
     try:
         return identity({name: os.lstat(path) if os.path.islink(path) else os.stat(path)})
     except FileNotFoundError:
-        raise Refusal("%s is not there any more" % path) from None
+        raise Refused("target-changed", "%s is not there any more" % path) from None
 
 
 def _write(path: str, text: str, mode: int) -> None:
@@ -119,7 +120,7 @@ def _write(path: str, text: str, mode: int) -> None:
 def quarantine(ask: dict[str, Any]) -> list[str]:
     """Renames a proven-bad checkpoint aside; nothing is deleted or replaced."""
     if ".." in ask["to"] or os.path.isabs(ask["to"]):
-        raise Refusal("%s lies outside of the tier" % ask["to"])
+        raise Refused("not-ours", "%s lies outside of the tier" % ask["to"])
     path = same(ask["root"], ask["name"], ask["identity"])
     not_open(ask["root"], [ask["name"]])
     move(ask["root"], ask["name"], ask["to"], ask["identity"])
@@ -130,17 +131,17 @@ def quarantine(ask: dict[str, Any]) -> list[str]:
 def mkdir(ask: dict[str, Any]) -> list[str]:
     """Creates the tier's folder on the device that was judged."""
     if not os.path.isdir(ask["parent"]) or os.path.dirname(ask["path"]) != ask["parent"]:
-        raise Refusal("%s is not there any more" % ask["parent"])
+        raise Refused("target-changed", "%s is not there any more" % ask["parent"])
     held = os.open(ask["parent"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # it is made in this very folder
     try:
         device = mount(ask["parent"])["device"]
         if device != ask["device"]:
-            raise Refusal("%s lies on %s now, it was %s" % (ask["parent"], device, ask["device"]))
+            raise Refused("target-changed", "%s lies on %s now, it was %s" % (ask["parent"], device, ask["device"]))
         if not os.path.samestat(os.stat(ask["parent"]), os.fstat(held)):
-            raise Refusal("%s was mounted or exchanged in this very moment" % ask["parent"])
+            raise Refused("target-changed", "%s was mounted or exchanged in this very moment" % ask["parent"])
         os.mkdir(os.path.basename(ask["path"]), 0o755, dir_fd=held)
     except FileExistsError:
-        raise Refusal("%s is there already" % ask["path"]) from None
+        raise Refused("would-overwrite", "%s is there already" % ask["path"]) from None
     finally:
         os.close(held)
     return ["created %s" % ask["path"]]
@@ -152,7 +153,7 @@ def mode(ask: dict[str, Any]) -> list[str]:
     try:
         seen = os.fstat(fd)
         if (stat.S_IMODE(seen.st_mode), seen.st_uid) != (ask["from"], ask["uid"]):
-            raise Refusal("%s has mode %04o and uid %d now" % (ask["path"], stat.S_IMODE(seen.st_mode), seen.st_uid))
+            raise Refused("target-changed", "%s has mode %04o and uid %d now" % (ask["path"], stat.S_IMODE(seen.st_mode), seen.st_uid))
         os.fchmod(fd, ask["to"])
     finally:
         os.close(fd)
@@ -171,8 +172,8 @@ def main(ask: dict[str, Any]) -> dict[str, Any]:
         if ask["do"] == "upload":
             return upload(ask, same)
         said = download(ask, publish) if ask["do"] == "download" else table[ask["do"]](ask)
-    except (Refusal, Changed) as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     except (Unfinished, Misplaced) as e:
         return {"failed": str(e)}
     except (ValueError, struct.error) as e:  # it changed while it was read

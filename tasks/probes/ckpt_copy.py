@@ -9,12 +9,9 @@ import os
 from runbooks.parsers.ckpt_types import Blob
 from tasks.probes.below import Linked, open_file, open_folder
 from tasks.probes.ckpt_journal import Journal
+from tasks.probes.refused import Refused
 
 CHUNK = 8 << 20
-
-
-class Refusal(Exception):
-    """An identity changed, or a guard said no: nothing was changed."""
 
 
 def temporary_name(target: str, identity: str) -> str:
@@ -30,11 +27,11 @@ def journal_name(target: str, identity: str) -> str:
 def copy_set(
     source: dict[str, Blob], root: str, name: str, folder: bool, identity: str, journal: Journal | None = None
 ) -> str:
-    """The temporary path below `root` with every byte of the source, on disk. Raises Refusal if the name is taken, or if
+    """The temporary path below `root` with every byte of the source, on disk. Raises Refused if the name is taken, or if
     a part of a path below `root` is a link: nothing is written through one."""
     target = os.path.join(root, name)
     if os.path.lexists(target):
-        raise Refusal("%s is there, and nothing is ever replaced" % target)
+        raise Refused("would-overwrite", "%s is there, and nothing is ever replaced" % target)
     temporary = temporary_name(target, identity)
     os.makedirs(root, exist_ok=True)
     top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -43,7 +40,7 @@ def copy_set(
             path = os.path.relpath(os.path.join(temporary, part) if folder else temporary, root)
             copy_blob(blob, (top, path), part, journal)
     except Linked as e:
-        raise Refusal("%s: %s" % (temporary, e.strerror)) from None
+        raise Refused("not-supported", "%s: %s" % (temporary, e.strerror)) from None
     finally:
         os.close(top)
     if folder:
@@ -55,13 +52,13 @@ def copy_set(
 
 
 def make_way(root: str, name: str) -> None:
-    """The folders above a name below `root`. Raises Refusal if one is a link."""
+    """The folders above a name below `root`. Raises Refused if one is a link."""
     os.makedirs(root, exist_ok=True)
     top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.close(open_folder(top, name.split("/")[:-1], make=True, mode=0o755)[0])
     except Linked as e:
-        raise Refusal("%s: %s" % (os.path.join(root, name), e.strerror)) from None
+        raise Refused("not-supported", "%s: %s" % (os.path.join(root, name), e.strerror)) from None
     finally:
         os.close(top)
 
@@ -78,7 +75,7 @@ def copy_blob(blob: Blob, where: tuple[int, str], name: str, journal: Journal | 
         os.close(inside)
     try:
         if os.fstat(fd).st_nlink != 1:
-            raise Refusal("%s has a second name: it is somebody else's file" % path)
+            raise Refused("not-ours", "%s has a second name: it is somebody else's file" % path)
         at = journal.agreeing(name, fd) if journal else _agreeing(blob, fd)
         os.ftruncate(fd, at)
         while at < blob.size:

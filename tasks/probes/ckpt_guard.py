@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 
 from tasks.probes.aside import take
-from tasks.probes.ckpt_copy import Refusal
 from tasks.probes.ckpt_files import identity, members
 from tasks.probes.ckpt_fs import mount
 from tasks.probes.ckpt_holders import holders
+from tasks.probes.refused import Refused
 
 
 class Unfinished(Exception):
@@ -17,33 +17,33 @@ class Unfinished(Exception):
 
 
 def same(root: str, name: str, expect: str) -> str:
-    """Full path of a checkpoint that still is what was judged. Raises Refusal."""
+    """Full path of a checkpoint that still is what was judged. Raises Refused."""
     path = os.path.join(root, name)
     if os.path.isabs(name) or ".." in name.split("/"):
-        raise Refusal("%s lies outside of the tier" % name)
+        raise Refused("not-ours", "%s lies outside of the tier" % name)
     try:
         found = identity(members(path))
     except FileNotFoundError:
-        raise Refusal("%s is not there any more" % path) from None
+        raise Refused("target-changed", "%s is not there any more" % path) from None
     if found != expect:
-        raise Refusal("%s changed since it was judged" % path)
+        raise Refused("target-changed", "%s changed since it was judged" % path)
     return path
 
 
 def not_open(root: str, names: list[str], readers: bool = True) -> None:
-    """No process has one of the names open (or writes one), as far as every process can be seen. Raises Refusal."""
+    """No process has one of the names open (or writes one), as far as every process can be seen. Raises Refused."""
     seen = holders(root, mount(root)["fs_type"])
     if not seen["all"]:
-        raise Refusal("not every process could be looked at: who uses it can't be told")
+        raise Refused("cannot-check", "not every process could be looked at: who uses it can't be told")
     tops = {n.split("/")[0] for n in names}
     for h in seen["list"]:
         if (readers or h["writing"]) and (not names or h["path"].split("/")[0] in tops):
-            raise Refusal("pid %d has %s open" % (h["pid"], h["path"]))
+            raise Refused("in-use", "pid %d has %s open" % (h["pid"], h["path"]))
 
 
 def move(root: str, name: str, to: str, expect: str, more: Callable[[], None] = lambda: None) -> None:
     """Gives a judged checkpoint another, free name; there, where no writer finds it, it is looked at: it is the judged one,
-    nobody has it open, and `more()` does not object. Else it gets its name back. Raises Refusal, Misplaced, OSError."""
+    nobody has it open, and `more()` does not object. Else it gets its name back. Raises Refused, Misplaced, OSError."""
     old, new = os.path.join(root, name), os.path.join(root, to)
 
     def look() -> None:
@@ -52,12 +52,12 @@ def move(root: str, name: str, to: str, expect: str, more: Callable[[], None] = 
         if not os.path.isdir(new):
             found = {os.path.basename(name): found[os.path.basename(to)]}
         if identity(found) != expect:
-            raise Refusal("%s changed since it was judged" % old)
+            raise Refused("target-changed", "%s changed since it was judged" % old)
         more()
 
     try:
         take(old, new, look)
     except FileExistsError:
-        raise Refusal("%s is taken" % new) from None
+        raise Refused("would-overwrite", "%s is taken" % new) from None
     except FileNotFoundError:
-        raise Refusal("%s is not there any more" % old) from None
+        raise Refused("target-changed", "%s is not there any more" % old) from None

@@ -8,9 +8,10 @@ import stat
 from typing import Any
 
 from tasks.probes.aside import Misplaced, give_back, rename_free, unguessable
-from tasks.probes.ckpt_copy import Refusal, sync_folder
+from tasks.probes.ckpt_copy import sync_folder
 from tasks.probes.ckpt_guard import Unfinished, move, not_open, same
 from tasks.probes.ckpt_names import pointer_text
+from tasks.probes.refused import Refused
 
 
 def prune(ask: dict[str, Any]) -> list[str]:
@@ -18,10 +19,10 @@ def prune(ask: dict[str, Any]) -> list[str]:
     and only while every one that must stay is unchanged."""
     root, keep = ask["root"], ask["keep"]
     if not keep:
-        raise Refusal("no proven checkpoint is named that stays")
+        raise Refused("target-changed", "no proven checkpoint is named that stays")
     names = [d["name"] for d in ask["delete"]]
     if set(names) & {k["name"] for k in keep}:
-        raise Refusal("one name is to stay and to go")
+        raise Refused("target-changed", "one name is to stay and to go")
     _stay(ask, names)
     for d in ask["delete"]:
         same(root, d["name"], d["identity"])
@@ -31,7 +32,7 @@ def prune(ask: dict[str, Any]) -> list[str]:
         gone = _going(d["name"], d["identity"])
         try:
             move(root, d["name"], gone, d["identity"], lambda d=d: _stay(ask, [d["name"]]))  # type: ignore[misc]
-        except (Refusal, Misplaced, OSError) as e:
+        except (Refused, Misplaced, OSError) as e:
             if said:
                 raise Unfinished("; ".join([*said, "then it stopped: %s" % e])) from None
             raise
@@ -42,7 +43,7 @@ def prune(ask: dict[str, Any]) -> list[str]:
 
 
 def _stay(ask: dict[str, Any], going: list[str]) -> None:
-    """Every one that must stay is what it was, and the pointer names none of those that go. Raises Refusal."""
+    """Every one that must stay is what it was, and the pointer names none of those that go. Raises Refused."""
     for k in ask["keep"]:
         same(ask["root"], k["name"], k["identity"])
     _not_pointed(ask["root"], ask.get("pointer", ""), going)
@@ -60,21 +61,21 @@ def put_back(ask: dict[str, Any]) -> list[str]:
     """Gives a checkpoint whose deletion broke off before it began its name back; nothing is replaced."""
     root, to = ask["root"], os.path.join(ask["root"], ask["was"])
     if os.path.lexists(to):
-        raise Refusal("%s is taken" % to)
+        raise Refused("would-overwrite", "%s is taken" % to)
     looked_at = os.path.join(root, _left(ask))
     try:
         rename_free(looked_at, to)
     except FileExistsError:
         give_back(looked_at, os.path.join(root, ask["name"]), "%s is taken" % to)
-        raise Refusal("%s is taken" % to) from None
+        raise Refused("would-overwrite", "%s is taken" % to) from None
     sync_folder(os.path.dirname(to))
     return ["%s has its name again" % to]
 
 
 def _left(ask: dict[str, Any]) -> str:
-    """What a deletion left, under a new name of the same kind: it is unchanged and closed there. Raises Refusal."""
+    """What a deletion left, under a new name of the same kind: it is unchanged and closed there. Raises Refused."""
     if not ask["name"].startswith(ask["was"] + ".deleting-"):
-        raise Refusal("%s was not left by a deletion" % ask["name"])
+        raise Refused("not-ours", "%s was not left by a deletion" % ask["name"])
     same(ask["root"], ask["name"], ask["identity"])
     not_open(ask["root"], [ask["name"]])
     name = _going(ask["was"], ask["name"][len(ask["was"] + ".deleting-") :])
@@ -109,4 +110,4 @@ def _not_pointed(root: str, pointer: str, names: list[str]) -> None:
         return
     named = text.strip().rstrip("/").rpartition("/")[2]
     if any(named == n.rpartition("/")[2] for n in names):
-        raise Refusal("%s names %s" % (path, named))
+        raise Refused("in-use", "%s names %s" % (path, named))

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from runbooks.parsers.ckpt_types import Blob
-from tasks.probes.ckpt_copy import Refusal, copy_set, journal_name, make_way
+from tasks.probes.ckpt_copy import copy_set, journal_name, make_way
 from tasks.probes.ckpt_files import open_set
 from tasks.probes.ckpt_journal import Journal
 from tasks.probes.ckpt_node import spec_from
+from tasks.probes.refused import Refused, refusal
 
 TRIES = 4
 PIECE = 1 << 20
@@ -66,7 +67,7 @@ def download(ask: dict[str, Any], publish: Callable[..., list[str]]) -> list[str
     source = {n: url_blob(n, f["url"], f["size"], f["etag"]) for n, f in ask["files"].items()}
     target = os.path.join(ask["root"], ask["name"])
     if os.path.lexists(target):
-        raise Refusal("%s is there, and nothing is ever replaced" % target)
+        raise Refused("would-overwrite", "%s is there, and nothing is ever replaced" % target)
     make_way(ask["root"], ask["name"])
     versions = json.dumps([ask["identity"], sorted((n, f["etag"], f["size"]) for n, f in ask["files"].items())])
     journal = Journal(journal_name(target, ask["identity"]), versions)
@@ -84,8 +85,8 @@ def upload(ask: dict[str, Any], same: Callable[[str, str, str], str]) -> dict[st
         blobs = open_set(path, ask["from"])[1]
         etags = [_part(blobs[p["file"]], p) for p in ask["parts"]]
         same(ask["from"], ask["name"], ask["identity"])
-    except Refusal as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     except (OSError, http.client.HTTPException) as e:
         return {"failed": "%s: %s" % (type(e).__name__, getattr(e, "strerror", ""))}
     return {"said": [], "etags": etags}

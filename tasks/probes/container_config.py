@@ -4,7 +4,7 @@ import copy
 import posixpath
 from typing import Any
 
-from tasks.probes.engine_api import Refuse
+from tasks.probes.refused import Refused
 
 OWN_NETWORKS = ("host", "none", "bridge", "default", "")
 
@@ -35,7 +35,7 @@ def create_body(old: "dict[str, Any]", image: str, endless: "list[str]") -> "tup
 def made_endless(old: "dict[str, Any]", sleep: "list[Any]") -> "list[str]":
     """The container's own words (secrets and all: the judgment's were cleaned) with the sleep's length made endless.
 
-    `sleep`: in which word the length stands, and how; it must still stand there. Raises Refuse.
+    `sleep`: in which word the length stands, and how; it must still stand there. Raises Refused.
     """
     if not sleep:
         return []
@@ -44,7 +44,7 @@ def made_endless(old: "dict[str, Any]", sleep: "list[Any]") -> "list[str]":
     words = [w for part in parts for w in (part.split() if isinstance(part, str) else part)]
     place = words[at].rfind(length) if at < len(words) else -1
     if place < 0:
-        raise Refuse("its command is no longer a sleep of %s" % length)
+        raise Refused("target-changed", "its command is no longer a sleep of %s" % length)
     if words[at] == length:  # the rest of a plain sleep's words are lengths too
         return [*words[:at], "infinity"]
     return [*words[:at], words[at][:place] + "infinity" + words[at][place + len(length) :], *words[at + 1 :]]

@@ -10,10 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 
-class Refuse(Exception):
-    """It is not what it was judged to be, or the engine said no before anything was changed."""
-
-
 class EngineError(Exception):
     """The engine answered with an error. `status` is its HTTP code."""
 

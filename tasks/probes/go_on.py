@@ -12,9 +12,10 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.judged import Refuse, judged
+from tasks.probes.judged import judged
 from tasks.probes.pidfd import send
 from tasks.probes.proc import ancestors, boot_id, read, stat, status
+from tasks.probes.refused import Refused, refusal
 
 LOOK_EVERY_S = 0.1
 
@@ -22,24 +23,24 @@ LOOK_EVERY_S = 0.1
 def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Everything that must hold before the first signal; the processes, each held by a descriptor."""
     if boot_id() != ask["boot_id"]:
-        raise Refuse("the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
+        raise Refused("target-changed", "the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
     if not ask["processes"]:
-        raise Refuse("the list of processes is empty; an empty list never means all")
+        raise Refused("not-ours", "the list of processes is empty; an empty list never means all")
     protected = ancestors()
     return [still_stopped(want, protected) for want in ask["processes"]]
 
 
 def still_stopped(want: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":
-    """The process, held. Raises Refuse where it is gone, runs already, or somebody traces it."""
+    """The process, held. Raises Refused where it is gone, runs already, or somebody traces it."""
     pid = int(want["pid"])
     fd, now = judged(want, protected)
     if fd is None or now is None:
-        raise Refuse("pid %d has ended: there is nothing to continue" % pid)
+        raise Refused("target-changed", "pid %d has ended: there is nothing to continue" % pid)
     tracer = status(pid).get("TracerPid", "0")
     if tracer != "0":
-        raise Refuse("pid %d is traced by pid %s: a debugger holds it" % (pid, tracer))
+        raise Refused("in-use", "pid %d is traced by pid %s: a debugger holds it" % (pid, tracer))
     if now["state"] != "T":
-        raise Refuse("pid %d is not stopped any more: its state is %s" % (pid, now["state"]))
+        raise Refused("target-changed", "pid %d is not stopped any more: its state is %s" % (pid, now["state"]))
     return {"pid": pid, "fd": fd, "cpu": now["cpu_s"], "io": io_bytes(pid), "looks": 0, "stopped": 0}
 
 
@@ -89,8 +90,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Check, then continue; refuse before the first signal or not at all."""
     try:
         held = check(ask)
-    except Refuse as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     go_on(held, float(ask["watch_s"]))
     names = ("pid", "state", "looks", "stopped", "cpu_s", "io_bytes", "seconds")
     return {"continued": [dict({k: h.get(k) for k in names}, outcome=outcome(h)) for h in held]}

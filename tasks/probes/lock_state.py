@@ -9,7 +9,8 @@ import json
 import sys
 from typing import Any
 
-from tasks.probes.node_lock import KEPT, Busy, content, locked, opened, who, write
+from tasks.probes.node_lock import KEPT, content, locked, opened, who, write
+from tasks.probes.refused import Refused
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
@@ -22,7 +23,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
         said = content(fd)
         over = [r for r in said.get("over", []) if r != ask["run"]]
         write(fd, dict(said, over=[*over, ask["run"]][-KEPT:]))
-    except (Busy, OSError) as e:
+    except (Refused, OSError) as e:
         return {"state": "unknown", "said": str(e)}
     return {"state": "free"}
 

@@ -16,12 +16,10 @@ import sys
 import time
 from typing import Any
 
+from tasks.probes.refused import Refused, refusal
+
 KEPT = 100  # runs that were declared over
 PATIENCE_S = 1.0
-
-
-class Busy(Exception):
-    """The lock cannot be had. The text says why."""
 
 
 def folders(given: str) -> "list[str]":
@@ -38,7 +36,7 @@ def folders(given: str) -> "list[str]":
 
 
 def folder(given: str) -> int:
-    """The first folder that can be used, open: this user's own, closed to everybody else. Raises Busy."""
+    """The first folder that can be used, open: this user's own, closed to everybody else. Raises Refused."""
     said = []
     for path in folders(given):
         try:
@@ -54,11 +52,11 @@ def folder(given: str) -> int:
             return fd
         os.close(fd)
         said.append("%s belongs to user %d" % (path, now.st_uid))
-    raise Busy("no folder for a lock can be used: %s" % "; ".join(said))
+    raise Refused("not-supported", "no folder for a lock can be used: %s" % "; ".join(said))
 
 
 def opened(given: str, owner: str) -> int:
-    """The owner's file, made at the first time. Raises Busy, OSError."""
+    """The owner's file, made at the first time. Raises Refused, OSError."""
     place = folder(given)
     try:
         fd = os.open(owner + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place)
@@ -66,7 +64,7 @@ def opened(given: str, owner: str) -> int:
         os.close(place)
     now = os.fstat(fd)
     if not stat.S_ISREG(now.st_mode) or now.st_uid != os.geteuid() or now.st_nlink != 1:
-        raise Busy("%s.lock is not a file of this user alone" % owner)
+        raise Refused("not-ours", "%s.lock is not a file of this user alone" % owner)
     return fd
 
 
@@ -105,20 +103,20 @@ def who(said: "dict[str, Any]") -> str:
 
 
 def take(ask: "dict[str, Any]") -> int:
-    """The lock; it lives as long as this process. Commands of one run may work side by side. Raises Busy."""
+    """The lock; it lives as long as this process. Commands of one run may work side by side. Raises Refused."""
     fd, end = opened(ask["folder"], ask["owner"]), time.monotonic() + PATIENCE_S
     while True:
         first = locked(fd, fcntl.LOCK_EX)
         said = content(fd)
         if ask["run"] in said.get("over", ()):
-            raise Busy("run %s was declared over here: it may not begin any more" % ask["run"])
+            raise Refused("superseded", "run %s was declared over here: it may not begin any more" % ask["run"])
         if first:
             now, mine = time.time(), {k: ask[k] for k in ("run", "probe")}
             write(fd, dict(mine, pid=os.getpid(), since=now, until=now + ask["limit_s"], over=said.get("over", [])))
         if (first or said.get("run") == ask["run"]) and locked(fd, fcntl.LOCK_SH):
             return fd
         if time.monotonic() > end:
-            raise Busy(who(said))
+            raise Refused("owner-busy", who(said))
         time.sleep(0.02)  # two commands of one run that begin at once; or one that is just ending
 
 
@@ -134,8 +132,8 @@ def main() -> None:
     ask, program = json.loads(sys.argv[2]), sys.argv[3]
     try:
         take(ask)
-    except (Busy, OSError) as e:
-        print(json.dumps({"refused": str(e)}))
+    except (Refused, OSError) as e:
+        print(json.dumps(refusal(e)))
         return
     end_in_time(ask["limit_s"])
     del sys.argv[2:]

@@ -17,18 +17,18 @@ from tasks.probes.pod_processes import boot_id, matching, pod_id
 
 def start(ask: Dict[str, Any]) -> Dict[str, Any]:
     if boot_id() != ask["boot_id"]:
-        return {"refused": "the machine was booted again since it was read"}
+        return {"refused": "the machine was booted again since it was read", "code": "target-changed"}
     if pod_id() and pod_id() != ask["pod"]:
-        return {"refused": "this is pod %s, not %s" % (pod_id(), ask["pod"])}
+        return {"refused": "this is pod %s, not %s" % (pod_id(), ask["pod"]), "code": "target-changed"}
     try:
         lock = open_trusted(ask["lock"] or own_lock(), os.O_RDWR, make=0o700)
     except OSError as e:
-        return {"refused": "the lock: %s" % e.strerror}
+        return {"refused": "the lock: %s" % e.strerror, "code": "not-supported"}
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return start_alone(ask)
     except BlockingIOError:
-        return {"refused": "another start holds %s" % (ask["lock"] or own_lock())}
+        return {"refused": "another start holds %s" % (ask["lock"] or own_lock()), "code": "in-use"}
     finally:
         os.close(lock)
 
@@ -36,11 +36,11 @@ def start(ask: Dict[str, Any]) -> Dict[str, Any]:
 def start_alone(ask: Dict[str, Any]) -> Dict[str, Any]:
     running = matching(ask["match"])
     if running:
-        return {"refused": "a worker runs already: pid %d" % running[0]["pid"]}
+        return {"refused": "a worker runs already: pid %d" % running[0]["pid"], "code": "in-use"}
     try:
         out = open_trusted(ask["out"], os.O_WRONLY | os.O_APPEND, 0o644)
     except OSError as e:
-        return {"refused": "the log: %s" % e.strerror}
+        return {"refused": "the log: %s" % e.strerror, "code": "not-supported"}
     try:
         child = subprocess.Popen(
             ask["argv"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"

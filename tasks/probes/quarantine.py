@@ -63,7 +63,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     try:
         return unmark(ask, there(ask["path"])) if ask["undo"] else put_mark(ask, there(ask["path"]))
     except FileExistsError:
-        return {"refused": "was marked by somebody else in this very moment: %s" % json.dumps(there(ask["path"]))[:300]}
+        said = "was marked by somebody else in this very moment: %s" % json.dumps(there(ask["path"]))[:300]
+        return {"refused": said, "code": "would-overwrite"}
     except FileNotFoundError:
         return {"said": "there is no mark"} if ask["undo"] else {"failed": "%s is gone" % os.path.dirname(ask["path"])}
     except (OSError, Misplaced) as e:
@@ -75,7 +76,7 @@ def put_mark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, 
     if old is not None:
         other = old.get("by") != BY or old.get("node") != ask["node"]
         said = "is marked already: %s" % json.dumps(old)[:300]
-        return {"refused": said} if other else {"said": said}
+        return {"refused": said, "code": "not-ours"} if other else {"said": said}
     write(ask["path"], dict({k: ask[k] for k in ("node", "reason", "at", "id")}, by=BY))
     return {"said": "mark written to %s" % ask["path"]}
 
@@ -85,11 +86,11 @@ def unmark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, An
     if old is None:
         return {"said": "there is no mark"}
     if old.get("by") != BY or (ask["id"] and old.get("id") != ask["id"]):
-        return {"refused": "the mark was not set by this engine: %s" % json.dumps(old)[:300]}
+        return {"refused": "the mark was not set by this engine: %s" % json.dumps(old)[:300], "code": "not-ours"}
     try:
         remove(ask["path"], old)
     except Other as e:
-        return {"refused": "another mark was set in this very moment: %s" % e}
+        return {"refused": "another mark was set in this very moment: %s" % e, "code": "would-overwrite"}
     return {"said": "the mark of %s is gone" % old.get("at")}
 
 

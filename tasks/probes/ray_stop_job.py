@@ -33,10 +33,10 @@ def main(args: "dict[str, Any]") -> "dict[str, Any]":
     try:
         now = ask("GET", url)["status"]
         if now != args["state"]:
-            return {"refused": "the job is %s now, not %s" % (now, args["state"])}
+            return {"refused": "the job is %s now, not %s" % (now, args["state"]), "code": "target-changed"}
         stopped = ask("POST", url + "/stop").get("stopped")
     except (OSError, ValueError, KeyError) as e:
-        return {"refused": "the dashboard: %s" % e}
+        return {"refused": "the dashboard: %s" % e, "code": "cannot-check"}
     said = ["stop request for %s (it was %s): stopped=%s" % (args["submission_id"], now, stopped)]
     end = time.monotonic() + 15
     while args["actor_id"] and time.monotonic() < end:

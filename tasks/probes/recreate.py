@@ -9,29 +9,30 @@ import sys
 from typing import Any
 
 from tasks.probes.container_config import create_body, differences, made_endless, more_networks
-from tasks.probes.engine_api import Api, EngineError, Refuse
+from tasks.probes.engine_api import Api, EngineError
+from tasks.probes.refused import Refused, refusal
 from tasks.probes.run_inside import run_inside, seconds, wanted_time
 
 DEAD = ("exited", "dead", "created")
 
 
 def check(api: Api, ask: "dict[str, Any]") -> "dict[str, Any]":
-    """The container as judged, or Refuse."""
+    """The container as judged, or Refused."""
     old = api.inspect(ask["id"])
     if old is None:
-        raise Refuse("there is no container %s any more" % ask["id"][:12])
+        raise Refused("target-changed", "there is no container %s any more" % ask["id"][:12])
     state, name = old["State"], old["Name"].lstrip("/")
     if name != ask["name"]:
-        raise Refuse("container %s is now called %s" % (ask["id"][:12], name))
+        raise Refused("target-changed", "container %s is now called %s" % (ask["id"][:12], name))
     if old["HostConfig"].get("AutoRemove"):
-        raise Refuse("it has AutoRemove (--rm): it goes when it ends, with its configuration; not recoverable this way")
+        raise Refused("not-supported", "it has AutoRemove (--rm): it goes when it ends, with its configuration; not recoverable this way")
     alive = state["Status"] not in DEAD
     if alive != ask["running"] or state.get("Paused"):
-        raise Refuse("it is %s now" % state["Status"])
+        raise Refused("target-changed", "it is %s now" % state["Status"])
     if state["Status"] != "restarting" and seconds(state["StartedAt"]) != wanted_time(ask["started_at"]):
-        raise Refuse("it was started at %s, not at %s" % (state["StartedAt"], ask["started_at"]))
+        raise Refused("target-changed", "it was started at %s, not at %s" % (state["StartedAt"], ask["started_at"]))
     if api.inspect(ask["kept"]) is not None:
-        raise Refuse("there is a container %s already" % ask["kept"])
+        raise Refused("would-overwrite", "there is a container %s already" % ask["kept"])
     return old
 
 
@@ -66,14 +67,14 @@ def create(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]", said: "list[s
 
 
 def set_aside(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]") -> None:
-    """The old container: no restart policy (proven), stopped, renamed. Raises Refuse when that can't be proven."""
+    """The old container: no restart policy (proven), stopped, renamed. Raises Refused when that can't be proven."""
     policy = old["HostConfig"].get("RestartPolicy") or {}
     if policy.get("Name") not in ("", "no", None):
         try:
             api.call("POST", "/containers/%s/update" % ask["id"], {"RestartPolicy": {"Name": "no"}})
         except EngineError as e:
-            raise Refuse(
-                "its restart policy can't be taken away (%s): it could come back beside the new one" % e
+            raise Refused(
+                "not-supported", "its restart policy can't be taken away (%s): it could come back beside the new one" % e
             ) from e
     if ask["running"]:
         api.call("POST", "/containers/%s/stop?t=10" % ask["id"], timeout=60)
@@ -124,15 +125,16 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     try:
         old = check(api, ask)
         new = create(api, old, ask, said)
-    except (Refuse, EngineError, OSError) as e:
-        return {"refused": str(e)}
+    except (Refused, EngineError, OSError) as e:
+        return refusal(e)
     try:
         set_aside(api, old, ask)
         api.call("POST", "/containers/%s/rename?name=%s" % (new, ask["name"]))
         api.call("POST", "/containers/%s/start" % new)
-    except (Refuse, EngineError, OSError) as e:
+    except (Refused, EngineError, OSError) as e:
         undone = put_back(api, old, ask, new)
-        return {"refused" if isinstance(e, Refuse) else "failed": "%s (%s)" % (e, undone)}
+        why = "%s (%s)" % (e, undone)
+        return refusal(Refused(e.code, why)) if isinstance(e, Refused) else {"failed": why}
     now = api.inspect(new)
     if now is None:
         return {"failed": "the new container %s is gone right after its start" % new[:12]}

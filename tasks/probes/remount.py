@@ -15,13 +15,10 @@ import time
 from typing import Any
 
 from tasks.probes.fuse_table import at, judged, table, try_mount
+from tasks.probes.refused import Refused, refusal
 
 DETACH, NEW_MOUNTS = 2, 0x00020000  # MNT_DETACH; CLONE_NEWNS
 LAYERS = 5
-
-
-class Refuse(Exception):
-    """Why nothing (more) is touched."""
 
 
 def run(argv: "list[str]", timeout: float) -> "tuple[int, str]":
@@ -49,25 +46,25 @@ class Place:
         self.seen = ("/proc/%d/root" % self.pid if self.pid else "") + self.path
 
     def first(self) -> int:
-        """Pid of the container's first process. Raises Refuse."""
+        """Pid of the container's first process. Raises Refused."""
         code, last = run(list(self.ask["engine"]) + ["inspect", "--format", "{{.State.Pid}}", self.ask["id"]], 20)
         if code != 0 or not last.isdigit() or last == "0":
-            raise Refuse("the container %s does not run: %s" % (self.ask["id"][:12], last))
+            raise Refused("target-changed", "the container %s does not run: %s" % (self.ask["id"][:12], last))
         return int(last)
 
     def user(self) -> "tuple[int, int] | None":
-        """The user of the mount at the path; None when nothing is mounted there. Raises Refuse."""
+        """The user of the mount at the path; None when nothing is mounted there. Raises Refused."""
         rows = table("/proc/%s/mounts" % (self.pid or "self"))
         if rows is None:
-            raise Refuse("the mount table of %s is gone" % (self.pid or "this process"))
+            raise Refused("target-changed", "the mount table of %s is gone" % (self.pid or "this process"))
         return at(self.path, rows)
 
     def held(self) -> int:
-        """A descriptor of what lies on top at the path. Raises Refuse."""
+        """A descriptor of what lies on top at the path. Raises Refused."""
         try:
             return os.open(self.seen, os.O_PATH)
         except OSError as e:
-            raise Refuse("%s may not be looked at: %s" % (self.path, e.strerror)) from None
+            raise Refused("cannot-check", "%s may not be looked at: %s" % (self.path, e.strerror)) from None
 
     def state(self, fd: int, user: "tuple[int, int]") -> "tuple[str, str]":
         """State and error of the mount behind the descriptor."""
@@ -109,7 +106,7 @@ def by_path(path: str) -> str:
 
 
 def unmount(place: Place, done: "list[str]") -> bool:
-    """Every dead layer at the path, each noted in `done`. Whether something living lies there now. Raises Refuse."""
+    """Every dead layer at the path, each noted in `done`. Whether something living lies there now. Raises Refused."""
     for _ in range(LAYERS):
         user = place.user()
         if user is None:
@@ -120,7 +117,7 @@ def unmount(place: Place, done: "list[str]") -> bool:
             if state == "alive" and not error and done:
                 return True
             if state != "dead":
-                raise Refuse("%s is %s, not dead%s" % (place.path, state, ": " + error if error else ""))
+                raise Refused("in-use", "%s is %s, not dead%s" % (place.path, state, ": " + error if error else ""))
             why = detach(fd, place.pid)
         finally:
             os.close(fd)
@@ -129,9 +126,9 @@ def unmount(place: Place, done: "list[str]") -> bool:
         if why.startswith("%d " % errno.EPERM) and not place.pid:
             why = by_path(place.path)
         if why:
-            raise Refuse("unmount failed: %s" % why)
+            raise Refused("not-supported", "unmount failed: %s" % why)
         done.append("umount -l %s" % place.path)
-    raise Refuse("more than %d dead mounts lie over each other" % LAYERS)
+    raise Refused("not-supported", "more than %d dead mounts lie over each other" % LAYERS)
 
 
 def empty(path: str) -> bool:
@@ -152,9 +149,9 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
         if not empty(place.seen):
             return {"failed": "; ".join(said + ["%s holds files underneath the mount: look at them first" % place.path])}
         if place.pid and place.first() != place.pid:
-            raise Refuse("the container was started again meanwhile")
-    except Refuse as e:
-        return {"failed": "; ".join(said + [str(e)])} if said else {"refused": str(e)}
+            raise Refused("target-changed", "the container was started again meanwhile")
+    except Refused as e:
+        return {"failed": "; ".join(said + [str(e)])} if said else refusal(e)
     said = said or ["it was not mounted any more"]
     code, last = run(place.exec + list(ask["mount"]), 60)
     said.append("mount: exit %d %s" % (code, last))
@@ -176,7 +173,7 @@ def appeared(place: Place) -> "tuple[str, str]":
                     return place.state(fd, user)
                 finally:
                     os.close(fd)
-        except Refuse as e:
+        except Refused as e:
             return "unknown", str(e)
         time.sleep(0.1)
     return "not mounted", ""

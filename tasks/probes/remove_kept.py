@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.probes.aside import unguessable
 from tasks.probes.engine_api import Api, EngineError
+from tasks.probes.refused import refusal
 
 ENDED = ("exited", "dead", "created")
 
@@ -36,16 +37,16 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     try:
         it = api.inspect(ask["id"])
         if it is None:
-            return {"refused": "there is no container %s any more" % ask["id"][:12]}
+            return {"refused": "there is no container %s any more" % ask["id"][:12], "code": "target-changed"}
         if it["Name"].lstrip("/") != ask["kept"] or ".dead-" + ask["id"][:12] not in ask["kept"]:
-            return {"refused": "container %s is called %s: not one that was set aside" % (ask["id"][:12], it["Name"])}
+            return {"refused": "container %s is called %s: not one that was set aside" % (ask["id"][:12], it["Name"]), "code": "not-ours"}
         if it["State"]["Status"] not in ENDED:
-            return {"refused": "it is %s" % it["State"]["Status"]}
+            return {"refused": "it is %s" % it["State"]["Status"], "code": "target-changed"}
         why = remove(api, ask, unguessable(ask["kept"]))
         if why:
-            return {"refused": why}
+            return {"refused": why, "code": "target-changed"}
     except (EngineError, OSError) as e:
-        return {"refused": str(e)}
+        return refusal(e)
     return {"said": ["removed %s (%s)" % (ask["kept"], ask["id"][:12])]}
 
 

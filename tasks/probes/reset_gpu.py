@@ -10,12 +10,9 @@ import sys
 from typing import Any
 
 from tasks.probes.proc import boot_id, in_container, nvidia_fds, pids, stat
+from tasks.probes.refused import Refused, refusal
 
 LETS_GO = ("nvidia-persiste",)  # nvidia-persistenced (comm is cut at 15) releases the GPU itself
-
-
-class Refuse(Exception):
-    """Nothing was changed, and why."""
 
 
 def smi(ask: "dict[str, Any]", *args: str) -> "tuple[int, str]":
@@ -25,9 +22,9 @@ def smi(ask: "dict[str, Any]", *args: str) -> "tuple[int, str]":
                               stderr=subprocess.STDOUT, timeout=float(ask["timeout_s"]),
                               env=dict(os.environ, LC_ALL="C"))  # fmt: skip
     except OSError as e:
-        raise Refuse("%s: %s" % (ask["smi"], e)) from e
+        raise Refused("cannot-check", "%s: %s" % (ask["smi"], e)) from e
     except subprocess.TimeoutExpired:
-        raise Refuse("nvidia-smi does not answer in %s s" % ask["timeout_s"]) from None
+        raise Refused("cannot-check", "nvidia-smi does not answer in %s s" % ask["timeout_s"]) from None
     return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
 
@@ -42,14 +39,14 @@ def check_gpu(ask: "dict[str, Any]") -> None:
     if code != 0:
         if "is lost" in text or "Unknown Error" in text or "device handle" in text:
             return  # it cannot even be asked: that is why it is reset
-        raise Refuse("nvidia-smi: %s" % text[-300:])
+        raise Refused("cannot-check", "nvidia-smi: %s" % text[-300:])
     found = [r for r in rows(text) if len(r) >= 3 and r[0] == ask["uuid"]]
     if not found:
-        raise Refuse("no GPU %s here" % ask["uuid"])
+        raise Refused("target-changed", "no GPU %s here" % ask["uuid"])
     if found[0][1].lower() != ask["bus_id"].lower():
-        raise Refuse("GPU %s is at bus %s now, judged was %s" % (ask["uuid"], found[0][1], ask["bus_id"]))
+        raise Refused("target-changed", "GPU %s is at bus %s now, judged was %s" % (ask["uuid"], found[0][1], ask["bus_id"]))
     if found[0][2] == "Enabled":
-        raise Refuse("GPU %s is in MIG mode: its instances may belong to others" % ask["uuid"])
+        raise Refused("not-supported", "GPU %s is in MIG mode: its instances may belong to others" % ask["uuid"])
 
 
 def clients(ask: "dict[str, Any]") -> "list[str]":
@@ -63,7 +60,7 @@ def clients(ask: "dict[str, Any]") -> "list[str]":
     for pid in pids():
         fds, now = nvidia_fds(pid), stat(pid)
         if fds is None:
-            raise Refuse("descriptors of pid %d may not be read: whether it holds the GPU is unknown" % pid)
+            raise Refused("cannot-check", "descriptors of pid %d may not be read: whether it holds the GPU is unknown" % pid)
         if fds and now and now["comm"] not in LETS_GO:
             found.append("pid %d (%s) has %s open" % (pid, now["comm"], fds[0]))
     return found
@@ -73,22 +70,22 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Check, then reset."""
     try:
         if boot_id() != ask["boot_id"]:
-            raise Refuse("the node was booted since the judgment")
+            raise Refused("target-changed", "the node was booted since the judgment")
         why = in_container()
         if why:
-            raise Refuse("inside a container (%s): a GPU can only be reset on its machine" % why)
+            raise Refused("not-supported", "inside a container (%s): a GPU can only be reset on its machine" % why)
         if os.geteuid() != 0:
-            raise Refuse("not root: a GPU reset needs it")
+            raise Refused("not-supported", "not root: a GPU reset needs it")
         check_gpu(ask)
         held = clients(ask)
         if held:
-            raise Refuse("the GPU is in use: " + "; ".join(held[:10]))
+            raise Refused("in-use", "the GPU is in use: " + "; ".join(held[:10]))
         code, text = smi(ask, "--gpu-reset", "-i", ask["uuid"])
-    except Refuse as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     if code != 0:
-        in_use = "in use by another process" in text
-        return {"refused" if in_use else "failed": "nvidia-smi --gpu-reset: exit %d: %s" % (code, text[-500:])}
+        said = "nvidia-smi --gpu-reset: exit %d: %s" % (code, text[-500:])
+        return {"refused": said, "code": "in-use"} if "in use by another process" in text else {"failed": said}
     return {"said": text[-500:]}
 
 

@@ -11,9 +11,10 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.engine_api import Api, EngineError, Refuse
+from tasks.probes.engine_api import Api, EngineError
 from tasks.probes.pidfd import open_pidfd, send
 from tasks.probes.proc import cgroup, command, pids, same, stat, status
+from tasks.probes.refused import Refused, refusal
 from tasks.probes.run_inside import run_inside, seconds, wanted_time
 
 
@@ -68,11 +69,11 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     try:
         it = Api(ask["socket"]).inspect(ask["id"])
         if it is None or it["State"]["Status"] != "running":
-            raise Refuse("the container %s does not run any more" % ask["id"][:12])
+            raise Refused("target-changed", "the container %s does not run any more" % ask["id"][:12])
         if seconds(it["State"]["StartedAt"]) != wanted_time(ask["started_at"]):
-            raise Refuse("the container was started again at %s" % it["State"]["StartedAt"])
-    except (Refuse, EngineError, OSError) as e:
-        return {"refused": str(e)}
+            raise Refused("target-changed", "the container was started again at %s" % it["State"]["StartedAt"])
+    except (Refused, EngineError, OSError) as e:
+        return refusal(e)
     said = ["%d processes of the application ended inside" % end(found)]
     more = ["-d"] if ask["detached"] else []
     ran = run_inside(dict(ask, setup_timeout_s=60), ask["id"], ask["start"], it["Config"].get("Env") or [], more)

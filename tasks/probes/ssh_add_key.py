@@ -12,38 +12,36 @@ import sys
 from typing import Any, Dict, List
 
 from tasks.probes.below import As, open_file, open_folder
+from tasks.probes.refused import Refused, refusal
 from tasks.probes.ssh_authorized import keys_of
 
 LARGEST = 16 << 20
-
-
-class Refuse(Exception):
-    """Nothing was changed, and why."""
 
 
 def add(ask: Dict[str, Any]) -> Dict[str, Any]:
     path, home = ask["path"], ask["home"].rstrip("/")
     parts = path[len(home) + 1 :].split("/")
     if not home or not path.startswith(home + "/") or (len(parts) > 2 and not ask["inode"]):
-        return {"refused": "%s does not lie in the home %s, or not in a folder directly below it" % (path, home or "/")}
+        return {"refused": "%s does not lie in the home %s, or not in a folder directly below it" % (path, home or "/"), "code": "not-ours"}
     made = []  # type: List[str]
     try:
         with As(ask["uid"], ask["gid"]):  # on a network file system root may be nobody; links on the way are the machine's own
             top = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as e:
-        return {"refused": "%s: %s" % (home, e.strerror)}
+        return {"refused": "%s: %s" % (home, e.strerror), "code": "cannot-check"}
     try:
         fd = opened(ask, top, parts, made)
-    except Refuse as e:
-        return {"failed" if made else "refused": str(e)}
+    except Refused as e:
+        return {"failed": str(e)} if made else refusal(e)
     except OSError as e:
-        return {"failed" if made else "refused": "%s: %s" % (path, e.strerror)}
+        said = "%s: %s" % (path, e.strerror)
+        return {"failed": said} if made else {"refused": said, "code": "cannot-check"}
     finally:
         os.close(top)
     try:
         return append(ask, fd, made)
-    except Refuse as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     except OSError as e:
         return {"failed": "%s: %s" % (path, e.strerror)}
     finally:
@@ -51,7 +49,7 @@ def add(ask: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def opened(ask: Dict[str, Any], top: int, parts: List[str], made: List[str]) -> int:
-    """The file, made if it did not exist; as the user, so that nothing is reached that they could not reach. Raises Refuse."""
+    """The file, made if it did not exist; as the user, so that nothing is reached that they could not reach. Raises Refused."""
     create = 0 if ask["inode"] else os.O_CREAT | os.O_EXCL
     with As(ask["uid"], ask["gid"]):
         folder, new = open_folder(top, parts[:-1], make=not ask["inode"])
@@ -59,7 +57,7 @@ def opened(ask: Dict[str, Any], top: int, parts: List[str], made: List[str]) -> 
         try:
             return open_file(folder, parts[-1], os.O_RDWR | os.O_APPEND | create)
         except (FileNotFoundError, FileExistsError) as e:
-            raise Refuse("%s is not as it was read: %s" % (ask["path"], e.strerror)) from None
+            raise Refused("target-changed", "%s is not as it was read: %s" % (ask["path"], e.strerror)) from None
         except PermissionError:
             if create:
                 raise
@@ -68,22 +66,22 @@ def opened(ask: Dict[str, Any], top: int, parts: List[str], made: List[str]) -> 
             os.close(folder)
     try:
         if os.fstat(seen).st_uid != 0:  # a file that root gave them is written by root, and looked at below
-            raise Refuse("%s may not be written by its user" % ask["path"])
+            raise Refused("not-supported", "%s may not be written by its user" % ask["path"])
         return os.open("/proc/self/fd/%d" % seen, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(seen)
 
 
 def append(ask: Dict[str, Any], fd: int, made: List[str]) -> Dict[str, Any]:
-    """One line at the end of the opened file. Raises Refuse when it is not the one that was read."""
+    """One line at the end of the opened file. Raises Refused when it is not the one that was read."""
     seen, path = os.fstat(fd), ask["path"]
     if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1 or seen.st_uid not in (0, ask["uid"]):
-        raise Refuse("%s is no plain file of its user with one name" % path)
+        raise Refused("not-ours", "%s is no plain file of its user with one name" % path)
     text = content(fd)
     if (ask["inode"] and seen.st_ino != ask["inode"]) or [k["fingerprint"] for k in keys_of(text)] != ask["keys"]:
-        raise Refuse("%s is not as it was read" % path)
+        raise Refused("target-changed", "%s is not as it was read" % path)
     if ask["blob"] in text:
-        raise Refuse("the key is in %s already" % path)
+        raise Refused("would-overwrite", "the key is in %s already" % path)
     os.write(fd, (("" if not text or text.endswith("\n") else "\n") + ask["line"] + "\n").encode())
     if ask["line"] not in content(fd).split("\n"):  # somebody else's unfinished line came before it
         os.write(fd, ("\n" + ask["line"] + "\n").encode())
@@ -95,10 +93,10 @@ def append(ask: Dict[str, Any], fd: int, made: List[str]) -> Dict[str, Any]:
 
 
 def content(fd: int) -> str:
-    """The whole file. Raises Refuse for one that no person wrote."""
+    """The whole file. Raises Refused for one that no person wrote."""
     size = os.fstat(fd).st_size
     if size > LARGEST:
-        raise Refuse("the file has %d bytes" % size)
+        raise Refused("target-changed", "the file has %d bytes" % size)
     return os.pread(fd, size + (1 << 16), 0).decode("utf-8", "replace")
 
 

@@ -13,17 +13,17 @@ def fix(ask: Dict[str, Any]) -> Dict[str, Any]:
     try:
         fd = os.open(ask["path"], os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as e:
-        return {"refused": "%s: %s" % (ask["path"], e.strerror)}
+        return {"refused": "%s: %s" % (ask["path"], e.strerror), "code": "target-changed"}
     try:
         s = os.fstat(fd)
         now = {"device": s.st_dev, "inode": s.st_ino, "uid": s.st_uid, "gid": s.st_gid, "mode": s.st_mode & 0o7777}
         changed = [k for k in now if now[k] != ask[k]]
         if changed:
-            return {"refused": "%s is not as it was read: %s" % (ask["path"], ", ".join(sorted(changed)))}
+            return {"refused": "%s is not as it was read: %s" % (ask["path"], ", ".join(sorted(changed))), "code": "target-changed"}
         if not (stat.S_ISDIR(s.st_mode) or stat.S_ISREG(s.st_mode)):
-            return {"refused": "%s is neither a file nor a folder" % ask["path"]}
+            return {"refused": "%s is neither a file nor a folder" % ask["path"], "code": "not-ours"}
         if stat.S_ISREG(s.st_mode) and s.st_nlink != 1:
-            return {"refused": "%s has %d names: it may be another one's file" % (ask["path"], s.st_nlink)}
+            return {"refused": "%s has %d names: it may be another one's file" % (ask["path"], s.st_nlink), "code": "not-ours"}
         if (s.st_uid, s.st_gid) != (ask["to_uid"], ask["to_gid"]):
             os.fchown(fd, ask["to_uid"], ask["to_gid"])
         os.fchmod(fd, ask["to_mode"])

@@ -23,7 +23,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
     pid = running(ask["pidfile"])
     if pid:
-        return {"refused": "the daemon runs (pid %d): it is not restarted" % pid}
+        return {"refused": "the daemon runs (pid %d): it is not restarted" % pid, "code": "in-use"}
     try:
         done = subprocess.run(
             ask["start"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90

@@ -62,7 +62,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Starts of ours exclude each other by the lock of their owner, which is held around this."""
     running = matching(ask["match"])
     if running:
-        return {"refused": "job %s already runs: pid %s" % (ask["job"], ", ".join(str(p["pid"]) for p in running[:10]))}
+        return {"refused": "job %s already runs: pid %s" % (ask["job"], ", ".join(str(p["pid"]) for p in running[:10])), "code": "in-use"}
     return start(ask, folder())
 
 

@@ -14,17 +14,17 @@ from tasks.probes.proc import boot_id, same
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
     if boot_id() != ask["boot_id"]:
-        return {"refused": "the machine was booted since"}
+        return {"refused": "the machine was booted since", "code": "target-changed"}
     try:
         fd = open_pidfd(ask["pid"])
     except OSError as e:
-        return {"refused": "pid %d: %s" % (ask["pid"], e)}
+        return {"refused": "pid %d: %s" % (ask["pid"], e), "code": "target-changed"}
     now = same(ask["pid"], ask["start_ticks"])
     if fd is None or now is None or now["state"] in "ZX":
-        return {"refused": "pid %d is another process, or has ended" % ask["pid"]}
+        return {"refused": "pid %d is another process, or has ended" % ask["pid"], "code": "target-changed"}
     error = send(fd, signal.SIGTERM)
     if error:
-        return {"refused": "pid %d: %s" % (ask["pid"], os.strerror(error))}
+        return {"refused": "pid %d: %s" % (ask["pid"], os.strerror(error)), "code": "not-supported"}
     end = time.monotonic() + 5
     while time.monotonic() < end:
         left = same(ask["pid"], ask["start_ticks"])

@@ -17,7 +17,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     if now is None:
         return {"failed": "systemctl cannot be asked about %s" % unit}
     if now.strip() != ask["life"]:
-        return {"refused": "%s was started again since, or has ended" % unit}
+        return {"refused": "%s was started again since, or has ended" % unit, "code": "target-changed"}
     systemctl("stop", "--", unit, uid=uid, limit_s=100)
     state = (systemctl("show", "-p", "ActiveState", "--value", "--", unit, uid=uid) or "unknown").strip()
     if state not in ("inactive", "failed"):

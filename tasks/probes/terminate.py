@@ -14,9 +14,10 @@ import sys
 import time
 from typing import Any
 
-from tasks.probes.judged import Refuse, judged
+from tasks.probes.judged import judged
 from tasks.probes.pidfd import send
 from tasks.probes.proc import ancestors, boot_id, cgroup, container, nvidia_fds, pids, stat
+from tasks.probes.refused import Refused, refusal
 
 KILL_WAIT_S = 10.0
 
@@ -29,7 +30,7 @@ def ended(fd: int, wait_s: float) -> bool:
 
 
 def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":
-    """The process, held by a pidfd, or what became of it. Raises Refuse when it is not the one that was judged."""
+    """The process, held by a pidfd, or what became of it. Raises Refused when it is not the one that was judged."""
     pid = int(want["pid"])
     fd, now = judged(want, protected)
     if now is None:
@@ -38,7 +39,7 @@ def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int
         return {"pid": pid, "fd": None, "outcome": "ended before (Z): its parent %d has not reaped it" % now["ppid"]}
     near = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
     if not near:
-        raise Refuse("pid %d left session %s and cgroup %r" % (pid, ask["sid"], ask["cgroup"]))
+        raise Refused("target-changed", "pid %d left session %s and cgroup %r" % (pid, ask["sid"], ask["cgroup"]))
     return {"pid": pid, "fd": fd, "outcome": "", "state": now["state"], "start_ticks": now["start_ticks"]}
 
 
@@ -66,14 +67,14 @@ def outsiders(ask: "dict[str, Any]", listed: "set[int]") -> "list[str]":
 def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Everything that must hold before the first signal."""
     if boot_id() != ask["boot_id"]:
-        raise Refuse("the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
+        raise Refused("target-changed", "the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
     if not ask["processes"]:
-        raise Refuse("the list of processes is empty; an empty list never means all")
+        raise Refused("not-ours", "the list of processes is empty; an empty list never means all")
     protected = ancestors()
     held = [check_one(p, ask, protected) for p in ask["processes"]]
     more = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
     if more and any(h["fd"] is not None for h in held):
-        raise Refuse("not in the plan: " + "; ".join(more[:10]))
+        raise Refused("not-ours", "not in the plan: " + "; ".join(more[:10]))
     return held
 
 
@@ -118,8 +119,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Check, then end; refuse before the first signal or not at all."""
     try:
         held = check(ask)
-    except Refuse as e:
-        return {"refused": str(e)}
+    except Refused as e:
+        return refusal(e)
     finish(held, float(ask["grace_s"]))
     after = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
     said = [{k: h.get(k) for k in ("pid", "outcome", "seconds", "state", "kept_pending")} for h in held]

@@ -8,6 +8,7 @@ from typing import Any
 
 from runbooks.core.names import slug
 from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
 from tasks.context import Acting, Context, Refused
 from tasks.diagnostics.probe import probe_text, redact, run_probe, run_program
 from tasks.installation import lasting
@@ -32,7 +33,7 @@ def change(
         more=(json.dumps(lock), program or probe_text(probe)),
     )  # fmt: skip
     if "refused" in got:
-        raise Refused(redact(context, str(got["refused"])))
+        raise Refused(Code(str(got["code"])), redact(context, str(got["refused"])))
     if "failed" in got:
         raise TransportError(Why.FAILED, redact(context, str(got["failed"])), probe)
     return got

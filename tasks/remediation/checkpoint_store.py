@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from runbooks.core.checkpoints import Checkpoints, Tier
 from runbooks.core.reading import Known, Why
+from runbooks.core.refusal import Code
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import check_set
 from tasks.context import ActResult, Context, Refused
@@ -27,7 +28,7 @@ def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
     try:
         sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
     except (ClientError, BotoCoreError) as e:
-        raise Refused(f"{s3.where} could not be listed again: {code_of(e)[0]}") from e
+        raise Refused(Code.CANNOT_CHECK, f"{s3.where} could not be listed again: {code_of(e)[0]}") from e
     return {name: set_identity(found) for (_, name), found in sets.items()}
 
 
@@ -36,7 +37,7 @@ def _found(s3: S3Tier, config: Checkpoints, name: str, identity: str) -> dict[st
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(s3.tier))
     found = next((objects for (_, n), objects in sets.items() if n == name), {})
     if not found or set_identity(found) != identity:
-        raise Refused(f"{s3.where}{name} changed since it was judged")
+        raise Refused(Code.TARGET_CHANGED, f"{s3.where}{name} changed since it was judged")
     return found
 
 
@@ -70,7 +71,7 @@ def upload(
     there = _lying(s3, config, tier, a["name"], note)
     begun = note.read()
     if there and not begun:
-        raise Refused(f"{s3.where}{a['name']} is there, and nothing is ever replaced")
+        raise Refused(Code.WOULD_OVERWRITE, f"{s3.where}{a['name']} is there, and nothing is ever replaced")
     if folder and not begun:  # a folder of a store gets its names one by one: this says that it is not complete
         note.write()
     for name in sorted(sizes, key=lambda n: (n.endswith((".metadata", ".json")), n)):
@@ -115,7 +116,7 @@ def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
     except ClientError as e:
         code, status, _ = code_of(e)
         if status in (409, 412):
-            raise Refused(f"{key} changed since it was judged ({code})") from e
+            raise Refused(Code.TARGET_CHANGED, f"{key} changed since it was judged ({code})") from e
         raise
     return ActResult(said=(f"s3://{tier.bucket}/{key} names {a['text']}",))
 
@@ -124,14 +125,14 @@ def abort(tier: Tier, a: dict[str, Any], now: datetime) -> ActResult:
     """One upload below the prefix, looked at again right before."""
     s3 = S3Tier(tier)
     if not a["key"].startswith(s3.prefix):
-        raise Refused(f"{a['key']} does not lie below {s3.prefix}")
+        raise Refused(Code.NOT_OURS, f"{a['key']} does not lie below {s3.prefix}")
     reading = read_uploads(s3, now)
     found = [u for u in (reading.value if isinstance(reading, Known) else ()) if u.upload_id == a["upload_id"]]
     if not found:
-        raise Refused(f"the upload of {a['key']} is not there any more")
+        raise Refused(Code.TARGET_CHANGED, f"the upload of {a['key']} is not there any more")
     newest = found[0].newest_part_s_ago if found[0].newest_part_s_ago is not None else found[0].begun_s_ago
     if found[0].parts != a["parts"] or newest < a["older_than_s"]:
-        raise Refused(f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
+        raise Refused(Code.TARGET_CHANGED, f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
     s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a["key"], UploadId=a["upload_id"])
     return ActResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)", UNSEEN))
 
@@ -153,5 +154,5 @@ def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
                 raise TransportError(Why.FAILED, f"{o.key}: {code} {message}") from e
             said.append(f"restore of {o.key} was going on already")
     if not said:
-        raise Refused(f"nothing of {a['name']} lies in an archive class any more")
+        raise Refused(Code.TARGET_CHANGED, f"nothing of {a['name']} lies in an archive class any more")
     return ActResult(said=tuple(said))

@@ -11,6 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
 from tasks.context import Refused
 from tasks.diagnostics.s3 import Object, S3Tier, code_of
 from tasks.transport.base import TransportError
@@ -81,14 +82,14 @@ def send_one(s3: S3Tier, note: Note, key: str, name: str, size: int, run: Run) -
 def check_there(note: Note, found: Object, name: str, size: int, run: Run) -> None:
     """What an earlier try left under a final key holds the node's very bytes, by its ETag. Raises Refused."""
     if found.size != size:
-        raise Refused(f"{found.key} has {found.size} bytes, the source {size}: somebody else put it there")
+        raise Refused(Code.WOULD_OVERWRITE, f"{found.key} has {found.size} bytes, the source {size}: somebody else put it there")
     if not MD5.fullmatch(found.etag):
         return  # no sum of the bytes; the whole is read back below
     step = size if "-" not in found.etag else _step_of(note.uploads.get(found.key), size) or _usual(size)
     spans = [{"file": name, "offset": at, "length": n} for at, n in _spans(size, step)]
     sums = run({"do": "upload", "parts": spans}, 300 + size / 5e7)["etags"]
     if found.etag != (_joined(sums) if "-" in found.etag else sums[0]):
-        raise Refused(f"{found.key} holds other bytes than the source: somebody else put it there")
+        raise Refused(Code.WOULD_OVERWRITE, f"{found.key} holds other bytes than the source: somebody else put it there")
 
 
 def _usual(size: int) -> int:
@@ -166,7 +167,7 @@ def _complete(s3: S3Tier, key: str, upload_id: str, etags: list[str]) -> None:
         if _is_there(s3, key, etags):  # it was completed, and the answer got lost
             return
         if status in TAKEN:
-            raise Refused(f"{key} is there, and nothing is ever replaced ({code})") from e
+            raise Refused(Code.WOULD_OVERWRITE, f"{key} is there, and nothing is ever replaced ({code})") from e
         raise TransportError(Why.FAILED, f"{key} could not be completed: {code} {message}") from e
 
 

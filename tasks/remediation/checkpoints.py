@@ -5,13 +5,14 @@ from typing import Any
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
+from runbooks.core.refusal import Code
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.checkpoint_node import read_node_tier, spec_of
 from tasks.probes.ckpt_bundle import bundle
 from tasks.remediation import checkpoint_store as store
 from tasks.remediation.changing import change
 
-ACTING = ("ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
+ACTING = ("refused", "ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
 SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 
@@ -24,7 +25,7 @@ def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: flo
 def config_of(context: Context) -> Checkpoints:
     """The fleet file's section. Raises Refused."""
     if context.fleet.checkpoints is None:
-        raise Refused("the fleet file has no `checkpoints` section any more")
+        raise Refused(Code.CONFIG, "the fleet file has no `checkpoints` section any more")
     return context.fleet.checkpoints
 
 
@@ -33,7 +34,7 @@ def tier_of(context: Context, name: str) -> Tier:
     try:
         return config_of(context).tier(name)
     except KeyError as e:
-        raise Refused(str(e)) from e
+        raise Refused(Code.CONFIG, str(e)) from e
 
 
 def _said(got: dict[str, Any]) -> ActResult:
@@ -61,11 +62,11 @@ def repoint_latest(step: Step, context: Context) -> ActResult:
     """Let `latest` name another checkpoint, only if it still is what was judged (compare-and-set)."""
     a, tier = step.args, tier_of(context, step.args["tier"])
     if config_of(context).others_write:
-        raise Refused("the fleet file says that others write or read here")
+        raise Refused(Code.CONFIG, "the fleet file says that others write or read here")
     if tier.kind is TierKind.S3:
         return store.repoint(config_of(context), tier, a)
     if tier.shared:
-        raise Refused("other clients of a shared file system can't be seen from here")
+        raise Refused(Code.CANNOT_CHECK, "other clients of a shared file system can't be seen from here")
     return _said(act_on_node(context, a["node"], {**a, "do": "point", "root": tier.path}))
 
 
@@ -79,9 +80,9 @@ def prune_checkpoints(step: Step, context: Context) -> ActResult:
     """Delete the listed old checkpoints on a node while every one that must stay is unchanged and proven again."""
     a, tier, config = step.args, tier_of(context, step.args["tier"]), config_of(context)
     if tier.shared or config.others_write:
-        raise Refused("another reader or writer can't be ruled out")
+        raise Refused(Code.CANNOT_CHECK, "another reader or writer can't be ruled out")
     if len(a["keep"]) < tier.keep:
-        raise Refused(f"{len(a['keep'])} proven ones stay, the fleet file wants {tier.keep}")
+        raise Refused(Code.CONFIG, f"{len(a['keep'])} proven ones stay, the fleet file wants {tier.keep}")
     _prove_kept(context, tier, config, a)
     ask = {**a, "do": "prune", "root": tier.path, "pointer": tier.latest}
     return _said(act_on_node(context, a["node"], ask, 600))
@@ -91,16 +92,16 @@ def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, 
     """Structure of those that stay, once more right before. Raises Refused."""
     look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
     if not isinstance(look.candidates, Known):
-        raise Refused("the tier could not be read again")
+        raise Refused(Code.CANNOT_CHECK, "the tier could not be read again")
     now = {c.name: c for c in look.candidates.value}
     for k in a["keep"]:
         c = now.get(k["name"])
         if c is None or not c.whole or c.identity != k["identity"]:
-            raise Refused(f"{k['name']}, which must stay, is not what it was")
+            raise Refused(Code.TARGET_CHANGED, f"{k['name']}, which must stay, is not what it was")
     last = min(now[k["name"]].step for k in a["keep"])
     for d in a["delete"]:
         if d["name"] in now and now[d["name"]].step >= last:
-            raise Refused(f"{d['name']} is not older than those that stay")
+            raise Refused(Code.TARGET_CHANGED, f"{d['name']} is not older than those that stay")
     _prove_elsewhere(context, config, a)
 
 
@@ -111,7 +112,7 @@ def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -
         for d in a["delete"]:
             other = d["elsewhere"]
             if other["tier"] == name and now.get(other["name"]) != other["identity"]:
-                raise Refused(f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
+                raise Refused(Code.TARGET_CHANGED, f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
 
 
 def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) -> dict[str, str]:
@@ -120,7 +121,7 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
         return store.identities(config, tier)
     look = read_node_tier(context, context.fleet.node(node), config, tier, 0)
     if not isinstance(look.candidates, Known):
-        raise Refused(f"{tier.name} could not be read again")
+        raise Refused(Code.CANNOT_CHECK, f"{tier.name} could not be read again")
     return {c.name: c.identity for c in look.candidates.value}
 
 
@@ -134,7 +135,7 @@ def finish_deletion(step: Step, context: Context) -> ActResult:
     """Delete what a broken-off deletion left of a checkpoint: it is not whole any more."""
     tier = tier_of(context, step.args["tier"])
     if tier.shared or config_of(context).others_write:
-        raise Refused("another reader or writer can't be ruled out")
+        raise Refused(Code.CANNOT_CHECK, "another reader or writer can't be ruled out")
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "finish", "root": tier.path}))
 
 

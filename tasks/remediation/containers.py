@@ -6,6 +6,7 @@ from typing import Any
 
 from runbooks.core.plan import Step
 from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import redact
 from tasks.remediation.changing import command
@@ -23,13 +24,13 @@ def restart_container(step: Step, context: Context) -> ActResult:
     """
     box = step.args["container"]
     if not FULL_ID.fullmatch(box):
-        raise Refused(f"{box!r} is not a full container id")
+        raise Refused(Code.NOT_OURS, f"{box!r} is not a full container id")
     if _run(context, ("cat", "/proc/sys/kernel/random/boot_id")).out.strip() != step.args["boot_id"]:
-        raise Refused("the node was booted since the judgment")
+        raise Refused(Code.TARGET_CHANGED, "the node was booted since the judgment")
     before = _inspect(context, box)
     labels = (before.get("Config") or {}).get("Labels") or {}
     if str(labels.get(OPT_OUT, "")).lower() in ("1", "true", "yes"):
-        raise Refused(f"container {box[:12]} opts out by its label {OPT_OUT}")
+        raise Refused(Code.HANDS_OFF, f"container {box[:12]} opts out by its label {OPT_OUT}")
     done = command(context, context.host, ("docker", "restart", box), 90)
     if done.exit != 0:
         raise TransportError(Why.FAILED, redact(context, done.err.strip()[-300:]), done.command)
@@ -47,11 +48,11 @@ def _inspect(context: Context, box: str) -> dict[str, Any]:
     done = _run(context, ("docker", "inspect", "--type", "container", box))
     if done.exit != 0:
         if "no such container" in done.err.lower():
-            raise Refused(f"there is no container {box[:12]} any more")
+            raise Refused(Code.TARGET_CHANGED, f"there is no container {box[:12]} any more")
         raise TransportError(Why.FAILED, redact(context, done.err.strip()[-300:]), done.command)
     found: list[dict[str, Any]] = json.loads(done.out)
     if len(found) != 1 or found[0].get("Id") != box:
-        raise Refused(f"the engine answers for {box[:12]} with another container")
+        raise Refused(Code.TARGET_CHANGED, f"the engine answers for {box[:12]} with another container")
     return found[0]
 
 

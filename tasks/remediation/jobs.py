@@ -3,6 +3,7 @@
 from runbooks.core.fleet import Job
 from runbooks.core.plan import Step
 from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import redact
 from tasks.remediation.changing import change
@@ -18,7 +19,7 @@ def restart_job(step: Step, context: Context) -> ActResult:
     """
     job = _job(context, step.args["job"])
     if list(job.restart) != list(step.args["argv"]):
-        raise Refused(f"the fleet file's restart command of {job.name} is not the one that was planned")
+        raise Refused(Code.CONFIG, f"the fleet file's restart command of {job.name} is not the one that was planned")
     ask = {"job": job.name, "argv": list(job.restart), "match": job.match, "watch_s": WATCH_S}
     got = change(context, context.host, "start_job", ask, timeout_s=WATCH_S + 20)
     if got["exit"] not in (None, 0):
@@ -43,4 +44,4 @@ def _job(context: Context, name: str) -> Job:
     for job in context.fleet.jobs_on(context.node.name):
         if job.name == name:
             return job
-    raise Refused(f"the fleet file has no job {name!r} on {context.node.name}")
+    raise Refused(Code.CONFIG, f"the fleet file has no job {name!r} on {context.node.name}")

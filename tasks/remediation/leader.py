@@ -5,6 +5,7 @@ from typing import Any
 from runbooks.core.fleet import Leader
 from runbooks.core.plan import Step
 from runbooks.core.reading import Unknown, Why
+from runbooks.core.refusal import Code
 from runbooks.parsers.leader_status import LeaderStatus
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.leader import read_status, without_login
@@ -26,10 +27,10 @@ def reset_node_jobs(step: Step, context: Context) -> ActResult:
     proof = _nothing_runs(step, context)
     before = _status(context, leader)
     if not before.is_leader:
-        raise Refused(f"{before.node_id or leader.url} is not the leader (that is {before.leader_id or 'unknown'})")
+        raise Refused(Code.TARGET_CHANGED, f"{before.node_id or leader.url} is not the leader (that is {before.leader_id or 'unknown'})")
     count = _count(before, node)
     if count is None:
-        raise Refused(f"the leader knows no node {node}")
+        raise Refused(Code.TARGET_CHANGED, f"the leader knows no node {node}")
     if count == 0:
         return ActResult(said=(proof, f"the leader counts 0 jobs on {node} already; nothing was posted"))
     http = HttpReader(leader.url, context.redactor, token_env=leader.token_env, timeout_s=leader.timeout_s)
@@ -47,7 +48,7 @@ def reset_node_jobs(step: Step, context: Context) -> ActResult:
 def _leader(step: Step, context: Context) -> Leader:
     leader = context.fleet.leader
     if leader is None or without_login(leader.url.rstrip("/")) != step.args["leader_url"].rstrip("/"):
-        raise Refused("the fleet file does not name the leader that was judged")
+        raise Refused(Code.CONFIG, "the fleet file does not name the leader that was judged")
     return leader
 
 
@@ -56,10 +57,10 @@ def _nothing_runs(step: Step, context: Context) -> str:
     got = _look(step, context)
     if got["live"]:
         raise Refused(
-            f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
+            Code.IN_USE, f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
         )
     if got["running"]:
-        raise Refused(_runs(context, got))
+        raise Refused(Code.IN_USE, _runs(context, got))
     listed = ", ".join(str(p["pid"]) for p in step.args["gone"]) or "no process was listed"
     names = ", ".join(j.name for j in context.fleet.jobs_on(context.node.name))
     return f"on {context.node.name}: gone ({listed}); no process matches {names}"
@@ -82,7 +83,7 @@ def _look(step: Step, context: Context) -> dict[str, Any]:
     """What lives of the listed processes and of the node's jobs. Raises Refused."""
     jobs = context.fleet.jobs_on(context.node.name)
     if not jobs:
-        raise Refused("the fleet file has no job pattern for this node: that nothing runs can't be proven")
+        raise Refused(Code.CONFIG, "the fleet file has no job pattern for this node: that nothing runs can't be proven")
     ask = {"gone": step.args["gone"], "boot_id": step.args["boot_id"], "matches": [j.match for j in jobs]}
     return run_probe(context.host, "gone", ask)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from runbooks.core.refusal import Code
 from tasks.context import Refused
 from tasks.probes.aside import Misplaced, rename_free, swap
 
@@ -29,7 +30,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
         link = e.errno == errno.ELOOP
-        raise Refused(f"{path} is a link, and none is followed" if link else f"{path}: {e.strerror}") from e
+        raise Refused(Code.TARGET_CHANGED, f"{path} is a link, and none is followed" if link else f"{path}: {e.strerror}") from e
     try:
         yield fd
     finally:
@@ -46,7 +47,7 @@ def still_there(path: Path, fd: int) -> None:
     with suppress(OSError):
         if os.path.samestat(os.fstat(fd), path.lstat()):
             return
-    raise Refused(f"{path} was replaced in this very moment; what lies there now was not touched")
+    raise Refused(Code.TARGET_CHANGED, f"{path} was replaced in this very moment; what lies there now was not touched")
 
 
 @contextmanager
@@ -65,7 +66,7 @@ def alone(fd: int) -> Iterator[None]:
             if e.errno in NO_LEASES:
                 break
             if e.errno != errno.EAGAIN or time.monotonic() > until:
-                raise Refused("others have the file open all the time; nothing was changed") from e
+                raise Refused(Code.IN_USE, "others have the file open all the time; nothing was changed") from e
             time.sleep(0.005)
     try:
         yield
@@ -80,11 +81,11 @@ def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: P
     real = Path(os.path.realpath(path))
     with opened(real, os.O_RDWR) as fd, alone(fd):
         if aside and aside.exists():
-            raise Refused(f"{aside} is there already: another file as it was")
+            raise Refused(Code.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
         data = content(fd)
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         if number > len(lines) or not judged(lines[number - 1].rstrip("\r\n")):
-            raise Refused(f"{path} line {number} is not the line that was read")
+            raise Refused(Code.TARGET_CHANGED, f"{path} line {number} is not the line that was read")
         still_there(real, fd)
         aside = aside or aside_of(real)
         write_new(aside, data, os.fstat(fd).st_mode & 0o777)
@@ -102,7 +103,7 @@ def exchange(path: Path, text: str, judged: Callable[[Path], None], aside: Path 
     """A new text, mode 600, under the name, in place of the file that `judged` still knows when it has come out; where that
     lies now. Others' writes stay. Raises Refused, whatever `judged` raises."""
     if aside and aside.exists():
-        raise Refused(f"{aside} is there already: another file as it was")
+        raise Refused(Code.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     write_new(fresh, text.encode(), 0o600)
     try:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from runbooks.parsers.runpod import Pod
 from runbooks.stuck_spawning.evidence import TaskRow
 from runbooks.stuck_spawning.words import is_plain
@@ -24,7 +25,7 @@ WATCH_S = 2.0
 def orchestrator_of(context: Context) -> Orchestrator:
     """The fleet file's section. Raises Refused."""
     if context.fleet.orchestrator is None:
-        raise Refused("the fleet file has no `orchestrator` section")
+        raise Refused(Code.CONFIG, "the fleet file has no `orchestrator` section")
     return context.fleet.orchestrator
 
 
@@ -51,7 +52,7 @@ def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, 
         try:
             call(client, a["pod"])
         except NotFound:
-            raise Refused(f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
+            raise Refused(Code.TARGET_CHANGED, f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
         except TransportError as e:
             raise RuntimeError(f"whether pod {a['pod']} was {done} is not known: {e}") from e
         left = _left(client, a["pod"])
@@ -64,20 +65,20 @@ def _read(client: RunPodClient, pod_id: str) -> Pod:
     try:
         return client.pod(pod_id)
     except NotFound:
-        raise Refused(f"pod {pod_id} is gone already") from None
+        raise Refused(Code.TARGET_CHANGED, f"pod {pod_id} is gone already") from None
     except TransportError as e:
-        raise Refused(f"pod {pod_id} could not be read again: {e}") from None
+        raise Refused(Code.CANNOT_CHECK, f"pod {pod_id} could not be read again: {e}") from None
 
 
 def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
     a = step.args
     if pod.locked:
-        raise Refused(f"pod {pod.id} is locked")
+        raise Refused(Code.HANDS_OFF, f"pod {pod.id} is locked")
     if pod.name != a["name"] or not pod.name.startswith(config.runpod.name_prefix):
-        raise Refused(f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
+        raise Refused(Code.NOT_OURS, f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
     if pod.status != a["status"] or pod.machine_id != a["machine"]:
         raise Refused(
-            f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
+            Code.TARGET_CHANGED, f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
         )
 
 
@@ -86,10 +87,10 @@ def _claims(context: Context, config: Orchestrator, worker: str, shown: tuple[st
     try:
         tasks: tuple[TaskRow, ...] = open_db(config.database, context.redactor).tasks()
     except TransportError as e:
-        raise Refused(f"the tasks in progress could not be read again: {e}") from None
+        raise Refused(Code.CANNOT_CHECK, f"the tasks in progress could not be read again: {e}") from None
     held = sorted(t.id for t in tasks if t.worker == worker)
     if set(held) - set(shown):
-        raise Refused(f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
+        raise Refused(Code.IN_USE, f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
 
 
 def _silent(context: Context, config: Orchestrator, worker: str) -> None:
@@ -97,10 +98,10 @@ def _silent(context: Context, config: Orchestrator, worker: str) -> None:
     try:
         row = next((r for r in open_db(config.database, context.redactor).workers() if r.id == worker), None)
     except TransportError as e:
-        raise Refused(f"the worker's row could not be read again: {e}") from None
+        raise Refused(Code.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
     limit = float(context.limits["heartbeat_s"])
     if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
-        raise Refused(f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
+        raise Refused(Code.IN_USE, f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
 
 
 def _left(client: RunPodClient, pod_id: str) -> str:
@@ -119,9 +120,9 @@ def start_worker(step: Step, context: Context) -> ActResult:
     Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
     a, config = step.args, orchestrator_of(context)
     if not is_plain(a["worker"]):
-        raise Refused("the worker's id is none that may stand in a command")
+        raise Refused(Code.NOT_SUPPORTED, "the worker's id is none that may stand in a command")
     if list(start_argv(config, a["worker"])) != list(a["argv"]):
-        raise Refused("the fleet file's start command is not the one that was planned")
+        raise Refused(Code.CONFIG, "the fleet file's start command is not the one that was planned")
     _claims(context, config, a["worker"], ())
     client = RunPodClient(config.runpod, context.redactor)
     try:
@@ -130,9 +131,9 @@ def start_worker(step: Step, context: Context) -> ActResult:
         client.close()
     trust = trust_of(config.ssh, pod.id)
     if not trust.key or not pod.ip or not pod.ssh_port:
-        raise Refused(f"pod {pod.id} has no address or no recorded host key")
+        raise Refused(Code.NOT_SUPPORTED, f"pod {pod.id} has no address or no recorded host key")
     if trust.how == FIRST_SEEN and step.kind == "start-worker":
-        raise Refused(f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
+        raise Refused(Code.NOT_SUPPORTED, f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
     p = config.process
     out = p.log.replace("{worker}", a["worker"])
     ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,

@@ -3,6 +3,7 @@
 import shlex
 
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics.probe import run_probe
 from tasks.remediation.changing import change, command
@@ -21,13 +22,13 @@ def restart_raylet(step: Step, context: Context) -> ActResult:
     """Start a node's raylet by the fleet file's command, only while none runs there; waits for its new node. Raises Refused."""
     args, ray = step.args, context.fleet.ray
     if ray is None or tuple(args["start"]) != ray.restart_raylet.get(args["node"]):
-        raise Refused("the fleet file no longer says so")
+        raise Refused(Code.CONFIG, "the fleet file no longer says so")
     host = context.open_host(context.fleet.node(args["node"]))
     ip = next((k for k, v in ray.nodes.items() if v == args["node"]), "")
     ask = {"temp_dir": ray.temp_dir, "window_s": 0, "tail": 0, "logs": 0, "driver": "", "ip": ip}
     try:
         if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
-            raise Refused(f"a raylet runs on {args['node']}")
+            raise Refused(Code.IN_USE, f"a raylet runs on {args['node']}")
         before = frozenset(n.node_id for n in nodes_at(context, ip))
         done = command(context, host, args["start"], 120)
     except TransportError as e:

@@ -8,6 +8,7 @@ from socket import gethostname
 
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
+from runbooks.core.refusal import Code
 from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, NotEtcd, RunKeys
 from runbooks.parsers.rdzv_state import DynamicState
@@ -53,9 +54,9 @@ def _place(step: Step, context: Context) -> tuple[Rendezvous, Host]:
     name = step.args["rendezvous"]
     place = next((p for p in context.fleet.rendezvous if p.name == name), None)
     if place is None:
-        raise Refused(f"the fleet file has no rendezvous {name!r} any more")
+        raise Refused(Code.CONFIG, f"the fleet file has no rendezvous {name!r} any more")
     if "endpoint" in step.args and place.etcd_endpoint != str(step.args["endpoint"]).rstrip("/"):
-        raise Refused(f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
+        raise Refused(Code.CONFIG, f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
     return place, context.open_host(context.fleet.node(place.asks))
 
 
@@ -63,7 +64,7 @@ def _runs(host: Host, place: Rendezvous) -> tuple[RunKeys, ...]:
     try:
         return read_runs(host, place)
     except NotEtcd as e:
-        raise Refused(f"the keys could not be read: {e}") from e
+        raise Refused(Code.CANNOT_CHECK, f"the keys could not be read: {e}") from e
 
 
 def _same(step: Step, now: RunKeys) -> None:
@@ -73,7 +74,7 @@ def _same(step: Step, now: RunKeys) -> None:
     if found != judged:
         gone = [k for k, _ in judged if k not in [f[0] for f in found]]
         new = [k for k, _ in found if k not in [j[0] for j in judged]]
-        raise Refused(f"the run's keys changed since they were judged (gone: {gone}, new: {new}, or rewritten)")
+        raise Refused(Code.TARGET_CHANGED, f"the run's keys changed since they were judged (gone: {gone}, new: {new}, or rewritten)")
 
 
 def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
@@ -84,10 +85,10 @@ def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
         views = tuple(pool.map(lambda n: read_node(context, place, n, pids), every))
     unread = [v.node for v in views if not isinstance(v.facts, Known)]
     if unread:
-        raise Refused(f"nodes that could not be read: {', '.join(unread)}")
+        raise Refused(Code.CANNOT_CHECK, f"nodes that could not be read: {', '.join(unread)}")
     living = processes_of(run, Evidence(name=place.name, taken_at=context.now(), nodes=views))
     if living:
-        raise Refused(f"processes of run {run.run} are alive: {', '.join(living)}")
+        raise Refused(Code.IN_USE, f"processes of run {run.run} are alive: {', '.join(living)}")
 
 
 def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
@@ -103,7 +104,7 @@ def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
     try:
         return write_saved(saved, reports_root(context.fleet.reports.folder) / "rendezvous")
     except NotSaved as e:
-        raise Refused(f"the keys could not be saved first, so nothing was deleted: {e}") from e
+        raise Refused(Code.NOT_SUPPORTED, f"the keys could not be saved first, so nothing was deleted: {e}") from e
 
 
 def absent_key(backend: Backend, run: str, prefix: str) -> str:
@@ -138,10 +139,10 @@ def probe_rendezvous(step: Step, context: Context) -> ActResult:
     place, host = _place(step, context)
     probe, run = place.probe, str(step.args["run"])
     if probe is None:
-        raise Refused(f"rendezvous {place.name} has no probe")
+        raise Refused(Code.CONFIG, f"rendezvous {place.name} has no probe")
     backend = Backend(step.args["backend"])
     if any(r.run == run and r.backend == backend for r in _runs(host, place)):
-        raise Refused(f"run {run} has keys again: somebody started it")
+        raise Refused(Code.WOULD_OVERWRITE, f"run {run} has keys again: somebody started it")
     argv = [w.replace("{run}", run).replace("{endpoint}", place.endpoints[0]) for w in probe.command]
     outputs = _everywhere(argv, place, context, probe.timeout_s)
     matched = [n for n, out in outputs if re.search(probe.expect, out)]
@@ -191,12 +192,12 @@ def start_etcd(step: Step, context: Context) -> ActResult:
     place, asks = _place(step, context)
     start = place.start
     if start is None or start.node != step.args["node"] or list(start.command) != step.args["command"]:
-        raise Refused("the start command in the fleet file is another one now")
+        raise Refused(Code.CONFIG, "the start command in the fleet file is another one now")
     if _answers(asks, place):
-        raise Refused("etcd answers already")
+        raise Refused(Code.IN_USE, "etcd answers already")
     host = context.open_host(context.fleet.node(start.node))
     if start.data_dir and host.run(["test", "-d", f"{start.data_dir}/member"]).exit != 0:
-        raise Refused(f"{start.data_dir}/member is not there: started like this etcd would be empty")
+        raise Refused(Code.TARGET_CHANGED, f"{start.data_dir}/member is not there: started like this etcd would be empty")
     done = command(context, host, start.command, 60)
     if done.exit != 0:
         raise Unfinished(f"`{done.command}` ended with {done.exit}: {_last(done.err or done.out)}")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from runbooks.core.rendezvous_config import find_named
 from runbooks.stale_rendezvous.saved import LARGEST, BadSave, age_of, others, puts_for, shown, work_s
 from tasks.context import ActResult, Context, Refused
@@ -20,23 +21,24 @@ def restore_run_keys(step: Step, context: Context) -> ActResult:
     saved ones, when all have expired, or when the file is another one now."""
     place = find_named(context.fleet.rendezvous, str(step.args["rendezvous"]))
     if place is None:
-        raise Refused(f"the fleet file has no rendezvous {step.args['rendezvous']!r} any more")
+        raise Refused(Code.CONFIG, f"the fleet file has no rendezvous {step.args['rendezvous']!r} any more")
     try:
         saved, digest = read_saved(Path(str(step.args["file"])))
     except BadSave as e:
-        raise Refused(str(e)) from e
+        raise Refused(Code.CANNOT_CHECK, str(e)) from e
     if digest != step.args["digest"]:
-        raise Refused(f"{step.args['file']} is another file than the one that was looked at")
+        raise Refused(Code.TARGET_CHANGED, f"{step.args['file']} is another file than the one that was looked at")
     host = context.open_host(context.fleet.node(place.asks))
     puts = puts_for(saved, age_of(saved, context.now()))
     no = refusal(saved, place, len(puts), others(saved, read_runs(host, place)))
     if no:
-        raise Refused(no)
+        raise Refused(Code.TARGET_CHANGED, no)
     ask = place.access | {"puts": puts}
     answer = change(context, host, "rdzv_restore", ask, work_s(len(puts)), limit_bytes=LARGEST)
     said = shown(answer["done"])
     if answer["stopped"]:
         wrote = any(result == "written" for _, result in answer["done"])
-        raise (HalfWritten if wrote else Refused)("; ".join((answer["stopped"], *said)))
+        why = "; ".join((answer["stopped"], *said))
+        raise HalfWritten(why) if wrote else Refused(Code.TARGET_CHANGED, why)
     lost = len(saved.keys) - len(puts)
     return ActResult(said=(*said, *([f"{lost} keys had expired meanwhile and stay away"] if lost else [])))

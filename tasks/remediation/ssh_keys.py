@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from runbooks.parsers.ssh_key import describe_key_text, public_shape, tidy
 from tasks.context import ActResult, Context, Refused
 from tasks.credentials import read_secret, write_secret
@@ -45,19 +46,19 @@ def normalise_secret(step: Step, context: Context) -> ActResult:
     Refused when the block is not the node's, not as it was judged, or the result would not be the same key."""
     block, key = str(step.args["block"]), context.node.key
     if key is None or key.secret != block:
-        raise Refused(f"Secret {block} is not the key of {context.node.name} in the fleet file")
+        raise Refused(Code.CONFIG, f"Secret {block} is not the key of {context.node.name} in the fleet file")
     try:
         text = read_secret(block)
     except Exception as e:  # the client's errors have no common base
-        raise Refused(f"Secret {block} cannot be read again: {type(e).__name__}") from None
+        raise Refused(Code.CANNOT_CHECK, f"Secret {block} cannot be read again: {type(e).__name__}") from None
     if context.redactor.hash(text) != step.args["identity"]:
-        raise Refused(f"Secret {block} has changed since it was read")
+        raise Refused(Code.TARGET_CHANGED, f"Secret {block} has changed since it was read")
     clean, done = _same_key(text, f"Secret {block}")
     aside = str(step.args["aside"])
     write_secret(aside, text)
     if read_secret(block) != text:
         raise Refused(
-            f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})"
+            Code.TARGET_CHANGED, f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})"
         )
     write_secret(block, clean)
     memory_of(context).changed()
@@ -69,7 +70,7 @@ def _same_key(text: str, where: str) -> tuple[str, str]:
     before, clean = describe_key_text(text), tidy(text)
     after = describe_key_text(clean)
     if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
-        raise Refused(f"{where}: putting it right would not give the same key")
+        raise Refused(Code.NOT_SUPPORTED, f"{where}: putting it right would not give the same key")
     return clean, f"{', '.join(before.damage)} put right, key {after.fingerprint or after.type} unchanged"
 
 
@@ -89,7 +90,7 @@ def _own_key(step: Step, context: Context) -> Path:
     """The key file, if it is the node's. Raises Refused."""
     path, key = Path(step.args["path"]), context.node.key
     if key is None or not key.file or lasting(key.file) != path:
-        raise Refused(f"{path} is not the key file of {context.node.name} in the fleet file")
+        raise Refused(Code.CONFIG, f"{path} is not the key file of {context.node.name} in the fleet file")
     return path
 
 
@@ -98,11 +99,11 @@ def _judged(fd: int, step: Step, context: Context) -> str:
     path, seen, data = step.args["path"], os.fstat(fd), content(fd)
     text = data.decode("utf-8", "replace")
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
-        raise Refused(f"{path} is not a file of the user who runs this")
+        raise Refused(Code.NOT_OURS, f"{path} is not a file of the user who runs this")
     if f"{seen.st_ino}:{len(data)}:{context.redactor.hash(text)}" != step.args["identity"]:
-        raise Refused(f"{path} has changed since it was read")
+        raise Refused(Code.TARGET_CHANGED, f"{path} has changed since it was read")
     if seen.st_mode & 0o7777 != step.args["mode"]:
-        raise Refused(f"{path} has another mode than was read")
+        raise Refused(Code.TARGET_CHANGED, f"{path} has another mode than was read")
     return text
 
 
@@ -113,10 +114,10 @@ def remove_known_host(step: Step, context: Context) -> ActResult:
     path, number = Path(step.args["path"]), int(step.args["line"])
     node = context.node
     if known_hosts_path(node) != path:
-        raise Refused(f"{path} is not the known_hosts file of {node.name}")
+        raise Refused(Code.NOT_OURS, f"{path} is not the known_hosts file of {node.name}")
     pinned = public_shape(_key_part(node.host_key or ""))
     if pinned is None or pinned.fingerprint != step.args["vouched"]:
-        raise Refused(f"the fleet file does not vouch for {step.args['vouched']}")
+        raise Refused(Code.CONFIG, f"the fleet file does not vouch for {step.args['vouched']}")
     aside = comment_out(path, number, lambda line: line_hash(line) == step.args["hash"], Path(step.args["aside"]))
     memory_of(context).changed()
     return ActResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
@@ -145,7 +146,7 @@ def add_public_key(step: Step, context: Context) -> ActResult:
     text, where = configured_public_text(context.node)
     shape = public_shape(text)
     if shape is None or shape.fingerprint != a["fingerprint"]:
-        raise Refused(f"{where or 'the fleet file'} does not name the key {a['fingerprint']}")
+        raise Refused(Code.CONFIG, f"{where or 'the fleet file'} does not name the key {a['fingerprint']}")
     words = text.split()
     line = " ".join([words[0], words[1], "added-by-gpu-runbooks"])
     ask = {k: a[k] for k in ("path", "inode", "uid", "gid", "home")} | {
@@ -160,7 +161,7 @@ def add_public_key(step: Step, context: Context) -> ActResult:
 def _through(context: Context, probe: str, ask: dict[str, Any]) -> dict[str, Any]:
     host = other_way(context, context.node)
     if host is None:
-        raise Refused(f"the fleet file names no second way into {context.node.name}")
+        raise Refused(Code.CONFIG, f"the fleet file names no second way into {context.node.name}")
     got = change(context, host, probe, ask, BUDGET_S)
     memory_of(context).changed()
     return got

@@ -10,6 +10,7 @@ from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.render import do_now, render, render_nightly
 from runbooks.core.report import Report, steps_left
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -58,7 +59,10 @@ REPORTS = {
     ),
     "cannot-tell": report(outcome=Outcome.CANNOT_TELL, headline=BLIND.headline, diagnosis=BLIND, approve_command=""),
     "refused": report(
-        outcome=Outcome.REFUSED, approve_command="", guards=("fleet lab: 2 of 2 nodes were changed within 3600 s",)
+        outcome=Outcome.REFUSED,
+        approve_command="",
+        guards=("fleet lab: 2 of 2 nodes were changed within 3600 s",),
+        refusals=(Refusal(code=Code.BUDGET_SPENT, why="fleet lab: 2 of 2 nodes were changed within 3600 s"),),
     ),
     "not-fixed": fixed().model_copy(
         update={"outcome": Outcome.NOT_FIXED, "headline": "pid 4242 is still there", "after": DIAGNOSIS}

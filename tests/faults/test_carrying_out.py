@@ -23,14 +23,13 @@ from flows.acting import Work
 from flows.actions import ACTIONS, UNKNOWN_S
 from flows.approval import answer_run
 from flows.claim import Claim
-from flows.guards import GuardSaidNo
 from flows.in_progress import in_progress
 from flows.places import Place
 from flows.steps import read_steps
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
 from runbooks.core.report import ActRecord
-from tasks.context import utc_now
+from tasks.context import Refused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.faults.test_steps import acts_of, took, wait_for
@@ -161,7 +160,7 @@ def test_an_execution_that_is_not_the_newest_may_not_act(rig: Rig) -> None:
     run = rig.world().run("diagnose")
     assert [execution.number(run) for _ in range(2)] == [2, 3]  # the run itself was the first
     execution.check_newest(run, 3)
-    with pytest.raises(GuardSaidNo, match="execution 3"):
+    with pytest.raises(Refused, match="execution 3"):
         execution.check_newest(run, 2)
 
 

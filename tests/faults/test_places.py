@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from flows import config, store
-from flows.claim import Claim, Locked, claim_all, history_of, release
+from flows.claim import Claim, claim_all, history_of, release
 from flows.clock import server_now
 from flows.config import load_fleet
-from flows.guards import GuardSaidNo, check_breaker, reset_breaker, take_slot, trip
+from flows.guards import check_breaker, reset_breaker, take_slot, trip
 from flows.places import namesakes, place_of
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.fleet_names import unnamed
@@ -21,7 +21,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import Budget, Policy
 from runbooks.core.reading import Why
 from tasks import this_machine
-from tasks.context import Context
+from tasks.context import Context, Refused
 from tasks.diagnostics.machine_identity import read_machine
 from tasks.transport.base import Done, TransportError
 from tasks.transport.local import LocalHost
@@ -105,12 +105,12 @@ def test_a_breaker_of_before_still_holds_until_it_is_reset(rig: Rig) -> None:
     """It tripped when every fleet without a name was called the same."""
     mine, other = unnamed(uuid4().hex[:8]), unnamed(uuid4().hex[:8])
     trip("default", "a test", server_now())
-    with pytest.raises(GuardSaidNo, match="tripped"):
+    with pytest.raises(Refused, match="tripped"):
         check_breaker(mine)
     assert reset_breaker(mine)
     trip(mine, "a test", server_now())
     check_breaker(other)
-    with pytest.raises(GuardSaidNo, match="tripped"):
+    with pytest.raises(Refused, match="tripped"):
         check_breaker(mine)
     assert reset_breaker(mine)
     assert not reset_breaker(mine)
@@ -131,7 +131,7 @@ def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> 
     a, b, m = names
     first, second = on("fleet-1", a, machine=m), on("fleet-2", b, machine=m)
     held = claim(first)
-    with pytest.raises(Locked, match=f"{b} is being worked on by act run act-{a}-1"):
+    with pytest.raises(Refused, match=f"{b} is being worked on by act run act-{a}-1"):
         claim(second)
     release(held, "a test")
     release(claim(second), "a test")
@@ -145,7 +145,7 @@ def test_two_names_of_one_machine_in_one_plan(names: tuple[str, str, str]) -> No
     held = claim(both, a, b)
     assert [c.owner for c in held] == [a, b]
     assert len({c.place.lock for c in held}) == 1, "one lock file on the machine"
-    with pytest.raises(Locked):
+    with pytest.raises(Refused):
         claim(both, b)
 
 
@@ -166,7 +166,7 @@ def test_the_machine_behind_a_name_is_replaced(names: tuple[str, str, str]) -> N
     held = claim(on("fleet-1", a, machine=m))
     later = on("fleet-1", a, machine=f"{m}-later")
     assert owners_of_history(later) == [a]
-    with pytest.raises(Locked):
+    with pytest.raises(Refused):
         claim(later)
     release(held, "a test")
 
@@ -178,7 +178,7 @@ def test_records_of_before_count_by_name(names: tuple[str, str, str]) -> None:
     held = claim_all(Plan(name="p", steps=steps, for_causes=("c",)), {"runbook_run": "old", "fleet": "default"})
     store.label(held[0].act_run, {"step.0": "toy-fix: begun"})
     now = on("default-12345678", a, machine=m)
-    with pytest.raises(Locked):
+    with pytest.raises(Refused):
         claim(now)
     release(held, "over")
     assert owners_of_history(now) == [a]
@@ -190,11 +190,11 @@ def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tupl
     (held,) = claim(unread)
     assert held.place.doubt == f"{a}: which machine that is could not be read (timed-out), so it is locked by name and address"
     for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
-        with pytest.raises(Locked):
+        with pytest.raises(Refused):
             claim(known)
     release((held,), "a test")
     held = claim(on("fleet-2", b, machine=m, host="10.0.0.1"))[0]
-    with pytest.raises(Locked):
+    with pytest.raises(Refused):
         claim(unread)
     release((held,), "a test")
 
@@ -226,7 +226,7 @@ def test_a_second_name_takes_no_second_place_of_the_budget(names: tuple[str, str
     assert "place 1 of 1" in take_slot(fleet, policy, a, "act-1", (m, f"{m}-card"))
     assert f"{b}, the same machine as {a}, is already counted" in take_slot(fleet, policy, b, "act-2", (f"{m}-card",))
     assert "is already counted" in take_slot(fleet, policy, a, "act-3")
-    with pytest.raises(GuardSaidNo, match="budget used up"):
+    with pytest.raises(Refused, match="budget used up"):
         take_slot(fleet, policy, "c", "act-4")
 
 
@@ -240,9 +240,9 @@ def test_one_machine_in_two_fleet_files_has_one_budget_and_one_breaker(names: tu
     assert marks == place_of(b, Context(two, b, lambda _: On(m))).marks
     assert "place 1 of 1" in take_slot(one, policy, a, f"act-{m}-1", marks)
     assert f"{b}, the same machine as {a}, is already counted" in take_slot(two, policy, b, f"act-{m}-2", marks)
-    with pytest.raises(GuardSaidNo, match="budget used up: 1 of 1 nodes changed"):
+    with pytest.raises(Refused, match="budget used up: 1 of 1 nodes changed"):
         take_slot(two, policy, "d", f"act-{m}-3", ("at-d",))
-    with pytest.raises(GuardSaidNo, match=f"breaker of fleet two-{m} tripped .* in that fleet too"):
+    with pytest.raises(Refused, match=f"breaker of fleet two-{m} tripped .* in that fleet too"):
         check_breaker(one.name, marks)
     check_breaker(one.name, ("at-c",))
     assert reset_breaker(two.name)

@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Paused, Pending, Running, Scheduled
 
 from flows import claim, reaper_runs, store
-from flows.claim import Locked, claim_all, history_of
+from flows.claim import claim_all, history_of
 from flows.clock import server_now
 from flows.launch import create_pending, run_here
 from flows.ownership import BEAT, SIGNED
@@ -25,6 +25,7 @@ from flows.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, 
 from flows.steps import SETTLED
 from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import KindPolicy, Policy
+from tasks.context import Refused
 from tasks.this_machine import Owner, start_ticks, this_process
 from tests.faults.fault import struck
 from tests.faults.real import outcome
@@ -83,7 +84,7 @@ def plan_on(owner: str) -> Plan:
 def free(owner: str) -> bool:
     try:
         claim_all(plan_on(owner), {"runbook_run": "test"})
-    except Locked:
+    except Refused:
         return False
     return True
 

@@ -16,11 +16,10 @@ from prefect.states import Cancelled, Completed
 import tasks.this_machine
 from flows import node_over, steps, store
 from flows.approval import answer_run
-from flows.claim import Locked, claim_all, going_on, release
-from flows.guards import GuardSaidNo
+from flows.claim import claim_all, going_on, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
-from tasks.context import utc_now
+from tasks.context import Refused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.support.engine_rig import Rig, World, kill_and_wait
@@ -102,12 +101,12 @@ def test_the_owner_stays_locked_while_a_step_may_be_at_work(
         store.set_state(act, Cancelled() if ending == "cancelled" else Completed())
     step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
     other = Plan(name="other", steps=(step,), for_causes=("c",))
-    with pytest.raises(Locked):
+    with pytest.raises(Refused):
         claim_all(other, {"runbook_run": "test", "target": "-"})
     wait_for(lambda: took(w) == ["begin", "end"])
     rig.wait(pid)
     if ending == "killed":  # nobody saw its end: the step's time has to pass
-        with pytest.raises(Locked, match="may run until"):
+        with pytest.raises(Refused, match="may run until"):
             claim_all(other, {"runbook_run": "test", "target": "-"})
         assert steps.unfinished(store.read_run(act), utc_now() + timedelta(seconds=WITHIN_S))
         assert sweep() == []  # the reaper waits as well
@@ -220,12 +219,12 @@ def claimed(name: str, steps_of_it: int = 2) -> str:
 def test_each_step_is_given_to_one_asker(rig: Rig) -> None:
     act = claimed(f"steps-{os.getpid()}-a")
     steps.begin(act, 0, "mine", "toy-fix", 5)
-    with pytest.raises(GuardSaidNo, match="another process began it"):
+    with pytest.raises(Refused, match="another process began it"):
         steps.begin(act, 0, "theirs", "toy-fix", 5)
     run = store.read_run(act)
     steps.revoke(run, "a test says so")  # step 0 is begun: the next one is what nobody gets
     steps.revoke(run, "again")
-    with pytest.raises(GuardSaidNo, match="a test says so"):
+    with pytest.raises(Refused, match="a test says so"):
         steps.begin(act, 1, "mine", "toy-fix", 5)
     found = steps.read_steps(act)
     assert [(s.begun, bool(s.revoked)) for s in found] == [(True, False), (False, True)]
@@ -239,7 +238,7 @@ def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: p
     begun.check()
     late = time.time() + steps.START_S + 1
     monkeypatch.setattr(time, "time", lambda: late)
-    with pytest.raises(GuardSaidNo, match="held up"):
+    with pytest.raises(Refused, match="held up"):
         begun.check()
     store.set_state(act, Cancelled())
 

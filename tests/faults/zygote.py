@@ -136,15 +136,16 @@ def _tell(job: dict[str, Any]) -> int:
 
 
 def _claim(job: dict[str, Any]) -> int:
-    from flows.claim import Locked, claim_all
+    from flows.claim import claim_all
     from runbooks.core.plan import Plan, Step
+    from tasks.context import Refused
 
     step = Step(kind="toy-fix", owner=job["owner"], args={}, commands=(), effect="")
     plan = Plan(name="p", steps=(step,), for_causes=("c",))
     time.sleep(max(0.0, job["wait_until"] - time.time()))
     try:
         claim_all(plan, {"runbook_run": job["token"]}, _on(job["owner"], job["machine"]) if "machine" in job else None)
-    except Locked as e:
+    except Refused as e:
         Path(job["out"]).write_text(f"locked {e}", encoding="utf-8")
         return 0
     Path(job["out"]).write_text("won", encoding="utf-8")

@@ -13,8 +13,15 @@ from flows.approval import answer_run
 from flows.guards import FREEZE, breaker_name, reset_breaker
 from flows.reaper import sweep
 from tests.faults.real import outcome
-from tests.support.engine_rig import Rig
+from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done, write_world
+
+
+def codes(world: World, run: str) -> list[str]:
+    """What the newest report says of why it was refused; the run's label says the same."""
+    found = [r["code"] for r in world.reports()[-1]["refusals"]]
+    assert ",".join(sorted(set(found))) == store.read_run(run).labels.get("refused", "")
+    return found
 
 
 def test_diagnose_changes_nothing(rig: Rig) -> None:
@@ -93,6 +100,7 @@ def test_rejected_changes_nothing(rig: Rig) -> None:
     assert answer_run(run, {"decision": "reject", "who": "bo", "why": "leave it"}) == ""
     w.work()
     assert outcome(run) == "rejected"
+    assert codes(w, run) == ["rejected"]
     assert acts_done(rig.worlds, w.name) == []
 
 
@@ -133,6 +141,7 @@ def test_expired_approval_is_closed_with_a_report(rig: Rig) -> None:
     assert any("nobody decided" in line for line in lines)
     w.work()
     assert outcome(run) == "expired"
+    assert codes(w, run) == ["expired"]
     assert acts_done(rig.worlds, w.name) == []
 
 
@@ -155,7 +164,9 @@ def test_freeze_refuses_and_holds_waiting_approvals(rig: Rig) -> None:
     waiting = v.run("approve")
     store.set_variable(FREEZE, {"at": "now", "why": "change window"})
     try:
-        assert outcome(w.run("auto")) == "refused"
+        run = w.run("auto")
+        assert outcome(run) == "refused"
+        assert codes(w, run) == ["frozen"]
         sweep()
         assert "frozen" in approve(waiting)  # the question is held: it neither counts now nor is lost
         sweep()
@@ -228,6 +239,7 @@ def test_budget_trips_the_breaker_until_a_person_resets_it(rig: Rig) -> None:
     policy.write_text(rig.policy.read_text().replace("nodes: 100", "nodes: 2"))
     found = [outcome(w.run("auto", fleet=str(fleet), policy=str(policy))) for w in nodes]
     assert found == ["fixed", "fixed", "refused"]
+    assert [r["code"] for r in nodes[2].reports()[-1]["refusals"]] == ["budget-spent"]
     assert store.get_variable(breaker_name("many"))
     assert outcome(nodes[2].run("diagnose", fleet=str(fleet))) == "sick"  # diagnosis goes on
     assert reset_breaker("many")
@@ -244,6 +256,7 @@ def test_storm_of_one_cause_is_one_incident(rig: Rig) -> None:
         w.run("diagnose", fleet=str(fleet))
     run = nodes[2].run("auto", fleet=str(fleet), policy=str(policy))
     assert outcome(run) == "refused"
+    assert codes(nodes[2], run) == ["common-cause"]
     assert any("one incident" in g for g in nodes[2].reports()[-1]["guards"])
     assert acts_done(rig.worlds, nodes[2].name) == []
 
@@ -251,7 +264,9 @@ def test_storm_of_one_cause_is_one_incident(rig: Rig) -> None:
 def test_hands_off_node_is_refused(rig: Rig) -> None:
     w = rig.world()
     w.fleet.write_text(f"name: f-{w.name}\nnodes: [{{name: {w.name}, local: true, hands_off: true, reason: lab}}]\n")
-    assert outcome(w.run("auto")) == "refused"
+    run = w.run("auto")
+    assert outcome(run) == "refused"
+    assert codes(w, run) == ["hands-off"]
     assert acts_done(rig.worlds, w.name) == []
 
 

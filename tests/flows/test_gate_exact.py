@@ -10,6 +10,7 @@ import pytest
 from flows.gate import Gate, May, PastAct, decide, overtaken, risk_of
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import Budget, KindPolicy, Mode, Policy
+from runbooks.core.refusal import Code, Refusal
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -40,6 +41,27 @@ def past(ago_s: float, **facts: object) -> PastAct:
     return PastAct.model_validate(usual | {"verified": "fixed"} | facts)
 
 
+CODES = {
+    "diagnose mode": Code.MODE,
+    "approve mode": Code.MODE,
+    "hands off": Code.HANDS_OFF,
+    "no plan is named": Code.NEEDS_APPROVAL,
+    "are never automatic": Code.NEEDS_APPROVAL,
+    "the policy file": Code.POLICY,
+    "needs a confirmed cause": Code.NOT_CONFIRMED,
+    "this engine cannot do": Code.UNKNOWN_ACTION,
+    "(cooldown": Code.COOLDOWN,
+    ": escalate": Code.ATTEMPTS_SPENT,
+    "was not seen to work": Code.LAST_NOT_PROVEN,
+    "is being worked on": Code.OWNER_BUSY,
+}
+
+
+def no(*why: str) -> tuple[Refusal, ...]:
+    """Each reason with the code that it must have."""
+    return tuple(Refusal(code=next(code for words, code in CODES.items() if words in w), why=w) for w in why)
+
+
 END, SAVE = plan("clean", step("end")), plan("copy", step("save"))
 WIPE = plan("wipe", step("wipe"))
 BOTH = policy(end=AUTO, save=KindPolicy(mode=Mode.AUTO, approval_ttl_s=60))
@@ -64,10 +86,10 @@ def test_the_worst_step_is_the_plans_risk(steps: tuple[str, ...], expected: Risk
     [
         (sick(), Mode.AUTO, BOTH, {}, Gate(may=May.NOTHING)),
         (sick(), Mode.AUTO, BOTH, {"hands_off": "n"}, Gate(may=May.NOTHING)),
-        (sick(END), Mode.DIAGNOSE, BOTH, {}, Gate(may=May.NOTHING, why=("diagnose mode: nothing was changed",))),
-        (sick(END), Mode.AUTO, BOTH, {"hands_off": "n: ana"}, Gate(may=May.REFUSE, why=("hands off: n: ana",))),
+        (sick(END), Mode.DIAGNOSE, BOTH, {}, Gate(may=May.NOTHING, why=no("diagnose mode: nothing was changed"))),
+        (sick(END), Mode.AUTO, BOTH, {"hands_off": "n: ana"}, Gate(may=May.REFUSE, why=no("hands off: n: ana"))),
         (sick(END), Mode.AUTO, BOTH, {}, Gate(may=May.ACT, plans=(END,), approval_ttl_s=900)),
-        (sick(END), Mode.APPROVE, BOTH, {}, Gate(may=May.ASK, plans=(END,), why=("approve mode",), approval_ttl_s=900)),
+        (sick(END), Mode.APPROVE, BOTH, {}, Gate(may=May.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=900)),
         (sick(END, SAVE), Mode.AUTO, BOTH, {}, Gate(may=May.ACT, plans=(END, SAVE), approval_ttl_s=60)),
         (
             sick(END, SAVE),
@@ -81,28 +103,28 @@ def test_the_worst_step_is_the_plans_risk(steps: tuple[str, ...], expected: Risk
             Mode.AUTO,
             BOTH,
             {"choice": "claen"},
-            Gate(may=May.ASK, plans=(END,), why=("no plan is named “claen” here",), approval_ttl_s=900),
+            Gate(may=May.ASK, plans=(END,), why=no("no plan is named “claen” here"), approval_ttl_s=900),
         ),
         (
             sick(END),
             Mode.AUTO,
             policy(Mode.APPROVE, end=AUTO),
             {},
-            Gate(may=May.ASK, plans=(END,), why=("the policy file caps every run at approve",), approval_ttl_s=900),
+            Gate(may=May.ASK, plans=(END,), why=no("the policy file caps every run at approve"), approval_ttl_s=900),
         ),
         (
             sick(END),
             Mode.AUTO,
             policy(end=KindPolicy(approval_ttl_s=5)),
             {},
-            Gate(may=May.ASK, plans=(END,), why=("the policy file does not name end as automatic",), approval_ttl_s=5),
+            Gate(may=May.ASK, plans=(END,), why=no("the policy file does not name end as automatic"), approval_ttl_s=5),
         ),
         (
             sick(WIPE),
             Mode.AUTO,
             policy(wipe=AUTO),
             {},
-            Gate(may=May.ASK, plans=(WIPE,), why=("destructive steps are never automatic",), approval_ttl_s=900),
+            Gate(may=May.ASK, plans=(WIPE,), why=no("destructive steps are never automatic"), approval_ttl_s=900),
         ),
     ],
 )
@@ -136,7 +158,7 @@ def test_the_whole_answer(
     ],
 )
 def test_a_plan_that_is_not_allowed_is_refused_with_its_reason(diagnosis: Diagnosis, with_policy: Policy, why: str) -> None:
-    assert decide(diagnosis, Mode.AUTO, with_policy, RISKS, (), NOW) == Gate(may=May.REFUSE, why=(why,))
+    assert decide(diagnosis, Mode.AUTO, with_policy, RISKS, (), NOW) == Gate(may=May.REFUSE, why=no(why))
 
 
 def test_a_barred_plan_leaves_the_others() -> None:
@@ -144,7 +166,7 @@ def test_a_barred_plan_leaves_the_others() -> None:
     assert found == Gate(
         may=May.ACT,
         plans=(END,),
-        why=("“odd” has a step that this engine cannot do: fly",),
+        why=no("“odd” has a step that this engine cannot do: fly"),
         approval_ttl_s=900,
     )
 
@@ -176,7 +198,7 @@ TWICE = "end was done 2 times in 1000 s for the same cause: escalate"
 )
 def test_what_was_done_before(history: tuple[PastAct, ...], why: tuple[str, ...]) -> None:
     found = decide(sick(END), Mode.AUTO, LIMITS, RISKS, history, NOW)
-    assert found == Gate(may=May.ASK if why else May.ACT, plans=(END,), why=why, approval_ttl_s=900)
+    assert found == Gate(may=May.ASK if why else May.ACT, plans=(END,), why=no(*why), approval_ttl_s=900)
 
 
 def test_history_of_each_kind_counts_on_its_own_owner_only() -> None:
@@ -186,7 +208,7 @@ def test_history_of_each_kind_counts_on_its_own_owner_only() -> None:
     elsewhere = (past(50, owner="m", kinds=("end",)), past(50, owner="n", kinds=("start",)))
     assert decide(sick(two), Mode.AUTO, limits, RISKS, elsewhere, NOW).why == ()
     here = (past(50, owner="m", kinds=("start",)),)
-    assert decide(sick(two), Mode.AUTO, limits, RISKS, here, NOW).why == (
+    assert decide(sick(two), Mode.AUTO, limits, RISKS, here, NOW).why == no(
         "start was done here 50 s ago for the same cause (cooldown 100 s)",
     )
 
@@ -195,7 +217,7 @@ def test_the_reasons_of_every_kind_are_given() -> None:
     two = plan("clean", step("end"), step("start"))
     limits = policy(end=KindPolicy(mode=Mode.AUTO, attempts=1), start=KindPolicy(mode=Mode.AUTO, attempts=1))
     history = (past(700), past(800, kinds=("start",)))
-    assert decide(sick(two), Mode.AUTO, limits, RISKS, history, NOW).why == (
+    assert decide(sick(two), Mode.AUTO, limits, RISKS, history, NOW).why == no(
         "end was done 1 times in 3600 s for the same cause: escalate",
         "start was done 1 times in 3600 s for the same cause: escalate",
     )
@@ -203,16 +225,16 @@ def test_the_reasons_of_every_kind_are_given() -> None:
 
 def test_a_cooldown_longer_than_the_window_still_counts() -> None:
     limits = policy(end=KindPolicy(mode=Mode.AUTO, cooldown_s=1000, attempts=1, window_s=100))
-    assert decide(sick(END), Mode.AUTO, limits, RISKS, (past(999),), NOW).why == (
+    assert decide(sick(END), Mode.AUTO, limits, RISKS, (past(999),), NOW).why == no(
         "end was done here 999 s ago for the same cause (cooldown 1000 s)",
     )
     assert decide(sick(END), Mode.AUTO, limits, RISKS, (past(1000, verified=""),), NOW).why == ()
     # an age of exactly the window is outside it: only the cooldown speaks
-    assert decide(sick(END), Mode.AUTO, limits, RISKS, (past(100),), NOW).why == (
+    assert decide(sick(END), Mode.AUTO, limits, RISKS, (past(100),), NOW).why == no(
         "end was done here 100 s ago for the same cause (cooldown 1000 s)",
     )
     each = policy(end=KindPolicy(mode=Mode.AUTO, cooldown_s=1000, attempts=9, of_each=1, window_s=100))
-    assert decide(sick(END), Mode.AUTO, each, RISKS, (past(100),), NOW).why == (
+    assert decide(sick(END), Mode.AUTO, each, RISKS, (past(100),), NOW).why == no(
         "end was done here 100 s ago for the same cause (cooldown 1000 s)",
     )
 
@@ -222,18 +244,18 @@ def test_attempts_of_each_thing() -> None:
     limits = policy(end=KindPolicy(mode=Mode.AUTO, cooldown_s=10, attempts=9, of_each=2, window_s=1000))
     twice = (past(200, of=("mine",)), past(999, of=("mine", "other")))
     said = "end was done 2 times in 1000 s on the same one: escalate"
-    assert decide(sick(mine), Mode.AUTO, limits, RISKS, twice, NOW).why == (said,)
+    assert decide(sick(mine), Mode.AUTO, limits, RISKS, twice, NOW).why == no(said)
     once = (past(200, of=("mine",)), past(1000, of=("mine",)), past(300, of=("other",)))
     assert decide(sick(mine), Mode.AUTO, limits, RISKS, once, NOW).why == ()
 
 
 def test_a_run_meanwhile() -> None:
-    asks = Gate(may=May.ASK, plans=(END,), why=("approve mode",), approval_ttl_s=9)
+    asks = Gate(may=May.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=9)
     acts = asks.model_copy(update={"may": May.ACT})
     for gate in (asks, acts):
         busy = past(9, going_on="act-n-7")
         assert overtaken(gate, (busy,), None) == Gate(
-            may=May.REFUSE, plans=(END,), why=("approve mode", "n is being worked on by act run act-n-7")
+            may=May.REFUSE, plans=(END,), why=no("approve mode", "n is being worked on by act run act-n-7")
         )
         assert overtaken(gate, (past(9, ended_at=NOW),), NOW) == gate.model_copy(update={"may": May.AGAIN})
         assert overtaken(gate, (past(0),), NOW) == gate.model_copy(update={"may": May.AGAIN})

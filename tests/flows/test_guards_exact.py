@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from flows import guards
-from flows.guards import FREEZE, GuardSaidNo, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
+from flows.guards import FREEZE, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
+from tasks.context import Refused
 from tasks.diagnostics.machine_identity import mark
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -77,7 +78,7 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
 
 
 def says_no(what: Callable[[], object]) -> str:
-    with pytest.raises(GuardSaidNo) as e:
+    with pytest.raises(Refused) as e:
         what()
     return str(e.value)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from deployments.gateway.app import create_app
 from deployments.gateway.auth import sign, sign_pagerduty
 from deployments.gateway.settings import GatewaySettings, Secrets, checked
 from flows.alerts import Done, Placed, Start
+from runbooks.core.refusal import Code
 from tests.support.gateway import ALERTS, ago, firing, payload
 from tests.support.silent_servers import FINE, KINDS, answering
 
@@ -296,3 +298,13 @@ def test_health_is_bad_while_runs_cannot_begin_here(tmp_path: Path) -> None:
     runner._down_since = time.monotonic() - 3600  # no warm process for an hour
     found = world.client.get("/healthz")
     assert (found.status_code, found.json()["warm"]) == (503, False)
+
+
+def test_refusals_are_counted_by_code(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of runs that ended here, from the run's label; every code is there from the start, and no other word becomes one."""
+    ended = SimpleNamespace(state=None, labels={"outcome": "refused", "refused": "frozen,policy,<script>"})
+    monkeypatch.setattr("flows.store.read_run", lambda _run: ended)
+    world.app.state.service._ended("a-run", True)
+    text = world.client.get("/metrics").text
+    counted = dict(re.findall(r'gpu_runbooks_gateway_refusals_total\{code="([^"]*)"\} ([\d.]+)', text))
+    assert counted == {code.value: "1.0" if code in (Code.FROZEN, Code.POLICY) else "0.0" for code in Code}

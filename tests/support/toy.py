@@ -23,6 +23,7 @@ from runbooks.core.kinds import KINDS, Harsh, Kind
 from runbooks.core.members import process
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.refusal import Code
 from runbooks.core.together import together
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Group, State
 from tasks.context import ActResult, Context, Refused
@@ -207,7 +208,7 @@ def fix(step: Step, context: Context) -> ActResult:
     """Makes the world well, if it is still the one that was judged."""
     world = read_world(context.target)
     if world["identity"] != step.args["identity"]:
-        raise Refused(f"identity is now {world['identity']}")
+        raise Refused(Code.TARGET_CHANGED, f"identity is now {world['identity']}")
     _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
     if outage_s := world.get("outage_s"):
         begin_outage(float(str(outage_s)), float(str(world.get("record_s", 120))))

@@ -14,6 +14,7 @@ from tasks.probes import aside, ckpt_guard
 from tasks.probes.ckpt_act import main
 from tasks.probes.ckpt_files import identity, members
 from tasks.probes.ckpt_fs import mount
+from tasks.probes.refused import Refused
 from tests.support.ckpt_files import spec_for
 from tests.support.ckpt_fleet import Shelf
 from tests.support.racing import Steps, every_step, process, writing_at
@@ -284,7 +285,7 @@ def test_a_swap_where_nothing_can_be_exchanged(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(aside, "rename2", cannot)
     if writes:
-        with pytest.raises((ValueError, aside.Changed)):
+        with pytest.raises((ValueError, Refused)):
             aside.swap(str(fresh), str(name), look)
     else:
         aside.swap(str(fresh), str(name), look)

@@ -77,7 +77,7 @@ def test_a_living_mount_that_denies_root_is_looked_at_as_its_user(it: Mount) -> 
         with pytest.raises(PermissionError):
             it.path.iterdir().__next__()
         assert it.state() == "alive"
-        assert remount.main(it.ask) == {"refused": f"{it.path} is alive, not dead"}
+        assert remount.main(it.ask) == {"refused": f"{it.path} is alive, not dead", "code": "in-use"}
         assert it.count() == 1
     with pytest.raises(PermissionError):
         it.path.iterdir().__next__()
@@ -114,7 +114,7 @@ def test_mounted_anew_between_the_look_and_the_change(
 
     monkeypatch.setattr(remount, "detach", late)
     got = remount.main(it.ask)
-    assert got == {"refused": f"{it.path} is alive, not dead"}
+    assert got == {"refused": f"{it.path} is alive, not dead", "code": "in-use"}
     assert (it.count(), fuse_mount.server(it.path)) == (1, theirs[0])
     assert (it.path / "weights").read_text() == "w"
 

@@ -12,6 +12,7 @@ import pytest
 
 from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from tasks.context import Context, Refused
 from tasks.remediation import own_files
 from tasks.remediation.own_files import comment_out, exchange
@@ -160,7 +161,7 @@ def test_a_key_exchanged_before_every_step(tmp_path: Path, other: Callable[[Path
 
         def came_out(out: Path) -> None:
             if out.lstat().st_ino != seen.st_ino or out.read_text() != "".join(LINES):
-                raise Refused("another one")
+                raise Refused(Code.TARGET_CHANGED, "another one")
 
         with writing_at(folder, at, lambda: other(path), on_fd=True) as steps:
             try:
