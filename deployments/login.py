@@ -13,7 +13,7 @@ SCREENS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 
 def login_lines(ui: str, typed: bool) -> list[str]:
-    """What `up` and `login` print. `typed`: with the password itself; else (a log, a pipe) where it stands."""
+    """What `up` and `login` print. `typed`: as it must be typed; else (a log, a pipe) only where it stands."""
     return [f"UI:     {ui}", f"log-in: {_typed() if typed else _place()}"]
 
 

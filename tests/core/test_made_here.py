@@ -38,6 +38,7 @@ def test_only_literal_text_is_taken_as_it_stands() -> None:
 def test_a_stored_page_is_taken_as_it_stands_where_ours_are_read_again() -> None:
     assert {file for file, _, name in calls() if name == "kept"} == {
         "runbooks/core/unmark.py",
+        "flows/artifacts.py",
         "flows/asked.py",
         "deployments/show_run.py",
     }

@@ -255,7 +255,7 @@ def test_list_tells_what_a_person_needs_before_a_run() -> None:
     assert short.returncode == 0
     assert re.search(r"^zombie-gpu +Zombie GPU +a node of the fleet$", short.stdout, re.M)
     full = call("list", "container-death").stdout
-    for words in ("target:      ", "nightly:     yes, where it applies", "may change:  free-engine-space", "  container: "):
+    for words in ("target:      ", "nightly:     yes, where it applies", "  free-engine-space (disruptive)", "  container: "):
         assert words in full, full
     assert "nightly:     no" in call("list", "data-check").stdout
     assert "may change:  nothing" in call("list", "data-check").stdout

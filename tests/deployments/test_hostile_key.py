@@ -35,7 +35,8 @@ def test_a_hostile_key_in_etcd_hides_nothing_and_offers_nothing(rig: Rig, tmp_pa
         plans = asked_plans(run, str(waits.state_details.pause_key))
         commands = [c for p in plans for s in p.steps for c in s.commands]
         assert any(HONEST in c and "DELETE" in c for c in commands), commands
-        text = ui.open_decision(run)
+        ui.open_decision(run)
+        text = ui.open_details()
         form = ui.page.get_by_role("dialog").locator(".prose")
         assert "nightly" in text, "the odd id is told of"
         shown = joined("\n".join(form.locator("pre").all_inner_texts()))
@@ -45,7 +46,7 @@ def test_a_hostile_key_in_etcd_hides_nothing_and_offers_nothing(rig: Rig, tmp_pa
         heads = [h.strip() for h in form.locator("h3").all_inner_texts()]
         assert [h for h in heads if "Choice" in h] == [f"Choice {n}: “{p.name}”" for n, p in enumerate(plans, 1)]
         assert not any("nothing of value" in h for h in heads)
-        assert form.locator("a, img, svg, iframe, script, table, hr, h1, h4, input, details").count() == 0
+        assert form.locator("a, img, svg, iframe, script, table, hr, h1, h4, input, details details").count() == 0
         keyset = waits.state_details.run_input_keyset or {}
         offered = json.loads(str(store.read_input(run, str(keyset["schema"]))))["properties"]["choice"]
         assert offered.get("enum", [offered.get("const")]) == [p.name for p in plans]

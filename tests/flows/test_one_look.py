@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def said(report: dict[str, Any]) -> str:
     """What is the same in all three."""
     kept = {k: report[k] for k in SAME}
     kept["evidence"] = {k: v for k, v in kept["evidence"].items() if k != "taken_at"}
-    return json.dumps(kept, sort_keys=True)
+    return re.sub(r"(<secret:\w+):[0-9a-f]{8}>", r"\1>", json.dumps(kept, sort_keys=True))  # each process has marks of its own
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,13 @@ class Ui:
         """Whether the open form shows its details already, which would push the choice down."""
         return bool(self.page.get_by_role("dialog").locator("details strong").first.is_visible())
 
+    def open_details(self) -> str:
+        """Unfolds the details of the open approval form; returns the form's whole text."""
+        dialog = self.page.get_by_role("dialog")
+        dialog.locator("summary").first.click()
+        dialog.locator("details strong").first.wait_for()
+        return dialog.inner_text()
+
     def decide(self, decision: str, who: str, why: str = "") -> None:
         """Fills the open approval form and sends it."""
         dialog = self.page.get_by_role("dialog")

@@ -120,15 +120,15 @@ def test_large_answers_are_cut_off(url: str) -> None:
 
 
 def test_the_token_comes_from_the_environment_and_is_never_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEADER_TOKEN", "plainword99")
-    HttpReader(url, R, token_env="LEADER_TOKEN").get("/ok")
+    monkeypatch.setenv("THIS_TESTS_TOKEN", "plainword99")
+    HttpReader(url, R, token_env="THIS_TESTS_TOKEN").get("/ok")
     assert Handler.headers_seen[-1] == "Bearer plainword99"
     with pytest.raises(TransportError) as caught:
-        HttpReader(url, R, token_env="LEADER_TOKEN").get("/404?x=plainword99")
+        HttpReader(url, R, token_env="THIS_TESTS_TOKEN").get("/404?x=plainword99")
     assert "plainword99" not in str(caught.value)
-    monkeypatch.delenv("LEADER_TOKEN")
-    with pytest.raises(TransportError, match="LEADER_TOKEN"):
-        HttpReader(url, R, token_env="LEADER_TOKEN")
+    monkeypatch.delenv("THIS_TESTS_TOKEN")
+    with pytest.raises(TransportError, match="THIS_TESTS_TOKEN"):
+        HttpReader(url, R, token_env="THIS_TESTS_TOKEN")
 
 
 def test_a_proxy_is_not_used_for_loopback(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_key_text_in_the_environment(shared_sshd: Sshd, monkeypatch: pytest.Monk
     [
         ("", "is empty"),
         ("ssh-ed25519 AAAA me", "this is a public key"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----\nCANARY\n-----END OPENSSH PRIVATE KEY-----", "damaged"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nCANARY\n-----END OPENSSH PRIVATE KEY-----", "reads it as no key"),
         ("CANARY", "is not a private key"),
     ],
 )
