@@ -95,7 +95,7 @@ def test_the_log_in_that_up_prints_opens_every_link_that_a_command_prints(cli: C
     by_hand, night = cli.json("run", "host-limits", "local", code=ANY), cli.json("nightly")
     report = re.search(r"run in Prefect: <(\S+)>", Path(by_hand["report"]).read_text())
     assert report is not None
-    links = {page[1]: "Flow Runs", by_hand["ui"]: "host-limits on local", night["ui"]: "nightly", report[1]: "host-limits on local"}
+    links = {page[1]: "Flow Runs", by_hand["ui"]: "host-limits local", night["ui"]: "nightly", report[1]: "host-limits local"}
     with sync_playwright() as p:
         browser = launched(p)
         assert [link for link, text in links.items() if not lands(browser, base, link, log_in[1], text)] == []
