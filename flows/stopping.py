@@ -59,7 +59,11 @@ def own_end(run_id: str, wanted: State[Any]) -> State[Any]:
 
     Prefect takes only Cancelled from a run that is being cancelled, and would take anything from one that has ended.
     """
-    state = can_be_told(run_id)
+    return end_of(can_be_told(run_id), wanted)
+
+
+def end_of(state: State[Any] | None, wanted: State[Any]) -> State[Any]:
+    """The same, for a run that has this state on the server."""
     if state is None or wanted.is_paused():
         return wanted
     if state.is_cancelling():
