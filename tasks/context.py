@@ -110,7 +110,7 @@ class Refused(Exception):
 
     def __init__(self, code: Code, why: str) -> None:
         super().__init__(why)
-        self.code = code
+        self.code = Code(code)  # no refusal without one
 
     @property
     def refusal(self) -> Refusal:
