@@ -292,3 +292,27 @@ def test_the_policy_of_a_kind_is_its_own_or_the_default() -> None:
 )
 def test_acts_that_are_longer_ago_than_every_window_count_for_no_kind(policy: Policy, seconds: float) -> None:
     assert policy.longest_window == timedelta(seconds=seconds)
+
+
+def withheld(*plans: Plan) -> Diagnosis:
+    """A verdict of which one plan is kept back, for somebody is at work."""
+    kept = plan("end all", step("end")).model_copy(update={"despite": "pid 7 is at work"})
+    return sick(*plans).model_copy(update={"knowingly": (kept,)})
+
+
+def test_a_plan_that_is_kept_back_is_no_plan_until_somebody_names_it() -> None:
+    how = "“end all” is withheld: a person who knows who is at work may ask for it by name (mode approve, its name as the choice)"
+    for mode in (Mode.APPROVE, Mode.AUTO):
+        assert decide(withheld(), mode, BOTH, RISKS, (), NOW) == Gate(
+            may=May.NOTHING, why=(Refusal(code=Code.IN_USE, why=how),)
+        )
+    assert decide(withheld(), Mode.DIAGNOSE, BOTH, RISKS, (), NOW) == Gate(may=May.NOTHING)
+
+
+def test_a_plan_that_is_kept_back_is_on_offer_where_it_is_named_or_a_person_is_asked_anyway() -> None:
+    named = decide(withheld(), Mode.APPROVE, BOTH, RISKS, (), NOW, choice="end all")
+    assert (named.may, [p.name for p in named.plans]) == (May.ASK, ["end all"])
+    asked = decide(withheld(END), Mode.APPROVE, BOTH, RISKS, (), NOW)
+    assert (asked.may, [p.name for p in asked.plans]) == (May.ASK, ["clean", "end all"])
+    auto = decide(withheld(END), Mode.AUTO, BOTH, RISKS, (), NOW)
+    assert [p.name for p in auto.plans] == ["clean"]
