@@ -127,13 +127,12 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     if question.standing is not Standing.OPEN:
         return False, question
     names = [p.name for p in question.plans]
-    given = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
-    if given not in names:
+    choice = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
+    if choice not in names:
         return False, question.model_copy(update={"said": "There is no plan of that name, or none that can be shown."})
-    plan = named(question.plans, given)
-    if decision == "approve" and (no := unknowing(plan, {"choice": choice or given, "why": why})):
+    plan = named(question.plans, choice)
+    if decision == "approve" and (no := unknowing(plan, {"choice": choice, "why": why})):
         return False, question.model_copy(update={"said": no})
-    choice = given
     what = f"{decision} {choice}"
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
     stored = store.claim_input(ticket.run, _claim_key(ticket), mine)

@@ -6,15 +6,14 @@ changed, or {"continued": [{pid, outcome, state, looks, stopped, cpu_s, io_bytes
 """
 
 import json
-import select
 import signal
 import sys
 import time
 from typing import Any
 
-from tasks.probes.judged import judged
-from tasks.probes.pidfd import send
-from tasks.probes.proc import ancestors, boot_id, read, stat, status
+from tasks.probes.judged import judged, same_list
+from tasks.probes.pidfd import ended, send
+from tasks.probes.proc import ancestors, read, stat, status
 from tasks.probes.refused import Refused, refusal
 
 LOOK_EVERY_S = 0.1
@@ -22,10 +21,7 @@ LOOK_EVERY_S = 0.1
 
 def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Everything that must hold before the first signal; the processes, each held by a descriptor."""
-    if boot_id() != ask["boot_id"]:
-        raise Refused("target-changed", "the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
-    if not ask["processes"]:
-        raise Refused("not-ours", "the list of processes is empty; an empty list never means all")
+    same_list(ask)
     protected = ancestors()
     return [still_stopped(want, protected) for want in ask["processes"]]
 
@@ -48,13 +44,6 @@ def io_bytes(pid: int) -> "int | None":
     """What it read and wrote so far; None where that may not be read."""
     rows = dict(line.split(": ", 1) for line in (read("/proc/%d/io" % pid) or "").splitlines() if ": " in line)
     return int(rows["rchar"]) + int(rows["wchar"]) if "rchar" in rows and "wchar" in rows else None
-
-
-def ended(fd: int) -> bool:
-    """A descriptor is readable once its process is dead."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def go_on(held: "list[dict[str, Any]]", watch_s: float) -> None:

@@ -8,7 +8,7 @@ import platform
 from typing import Any
 
 from tasks.probes.pidfd import open_pidfd, send
-from tasks.probes.proc import command, stat, uid
+from tasks.probes.proc import boot_id, command, stat, uid
 from tasks.probes.refused import Refused
 
 SECRET = "<secret:"  # noqa: S105 - where a replaced secret begins: what stands before it is compared
@@ -21,6 +21,14 @@ def pidfd(pid: int) -> "int | None":
         return open_pidfd(pid)
     except OSError as e:
         raise Refused("not-supported", "pidfd_open(%d): %s (kernel %s)" % (pid, e.strerror, platform.release())) from None
+
+
+def same_list(ask: "dict[str, Any]") -> None:
+    """Raises Refused when the node was booted since its processes were judged, or when there are none."""
+    if boot_id() != ask["boot_id"]:
+        raise Refused("target-changed", "the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
+    if not ask["processes"]:
+        raise Refused("not-ours", "the list of processes is empty; an empty list never means all")
 
 
 def judged(want: "dict[str, Any]", protected: "set[int]") -> "tuple[int | None, dict[str, Any] | None]":

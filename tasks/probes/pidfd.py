@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 
 PIDFD_SEND_SIGNAL, PIDFD_OPEN = 424, 434  # the same on every architecture but alpha
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -21,3 +22,10 @@ def open_pidfd(pid: int) -> "int | None":
 def send(fd: int, number: int) -> int:
     """Signal the process behind the descriptor; 0, or the errno."""
     return 0 if LIBC.syscall(PIDFD_SEND_SIGNAL, fd, number, None, 0) == 0 else ctypes.get_errno()
+
+
+def ended(fd: int, wait_s: float = 0.0) -> bool:
+    """Whether it ends within that time (a pidfd is readable once its process is Z or gone)."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(int(wait_s * 1000)))

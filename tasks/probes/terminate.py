@@ -8,25 +8,17 @@ driver lists on the plan's GPUs now), on_others (on other GPUs). Answer: {"refus
 import json
 import os
 import re
-import select
 import signal
 import sys
 import time
 from typing import Any
 
-from tasks.probes.judged import judged
-from tasks.probes.pidfd import send
-from tasks.probes.proc import ancestors, boot_id, cgroup, container, nvidia_fds, pids, stat
+from tasks.probes.judged import judged, same_list
+from tasks.probes.pidfd import ended, send
+from tasks.probes.proc import ancestors, cgroup, container, nvidia_fds, pids, stat
 from tasks.probes.refused import Refused, refusal
 
 KILL_WAIT_S = 10.0
-
-
-def ended(fd: int, wait_s: float) -> bool:
-    """Whether it ends within that time (a pidfd is readable once its process is Z or gone)."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(int(wait_s * 1000)))
 
 
 def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":
@@ -66,10 +58,7 @@ def outsiders(ask: "dict[str, Any]", listed: "set[int]") -> "list[str]":
 
 def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     """Everything that must hold before the first signal."""
-    if boot_id() != ask["boot_id"]:
-        raise Refused("target-changed", "the node was booted since: boot id %s, judged was %s" % (boot_id(), ask["boot_id"]))
-    if not ask["processes"]:
-        raise Refused("not-ours", "the list of processes is empty; an empty list never means all")
+    same_list(ask)
     protected = ancestors()
     held = [check_one(p, ask, protected) for p in ask["processes"]]
     more = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
