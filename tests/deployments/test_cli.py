@@ -196,13 +196,14 @@ def test_exit_code_tells_the_verdict(outcome: Outcome, tmp_path: Path, capsys: p
 def test_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text("nodes:\n- {name: a, host: h, key: {file: /none}}\n")
-    done = call("doctor", "--fleet", str(fleet), "--json", GPU_RUNBOOKS_HOME=str(tmp_path / "home"))
+    alone = {"GPU_RUNBOOKS_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}  # not what other tests left on theirs
+    done = call("doctor", "--fleet", str(fleet), "--json", **alone)
     checks = {c["name"]: c for c in json.loads(done.stdout)}
     assert checks["key"]["says"] == "/none: No such file or directory"
     assert checks["state folder"]["state"] == "ok"
     assert done.returncode == 1
     fleet.write_text("nodes: 3\n")
-    assert call("doctor", "--fleet", str(fleet), GPU_RUNBOOKS_HOME=str(tmp_path / "home")).returncode == 2
+    assert call("doctor", "--fleet", str(fleet), **alone).returncode == 2
 
 
 def test_closed_pipe_is_quiet() -> None:

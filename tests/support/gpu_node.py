@@ -44,15 +44,21 @@ def context(
     return Context(fleet=fleet, target="node-a", open_host=lambda _: one, limits=LIMITS, **more)
 
 
+def tagged(tag: str) -> str:
+    """The tag on this test process's own command lines: tests of other files run beside it, on the same machine."""
+    return f"{tag}-{os.getpid()}"
+
+
 def job(tag: str, **fields: Any) -> Job:
-    """A job whose processes carry `--tag TAG`."""
-    return Job(**{"name": "selfplay", "match": rf"train_selfplay\.py .*--tag {tag}\b", "warm_up_s": 0, **fields})
+    """A job whose processes carry `--tag` with this tag, and were started by this test process."""
+    match = rf"train_selfplay\.py .*--tag {tagged(tag)}\b"
+    return Job(**{"name": "selfplay", "match": match, "warm_up_s": 0, **fields})
 
 
 @contextmanager
 def running(*args: str, tag: str = "t", stopped: bool = False) -> Iterator["subprocess.Popen[str]"]:
     """A real job process in its own session; it and its session are ended after."""
-    argv = [sys.executable, str(JOB), *args, "--tag", tag]
+    argv = [sys.executable, str(JOB), *args, "--tag", tagged(tag)]
     p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert p.stdout is not None

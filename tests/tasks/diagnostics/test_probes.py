@@ -12,7 +12,7 @@ import pytest
 
 from tasks.diagnostics import probe
 from tasks.diagnostics.probe import probe_text, run_probe
-from tests.support.gpu_node import context, job, look, state, wait_state
+from tests.support.gpu_node import context, job, look, state, tagged, wait_state
 
 OURS = "processes presence gpus kernel progress container_gpus terminate gone start_job reset_gpu quarantine"
 OURS += " node_lock lock_state run_command"
@@ -73,7 +73,7 @@ def test_uninterruptible_is_read_where_the_kernel_gives_one() -> None:
         "libc.sleep(30) if pid == 0 else None\n"
         "os._exit(0)\n"
     )
-    p = subprocess.Popen([sys.executable, "-c", script, "train_selfplay.py --tag ddd"], stdout=subprocess.PIPE,
+    p = subprocess.Popen([sys.executable, "-c", script, f"train_selfplay.py --tag {tagged('ddd')}"], stdout=subprocess.PIPE,
                          text=True, start_new_session=True)  # fmt: skip
     try:
         wait_state(p.pid, "D")

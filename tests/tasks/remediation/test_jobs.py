@@ -15,12 +15,12 @@ from tasks.context import Refused
 from tasks.probes import start_job
 from tasks.remediation.jobs import restart_job
 from tasks.transport.base import TransportError
-from tests.support.gpu_node import JOB, context, job, look, running, wait_state
+from tests.support.gpu_node import JOB, context, job, look, running, tagged, wait_state
 
 
 def trainer(tag: str, *argv: str) -> Job:
     """A job with a restart command."""
-    made = job(tag, restart=argv or (sys.executable, str(JOB), "sleep", "--tag", tag))
+    made = job(tag, restart=argv or (sys.executable, str(JOB), "sleep", "--tag", tagged(tag)))
     return made.model_copy(update={"name": f"selfplay-{tag}"})  # one start at a time per name
 
 

@@ -23,7 +23,7 @@ from runbooks.core.verdict import Diagnosis
 from runbooks.zombie_gpu import plans
 from runbooks.zombie_gpu.diagnose import Limits, diagnose
 from tests.support.docker_engine import Engine, docker_engine
-from tests.support.gpu_node import JOB, context, gather, job, state, wait_state
+from tests.support.gpu_node import JOB, context, gather, job, state, tagged, wait_state
 from tests.support.printed import by_hand
 from tests.support.waiting import until
 from tests.tasks.remediation.test_containers import start
@@ -43,7 +43,7 @@ def judged(driver: StubDriver, jobs: tuple[Job, ...], leader: Leader | None = No
 def orphan(tag: str) -> Iterator[int]:
     """The pid of a stopped job process whose starter is gone."""
     done = subprocess.run(
-        ["sh", "-c", f"setsid {sys.executable} {JOB} sleep --tag {tag} >/dev/null 2>&1 </dev/null & echo $!"],
+        ["sh", "-c", f"setsid {sys.executable} {JOB} sleep --tag {tagged(tag)} >/dev/null 2>&1 </dev/null & echo $!"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     pid = int(done.stdout)
