@@ -66,12 +66,6 @@ def question_page(run_id: str) -> Markdown | None:
     return kept("\n".join(parts) + "\n")
 
 
-def question_text(run_id: str) -> str:
-    """The same in plain text; "" if the run asks nothing."""
-    page = question_page(run_id)
-    return plain(page) if page else ""
-
-
 def report_page(path: str) -> Markdown | None:
     """The report's page, if it lies on this machine."""
     try:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from runbooks.core.clean import one_line
 from runbooks.core.redact_own import own_text
@@ -13,29 +14,14 @@ from tasks.installation import installation_redactor
 
 log = logging.getLogger("flows.engine")
 log.setLevel(logging.INFO)  # these lines are meant for the run's log in the UI
+Point = Literal[
+    "started", "gathered", "judged", "asking", "decided", "settled", "claimed", "gathered-again", "budgeted",
+    "acting", "step-begins", "step-begun", "step-acted", "step-done", "acted", "verified", "problem",
+    "reported", "told",
+]
+"""Where a run is, by a stable name."""
 LISTENERS: list[Callable[[str, str], None]] = []
-"""Called with (point, text) each time a run reaches a point. Points are stable names: see POINTS."""
-
-POINTS = (
-    "started",
-    "gathered",
-    "judged",
-    "asking",
-    "decided",
-    "settled",
-    "claimed",
-    "gathered-again",
-    "budgeted",
-    "acting",
-    "step-begins",
-    "step-begun",
-    "step-acted",
-    "step-done",
-    "acted",
-    "verified",
-    "reported",
-    "told",
-)
+"""Called with (point, text) each time a run reaches a point. Points are stable names: see Point."""
 
 
 class Timeline:
@@ -45,7 +31,7 @@ class Timeline:
         self._now, self._clean = now, clean
         self.events: list[Event] = []
 
-    def reached(self, point: str, text: str, logged: str | None = None) -> None:
+    def reached(self, point: Point, text: str, logged: str | None = None) -> None:
         """Notes that the run reached `point`. `logged`: what the run's log says of it, where Prefect's own lines say the rest."""
         text = one_line(self._clean(text))
         self.events.append(Event(at=self._now(), what=text))
@@ -53,7 +39,7 @@ class Timeline:
             log.info("%s", text if logged is None else one_line(self._clean(logged)))
         self.passed(point, text)
 
-    def passed(self, point: str, text: str = "") -> None:
+    def passed(self, point: Point, text: str = "") -> None:
         """Only tells those who listen: a point that is no event of the report."""
         for listener in tuple(LISTENERS):
             listener(point, text)

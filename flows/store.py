@@ -140,11 +140,6 @@ def find_runs(
     return list(found.values())
 
 
-def set_state(run_id: UUID | str, state: State[Any], force: bool = True) -> None:
-    """Sets a run's state."""
-    ask(lambda c: c.set_flow_run_state(UUID(str(run_id)), state, force=force))
-
-
 def resume(run_id: UUID | str, run_input: dict[str, Any]) -> str:
     """Resumes a suspended run with a form's content. Returns "" or why the server would not take it."""
     result = ask(lambda c: c.resume_flow_run(UUID(str(run_id)), run_input=run_input))

@@ -37,7 +37,6 @@ H100 = {
     "recovery": "0",
     "latched": "0",  # 1: the series goes on without a process
 }
-DUTY = "0,3,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0"  # recorded: a job that works
 
 
 @dataclass

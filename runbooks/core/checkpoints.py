@@ -120,10 +120,3 @@ def step_pattern(naming: str) -> str:
     """Python regular expression with a group `step` for names below a tier."""
     escaped = re.escape(naming.rstrip("/")).replace(r"\*", "[^/]*")
     return escaped.replace(r"\{step\}", r"(?P<step>\d+)")
-
-
-def expected_name(naming: str, step: int, like: str = "") -> str:
-    """The name of that step, padded with zeros as `like` is."""
-    digits = re.fullmatch(step_pattern(naming), like)
-    width = len(digits["step"]) if digits and digits["step"].startswith("0") else 0
-    return naming.rstrip("/").replace("{step}", str(step).zfill(width))

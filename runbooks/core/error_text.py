@@ -14,12 +14,6 @@ def error_text(error: BaseException) -> str:
     return "\n".join(_lines(error))
 
 
-def error_place(error: BaseException) -> str:
-    """`file.py:12 in function` of the innermost line that was running; "" where none is known. No values."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
-
-
 def _lines(error: BaseException) -> Iterator[str]:
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_input=False, include_context=False)

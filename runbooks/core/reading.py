@@ -1,6 +1,5 @@
 """What one look at the world can give: a value, a proven absence, or a reason why it is not known."""
 
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
@@ -10,7 +9,6 @@ from pydantic import Field
 from runbooks.core.base import Frozen
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 class Why(StrEnum):
@@ -79,10 +77,3 @@ NOT_RECORDED = Unknown(reason=Why.NOT_RECORDED, detail="this field is newer than
 def value_or(reading: "Known[T] | Absent | Unknown", default: T) -> T:
     """The value if known, else `default`. For display and for absences that mean 'none'."""
     return reading.value if isinstance(reading, Known) else default
-
-
-def map_known(reading: "Known[T] | Absent | Unknown", f: Callable[[T], U]) -> "Known[U] | Absent | Unknown":
-    """Apply `f` to a known value; absent and unknown pass through with their source."""
-    if isinstance(reading, Known):
-        return Known[U](value=f(reading.value), source=reading.source)
-    return reading

@@ -13,7 +13,7 @@ from runbooks.parsers.ckpt_types import Blob, Check, Fault
 HEAD = 512
 TAIL = 64 << 10
 TINY = 64  # no format's whole file is smaller
-ZIP, ZIP_EMPTY = b"PK\x03\x04", b"PK\x05\x06"
+ZIP = b"PK\x03\x04"
 SUFFIXES = (".safetensors",)
 
 

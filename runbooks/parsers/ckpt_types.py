@@ -21,11 +21,6 @@ class Blob(NamedTuple):
         return Blob(name, length, lambda at, n: self.read(offset + at, min(n, max(0, length - at))))
 
 
-def bytes_blob(name: str, data: bytes) -> Blob:
-    """A blob in memory."""
-    return Blob(name, len(data), lambda at, n: data[at : at + n])
-
-
 class Fault(NamedTuple):
     """Proof that a checkpoint is not whole (FAULTS), or why that can't be told (LIMITS)."""
 

@@ -16,7 +16,6 @@ GPU_FIELDS = (
     "clocks_event_reasons.active,driver_version"
 )
 """What to pass to --query-gpu. The parser takes any subset, in any order, by the header line."""
-APP_FIELDS = "gpu_uuid,pid,process_name,used_memory"
 REASONS = {  # nvml.h, nvmlClocksEventReasons
     0x1: "gpu_idle",
     0x2: "applications_clocks_setting",

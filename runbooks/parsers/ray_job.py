@@ -17,11 +17,6 @@ def plain(text: str) -> str:
     return ANSI.sub("", text)
 
 
-def parse_job(text: str, clean: Clean) -> Job:
-    """`/api/jobs/<submission id>`."""
-    return _job(json.loads(text), clean)
-
-
 def parse_jobs(text: str, clean: Clean) -> tuple[Job, ...]:
     """`/api/jobs/`: submitted ones and bare drivers."""
     return tuple(_job(x, clean) for x in json.loads(text))

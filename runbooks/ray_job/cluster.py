@@ -13,7 +13,6 @@ from runbooks.ray_job.words import cause, known
 if TYPE_CHECKING:
     from runbooks.ray_job.diagnose import Limits
 
-SUPERVISOR = "JobSupervisor"
 AUTOSCALER_ROUND_S = 120.0  # it goes round every 5 to 20 s
 NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id
 

@@ -7,7 +7,7 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.ssh_auth_failure.evidence import Evidence, FarSide, GivenKey, Wire
 from runbooks.ssh_auth_failure.limits import Limits
 
-SURE, LIKELY, POSSIBLE, OUT = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE, Certainty.RULED_OUT
+SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
 
 
 @dataclass

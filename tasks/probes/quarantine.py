@@ -1,4 +1,4 @@
-"""Writes or takes away the quarantine mark of the node. JSON: path, node, reason, at, id, undo.
+"""Writes the quarantine mark of the node. JSON: path, node, reason, at.
 
 The mark is one JSON file, put there in one step where none is. A mark that this engine did not write stays as it is.
 """
@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from tasks.probes.aside import Misplaced, rename_free, take, unguessable
+from tasks.probes.aside import rename_free, unguessable
 
 BY = "gpu-runbooks"
 
@@ -41,57 +41,21 @@ def write(path: str, mark: "dict[str, Any]") -> None:
         raise
 
 
-class Other(Exception):
-    """Another mark than the one that was looked at."""
-
-
-def remove(path: str, mark: "dict[str, Any]") -> None:
-    """Takes away the mark that was looked at; another one that came meanwhile has its name again. Raises Other, Misplaced."""
-    gone = unguessable(path)
-
-    def look() -> None:
-        now = there(gone)
-        if now != mark:
-            raise Other(json.dumps(now)[:300])
-
-    take(path, gone, look)
-    os.unlink(gone)
-
-
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
-    """Mark or unmark."""
+    """Mark the node. A mark that is there already stays as it is."""
     try:
-        return unmark(ask, there(ask["path"])) if ask["undo"] else put_mark(ask, there(ask["path"]))
+        old = there(ask["path"])
+        if old is not None:
+            other = old.get("by") != BY or old.get("node") != ask["node"]
+            said = "is marked already: %s" % json.dumps(old)[:300]
+            return {"refused": said, "code": "not-ours"} if other else {"said": said}
+        write(ask["path"], dict({k: ask[k] for k in ("node", "reason", "at")}, by=BY))
+        return {"said": "mark written to %s" % ask["path"]}
     except FileExistsError:
         said = "was marked by somebody else in this very moment: %s" % json.dumps(there(ask["path"]))[:300]
         return {"refused": said, "code": "would-overwrite"}
-    except FileNotFoundError:
-        return {"said": "there is no mark"} if ask["undo"] else {"failed": "%s is gone" % os.path.dirname(ask["path"])}
-    except (OSError, Misplaced) as e:
+    except OSError as e:
         return {"failed": "%s: %s" % (ask["path"], e)}
-
-
-def put_mark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, Any]":
-    """A mark that is there already stays as it is."""
-    if old is not None:
-        other = old.get("by") != BY or old.get("node") != ask["node"]
-        said = "is marked already: %s" % json.dumps(old)[:300]
-        return {"refused": said, "code": "not-ours"} if other else {"said": said}
-    write(ask["path"], dict({k: ask[k] for k in ("node", "reason", "at", "id")}, by=BY))
-    return {"said": "mark written to %s" % ask["path"]}
-
-
-def unmark(ask: "dict[str, Any]", old: "dict[str, Any] | None") -> "dict[str, Any]":
-    """Only a mark of this engine goes."""
-    if old is None:
-        return {"said": "there is no mark"}
-    if old.get("by") != BY or (ask["id"] and old.get("id") != ask["id"]):
-        return {"refused": "the mark was not set by this engine: %s" % json.dumps(old)[:300], "code": "not-ours"}
-    try:
-        remove(ask["path"], old)
-    except Other as e:
-        return {"refused": "another mark was set in this very moment: %s" % e, "code": "would-overwrite"}
-    return {"said": "the mark of %s is gone" % old.get("at")}
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.faults.test_steps import acts_of, took, wait_for
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.toy import acts_done, read_world, write_world
 
 pytestmark = pytest.mark.scored(fault="changed, frozen, failed or executed twice meanwhile", point="between decision and action")
@@ -145,7 +146,7 @@ def test_an_approved_run_that_two_processes_execute_acts_once(rig: Rig) -> None:
     first = rig.start_work(w.fleet, FAULT=str(w.fault))
     wait_for(lambda: struck(w.fault))
     try:
-        store.set_state(run, Scheduled(message="handed to a second worker"))  # the first was slow to start
+        set_state(run, Scheduled(message="handed to a second worker"))  # the first was slow to start
         w.work()
         assert outcome(run) == "fixed"
         change(w, sick=True)  # and ill again, so that the first would find its plan unchanged
@@ -212,7 +213,7 @@ def freeze(_run: str) -> None:
 
 
 def cancel(run: str) -> None:
-    store.set_state(run, Cancelling(), force=False)
+    set_state(run, Cancelling(), force=False)
 
 
 @pytest.mark.parametrize("meanwhile", [freeze, cancel])

@@ -20,6 +20,7 @@ from tasks.context import utc_now
 from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.soak import record, recorded
 from tests.support.toy import acts_done, read_world, write_world
 
@@ -166,7 +167,7 @@ def test_retry_of_a_crashed_run_in_the_ui_does_not_act_again(rig: Rig) -> None:
     assert len(acts_done(rig.worlds, w.name)) == 1
     write_world(rig.worlds, w.name, sick=True, identity=str(read_world(w.name)["identity"]))  # it did not help
     sweep(utc_now() + timedelta(seconds=200))
-    store.set_state(run, Scheduled(name="AwaitingRetry"))  # what the UI's Retry button does
+    set_state(run, Scheduled(name="AwaitingRetry"))  # what the UI's Retry button does
     carry_on(w)
     assert len(acts_done(rig.worlds, w.name)) == 1
     state = store.read_run(run).state
@@ -178,7 +179,7 @@ def test_retry_of_an_act_run_is_refused(rig: Rig) -> None:
     w = rig.world()
     run = w.run("auto")
     (act,) = store.find_runs([store.ACT_TAG, f"run:{run}"])
-    store.set_state(act.id, Scheduled(name="AwaitingRetry"))
+    set_state(act.id, Scheduled(name="AwaitingRetry"))
     carry_on(w)
     assert len(acts_done(rig.worlds, w.name)) == 1
     usable(w)
@@ -245,7 +246,7 @@ def test_reaper_leaves_the_living_alone(rig: Rig) -> None:
 def declare_dead(run: str) -> None:
     from prefect.states import Crashed
 
-    store.set_state(run, Crashed(message="declared dead by a test"))
+    set_state(run, Crashed(message="declared dead by a test"))
 
 
 def end_its_alert(run: str) -> None:

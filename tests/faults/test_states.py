@@ -30,6 +30,7 @@ from tasks.this_machine import Owner, start_ticks, this_process
 from tests.faults.fault import struck
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.toy import acts_done
 
 pytestmark = [
@@ -69,7 +70,7 @@ def new_run(kind: Kind, state: StateType | None, owner: Owner, begin: State[Any]
         labels={},
     )
     if state is not None:
-        store.set_state(run.id, by_hand(state))
+        set_state(run.id, by_hand(state))
     now = store.read_run(run.id).state
     signed = {SIGNED: str(now.id) if now else "", BEAT: server_now().isoformat()}
     store.label(run.id, owner.labels() | signed)
@@ -95,7 +96,7 @@ def new_act(state: StateType, owner: Owner, parent: str, monkeypatch: pytest.Mon
     with monkeypatch.context() as m:
         m.setattr(claim, "this_process", lambda: owner)
         [held] = claim_all(plan_on(name), {"runbook_run": parent, "target": name})
-    store.set_state(held.act_run, by_hand(state))
+    set_state(held.act_run, by_hand(state))
     return name
 
 
@@ -154,7 +155,7 @@ def test_every_state_of_an_action_run(rig: Rig, monkeypatch: pytest.MonkeyPatch)
     assert [s for s, owner in gone.items() if not free(owner)] == []
     held = {s for s, owner in lives.items() if not free(owner)}
     assert held == open_states - {StateType.SCHEDULED}  # an action never runs twice
-    store.set_state(parent, Completed())
+    set_state(parent, Completed())
     sweep(server_now() + SOON)
     assert [s for s, owner in lives.items() if not free(owner)] == []
 
@@ -165,9 +166,9 @@ def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypat
     owner = f"o{uuid4().hex[:8]}"
     for _ in range(5):
         [held] = claim_all(plan_on(owner), {"runbook_run": "test"})
-        store.set_state(held.act_run, Running())
+        set_state(held.act_run, Running())
         store.label(held.act_run, {"step.0": "toy-fix: done", SETTLED: "yes"})
-        store.set_state(held.act_run, Completed())
+        set_state(held.act_run, Completed())
     policy = Policy(kinds={"toy-fix": KindPolicy(window_s=7200)})
     assert policy.longest_window == timedelta(hours=2)
     assert len(history_of((Place(owner=owner),), "f", server_now() - policy.longest_window)) == 5
@@ -177,8 +178,8 @@ def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypat
 def test_a_run_that_waited_for_days_and_then_crashed_is_looked_at(rig: Rig) -> None:
     planned: State[Any] = Scheduled(scheduled_time=server_now() - timedelta(hours=30))
     run = new_run(Kind.RUNBOOK, None, dead_process(), planned)
-    store.set_state(run, Running())
-    store.set_state(run, Crashed(message="exit -9"))
+    set_state(run, Running())
+    set_state(run, Crashed(message="exit -9"))
     due = store.read_run(run).expected_start_time
     assert due is not None
     assert server_now() - due > timedelta(hours=29)
@@ -190,7 +191,7 @@ def test_the_reaper_changes_no_run_that_ended_since_it_was_listed(rig: Rig) -> N
     listed = []
     for state in (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.SCHEDULED):
         run = store.read_run(new_run(Kind.RUNBOOK, state, dead_process()))
-        store.set_state(run.id, Completed(name="Fixed"))
+        set_state(run.id, Completed(name="Fixed"))
         listed.append(run)
     later = server_now() + TAKEN_LIMIT + SOON
     handlers: list[Callable[[FlowRun, Any], str]] = [reaper_runs.running, reaper_runs.pending]
@@ -213,7 +214,7 @@ def held_at(w: World, point: str, **more: Any) -> tuple[int, str]:
 
 
 def cancel_as_the_ui_does(run: str) -> None:
-    store.set_state(run, Cancelling(name="Cancelling"), force=False)
+    set_state(run, Cancelling(name="Cancelling"), force=False)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_a_run_that_is_cancelled_before_it_began(rig: Rig) -> None:
 def test_a_run_that_others_ended_stays_as_they_ended_it(rig: Rig, ended: State[Any]) -> None:
     w = rig.world()
     pid, run = held_at(w, "reported")
-    store.set_state(run, ended)
+    set_state(run, ended)
     os.kill(pid, signal.SIGCONT)
     rig.wait(pid)
     found = store.read_run(run).state

@@ -23,6 +23,7 @@ from tasks.context import Refused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.support.engine_rig import Rig, World, kill_and_wait
+from tests.support.set_state import set_state
 from tests.support.sshd import Sshd
 from tests.support.toy import WITHIN_S, acts_done
 
@@ -98,7 +99,7 @@ def test_the_owner_stays_locked_while_a_step_may_be_at_work(
         kill_and_wait(pid)
         sweep()
     else:
-        store.set_state(act, Cancelled() if ending == "cancelled" else Completed())
+        set_state(act, Cancelled() if ending == "cancelled" else Completed())
     step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
     other = Plan(name="other", steps=(step,), for_causes=("c",))
     with pytest.raises(Refused):
@@ -229,7 +230,7 @@ def test_each_step_is_given_to_one_asker(rig: Rig) -> None:
     found = steps.read_steps(act)
     assert [(s.begun, bool(s.revoked)) for s in found] == [(True, False), (False, True)]
     assert found[0].until - found[0].begun_at == timedelta(seconds=5 + steps.START_S + steps.MARGIN_S)
-    store.set_state(act, Cancelled())
+    set_state(act, Cancelled())
 
 
 def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +241,7 @@ def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: p
     monkeypatch.setattr(time, "time", lambda: late)
     with pytest.raises(Refused, match="held up"):
         begun.check()
-    store.set_state(act, Cancelled())
+    set_state(act, Cancelled())
 
 
 def test_machines_without_an_answer_do_not_hold_up_the_reaper(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,4 +267,4 @@ def test_machines_without_an_answer_do_not_hold_up_the_reaper(rig: Rig, monkeypa
     assert asked == [r.name for r in runs]
     for run in runs:
         steps.record(str(run.id), 0, "done")
-        store.set_state(run.id, Cancelled())
+        set_state(run.id, Cancelled())

@@ -25,6 +25,7 @@ from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
 from tests.faults.test_faults import check, usable
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
+from tests.support.set_state import set_state
 from tests.support.toy import acts_done
 
 pytestmark = pytest.mark.scored(fault="a real worker killed or stopped", point="its run")
@@ -107,7 +108,7 @@ def test_a_run_in_a_worker_that_is_cancelled_in_the_ui_reports_and_does_not_act(
     assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
     wait_until(lambda: struck(w.fault))
     child = int(str(store.read_run(run).labels["owner.pid"]))
-    store.set_state(run, Cancelling(), force=False)
+    set_state(run, Cancelling(), force=False)
     time.sleep(2)
     os.kill(child, signal.SIGCONT)
     wait_until(lambda: ended(run))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.elsewhere import be_elsewhere
+from tests.support.set_state import set_state
 
 
 def main() -> None:
@@ -87,7 +88,7 @@ def _work(job: dict[str, Any]) -> int:
     for run in store.find_runs([store.RUNBOOK_TAG], [StateType.SCHEDULED]):
         if run.parameters.get("fleet") not in job["fleets"]:
             continue
-        store.set_state(run.id, Pending(), force=False)
+        set_state(run.id, Pending(), force=False)
         slug = next(t.removeprefix("runbook:") for t in run.tags if t.startswith("runbook:"))
         name = slug.replace("-", "_")
         run_here(load(f"flows.{name}.{name}"), store.read_run(run.id))

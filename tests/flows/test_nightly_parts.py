@@ -23,6 +23,7 @@ from flows.sweeping import Sweep
 from tasks.context import utc_now
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.waiting import until
 
 
@@ -70,9 +71,9 @@ def by_key(key: str) -> dict[str, Any]:
 def test_two_nightlies_never_overlap_and_a_missed_one_is_not_caught_up_on(rig: Rig, tmp_path: Path) -> None:
     fleet, _ = fleet_of(rig, tmp_path, 1)
     first = create_pending("nightly", {"fleet": str(fleet)})
-    store.set_state(first.id, Running())
+    set_state(first.id, Running())
     second = create_pending("nightly", {"fleet": str(fleet)})
-    store.set_state(second.id, Running())
+    set_state(second.id, Running())
     assert "no overlap" in overlap.why_skip(str(second.id), "nightly")
     assert overlap.why_skip(str(first.id), "nightly") == ""
     other = create_pending("nightly", {"fleet": "/another/fleet.yaml"})
@@ -82,7 +83,7 @@ def test_two_nightlies_never_overlap_and_a_missed_one_is_not_caught_up_on(rig: R
         m.setattr(store, "read_run", lambda _id: late)
         assert "not caught up on" in overlap.why_skip(str(first.id), "nightly")
     for run in (first, second, other):
-        store.set_state(run.id, Cancelled())
+        set_state(run.id, Cancelled())
 
 
 def test_parts_cover_every_node_once() -> None:
@@ -130,7 +131,7 @@ def test_a_nightly_that_is_cancelled_begins_no_further_node(rig: Rig, tmp_path: 
     pid = rig.start(job | {"env": {"FAULT": str(worlds[0].fault)}})
     until(lambda: struck(worlds[0].fault))
     run = id_file.read_text()
-    store.set_state(run, Cancelling(), force=False)
+    set_state(run, Cancelling(), force=False)
     os.kill(pid, signal.SIGCONT)
     rig.wait(pid)
     found = store.read_run(run)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from prefect.states import Cancelled
 
 from deployments.decide import _waiting_run
-from deployments.show_run import find_run, question_text
+from deployments.show_run import find_run, question_page
+from deployments.terminal import plain
 from flows import store
 from flows.alerts import Start, runs_on
 from flows.approval import answer_run
@@ -13,6 +14,7 @@ from flows.asked import asked_now
 from flows.reaper import sweep
 from flows.self_health import read_health
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 
 
 def alert(w: World) -> Start:
@@ -31,7 +33,7 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     assert asked is not None
     assert asked.since is not None
     since, until = f"{asked.since:%Y-%m-%d %H:%M} UTC", f"{asked.until:%Y-%m-%d %H:%M} UTC"
-    assert f"Asked at {since}. If nobody answers by {until}, the run ends as “Not decided”" in question_text(run)
+    assert f"Asked at {since}. If nobody answers by {until}, the run ends as “Not decided”" in plain(question_page(run))
     waits = next(q for q in read_health("gpu-runbooks").waiting if q.run == run)
     assert (waits.since, waits.name) == (asked.since.isoformat(), name)
     assert answer_run(run, {"decision": "reject", "who": "ana"}) == ""
@@ -44,6 +46,6 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
 def test_a_question_that_was_cancelled_waits_for_nobody(rig: Rig) -> None:
     w = rig.world()
     run = w.run("approve")
-    store.set_state(run, Cancelled(message="in the UI"))
+    set_state(run, Cancelled(message="in the UI"))
     sweep()
     assert store.read_run(run).name == f"zombie-gpu {w.name}"

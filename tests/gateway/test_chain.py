@@ -10,6 +10,7 @@ from flows import store
 from flows.alert_notes import resolved
 from flows.alerts import Done, Placed, Start, place, resolve
 from tests.support.engine_rig import Rig
+from tests.support.set_state import set_state
 
 
 def start(target: str, key: str, mark: str = "m", **more: object) -> Start:
@@ -28,7 +29,7 @@ def test_one_of_many_gateways_starts_the_run(rig: Rig) -> None:
     assert [p.done for p in found].count(Done.STARTED) == 1
     assert {p.done for p in found} <= {Done.STARTED, Done.REPEAT, Done.JOINED}
     [run] = {p.run for p in found}
-    store.set_state(run, Completed(message="done"))
+    set_state(run, Completed(message="done"))
     assert place(start(target, "one")).done is Done.REPEAT  # although it has ended
     late = datetime.now(UTC) + timedelta(seconds=200)
     again = placed([start(target, "two", "m", at=late)] * 4)  # the same fault, much later
@@ -40,8 +41,8 @@ def test_one_of_many_gateways_starts_the_run(rig: Rig) -> None:
     assert place(start(target, "three", "m")).done is Done.JOINED
     assert not resolved(store.read_run(second))  # it is back
     assert resolve(start(target, "three", "m")).done is Done.RESOLVED
-    store.set_state(second, Completed(message="done"))
+    set_state(second, Completed(message="done"))
     assert resolve(start(target, "two", "m")).done is Done.NOTHING
     last = place(start(target, "four", "n", at=late))
-    store.set_state(last.run, Completed(message="done"))
+    set_state(last.run, Completed(message="done"))
     assert place(start(target, "three", "m", at=late)).done is Done.REPEAT  # had joined the run before

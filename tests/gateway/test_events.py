@@ -10,6 +10,7 @@ from deployments.automation import start_on_event
 from flows import store
 from tests.support.gateway import firing
 from tests.support.gateway_fleet import GatewayFleet
+from tests.support.set_state import set_state
 
 
 def events(target: str) -> set[str]:
@@ -39,4 +40,4 @@ def test_events_and_an_automation(fleet: GatewayFleet) -> None:
     automation.delete()
     for run in fleet.runs(node):  # each event started one: none is left for the tests that come
         if run.state and not run.state.is_final():
-            store.set_state(run.id, Cancelled(message="the test is over"))
+            set_state(run.id, Cancelled(message="the test is over"))

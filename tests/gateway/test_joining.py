@@ -21,6 +21,7 @@ from tasks.this_machine import Owner, this_process
 from tests.faults.test_states import dead_process
 from tests.gateway.test_chain import start
 from tests.support.engine_rig import Rig
+from tests.support.set_state import set_state
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -35,7 +36,7 @@ def run_on(target: str, state: State[Any], owner: Owner, fleet: str = "/f.yaml",
         tags=[store.RUNBOOK_TAG, "runbook:zombie-gpu"],
         labels=owner.labels(),
     )
-    store.set_state(run.id, state)
+    set_state(run.id, state)
     now = store.read_run(run.id).state
     store.label(run.id, {SIGNED: str(now.id) if now else ""})
     return str(run.id)
@@ -82,7 +83,7 @@ def test_an_alert_whose_run_came_to_no_answer_is_looked_at_again(rig: Rig, outco
     first = place(start(target, "k"))
     assert place(start(target, "k", repeat_s=-5)).done is Done.REPEAT  # it is at work
     store.label(first.run, {"outcome": outcome} if outcome else {})
-    store.set_state(first.run, Failed() if outcome == "" else Completed())
+    set_state(first.run, Failed() if outcome == "" else Completed())
     assert place(start(target, "k")).done is Done.REPEAT  # at most once in repeat_s
     second = place(start(target, "k", repeat_s=-5))
     assert second.done is (Done.STARTED if again else Done.REPEAT)

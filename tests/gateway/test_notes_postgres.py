@@ -19,6 +19,7 @@ from flows import store
 from flows.alert_notes import resolved
 from flows.alerts import Done, Start, place, resolve
 from tests.support.compose import SECRETS, Compose
+from tests.support.set_state import set_state
 from tests.support.soak import record
 
 ROUNDS = 200
@@ -87,6 +88,6 @@ def test_no_note_is_lost_between_two_writers(on_postgres: None) -> None:
             lost += 7 - len([x for x in found.labels if x.startswith(("beat", "other", "late"))])
             if not (resolved(found) and outcomes == {Done.RESOLVED}):
                 wrong.append((i, outcomes))
-            store.set_state(run, Completed(message="over"))
+            set_state(run, Completed(message="over"))
     assert wrong == []
     record("notes_on_postgresql", {"rounds": ROUNDS, "notes_lost": len(wrong), "labels_lost_by_two_processes": lost})

@@ -24,6 +24,7 @@ from tasks.context import utc_now
 from tasks.notify.keys import link_key
 from tests.notify.conftest import Told
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.toy import acts_done, write_world
 
 
@@ -63,7 +64,7 @@ def waiting(rig: Rig, told: Told) -> Iterator[tuple[World, str, str]]:
 
 def end(run: str) -> None:
     """So that no other test's worker finds it."""
-    store.set_state(run, Cancelled(message="the test is over"))
+    set_state(run, Cancelled(message="the test is over"))
 
 
 def paused(run: str) -> bool:

@@ -16,6 +16,7 @@ from runbooks.core.names import slug
 from tests.notify.conftest import Told
 from tests.notify.test_approve_link import gateway, link_in
 from tests.support.engine_rig import Rig
+from tests.support.set_state import set_state
 from tests.support.ui import lands, launched
 
 
@@ -60,4 +61,4 @@ def test_every_kind_of_link_lands(rig: Rig, told: Told, browser: Browser) -> Non
     }
     missed = {kind: link for kind, (link, text) in found.items() if not lands(browser, rig.state.ui, link, auth_string(), text)}
     assert missed == {}
-    store.set_state(run, Cancelled(message="the test is over"))
+    set_state(run, Cancelled(message="the test is over"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from runbooks.parsers.ckpt_content import check_content
 from runbooks.parsers.ckpt_set import Spec, check_set
-from runbooks.parsers.ckpt_types import Blob, Check, bytes_blob
+from runbooks.parsers.ckpt_types import Blob, Check
 
 Files = dict[str, bytes]
 FORMATS = ("torch-zip", "torch-legacy", "safetensors", "safetensors-sharded", "dcp", "sharded")
@@ -100,6 +100,11 @@ def with_manifest(files: Files) -> Files:
     """The same files and a manifest with their sizes and SHA-256."""
     entries = {n: {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in files.items()}
     return files | {"manifest.json": json.dumps({"files": entries}).encode()}
+
+
+def bytes_blob(name: str, data: bytes) -> Blob:
+    """A blob in memory."""
+    return Blob(name, len(data), lambda at, n: data[at : at + n])
 
 
 def blobs(files: Files) -> dict[str, Blob]:

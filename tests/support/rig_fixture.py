@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.engine_rig import Rig
+from tests.support.set_state import set_state
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -33,13 +34,12 @@ def nothing_left(rig: Rig) -> Iterator[None]:
     """Ends the runs that were made meanwhile."""
     from prefect.states import Completed
 
-    from flows import store
 
     before = {r.id for r in _open()}
     yield
     for run in _open():
         if run.id not in before:
-            store.set_state(run.id, Completed(message="the test is over"))
+            set_state(run.id, Completed(message="the test is over"))
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,7 @@ from runbooks.parsers import ckpt_pickle
 from runbooks.parsers.ckpt_machine import Unreadable
 from runbooks.parsers.ckpt_set import Spec
 from runbooks.parsers.ckpt_sniff import check_file
-from runbooks.parsers.ckpt_types import bytes_blob
-from tests.support.ckpt_files import FORMATS, Files, judge, need, save, spec_for
+from tests.support.ckpt_files import FORMATS, Files, bytes_blob, judge, need, save, spec_for
 
 PARSERS = Path(ckpt_pickle.__file__).parent
 WHOLE: dict[str, Files] = {}

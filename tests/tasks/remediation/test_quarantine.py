@@ -1,4 +1,4 @@
-"""The quarantine mark on a node: written whole, kept, taken away only if it is ours."""
+"""The quarantine mark on a node: written whole, and kept."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from runbooks.core.plan import Step
 from tasks.context import Refused
 from tasks.probes.quarantine import main
-from tasks.remediation.quarantine import quarantine_node, release_node
+from tasks.remediation.quarantine import quarantine_node
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import context
 from tests.support.racing import Steps, every_step, process, writing_at
@@ -22,7 +22,7 @@ def step(path: Path, **change: Any) -> Step:
     return Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked")
 
 
-def test_written_once_kept_and_taken_away(tmp_path: Path) -> None:
+def test_written_once_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "quarantine.json"
     assert "mark written" in quarantine_node(step(path), context()).said[0]
     first = path.read_text()
@@ -31,17 +31,14 @@ def test_written_once_kept_and_taken_away(tmp_path: Path) -> None:
     assert "already" in quarantine_node(step(path, reason="other"), context()).said[0]
     assert path.read_text() == first
     assert list(path.parent.iterdir()) == [path]
-    assert "is gone" in release_node(step(path), context()).said[0]
-    assert "there is no mark" in release_node(step(path), context()).said[0]
 
 
 @pytest.mark.parametrize("text", ['{"by": "ops-team"}', "not json", "[]"])
-def test_somebody_elses_mark_is_neither_overwritten_nor_removed(tmp_path: Path, text: str) -> None:
+def test_somebody_elses_mark_is_not_overwritten(tmp_path: Path, text: str) -> None:
     path = tmp_path / "q.json"
     path.write_text(text)
-    for act in (quarantine_node, release_node):
-        with pytest.raises(Refused):
-            act(step(path), context())
+    with pytest.raises(Refused):
+        quarantine_node(step(path), context())
     assert path.read_text() == text
 
 
@@ -54,8 +51,8 @@ def test_a_place_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
 THEIRS = '{"by": "ops-team"}'
 
 
-def ask(path: Path, undo: bool) -> dict[str, Any]:
-    return {"path": str(path), "node": "node-a", "reason": "r", "at": "now", "id": "", "undo": undo}
+def ask(path: Path) -> dict[str, Any]:
+    return {"path": str(path), "node": "node-a", "reason": "r", "at": "now"}
 
 
 def write_theirs(path: Path) -> None:
@@ -65,17 +62,14 @@ def write_theirs(path: Path) -> None:
     path.with_name("ops").replace(path)
 
 
-@pytest.mark.parametrize("undo", [False, True])
-def test_somebody_marks_it_before_every_step(tmp_path: Path, undo: bool) -> None:
+def test_somebody_marks_it_before_every_step(tmp_path: Path) -> None:
     folder = tmp_path / "marks"
     path = folder / "q.json"
 
     def run(at: int) -> Steps:
         shutil.rmtree(folder, ignore_errors=True)
-        if undo:
-            main(ask(path, undo=False))
         with writing_at(folder, at, lambda: write_theirs(path)) as steps:
-            got = main(ask(path, undo))
+            got = main(ask(path))
         if steps.wrote:
             assert path.read_text() == THEIRS, f"{at}: {got}"
             assert [p.name for p in folder.iterdir()] == [path.name]
@@ -109,7 +103,7 @@ def test_somebody_marks_it_at_the_same_time(tmp_path: Path, tries: int) -> None:
         for n in range(tries):
             p.stdin.write(f"{0.0005 * n / tries}\n")
             p.stdin.flush()
-            got = main(ask(path, undo=False))
+            got = main(ask(path))
             theirs = p.stdout.readline() == "marked\n"
             assert (path.read_text() == THEIRS) is theirs
             assert ("refused" in got) is theirs
