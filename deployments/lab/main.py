@@ -15,6 +15,7 @@ from typing import Any
 from deployments.display import show_table
 from deployments.errors import CommandError
 from deployments.lab import screens
+from deployments.lab.broken_off import nothing_open, one_end
 from deployments.lab.scenario import Scene
 from runbooks.core.clean import one_line
 
@@ -35,9 +36,9 @@ def cmd_lab(ns: argparse.Namespace) -> int:
 
     run_online.ready()  # before anything is broken
     scene: Callable[[Path], AbstractContextManager[Scene]] = import_module(SCENES[ns.runbook]).scene
-    with tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
+    with one_end(), tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
         try:
-            with scene(Path(folder)) as ready, _lent(ready.secrets):
+            with scene(Path(folder)) as ready, _lent(ready.secrets), nothing_open(ready.fleet, _who()):
                 return _rehearse(ns, ready)
         except RuntimeError as e:
             raise CommandError(str(e), 3) from e
@@ -67,12 +68,10 @@ def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
     screens.looked(first)
     if first["outcome"] != "waiting":
         raise CommandError(f"the rehearsal did not ask for approval: {first['outcome']}: {first['headline']}", 1)
-    decision, choice = "reject", _first_choice(first["run"])
-    try:
-        screens.asked(first, choice)
-        decision = _decision(ns, choice)
-    finally:  # also at Ctrl-C: no question stays open about a fault that is gone
-        last = _decide(ns, first["run"], decision, choice)
+    choice = _first_choice(first["run"])
+    screens.asked(first, choice)
+    decision = _decision(ns, choice)
+    last = _decide(ns, first["run"], decision, choice)
     proof = scene.proof()
     screens.proved(last, proof)
     return {"first": first, "decision": decision, "last": last, "proof": proof}
@@ -97,8 +96,11 @@ def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
 def _decide(ns: argparse.Namespace, run: str, decision: str, choice: str) -> dict[str, Any]:
     from deployments.decide import decide_and_follow
 
-    who = f"{os.environ.get('USER') or 'lab'} (rehearsal)"
-    return decide_and_follow(run, decision, who, quiet=ns.json, choice=choice if decision == "approve" else "")
+    return decide_and_follow(run, decision, _who(), quiet=ns.json, choice=choice if decision == "approve" else "")
+
+
+def _who() -> str:
+    return f"{os.environ.get('USER') or 'lab'} (rehearsal)"
 
 
 def _decision(ns: argparse.Namespace, choice: str) -> str:

@@ -5,15 +5,11 @@ import os
 import pty
 import re
 import secrets
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,38 +18,10 @@ from playwright.sync_api import sync_playwright
 from deployments.lab import zombie_gpu
 from deployments.lab.scenario import Scene
 from tasks.this_machine import start_ticks
+from tests.support.cli import ANY, CLI, Cli
 from tests.support.ui import lands, launched
 
-CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
-
-
-ANY = -1  # exit code
 OF_THIS_MACHINE = ("host-limits", "memory-pressure")  # what the machine under the tests itself lacks
-
-
-class Cli:
-    """gpu-runbooks with a state folder of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
-            "GPU_RUNBOOKS_HOME": str(home)
-        }
-
-    def __call__(self, *args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*CLI, *args],
-            capture_output=True,
-            text=True,
-            timeout=500,
-            env=self.env | (env or {}),
-            stdin=subprocess.DEVNULL,
-        )
-
-    def json(self, *args: str, code: int = 0, env: dict[str, str] | None = None) -> Any:
-        done = self(*args, "--json", env=env)
-        assert code in (ANY, done.returncode), done.stdout + done.stderr
-        return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -130,33 +98,6 @@ def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
     assert "runs again" in facts["proof"]  # the mildest plan is the first
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "train_selfplay.py --run lab" not in listed  # it cleans up after itself
-
-
-@pytest.mark.parametrize(("key", "codes"), [("Ctrl-D", (0, 1)), ("Ctrl-C", (130,))])
-def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: str, codes: tuple[int, ...]) -> None:
-    leader, terminal = pty.openpty()
-    lab = subprocess.Popen([*CLI, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env)
-    os.close(terminal)
-    said = b""
-    while b"[y/N]" not in said:
-        said += os.read(leader, 1 << 16)
-    screen = said.partition(b"3 of 4")[2]
-    assert b"kill -CONT" in screen  # the question with its commands stands right above the prompt
-    assert screen.count(b"\n") < 24
-    deadline = time.monotonic() + 240
-    with suppress(OSError):  # the terminal ends with its last process
-        while lab.poll() is None and time.monotonic() < deadline:
-            if key == "Ctrl-D":
-                os.write(leader, b"\x04")
-            else:
-                lab.send_signal(signal.SIGINT)
-            while select.select([leader], [], [], 90)[0] and (more := os.read(leader, 1 << 16)):  # pressed again after 90 s
-                said += more
-    os.close(leader)
-    assert lab.wait(60) in codes, said.decode()[-2000:]
-    assert b"Traceback" not in said
-    left = cli.json("status")
-    assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
 
 
 def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_path: Path) -> None:

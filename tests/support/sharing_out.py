@@ -39,6 +39,7 @@ LONG = (
     "tests/core/test_words",
     "tests/corpus/test_floors",
     "tests/deployments/test_fuzz_commands",
+    "tests/deployments/test_lab_broken_off",
     "tests/deployments/test_server_away",
     "tests/incidents/",
     "tests/runbooks/test_confirmed",
