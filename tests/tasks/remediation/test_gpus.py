@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import H100, StubGpu, read_state
+from deployments.lab.gpu_state import H100, Held, StubGpu, StubState, read_state
 from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
 from tasks.context import Refused
 from tasks.diagnostics.probe import probe_text
 from tasks.remediation.gpus import reset_gpu
@@ -55,6 +56,46 @@ def test_a_client_that_only_the_driver_knows_of(driver: StubDriver) -> None:
         driver.show(holding(p.pid, flag="hidden"))
         with pytest.raises(Refused, match="in use by another process"):
             reset_gpu(step(), context(driver))
+
+
+def before_call(driver: StubDriver, at: int, then: StubState) -> Path:
+    """Right before call number `at` of nvidia-smi the driver's state becomes `then`. The file that holds what was asked."""
+    asked, after = driver.folder / "asked", driver.folder / "then"
+    then.write(after)
+    real = driver.smi.with_name("real")
+    driver.smi.rename(real)
+    driver.smi.write_text(
+        f'#!/bin/sh\necho "$@" >>{asked}\n[ "$(wc -l <{asked})" = {at} ] && cp {after} {driver.state}\nexec {real} "$@"\n'
+    )
+    driver.smi.chmod(0o755)
+    return asked
+
+
+CALLS = 3  # what the probe asks of nvidia-smi: which GPU it is, who uses it, the reset
+
+
+@pytest.mark.parametrize(
+    ("mode", "flag", "at"),
+    [(mode, flag, at) for mode, flag in [("ok", "-"), ("ok", "hidden"), ("lost", "hidden")] for at in range(1, CALLS + 1)]
+    + [("lost", "hidden", CALLS + 1)],
+)
+def test_a_process_that_opens_it_before_every_step_stops_the_reset(
+    driver: StubDriver, mode: str, flag: str, at: int
+) -> None:
+    """Between the look and the reset as well. `hidden`: the look cannot see it, as from another PID namespace."""
+    gpu = {**H100, "latched": "1", "mode": mode}
+    with running("sleep") as p:
+        driver.show(StubGpu(keys=gpu))
+        asked = before_call(driver, at, StubState(gpus=[StubGpu(keys=gpu, processes=[Held(p.pid, 1 << 30, flag=flag)])]))
+        if at <= CALLS:
+            with pytest.raises(Refused, match="in use") as e:
+                reset_gpu(step(), context(driver))
+            assert e.value.code is Code.IN_USE
+        else:  # nobody came between
+            reset_gpu(step(), context(driver))
+    seen = flag == "-" and at < CALLS
+    assert len(asked.read_text().splitlines()) == (CALLS - 1 if seen else CALLS)
+    assert read_state(driver.state).gpus[0].keys["latched"] == ("1" if at <= CALLS else "0")
 
 
 def test_mig_is_refused(driver: StubDriver) -> None:
