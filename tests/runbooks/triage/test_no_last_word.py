@@ -15,8 +15,11 @@ from runbooks.triage.text import findings_of, judge_lines
 from tests.corpus.measure import excerpts
 
 WELL = re.compile(r"(?i)nothing is (?:wrong|broken)|all is well|healthy|no fault|points to a fault|nothing wrong")
-DESTROYS = re.compile(r"(?i)\b(?:delete|remove|prune|wipe|rebuild|recreate|reinstall|reset|reboot|restart|respawn|kill|terminate)s?\b")
-FIRST = re.compile(r"(?i)\b(?:before|never|not|nothing|without|instead of|who|whether|why)\b[^;.]*")
+DESTROYS = re.compile(
+    r"(?i)\b(?:(?:delete|remove|rmdir|prune|wipe|rebuild|recreate|reinstall|reset|reboot|boot the|restart|respawn|kill|terminate|"
+    r"end those|drop (?:final|duplicate)|release what|make a new one)s?\b|(?:start|make)\b[^;.]*\banew\b)"
+)
+FIRST = re.compile(r"(?i)\b(?:before|never|not|nothing|without|instead of|who|whether|why)\b[^;.,]*")
 QUIET = ("step 1 loss 2.0", "", "\n" * 50, "INFO started\nINFO ready\n", "all good, exit code 0")
 
 
@@ -71,6 +74,21 @@ def test_of_every_known_cause_only_what_is_harmless_is_advised() -> None:
         assert not DESTROYS.search(FIRST.sub("", remedy)), (known.slug, remedy)
         assert left_out or remedy == " ".join(known.cause.remedy.split()).rstrip(";, ")
     assert held_back >= 60
+
+
+@pytest.mark.parametrize(
+    ("remedy", "left"),
+    [
+        ("Read its log; if that is not enough, restart the autoscaler.", "Read its log"),  # "not" is said of something else
+        ("Read its log before it is restarted.", "Read its log before it is restarted."),
+        ("Load the driver (or boot the machine); then start it.", ""),
+        ("Look at it; end those that are idle.", "Look at it"),
+        ("Turn it off (`x` in its template; keep a policy) and start the job anew.", "Turn it off"),
+        ("Quote it, or drop the zero.", "Quote it, or drop the zero."),
+    ],
+)
+def test_what_ends_or_begins_something_anew_is_cut_off(remedy: str, left: str) -> None:
+    assert mild(remedy) == (left, left != remedy)
 
 
 def test_what_is_held_back_is_said() -> None:
