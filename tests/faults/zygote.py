@@ -51,6 +51,7 @@ def main() -> None:
 def _child(job: dict[str, Any]) -> None:
     os.environ.update(job.get("env", {}))
     be_elsewhere()
+    _stand_in()
     sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
@@ -64,6 +65,15 @@ def _child(job: dict[str, Any]) -> None:
         print(f"child ended: {type(e).__name__}: {e}", flush=True)
     finally:
         os._exit(code)
+
+
+def _stand_in() -> None:
+    """`$STAND_INS`: real kinds whose work the toy's stand-in does in this process."""
+    if kinds := os.environ.get("STAND_INS", "").split():
+        from flows.actions import ACTIONS
+        from tests.support.toy import stand_in_for
+
+        ACTIONS.update(stand_in_for(*kinds))
 
 
 def _run(job: dict[str, Any]) -> int:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from flows.actions import risks
 from flows.gate import May, PastAct, decide, overtaken
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import KindPolicy, Mode, Policy
@@ -85,3 +86,23 @@ def test_counted_for_each_thing_of_an_owner(of_each: int | None, past: list[Past
     sick = SICK.model_copy(update={"plans": (Plan(name="clean", steps=(step,), for_causes=("c",)),)})
     policy = Policy(mode=Mode.AUTO, kinds={"end": KindPolicy(mode=Mode.AUTO, attempts=4, of_each=of_each)})
     assert decide(sick, Mode.AUTO, policy, RISKS, tuple(past), datetime.now(UTC)).may is expected
+
+
+@pytest.mark.parametrize("kind", sorted(risks()))
+def test_the_gate_lets_none_go_by_itself_that_may_not(kind: str) -> None:
+    """Only in auto mode, only where the policy file names it, and never what destroys."""
+    cause = Cause(slug="c", certainty=Certainty.CONFIRMED, subject="s", evidence=("e",))
+    sick = Diagnosis(state=State.SICK, headline="", causes=(cause,), plans=(plan("p", kind),))
+    unsure = sick.model_copy(update={"causes": (cause.model_copy(update={"certainty": Certainty.LIKELY}),)})
+    asks, acts = Policy(mode=Mode.AUTO), Policy(mode=Mode.AUTO, kinds={kind: KindPolicy(mode=Mode.AUTO)})
+    capped = acts.model_copy(update={"mode": Mode.APPROVE})
+
+    def gate(mode: Mode, policy: Policy, seen: Diagnosis = sick, hands_off: str = "") -> May:
+        return decide(seen, mode, policy, risks(), (), datetime.now(UTC), hands_off).may
+
+    by_itself = May.ASK if risks()[kind] is Risk.DESTRUCTIVE else May.ACT
+    assert [gate(mode, acts) for mode in Mode] == [May.NOTHING, May.ASK, by_itself]
+    assert [gate(mode, asks) for mode in Mode] == [May.NOTHING, May.ASK, May.ASK]
+    assert [gate(mode, capped) for mode in Mode] == [May.NOTHING, May.ASK, May.ASK]
+    assert gate(Mode.AUTO, acts, unsure) is May.REFUSE
+    assert gate(Mode.AUTO, acts, hands_off="mine") is May.REFUSE

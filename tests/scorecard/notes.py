@@ -16,6 +16,7 @@ from tasks.context import utc_now
 
 FOLDER = "SCORECARD"
 BY_HAND, NO_FAULT = "by hand", "none"
+STAND_INS = "(stand-ins)"  # of a world whose actions are of every kind, and change nothing
 
 
 class Noted:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ class Rig:
         fleet = self.home / f"{name}.yaml"
         fleet.write_text(f"name: f-{name}\nnodes: [{{name: {name}, local: true}}]\n", encoding="utf-8")
         write_world(self.worlds, name, **({"sick": True, "identity": f"pid of {name}"} | facts))
-        return World(self, name, fleet)
+        return World(self, name, fleet, facts.get("kinds", ()))
 
     def close(self) -> None:
         """Ends the zygote and the server; by recorded pid."""
@@ -160,12 +160,13 @@ def end_zygote(zygote: "subprocess.Popen[str]") -> None:
 class World:
     """One toy target and the runs on it."""
 
-    def __init__(self, rig: Rig, name: str, fleet: Path) -> None:
+    def __init__(self, rig: Rig, name: str, fleet: Path, kinds: Sequence[str] = ()) -> None:
         self.rig, self.name, self.fleet = rig, name, fleet
         self.out = rig.home / "reports" / name
         self.fault = rig.home / f"{name}.fault"
         self.fleets = {str(fleet)}
-        notes.world("(toy)", self.acts)
+        self.env = {"STAND_INS": " ".join(kinds)} if kinds else {}
+        notes.world(notes.STAND_INS if kinds else "(toy)", self.acts)
 
     def parameters(self, mode: str, **more: Any) -> dict[str, Any]:
         """Parameters of a run on this world."""
@@ -183,7 +184,7 @@ class World:
         parameters = self.parameters(mode, **more)
         self.fleets.add(str(parameters["fleet"]))
         job = {"do": "run", "slug": "zombie-gpu", "parameters": parameters, "id_file": str(id_file)}
-        return self.rig.start(job | {"env": {"FAULT": str(self.fault)}}), id_file
+        return self.rig.start(job | {"env": {"FAULT": str(self.fault)} | self.env}), id_file
 
     def run(self, mode: str = "auto", **more: Any) -> str:
         """Runs to the end of the process (however it ends); returns the run's id, "" if it was never created."""
@@ -193,7 +194,7 @@ class World:
 
     def work(self, fault: bool = False) -> None:
         """What a worker does with the scheduled runs of this world's fleets, to their end (unless a fault ends it)."""
-        status = self.rig.wait(self.rig.start_work(*self.fleets, FAULT=str(self.fault) if fault else ""))
+        status = self.rig.wait(self.rig.start_work(*self.fleets, FAULT=str(self.fault) if fault else "", **self.env))
         assert fault or status == 0, f"{status}: {(self.rig.home / 'children.log').read_text()[-3000:]}"
 
     def arm(self, point: str, sig: str = "SIGKILL", pid: int | None = None, nth: int = 1, whose: str = "the server") -> None:

@@ -1,13 +1,15 @@
 """A toy runbook on a world that is one JSON file: the engine's tests and the fault harness run on it.
 
 The world file holds {"sick": bool, "identity": str, "unfixable": bool, "takes_s": seconds that a fix's command takes};
-every act appends one line to `<world>.log`, and such a command two to `<world>.took`.
+every act appends one line to `<world>.log`, and such a command two to `<world>.took`. "kinds": its plan has a step of each
+of these real kinds; in processes of such a world a stand-in does what the kinds do (see `stand_in`).
 """
 
 import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.kinds import KINDS, Harsh, Kind
 from runbooks.core.members import process
+from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.refusal import Code
@@ -30,7 +33,7 @@ from tasks.context import ActResult, Context, Refused
 from tasks.diagnostics import machine_identity
 from tasks.diagnostics.command import read
 from tasks.diagnostics.machine_identity import Machine, mark, read_machine
-from tasks.remediation.changing import command
+from tasks.remediation.changing import FOLDER_ENV, command
 from tasks.transport.base import Host, TransportError
 
 CAUSE = "stopped-process"
@@ -52,6 +55,7 @@ class ToyEvidence(Frozen):
     victim: dict[str, Any] | None = None  # a real process that is to be ended, where the world names one
     mate: str = ""  # what another process of its group does
     to_and_fro: bool = False  # a plan goes from the node to the leader and back
+    kinds: tuple[str, ...] = ()  # a plan has a step of each of these
 
 
 class ToyLimits(Frozen):
@@ -106,6 +110,7 @@ def gather(context: Context) -> ToyEvidence:
         log=read(context.host, ["cat", str(log)], str, redactor=context.redactor, at=context.now()) if log else None,
         sure=bool(world.get("sure", True)),
         to_and_fro=bool(world.get("to_and_fro")),
+        kinds=tuple(map(str, world.get("kinds", ()))),  # type: ignore[call-overload]
     )
 
 
@@ -135,6 +140,19 @@ def _of_a_group(evidence: ToyEvidence, victim: dict[str, Any]) -> Diagnosis:
     ))  # fmt: skip
 
 
+def step_of(kind: str, owner: str, identity: str = "") -> Step:
+    """A step of a real kind, for its stand-in."""
+    return Step(kind=kind, owner=owner, args={"identity": identity}, commands=(f"{kind} {identity}",), effect="well")
+
+
+def _of_kinds(evidence: ToyEvidence) -> Diagnosis:
+    """One plan with a step of every kind."""
+    cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
+    steps = tuple(step_of(kind, evidence.node, evidence.identity) for kind in evidence.kinds)
+    plan = Plan(name="everything", steps=steps, for_causes=(CAUSE,), settle_s=0.0)
+    return Diagnosis(state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=(plan,))
+
+
 def _raise(how: str, text: str) -> None:
     """An error of a reader's own, in one of the shapes that quote what was read."""
     if how == "pydantic":
@@ -154,6 +172,8 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
         return Diagnosis(state=State.HEALTHY, headline=f"{evidence.node} is well")
     if evidence.victim is not None:
         return _of_a_group(evidence, evidence.victim)
+    if evidence.kinds:
+        return _of_kinds(evidence)
     said = tuple(evidence.log.value.splitlines()) if isinstance(evidence.log, Known) else ()
     certainty = Certainty.CONFIRMED if evidence.sure else Certainty.POSSIBLE
     cause = Cause(slug=CAUSE, certainty=certainty, subject=evidence.identity, evidence=("the world says so", *said))
@@ -218,6 +238,24 @@ def fix(step: Step, context: Context) -> ActResult:
         command(context, context.host, ("sh", "-c", script, log), 60)
     write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
     return ActResult(said=(f"fixed {step.args['identity']}", *str(world.get("says", "")).splitlines()))
+
+
+TRIES_THE_LOCK = 'if flock -n -x "$1" true; then how=free; else how=held; fi; echo "$2 $how" >>"$0"'
+
+
+def stand_in(step: Step, context: Context) -> ActResult:
+    """In place of what a kind does: a command on the node, which tries its owner's lock and writes the kind and that down."""
+    assert context.acting is not None
+    lock = Path(os.environ[FOLDER_ENV], str(os.geteuid()), f"{slug(context.acting.lock or context.acting.owner)}.lock")
+    log = str(world_path(context.target).with_suffix(".log"))
+    done = command(context, context.host, ("sh", "-c", TRIES_THE_LOCK, log, str(lock), step.kind), 60)
+    assert done.exit == 0, done.err
+    return ActResult(said=(f"did {step.kind}",))
+
+
+def stand_in_for(*kinds: str) -> dict[str, Action]:
+    """These kinds with a stand-in for what they do, and nothing to wait for; everything else of them stays."""
+    return {kind: replace(ACTIONS[kind], act=stand_in, wait_s=None) for kind in kinds}
 
 
 def begin_outage(seconds: float, record_s: float) -> None:

@@ -1,0 +1,210 @@
+"""Every kind of action of the table under the engine's promises, with a stand-in for what it does: a new kind is in it at once."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prefect.states import Completed, Crashed, Running, Scheduled
+
+from flows import act, execution, store
+from flows.act import Session
+from flows.actions import ACTIONS
+from flows.approval import answer_run
+from flows.claim import Claim, claim_all
+from flows.guards import FREEZE, reset_breaker, trip
+from flows.progress import LISTENERS, Timeline
+from flows.steps import read_steps
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.plan import Plan, Step
+from runbooks.core.refusal import Code
+from tasks.context import ActResult, Context, Refused, utc_now
+from tasks.transport.local import LocalHost
+from tests.faults.real import outcome
+from tests.faults.test_faults import carry_on
+from tests.support.engine_rig import Rig, World
+from tests.support.toy import acts_done, read_world, step_of, write_world
+
+EVERY = tuple(sorted(kind for kind in ACTIONS if not kind.startswith("toy-")))
+ONCE = [f"{kind} held" for kind in EVERY]  # each did its work once, and its owner's lock was held meanwhile
+
+pytestmark = pytest.mark.scored(fault="not allowed, or not any more", point="between the question and the action")
+
+
+def everything(rig: Rig) -> World:
+    return rig.world(kinds=EVERY)
+
+
+def approve(run: str) -> str:
+    return answer_run(run, {"decision": "approve", "who": "ana"})
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
+    try:
+        yield
+    finally:
+        store.delete_variable(FREEZE)
+
+
+# --- one run whose plan has a step of every kind ---
+
+
+def test_each_once_by_one_approval_with_its_lock_held(rig: Rig) -> None:
+    """Not before it, and not again by a second approval or when the run is begun once more; the fault is there all the time."""
+    w = everything(rig)
+    run = w.run("approve")
+    assert (outcome(run), acts_done(rig.worlds, w.name)) == ("waiting", [])
+    assert approve(run) == ""
+    w.work()
+    assert acts_done(rig.worlds, w.name) == ONCE
+    assert outcome(run) == "not-fixed"
+    assert "not paused" in approve(run)
+    store.set_state(run, Scheduled(name="AwaitingRetry"))
+    carry_on(w)
+    assert acts_done(rig.worlds, w.name) == ONCE
+
+
+def changed(w: World) -> None:
+    write_world(w.rig.worlds, w.name, **(read_world(w.name) | {"identity": "another"}))
+
+
+def broken(w: World) -> None:
+    trip(f"f-{w.name}", "a test", utc_now())
+
+
+def budget_used_up(w: World) -> None:
+    """The one place goes to another node of its fleet, by an automatic run."""
+    other = w.rig.world()
+    w.fleet.write_text(w.fleet.read_text().replace("]", f", {{name: {other.name}, local: true}}]"))
+    assert outcome(other.run("auto", fleet=str(w.fleet), policy=str(w.rig.home / "one.yaml"))) == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "ends"), [(changed, "waiting"), (broken, "refused"), (budget_used_up, "refused"), (None, "waiting")]
+)
+def test_none_of_an_approved_plan_after_a_change(rig: Rig, meanwhile: Callable[[World], None] | None, ends: str) -> None:
+    """Of the target, the breaker or the budget after the approval; None: of the freeze, before it is taken up."""
+    w = everything(rig)
+    policy = rig.home / "one.yaml"
+    policy.write_text(rig.policy.read_text().replace("nodes: 100", "nodes: 1"))
+    run = w.run("approve", policy=str(policy))
+    assert approve(run) == ""
+    if meanwhile:
+        meanwhile(w)
+        w.work()
+    else:
+        with frozen():
+            w.work()
+    assert acts_done(rig.worlds, w.name) == []
+    assert outcome(run) == ends
+
+
+# --- the last look before each kind's step ---
+
+
+class Begun:
+    """An action run that has begun, with a step of every kind, on an owner of its own; which kinds were then done."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.fleet = name, f"f-{name}"
+        self.done: list[str] = []
+        fleet = Fleet(name=self.fleet, nodes=(Node(name=name, local=True),))
+        self.context = Context(fleet, name, lambda _: LocalHost(name))
+        run = store.create_run("act/act", {}, state=Running(), key=None, name=None, tags=[], labels={})
+        self.run = str(run.id)
+        self.execution = execution.number(self.run)
+        plan = Plan(name="everything", steps=tuple(step_of(kind, name) for kind in EVERY), for_causes=("c",))
+        (self.claim,) = claim_all(plan, {"runbook_run": self.run, "target": name, "fleet": self.fleet}, self.context)
+        store.set_state(self.claim.act_run, Running())
+
+    def do(self, i: int, allowed: Callable[[], None] = lambda: None, claim: Claim | None = None) -> tuple[str, Code | None]:
+        """Step `i` by the engine: how it ended, and which guard said no."""
+        session = Session(
+            claim or self.claim, self.context, Timeline(), self.run, self.execution, before=lambda _: True, allowed=allowed
+        )
+        session.rows = [""] * len(EVERY)
+        how, _ = act._one(session, i, self.claim.steps[i])
+        return how, session.refused.code if session.refused else None
+
+    def record(self, step: Step, _context: Context) -> ActResult:
+        """In place of what a kind does."""
+        self.done.append(step.kind)
+        return ActResult(said=())
+
+    def over(self) -> None:
+        """Ends both runs."""
+        for run in (self.claim.act_run, self.run):
+            store.set_state(run, Completed(message="the test is over"))
+
+
+@pytest.fixture
+def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begun]:
+    made = Begun(f"k{uuid4().hex[:10]}")
+    for kind in EVERY:
+        monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], act=made.record, wait_s=None))
+    yield made
+    made.over()
+
+
+def not_allowed() -> None:
+    raise Refused(Code.POLICY, "by the files, read again")
+
+
+@contextmanager
+def tripped(fleet: str) -> Iterator[None]:
+    trip(fleet, "a test", utc_now())
+    try:
+        yield
+    finally:
+        assert reset_breaker(fleet)
+
+
+@contextmanager
+def frozen_after_its_row() -> Iterator[None]:
+    """The freeze comes when the step is written down as begun, before its command."""
+
+    def strike(point: str, _text: str) -> None:
+        if point == "step-begun":
+            store.set_variable(FREEZE, {"at": "now", "why": "a test"})
+
+    LISTENERS.append(strike)
+    try:
+        yield
+    finally:
+        LISTENERS.remove(strike)
+        store.delete_variable(FREEZE)
+
+
+def test_none_is_begun_once_it_may_not_be(begun: Begun) -> None:
+    """Asked right before each kind's step: freeze, breaker, files, and after all of them a control that does each once."""
+
+    def every(expected: Code, **how: Any) -> None:
+        assert [begun.do(i, **how) for i in range(len(EVERY))] == [("refused", expected)] * len(EVERY)
+        assert begun.done == []
+
+    with frozen():
+        every(Code.FROZEN)
+    with tripped(begun.fleet):
+        every(Code.BREAKER_OPEN)
+    every(Code.POLICY, allowed=not_allowed)
+    store.set_state(begun.claim.act_run, Crashed(message="declared dead by a test"))
+    every(Code.SUPERSEDED)
+    store.set_state(begun.claim.act_run, Running())
+    assert [begun.do(i) for i in range(len(EVERY))] == [("done", None)] * len(EVERY)
+    assert begun.done == list(EVERY)
+    begun.done.clear()
+    every(Code.SUPERSEDED, claim=begun.claim.model_copy(update={"token": "another process"}))
+    execution.number(begun.run)  # a second process begins the run
+    every(Code.SUPERSEDED)
+
+
+def test_none_is_done_when_the_freeze_comes_after_its_row(begun: Begun) -> None:
+    for i in range(len(EVERY)):
+        with frozen_after_its_row():
+            assert begun.do(i) == ("refused", Code.FROZEN)
+    assert begun.done == []
+    assert [s.begun for s in read_steps(begun.claim.act_run)] == [False] * len(EVERY)  # nothing was changed, and its record says so
