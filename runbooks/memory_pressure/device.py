@@ -9,7 +9,7 @@ from runbooks.core.reading import Known
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.memory_pressure.evidence import Evidence, HostMemory, LogFacts
-from runbooks.parsers.cuda_oom import CudaOom
+from runbooks.parsers.cuda_oom import CudaOom, who_fills
 from runbooks.parsers.gpu_names import is_integrated
 
 if TYPE_CHECKING:
@@ -43,30 +43,28 @@ def _cause(slug: str, sure: Certainty, subject: str, *words: str, decides: tuple
 
 
 def _why(evidence: Evidence, log: LogFacts, oom: CudaOom, limits: "Limits") -> Cause:
-    """Numbers that contradict a lack of memory come first: with them no cause of a lack is true."""
-    where = f"GPU {oom.gpu}"
-    if oom.impossible:
-        words = f"the message's numbers cannot all be true: {_numbers(oom)}"
-        return _cause("numbers-contradict", POSSIBLE, where, words, decides=NOT_A_LACK)
-    if oom.allowed is not None and oom.allocated + oom.tried > oom.allowed:
-        words = f"this process may use {size(oom.allowed)} and has {size(oom.allocated)}; it asked for {size(oom.tried)}"
-        return _cause("own-limit", SURE, where, words, f"{size(oom.free)} of the GPU's {size(oom.total)} are free")
-    if oom.free >= oom.tried:
-        words = f"{size(oom.tried)} were asked for and {size(oom.free)} are free: the GPU did not lack memory"
-        return _cause("numbers-contradict", POSSIBLE, where, words, _numbers(oom), decides=NOT_A_LACK)
+    """By the numbers of the last message, unless several messages or the table of processes show ranks that share one GPU."""
+    where, slug = f"GPU {oom.gpu}", who_fills(oom, limits)
+    if slug == "numbers-contradict":
+        asked = f"{size(oom.tried)} were asked for and {size(oom.free)} are free: the GPU did not lack memory"
+        words = (f"the message's numbers cannot all be true: {_numbers(oom)}",) if oom.impossible else (asked, _numbers(oom))
+        return _cause(slug, POSSIBLE, where, *words, decides=NOT_A_LACK)
+    if slug == "own-limit":
+        allowed = f"this process may use {size(oom.allowed or 0)} and has {size(oom.allocated)}; it asked for {size(oom.tried)}"
+        return _cause(slug, SURE, where, allowed, f"{size(oom.free)} of the GPU's {size(oom.total)} are free")
     if _ranks_on_one(evidence, log, oom):
         ranks = sorted({o.rank for o in log.cuda if o.rank is not None})
-        words = f"{where} ran out for ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else _pids(oom)
-        return _cause("ranks-on-one-gpu", LIKELY, where, words, "a checkpoint was loaded before" if log.resumed else "")
-    if oom.elsewhere > max(limits.elsewhere_share * oom.total, limits.elsewhere_bytes):
+        told = f"{where} ran out for ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else _pids(oom)
+        return _cause("ranks-on-one-gpu", LIKELY, where, told, "a checkpoint was loaded before" if log.resumed else "")
+    if slug == "gpu-held-by-others":
         return _outside(evidence, oom)
-    if oom.unused >= oom.tried and oom.unused > limits.fragment_share * oom.total:
-        words = f"{size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for, {size(oom.free)} are free"
-        return _cause("fragmented", LIKELY, where, words)
-    words = (f"this process holds {size(oom.mine)} of {size(oom.total)} and asks for {size(oom.tried)} more; "
-             f"{size(oom.elsewhere)} are held elsewhere")  # fmt: skip
+    if slug == "fragmented":
+        unused = f"{size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for, {size(oom.free)} are free"
+        return _cause(slug, LIKELY, where, unused)
+    held = (f"this process holds {size(oom.mine)} of {size(oom.total)} and asks for {size(oom.tried)} more; "
+            f"{size(oom.elsewhere)} are held elsewhere")  # fmt: skip
     own = f"pid {oom.own.pid} in the message is this process itself, by the driver's number" if oom.own else ""
-    return _cause("model-too-large", SURE, where, words, own)
+    return _cause("model-too-large", SURE, where, held, own)
 
 
 def _numbers(oom: CudaOom) -> str:

@@ -4,37 +4,39 @@ The third size of the old wording changed its meaning with its word: "cached" (t
 in total" (from 1.4 on) is all of it. From 2.1 on the message names processes by the driver's numbers: inside a container its own
 process stands among the others.
 
-A parser, beside the knowledge base that names the cause: the runbook does sums with the numbers of several messages and
-with what the GPUs say now."""
+`who_fills` is the one judge of these sums: the runbook asks it, which reads more than one message, and so do the signatures of
+the causes (`fills(oom)` in their conditions)."""
 
 import re
-from typing import Any
+from typing import Any, Protocol
 
 from runbooks.core.base import Frozen
 
 UNIT = {
     "bytes": 1,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-    "TiB": 1 << 40,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
 }
 BESIDE_TORCH = 4 << 30  # a process holds a context, cuBLAS and NCCL beside what torch reserves: 0.5 to 3 GiB were seen
 SIZE = r"(-?[\d.]+)\s*(bytes|[KMGT]iB|[KMG]B)"
-TRIED = re.compile(rf"[Oo]ut of memory\. Tried to allocate {SIZE}")
+TRIED = re.compile(rf"out of memory\. Tried to allocate {SIZE}", re.IGNORECASE)
+ASKED = re.compile(rf"tried to allocate {SIZE}", re.IGNORECASE)
 OLD = re.compile(
-    rf"GPU (\d+); {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; (?:{SIZE} allowed; )?{SIZE} (reserved in total|cached)"
+    rf"GPU (\d+); {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; (?:{SIZE} allowed; )?{SIZE} (reserved in total|cached)",
+    re.IGNORECASE,
 )
-NEW = re.compile(rf"GPU (\d+) has a total capaci?ty of {SIZE} of which {SIZE} is free")
-MINE = re.compile(rf"this process has {SIZE} memory in use")
-OTHER = re.compile(rf"Process (\d+) has {SIZE} memory in use")
-ALLOCATED = re.compile(rf"Of the allocated memory {SIZE} is allocated by PyTorch")
-UNUSED = re.compile(rf"{SIZE} is reserved by PyTorch but unallocated")
+NEW = re.compile(rf"GPU (\d+) has a total capaci?ty of {SIZE} of which {SIZE} is free", re.IGNORECASE)
+MINE = re.compile(rf"this process has {SIZE} memory in use", re.IGNORECASE)
+OTHER = re.compile(rf"Process (\d+) has {SIZE} memory in use", re.IGNORECASE)
+ALLOCATED = re.compile(rf"Of the allocated memory {SIZE} is allocated by PyTorch", re.IGNORECASE)
+UNUSED = re.compile(rf"{SIZE} is reserved by PyTorch but unallocated", re.IGNORECASE)
 RANK = re.compile(r"\[?rank\s?(\d+)\]?", re.IGNORECASE)
-ALLOWED = re.compile(rf"{SIZE} allowed;")
+ALLOWED = re.compile(rf"{SIZE} allowed;", re.IGNORECASE)
 SNAPSHOT = re.compile(rf"MemoryLimitExceeded: Cannot save snapshot: {SIZE} required, but only {SIZE} available")
 
 
@@ -49,7 +51,7 @@ class CudaOom(Frozen):
     """One message. None where its wording does not say."""
 
     gpu: int
-    tried: int
+    tried: int  # 0 in a piece of a message that does not say it
     total: int
     free: int
     mine: int  # held by the process that failed, its CUDA context included where the message says so
@@ -73,6 +75,22 @@ class CudaOom(Frozen):
         return min(sizes) < 0 or max(self.free, self.mine, self.allocated) > self.total
 
 
+class Shares(Protocol):
+    """What counts as much, as memory-pressure's limits say it."""
+
+    @property
+    def elsewhere_share(self) -> float:
+        """Of the GPU."""
+
+    @property
+    def elsewhere_bytes(self) -> int:
+        """At least."""
+
+    @property
+    def fragment_share(self) -> float:
+        """Of the GPU."""
+
+
 class SnapshotOom(Frozen):
     """A snapshot that did not fit its limit."""
 
@@ -81,7 +99,24 @@ class SnapshotOom(Frozen):
 
 
 def _bytes(number: str, unit: str) -> int:
-    return int(float(number) * UNIT[unit])
+    return int(float(number) * UNIT[unit.lower()])
+
+
+def who_fills(oom: CudaOom, limits: Shares) -> str:
+    """The cause that the numbers of this one message name, by its slug in memory-pressure; "" where a piece of one names none.
+
+    Numbers that contradict a lack of memory come first: with them no cause of a lack is true."""
+    if oom.impossible:
+        return "numbers-contradict"
+    if oom.allowed is not None and oom.allocated + oom.tried > oom.allowed:
+        return "own-limit"
+    if 0 < oom.tried <= oom.free:
+        return "numbers-contradict"
+    if oom.tried <= oom.total and oom.elsewhere > max(limits.elsewhere_share * oom.total, limits.elsewhere_bytes):
+        return "gpu-held-by-others"
+    if 0 < oom.tried <= oom.unused and oom.unused > limits.fragment_share * oom.total:
+        return "fragmented"
+    return "model-too-large" if oom.tried or oom.free < oom.mine else ""
 
 
 def parse_cuda_ooms(text: str) -> tuple[CudaOom, ...]:
@@ -94,7 +129,15 @@ def _one(line: str) -> CudaOom | None:
     if tried is None:
         return None
     rank = RANK.search(line[: tried.start()])
-    base = {"tried": _bytes(*tried.groups()), "rank": int(rank[1]) if rank else None, "text": line.strip()[:600]}
+    return _numbers(line, {"tried": _bytes(*tried.groups()), "rank": int(rank[1]) if rank else None, "text": line.strip()[:600]})
+
+
+def parse_piece(text: str) -> CudaOom | None:
+    """A message, or the piece of one that a person quotes: it need not say what was asked for. Any case."""
+    return _numbers(text, {"tried": _sized(ASKED, text)})
+
+
+def _numbers(line: str, base: dict[str, Any]) -> CudaOom | None:
     old, new = OLD.search(line), NEW.search(line)
     if old is not None:
         return _old(old, base)
@@ -103,7 +146,7 @@ def _one(line: str) -> CudaOom | None:
 
 def _old(old: "re.Match[str]", base: dict[str, Any]) -> CudaOom:
     total, allocated, free, kept = (_bytes(old[i], old[i + 1]) for i in (2, 4, 6, 10))
-    reserved = allocated + kept if old[12] == "cached" else kept
+    reserved = allocated + kept if old[12].lower() == "cached" else kept
     allowed = _bytes(old[8], old[9]) if old[8] else None
     return CudaOom(gpu=int(old[1]), total=total, free=free, mine=reserved, allocated=allocated, unused=reserved - allocated,
                    allowed=allowed, **base)  # fmt: skip

@@ -70,7 +70,14 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(p) for p in found[1].split("."))
 
 
-_CALLS: dict[str, Callable[[str], Value]] = {"size": size, "seconds": seconds, "version": version}
+def fills(text: str) -> str:
+    """Who fills the GPU, by the numbers of this out-of-memory message of CUDA: a slug."""
+    from runbooks.triage.sums import fills as judged  # reads memory-pressure's limits: only where such a message stands
+
+    return judged(text)
+
+
+_CALLS: dict[str, Callable[[str], Value]] = {"size": size, "seconds": seconds, "version": version, "fills": fills}
 
 
 def number(text: str) -> Value:

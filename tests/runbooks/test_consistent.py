@@ -11,6 +11,7 @@ from runbooks.core.knowledge import Runbook, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from tests.runbooks.every import situations
+from tests.support.at_odds import at_odds
 
 TOLD = (Certainty.CONFIRMED, Certainty.LIKELY)
 OF_OTHERS = {"task-held-by-dead-worker"}  # told in the report of a worker that is well: it is about another one
@@ -19,7 +20,9 @@ LEAST_PLANS, LEAST_PAIRS = 150, 80  # plans looked at; reports with several caus
 
 def contradictions(book: Runbook, found: Diagnosis) -> list[str]:
     """What a report says against itself, in words."""
-    return [*_of_state(found), *(x for p in found.plans for x in _of_plan(book, found, p)), *_of_causes(book, found), *_of_words(found)]
+    plans = (x for p in found.plans for x in _of_plan(book, found, p))
+    remedies = at_odds((c.slug, book.causes[c.slug].remedy, book.causes[c.slug].must_not) for c in found.wrong)
+    return [*_of_state(found), *plans, *_of_causes(book, found), *_of_words(found), *remedies]
 
 
 def _of_state(found: Diagnosis) -> Iterator[str]:
