@@ -25,6 +25,7 @@ from tasks.transport.local import LocalHost
 from tests.faults.real import outcome
 from tests.faults.test_faults import carry_on
 from tests.support.engine_rig import Rig, World
+from tests.support.set_state import set_state
 from tests.support.toy import acts_done, read_world, step_of, write_world
 
 EVERY = tuple(sorted(kind for kind in ACTIONS if not kind.startswith("toy-")))
@@ -63,7 +64,7 @@ def test_each_once_by_one_approval_with_its_lock_held(rig: Rig) -> None:
     assert acts_done(rig.worlds, w.name) == ONCE
     assert outcome(run) == "not-fixed"
     assert "not paused" in approve(run)
-    store.set_state(run, Scheduled(name="AwaitingRetry"))
+    set_state(run, Scheduled(name="AwaitingRetry"))
     carry_on(w)
     assert acts_done(rig.worlds, w.name) == ONCE
 
@@ -119,7 +120,7 @@ class Begun:
         self.execution = execution.number(self.run)
         plan = Plan(name="everything", steps=tuple(step_of(kind, name) for kind in EVERY), for_causes=("c",))
         (self.claim,) = claim_all(plan, {"runbook_run": self.run, "target": name, "fleet": self.fleet}, self.context)
-        store.set_state(self.claim.act_run, Running())
+        set_state(self.claim.act_run, Running())
 
     def do(self, i: int, allowed: Callable[[], None] = lambda: None, claim: Claim | None = None) -> tuple[str, Code | None]:
         """Step `i` by the engine: how it ended, and which guard said no."""
@@ -138,7 +139,7 @@ class Begun:
     def over(self) -> None:
         """Ends both runs."""
         for run in (self.claim.act_run, self.run):
-            store.set_state(run, Completed(message="the test is over"))
+            set_state(run, Completed(message="the test is over"))
 
 
 @pytest.fixture
@@ -191,9 +192,9 @@ def test_none_is_begun_once_it_may_not_be(begun: Begun) -> None:
     with tripped(begun.fleet):
         every(Code.BREAKER_OPEN)
     every(Code.POLICY, allowed=not_allowed)
-    store.set_state(begun.claim.act_run, Crashed(message="declared dead by a test"))
+    set_state(begun.claim.act_run, Crashed(message="declared dead by a test"))
     every(Code.SUPERSEDED)
-    store.set_state(begun.claim.act_run, Running())
+    set_state(begun.claim.act_run, Running())
     assert [begun.do(i) for i in range(len(EVERY))] == [("done", None)] * len(EVERY)
     assert begun.done == list(EVERY)
     begun.done.clear()

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from prefect.states import State
+from prefect.client.schemas.objects import State
 
 from flows import store
 
