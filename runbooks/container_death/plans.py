@@ -9,9 +9,10 @@ from runbooks.container_death.backoff import KEPT, kept_name
 from runbooks.container_death.evidence import ContainerFacts, Evidence, Wanted
 from runbooks.container_death.keepalive import keep_alive
 from runbooks.container_death.kept import removals
-from runbooks.container_death.others import PROJECT, systemctl
+from runbooks.container_death.others import PROJECT
+from runbooks.container_death.stops import stop_loops, stop_units
+from runbooks.container_death.typed import starting_again
 from runbooks.container_death.words import Limits, deaths, known
-from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -152,15 +153,13 @@ def _create(c: ContainerFacts, w: Wanted) -> str:
 
 def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
     """The application inside a container that runs: its leftovers ended, then started again."""
-    engine = shlex.join(w.engine)
+    args = {
+        "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
+        "started_at": c.started_at.isoformat() if c.started_at else "",
+        "start": list(w.start), "detached": w.start_detached,
+    }  # fmt: skip
     return Step(
-        kind="restart-application", owner=e.node,
-        args={
-            "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
-            "started_at": c.started_at.isoformat() if c.started_at else "",
-            "start": list(w.start), "detached": w.start_detached,
-        },
-        commands=(f"{engine} exec {'-d ' if w.start_detached else ''}{c.id[:12]} {shlex.join(w.start)}",),
+        kind="restart-application", owner=e.node, args=args, commands=starting_again(args),
         effect="the application runs again inside the same container", loses="what is left of the application inside",
         of=c.name,
     )  # fmt: skip
@@ -210,33 +209,4 @@ def free_space(e: Evidence, w: Wanted, slugs: set[str]) -> list[Step]:
             effect="space of images without a name and of the build cache is free",
             loses="images without a name and the build cache; no volume, no container, no named image",
         )
-    ]  # fmt: skip
-
-
-def stop_units(e: Evidence) -> list[Step]:
-    """systemd units that run and restart it, each in its present life."""
-    return [
-        Step(
-            kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life} | ({} if s.uid is None else {"uid": s.uid}),
-            commands=(f"{systemctl(s)} stop {shlex.quote(s.name)}",),
-            effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
-            loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
-        )
-        for s in known(e.supervisors) or ()
-        if s.kind == "systemd" and s.life
-    ]  # fmt: skip
-
-
-def stop_loops(e: Evidence) -> list[Step]:
-    """Old retry loops, by process identity."""
-    host = known(e.host)
-    return [
-        Step(
-            kind="stop-supervisor", owner=e.node,
-            args={"pid": s.pid, "start_ticks": s.start_ticks, "boot_id": host.boot_id, "command": s.command},
-            commands=(signalled(s.pid, s.start_ticks, "TERM"),), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
-            loses="whatever else that script does",
-        )
-        for s in known(e.supervisors) or ()
-        if s.kind == "retry-loop" and s.pid and s.start_ticks and host
     ]  # fmt: skip

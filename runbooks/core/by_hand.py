@@ -11,9 +11,15 @@ def signalled(pid: int, start_ticks: int, signal: str) -> str:
     return f"[ {started} = {start_ticks} ] && kill -{signal} {pid}"
 
 
-def detached(argv: Iterable[str]) -> str:
-    """A program started so that it stays when the terminal goes."""
-    return f"setsid -f {shlex.join(argv)} </dev/null >/dev/null 2>&1"
+def while_booted(boot_id: str, then: str) -> str:
+    """`then`, where the machine was not booted again since it was read."""
+    return f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {shlex.quote(boot_id)} ] && {then}'
+
+
+def detached(argv: Iterable[str], out: str = "") -> str:
+    """A program started so that it stays when the terminal goes. `out`: the file to which it writes on."""
+    where = f">>{shlex.quote(out)}" if out else ">/dev/null"
+    return f"setsid -f {shlex.join(argv)} </dev/null {where} 2>&1"
 
 
 def if_text(path: str, text: str, then: str) -> str:

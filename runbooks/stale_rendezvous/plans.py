@@ -15,6 +15,8 @@ from runbooks.stale_rendezvous.ports import leftover_agent
 from runbooks.stale_rendezvous.runs import CLEARABLE, subject
 
 SETTLE_S = 2.0
+PROBED_ON = "   # on "
+CLEARING = ("gpu-runbooks", "run", "--mode", "approve", "stale-rendezvous")  # offers to clear what a probe left
 
 
 def plans_for(causes: tuple[Cause, ...], evidence: Evidence, age_s: float) -> tuple[Plan, ...]:
@@ -106,9 +108,15 @@ def _probe(run: RunKeys, evidence: Evidence) -> Step:
         kind="probe-rendezvous",
         owner=owner(evidence),
         args={"rendezvous": evidence.name, "run": run.run, "backend": run.backend.value},
-        commands=(evidence.probe_command.replace("{run}", run.run),),
+        commands=(probing(run.run, evidence), shlex.join((*CLEARING, f"{evidence.name}/{run.run}"))),
         effect="a short run with the same id forms a world of the expected size; its own keys are cleared after it",
     )
+
+
+def probing(run: str, evidence: Evidence) -> str:
+    """The fleet file's command with the id as one word of it; what follows is where it runs."""
+    words, around, where = evidence.probe_command.partition(PROBED_ON)
+    return f"{shlex.join(w.replace('{run}', run) for w in shlex.split(words))}{around}{where}"
 
 
 def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:

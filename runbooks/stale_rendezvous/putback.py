@@ -1,5 +1,7 @@
 """Judges a saved run that a person wants back."""
 
+import shlex
+
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Diagnosis, Finding, State
@@ -64,7 +66,7 @@ def restore_plan(evidence: Evidence, found: Putback) -> Plan:
         kind="restore-run-keys",
         owner=owner(evidence),
         args=args,
-        commands=(f"gpu-runbooks restore {found.file}",),
+        commands=(f"gpu-runbooks restore {shlex.quote(found.file)}",),
         effect=f"the keys of run {found.run} are there as they were saved, with what is left of their time to live",
         loses="the free id: a new run with it meets the old state again",
     )

@@ -1,5 +1,7 @@
 """Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
 
+import shlex
+
 from runbooks.core.reading import Absent, Known
 from runbooks.core.rules import book, by_the_rules
 from runbooks.core.unexplained import not_used
@@ -12,6 +14,7 @@ from runbooks.stuck_spawning.inside import UP, judge_inside, judge_without_insid
 from runbooks.stuck_spawning.limits import Limits
 from runbooks.stuck_spawning.plans import offer, storm
 from runbooks.stuck_spawning.pods import judge_pod
+from runbooks.stuck_spawning.typed import log_in
 from runbooks.stuck_spawning.view import LIKELY, SURE, View
 from runbooks.stuck_spawning.words import in_shell, in_sql, is_plain
 from runbooks.triage.text import findings_of
@@ -213,10 +216,12 @@ def _worker_log(v: View) -> tuple[Finding, ...]:
 
 def _by_hand(v: View) -> tuple[str, ...]:
     pod = v.row.pod_id if v.row and is_plain(v.row.pod_id) else "POD"
-    way = f"-p {v.pod.ssh_port} root@{v.pod.ip}" if v.pod and v.pod.ip and v.pod.ssh_port else "-p PORT root@IP"
+    names, log = v.e.names, v.e.names.log or "/workspace/logs/{worker}.log"
+    way = log_in(v.pod, names) if v.pod and v.pod.ip and v.pod.ssh_port else f"ssh -p PORT {names.user}@IP"
+    look = f"ps aux | grep worker; tail -50 {shlex.quote(log.replace('{worker}', in_shell(v.e.worker)))}"
     return (
-        f"SELECT * FROM workers WHERE id = {in_sql(v.e.worker)};",  # noqa: S608
+        f"SELECT * FROM {names.table} WHERE {names.id} = {in_sql(v.e.worker)};",  # noqa: S608
         f"runpodctl get pod {pod} --allfields",
         "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
-        f"ssh {way} 'ps aux | grep worker; tail -50 /workspace/logs/{in_shell(v.e.worker)}.log'",
+        f"{way} {shlex.quote(look)}",
     )

@@ -105,6 +105,20 @@ class Usual(Frozen):
     seconds: tuple[float, ...]  # one for each pod
 
 
+class Names(Frozen):
+    """What the fleet file calls the things that a person's own commands name."""
+
+    user: str = "root"  # of the log-in to pods
+    log: str = ""  # where the worker writes, in the pod
+    database: str = "DATABASE_URL"  # variable that holds the connection string
+    table: str = "workers"  # and its columns
+    id: str = "id"
+    status: str = "status"
+    heartbeat: str = "last_heartbeat"
+    pod: str = "runpod_id"
+    metadata: str = ""  # JSON column that holds `pod`
+
+
 class Evidence(Frozen):
     """Everything read about one worker; with `each`, about all that are past their limit in spawning."""
 
@@ -127,6 +141,7 @@ class Evidence(Frozen):
     usual: Reading[Usual] = NOT_RECORDED  # Absent: no earlier report saw this image come up
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
+    names: Names = Names()
     waited_s: float = 0.0  # how long this look waited for the pod to come up
     each: tuple["Evidence", ...] = ()  # one per worker past its limit; what all share stands only outside
     not_looked_at: tuple[str, ...] = ()  # workers past their limit beyond the most that one run looks at

@@ -1,16 +1,14 @@
 """What may be done: start the worker, correct the row, end the pod and let the orchestrator spawn another. As data."""
 
-import shlex
-
-from runbooks.core.by_hand import detached
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.stuck_spawning.around import DONE
 from runbooks.stuck_spawning.inside import UP
+from runbooks.stuck_spawning.typed import marking, starting
 from runbooks.stuck_spawning.view import View
-from runbooks.stuck_spawning.words import in_sql, is_plain
+from runbooks.stuck_spawning.words import is_plain
 
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
 RESPAWN = (
@@ -40,11 +38,12 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
     if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):
         return "the worker is not started: it holds a claim, or the tasks could not be read"
     first = bool(v.ssh and v.ssh.first_seen)
+    args = {"pod": v.pod.id, "worker": v.e.worker, "boot_id": v.inside.boot_id, "argv": list(v.e.start_argv)}
     step = Step(
         kind="start-worker-unverified" if first else "start-worker",
         owner=f"pod:{v.pod.id}",
-        args={"pod": v.pod.id, "worker": v.e.worker, "boot_id": v.inside.boot_id, "argv": list(v.e.start_argv)},
-        commands=(f"ssh -p {v.pod.ssh_port} root@{v.pod.ip} {shlex.quote(detached(v.e.start_argv))}",),
+        args=args,
+        commands=(starting(args, v.pod, v.e.names),),
         effect="the worker's process runs; the orchestrator promotes it at its next cycle",
         loses="nothing"
         + (
@@ -104,19 +103,15 @@ def _row(v: View, sure: list[Cause]) -> Plan | str:
     return Plan(name="mark the row", steps=(step,), for_causes=causes or ("pod-stopped-by-user",), settle_s=2)
 
 
-def _update(worker: str, old: str, new: str) -> str:
-    """The statement, for a person."""
-    return f"UPDATE workers SET status = {in_sql(new)} WHERE id = {in_sql(worker)} AND status = {in_sql(old)}"  # noqa: S608
-
-
 def _mark(v: View, status: str, effect: str) -> Step:
     assert v.row is not None  # noqa: S101
     beat = v.row.heartbeat.isoformat() if v.row.heartbeat else None
+    args = {"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat}
     return Step(
         kind="mark-worker-row",
         owner=f"worker:{v.row.id}",
-        args={"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat},
-        commands=(f'psql "$DATABASE_URL" -c {shlex.quote(_update(v.row.id, v.row.status, status))}',),
+        args=args,
+        commands=(marking(args, v.e.names),),
         effect=effect,
     )
 

@@ -10,6 +10,7 @@ from runbooks.parsers.etcd_v2 import Backend, NotEtcd, RunKeys, without_most_key
 from runbooks.parsers.rdzv_state import DynamicState
 from runbooks.stale_rendezvous.evidence import NO_RETURN, EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.stale_rendezvous.life import hosts_of, known_nodes
+from runbooks.stale_rendezvous.plans import PROBED_ON
 from runbooks.stale_rendezvous.ports import named
 from runbooks.stale_rendezvous.runs import wanted
 from tasks.context import Context
@@ -89,8 +90,8 @@ def _slim(run: RunKeys, evidence: Evidence) -> RunKeys:
 def _probe_command(place: Rendezvous) -> str:
     if place.probe is None:
         return ""
-    words = shlex.join(place.probe.command).replace("{endpoint}", place.endpoints[0])
-    return f"{words}   # on {', '.join(place.probe.nodes)} at once"
+    words = shlex.join(w.replace("{endpoint}", place.endpoints[0]) for w in place.probe.command)
+    return f"{words}{PROBED_ON}{', '.join(place.probe.nodes)} at once"
 
 
 def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:

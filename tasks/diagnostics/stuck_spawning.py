@@ -9,7 +9,7 @@ from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, 
 from runbooks.parsers.runpod import Phase, Pod, Runtime
 from runbooks.stuck_spawning.all_workers import SHARED
 from runbooks.stuck_spawning.diagnose import Limits, is_coming
-from runbooks.stuck_spawning.evidence import Evidence, PodRead, WorkerRow
+from runbooks.stuck_spawning.evidence import Evidence, Names, PodRead, WorkerRow
 from runbooks.stuck_spawning.inside import UP
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
@@ -75,7 +75,7 @@ def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[
     return {
         "row": row, **provider, "usual": _usual(context, pod), "ssh": ssh, "inside": read_inside(context, config, live, ssh, worker),
         "stored_log": read_stored_log(context, config.logs, worker),
-        "can_start": bool(config.process.start), "start_argv": start_argv(config, worker),
+        "can_start": bool(config.process.start), "start_argv": start_argv(config, worker), "names": names_of(config),
     }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
     with ThreadPoolExecutor(max_workers=8) as pool:
         each = tuple(pool.map(one, stuck[:most]))
     return Evidence(
-        worker="", taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
+        worker="", names=names_of(config), taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
         not_looked_at=tuple(r.id for r in stuck[most:]), pods=_pods(context, config),
         stock=_stock(context, config, [x.row for x in each]),
         **(rows | dict.fromkeys(OWN, Absent(proof="about all workers past their limit"))),
@@ -140,6 +140,15 @@ def _until_changed(context: Context, config: Orchestrator, evidence: Evidence, l
 def _shape(pod: Any) -> object:
     read = pod.value[-1].pod if isinstance(pod, Known) else None
     return (read.phase, read.runtime, read.ip, read.ssh_port, read.gpus) if read else None
+
+
+def names_of(config: Orchestrator) -> Names:
+    """The fleet file's names for what a person's own commands name."""
+    w = config.database.workers
+    return Names(
+        user=config.ssh.user, log=config.process.log, database=config.database.url_env, table=w.table, id=w.id, status=w.status,
+        heartbeat=w.heartbeat, pod=w.pod_id, metadata=w.metadata,
+    )  # fmt: skip
 
 
 def start_argv(config: Orchestrator, worker: str) -> tuple[str, ...]:

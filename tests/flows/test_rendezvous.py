@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ from tests.faults.test_worker import ended, start_worker, wait_until
 from tests.runbooks.stale_rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
+from tests.support.printed import by_hand
 from tests.support.torchrun import Agents, alone_on_this_machine, pair
 from tests.support.waiting import until
 from tests.tasks.rendezvous.test_etcd_acts import dead_run, many_keys
@@ -292,6 +294,60 @@ def test_a_dead_etcd_is_started_by_itself_with_its_data(rig: Rig, tmp_path: Path
             w.check(max_acts=1)
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+def as_a_person(rig: Rig, folder: Path) -> dict[str, str]:
+    """The environment of a person who has the program, and whose fleet and policy files are those of the test."""
+    files = {"GPU_RUNBOOKS_FLEET": str(folder / "fleet.yaml"), "GPU_RUNBOOKS_POLICY": str(folder / "policy.yaml")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return files | {"PATH": path, "GPU_RUNBOOKS_HOME": str(rig.home / "state")}
+
+
+def test_what_is_printed_puts_a_run_back(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    """The command of the question, pasted into a shell; the file lies in a folder with a blank in its name."""
+    before = etcd.leaves()
+    w = world(rig, tmp_path, etcd, reports="kept by us")
+    assert outcome(w.run("auto")) == "fixed", w.report()
+    (file,) = (tmp_path / "kept by us" / "rendezvous").glob("*.json")
+    asked = w.run("approve", options={"restore": str(file)})
+    assert outcome(asked) == "waiting"
+    plan = Plan.model_validate(w.report()["diagnosis"]["plans"][0])
+    assert [s.kind for s in plan.steps] == ["restore-run-keys"]
+    assert answer_run(asked, {"decision": "reject", "who": "ana"}) == ""
+    w.work()
+    assert of_job(etcd) == []
+    done = by_hand(plan.steps, env=as_a_person(rig, tmp_path))
+    assert done.returncode == 0, (plan.steps[0].commands, done.stderr)
+    assert etcd.leaves() == before
+
+
+def test_what_is_printed_probes_and_clears_what_the_probe_left(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    """The probe closes its round as every clean end does: the next start would fail, if its keys were not cleared, too."""
+    value = etcd.call("GET", "/v2/keys/torch/elastic/rendezvous/job")["node"]["value"]
+    (tmp_path / "state").write_text(value)
+    script = tmp_path / "probe.sh"
+    script.write_text(
+        f'curl -sSf "$1/v2/keys/torch/elastic/rendezvous/$2" -X PUT --data-urlencode "value@{tmp_path}/state" >/dev/null'
+        f" && echo world 2 rank 0 | tee -a {tmp_path}/said\n"
+    )
+    probe = {"command": ["sh", str(script), "{endpoint}", "{run}"], "nodes": ["local"], "expect": r"world 2 rank \d"}
+    w = world(rig, tmp_path, etcd, probe=probe)
+    run = w.run("approve")
+    assert outcome(run) == "waiting", w.report()
+    plan = Plan.model_validate(w.report()["diagnosis"]["plans"][0])
+    assert [s.kind for s in plan.steps] == ["delete-run-keys", "probe-rendezvous"]
+    assert answer_run(run, {"decision": "reject", "who": "ana"}) == ""
+    w.work()
+    done = by_hand(plan.steps, env=as_a_person(rig, tmp_path))
+    assert (tmp_path / "said").read_text() == "world 2 rank 0\n", (plan.steps[1].commands, done.stderr)
+    assert len(of_job(etcd)) == 1, "what a clean end leaves"
+    assert done.returncode == 1, done.stdout + done.stderr
+    (waits,) = [str(r.id) for r in store.find_runs([store.RUNBOOK_TAG]) if r.state and r.state.is_paused() and str(r.id) in done.stdout]
+    assert answer_run(waits, {"decision": "approve", "who": "ana"}) == ""
+    wait_until(lambda: ended(waits))
+    assert outcome(waits) == "fixed", shown(w)
+    assert of_job(etcd) == []
+    assert len(etcd.leaves()) == KEYS
 
 
 @pytest.mark.soak

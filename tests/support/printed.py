@@ -39,6 +39,14 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "repair-ssh-path": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "add-public-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "mark-worker-row": "tests/tasks/spawning/test_printed.py::test_a_row_is_marked",
+    "start-worker": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
+    "start-worker-unverified": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
+    "abort-upload": "tests/tasks/checkpoint/test_printed.py::test_an_old_upload_goes",
+    "restore-archived": "tests/tasks/checkpoint/test_printed.py::test_an_archived_one_is_asked_for",
+    "stop-ray-job": "tests/tasks/ray/test_printed.py::test_a_failed_jobs_supervisor_goes",
+    "restart-raylet": "tests/tasks/ray/test_printed.py::test_a_dead_raylet_is_started",
+    "restore-run-keys": "tests/flows/test_rendezvous.py::test_what_is_printed_puts_a_run_back",
+    "probe-rendezvous": "tests/flows/test_rendezvous.py::test_what_is_printed_probes_and_clears_what_the_probe_left",
 }
 RUNPOD = "runpodctl speaks to RunPod's own API; the tests have a server of the documented API, which that program does not ask"
 NOT_HERE = {  # action kind -> why its printed commands cannot be run by the tests
@@ -47,14 +55,6 @@ NOT_HERE = {  # action kind -> why its printed commands cannot be run by the tes
     "terminate-pod": RUNPOD,
     "stop-pod": RUNPOD,
     "set-railway-variable": "`railway` speaks to Railway's own service only",
-    "start-worker": "`ssh` needs the log-in of a person; the same start line is run by the action in tests/tasks/spawning",
-    "start-worker-unverified": "the same as start-worker; `ssh` asks a person about the first key",
-    "restore-archived": "no S3 server of the tests archives; the request is held to the client's own model of the service",
-    "abort-upload": "needs an upload that is a day old; the request is tried with the client in tests/tasks/checkpoint/test_s3.py",
-    "stop-ray-job": "needs a job that failed while its supervisor lives, which no Ray of the tests leaves behind",
-    "restart-raylet": "the fleet file's own command, run as it stands there",
-    "restore-run-keys": "this program's own command, run by tests/faults against a server",
-    "probe-rendezvous": "the fleet file's own command, run as it stands there",
 }
 
 

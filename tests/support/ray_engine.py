@@ -29,8 +29,7 @@ ray.get(ray.remote(JobSupervisor).options(**kept).remote().ping.remote())
 
 def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> RealWorld:
     """ray-job on this cluster, through the engine; a raylet is started again by `ray start` in the namespace."""
-    env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
-    start = [*ray.inside, "env", *env, *start_argv(ray, WORKER)]
+    start = raylet_start(ray)
     tag = uuid4().hex[:4]  # other owners for each world: a raylet whose start was not seen to work is not started unasked
     head, worker = f"head-{tag}", f"w3-{tag}"
     fleet: dict[str, Any] = {
@@ -41,6 +40,12 @@ def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> Rea
         },
     }  # fmt: skip
     return RealWorld(rig, folder, "ray-job", head, fleet, ("restart-raylet", "stop-ray-job"))
+
+
+def raylet_start(ray: RayCluster) -> list[str]:
+    """The command that starts the worker's raylet in the namespace."""
+    env = [f"{k}={v}" for k, v in ray.env().items() if k.startswith(("HOME", "PATH", "RAY_"))]
+    return [*ray.inside, "env", *env, *start_argv(ray, WORKER)]
 
 
 def raylets(ray: RayCluster, ip: str = WORKER) -> list[int]:

@@ -125,6 +125,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.answers: dict[str, tuple[int, str]] = {}  # method -> answer
         self.bytes_out, self.storage = 0, ""
+        self.restores: dict[str, str] = {}  # path -> the body that asked for it; answered as the service's reference says
         self.faults: dict[str, list[str]] = {}  # method -> what happens to the next ones that carry a body
         self.strike: Callable[[], object] = str  # what "strike" and "strike-after" do: kill the one who asks
         self.bytes_in: dict[str, int] = {}  # method -> bytes that were sent up
@@ -144,6 +145,11 @@ class Proxy:
                     text = f"<Error><Code>{code}</Code><Message>from the test</Message></Error>".encode()
                     headers = {"Content-Type": "application/xml", "x-amz-bucket-region": "eu-test-1"}
                     self._send(status, headers, text if self.command != "HEAD" else b"")
+                    return
+                path, _, query = self.path.partition("?")
+                if self.command == "POST" and query == "restore":
+                    self._send(409 if path in outer.restores else 202, {}, b"")
+                    outer.restores[path] = body.decode()
                     return
                 fault = outer.next_fault(self.command, len(body), self.headers.get("Range", ""))
                 if fault == "503":
@@ -168,6 +174,7 @@ class Proxy:
                     headers["Content-Length"] = str(len(data))
                 if self.command == "HEAD" and outer.storage:
                     headers["x-amz-storage-class"] = outer.storage
+                    headers |= {"x-amz-restore": 'ongoing-request="true"'} if path in outer.restores else {}
                 outer.bytes_out += len(data)
                 if fault == "cut":  # half of the answer, then the connection is gone
                     self._send(answer.status, headers | {"Content-Length": str(len(data))}, data[: len(data) // 2])

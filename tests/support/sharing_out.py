@@ -49,6 +49,7 @@ LONG = (
     "tests/runbooks/test_redact_own",
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
+    "tests/tasks/ray/test_printed",
     "tests/test_printed",
 )
 """Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""

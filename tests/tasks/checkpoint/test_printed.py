@@ -1,5 +1,8 @@
 """The commands of a report, pasted into a shell, repair the places of checkpoints."""
 
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from runbooks.checkpoint_fallback.diagnose import diagnose
@@ -11,10 +14,10 @@ from tasks.probes.ckpt_files import identity, members
 from tests.support.ckpt_fleet import LIMITS, Shelf, context, folder, look, plan
 from tests.support.need import need_program
 from tests.support.printed import by_hand
-from tests.support.s3 import S3Server
+from tests.support.s3 import Proxy, S3Server
 from tests.support.smallfs import fill, tmpfs
 from tests.tasks.checkpoint.test_local import break_it
-from tests.tasks.checkpoint.test_s3 import put, tier
+from tests.tasks.checkpoint.test_s3 import candidates, put, tier
 
 
 def typed(found: Plan) -> tuple[Step, ...]:
@@ -63,6 +66,42 @@ def test_a_copy_arrives_whole(s3: S3Server, admin: None, shelf: Shelf, tmp_path:
     (step,) = typed(plan(look(up)[1], "copy step 300 to s3"))
     assert s3.client().get_object(Bucket="ckpt", Key=f"typed-up/{path.name}")["Body"].read() == path.read_bytes()
     assert by_hand([step]).returncode != 0, "nothing is ever replaced"
+
+
+def test_an_old_upload_goes(s3: S3Server, admin: None, shelf: Shelf, tmp_path: Path) -> None:
+    """Two days later by this machine's clock; the upload of another prefix stays."""
+    need_program("aws", "awscli")
+    put(s3, "typed-mp", *shelf.put(tmp_path, 100))
+    for prefix in ("typed-mp", "typed-mp-beside"):
+        given = {"Bucket": "ckpt", "Key": f"{prefix}/checkpoint_step_200.pt"}
+        upload = s3.client().create_multipart_upload(**given)["UploadId"]
+        s3.client().upload_part(PartNumber=1, Body=b"x" * 100, UploadId=upload, **given)
+    later = replace(context(tier(s3, "typed-mp")), now=lambda: datetime.now(UTC) + timedelta(days=2))
+    typed(plan(look(later)[1], "abort old uploads"))
+    left = s3.client().list_multipart_uploads(Bucket="ckpt", Prefix="typed-mp")["Uploads"]
+    assert [u["Key"] for u in left] == ["typed-mp-beside/checkpoint_step_200.pt"]
+    assert "s3-incomplete-multipart" not in slugs(look(later)[1])
+
+
+def test_an_archived_one_is_asked_for(s3: S3Server, admin: None, shelf: Shelf, tmp_path: Path) -> None:
+    """No server of the tests has an archive: a proxy says so, and takes the request as the service's reference has it."""
+    need_program("aws", "awscli")
+    paths = shelf.put(tmp_path, 200, 300)
+    put(s3, "typed-cold", *paths)
+    proxy = Proxy(s3.port)
+    proxy.storage = "GLACIER"
+    try:
+        ctx = context(tier(s3, "typed-cold", endpoint=proxy.url))
+        typed(plan(look(ctx)[1], "restore archived step 300"))
+        (asked,) = proxy.restores.items()
+        assert asked[0] == "/ckpt/typed-cold/checkpoint_step_300.pt", "the newest, and no other"
+        assert re.search(r"<Days>3</Days>.*<Tier>Standard</Tier>", asked[1])
+        evidence, found = look(ctx)
+        restoring = {c.step: c.restoring for c in candidates(evidence.tiers[0])}
+        assert restoring == {200: False, 300: True}
+        assert "restore archived step 300" not in [p.name for p in found.plans]
+    finally:
+        proxy.stop()
 
 
 def test_a_missing_folder_is_made(tmp_path: Path) -> None:

@@ -69,9 +69,13 @@ def test_an_application_is_started_again(engine: Engine) -> None:
     world = World(engine, "app2", match="sleep 79", start=("sleep", "79"))
     found = world.judge()
     assert confirmed(found) == ["application-dead"]
+    for argv in (("sleep", "790"), ("sh", "-c", "trap '' TERM; sleep 791 & wait"), ("sleep", "1234")):
+        engine.run("exec", "-d", "app2", *argv)
     typed(found.plans[0])
     time.sleep(0.5)
     assert world.judge().state is State.HEALTHY
+    runs = [line.split(None, 1)[1] for line in engine.run("top", "app2", "-eo", "pid,args").splitlines()[1:]]
+    assert sorted(runs) == ["sleep 1234", "sleep 79", "sleep infinity"], "what was left of it is gone, and nothing else"
 
 
 def test_a_kept_container_is_removed(engine: Engine) -> None:

@@ -54,9 +54,9 @@ def ray() -> Iterator[RayCluster]:
         yield found
 
 
-def context_of(ray: RayCluster, job: str) -> Context:
+def context_of(ray: RayCluster, job: str, **more: Any) -> Context:
     cluster = RayConfig(
-        head="head", dashboard=DASHBOARD, temp_dir=str(ray.temp), nodes={"127.0.0.2": "head", "127.0.0.3": "w3"}
+        head="head", dashboard=DASHBOARD, temp_dir=str(ray.temp), nodes={"127.0.0.2": "head", "127.0.0.3": "w3"}, **more
     )
     nodes = (Node(name="head", local=True), Node(name="w3", local=True))
     fleet = Fleet(nodes=nodes, ray=cluster)

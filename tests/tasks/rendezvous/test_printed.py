@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from runbooks.stale_rendezvous.plans import probing
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.printed import by_hand
 from tests.support.rendezvous import context_of, fast, look, place, slugs
@@ -91,3 +92,16 @@ def test_a_full_etcd_has_room_again(tmp_path: Path) -> None:
         assert done.returncode == 0, (steps[0].commands, done.stderr)
         assert "etcd-full" not in slugs(look(context)[1])
         assert server.leaves() == before
+
+
+def test_an_id_is_one_word_of_the_printed_probe(etcd: Etcd, tmp_path: Path) -> None:
+    """Ids are what somebody else wrote into etcd; the endpoint is filled in."""
+    run = "a'; touch evil #b"
+    dead_run(etcd, "job")
+    probe = {"command": ("printf", "%s ", "--rdzv-id={run}", "{endpoint}"), "nodes": ("local",), "expect": "rank"}
+    context = fast(context_of(place(etcd.url, probe=probe), tmp_path / "reports", "t/job"))
+    evidence, found = look(context)
+    (step,) = [s for p in found.plans for s in p.steps if s.kind == "probe-rendezvous"]
+    for given, command in (("job", step.commands[0]), (run, probing(run, evidence))):
+        done = by_hand([step.model_copy(update={"commands": (command,)})])
+        assert done.stdout == f"--rdzv-id={given} {etcd.url} "
