@@ -24,13 +24,6 @@ from tests.support.ui import lands, launched
 OF_THIS_MACHINE = ("host-limits", "memory-pressure")  # what the machine under the tests itself lacks
 
 
-@pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    made = Cli(tmp_path_factory.mktemp("home"))
-    yield made
-    made("down", "--now")
-
-
 @pytest.fixture
 def stuck(tmp_path: Path) -> Iterator[Scene]:
     with zombie_gpu.scene(tmp_path) as scene:
@@ -115,61 +108,6 @@ def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_pa
     assert facts["outcome"] in ("not-applicable", "healthy", "sick", "cannot-tell")
     refused = cli("run", "zombie-gpu", target, "--mode", "auto", "--json", env=env)
     assert json.loads(refused.stdout)["outcome"] != "fixed"
-
-
-def test_freeze_refuses_and_exits_4(cli: Cli, stuck: Scene) -> None:
-    assert cli("freeze", "change window").returncode == 0
-    try:
-        words = ["run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet)]
-        facts = cli.json(*words, code=4)
-        assert facts["outcome"] == "refused"
-        assert "change window" in Path(facts["report"]).read_text()
-        assert cli.json("status")["freeze"]["why"] == "change window"
-    finally:
-        assert cli("unfreeze").returncode == 0
-
-
-def test_rejected_by_name(cli: Cli, stuck: Scene) -> None:
-    words = ["run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet)]
-    facts = cli.json(*words, code=1)
-    assert facts["outcome"] == "waiting"
-    assert facts["run"] in [w["run"] for w in cli.json("status")["waiting"]]
-    last = cli.json("reject", facts["run"][:8], "--who", "bo", "--why", "leave it", "--wait", code=1)
-    assert last["outcome"] == "rejected"
-    assert "leave it" in Path(last["report"]).read_text()
-    assert "still there" in stuck.proof()
-
-
-def test_the_question_is_printed_whole_and_the_plan_is_named(cli: Cli, stuck: Scene) -> None:
-    """Seen, why, do not, plans with commands, cost of waiting, how to answer; `show` prints it again; who approved is never empty."""
-    done = cli("run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet))
-    assert done.returncode == 1, done.stderr
-    asked = done.stdout
-    (run,) = set(re.findall(r"gpu-runbooks approve ([0-9a-f-]{36})", asked))
-    facts = cli.json("show", run[:8])
-    found = facts["data"]["diagnosis"]
-    commands = [c for p in found["plans"] for s in p["steps"] for c in s["commands"]]
-    for words in (found["headline"], found["symptom"], "Do not:", "Effect:", "Lost:", "Not decided", *found["waiting_costs"], *commands):
-        assert words in asked, words
-    assert facts["question"] in asked
-    assert facts["choices"] == ["let it go on", "clean up only", "clean up and restart"]
-    for name in facts["choices"]:
-        assert f"gpu-runbooks approve {run} --choice '{name}'" in asked
-    again = cli("show", facts["name"])
-    assert (again.returncode, facts["question"] in again.stdout, "What was seen" in again.stdout) == (0, True, True)
-    assert run in cli("show", run, "--web").stdout
-    for words in ((), ("--choice", "nonsense")):
-        refused = cli("approve", run, *words)
-        assert refused.returncode == 2, refused.stdout
-        assert "--choice 'clean up only'" in refused.stderr
-    last = cli.json("approve", run, "--choice", "clean up only", "--wait", env={"USER": "", "LOGNAME": ""})
-    assert last["outcome"] == "fixed"
-    permission = json.loads(Path(last["report"]).with_suffix(".json").read_text())["permission"]
-    assert permission["who"].strip()
-    assert permission["choice"] == "clean up only"
-    after = cli("show", run)
-    assert "Fixed, and seen fixed" in after.stdout
-    assert "gpu-runbooks approve" not in after.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,13 +14,6 @@ import pytest
 
 from tests.support.cli import CLI, Cli
 from tests.support.waiting import until
-
-
-@pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    made = Cli(tmp_path_factory.mktemp("home"))
-    yield made
-    made("down", "--now")
 
 
 @pytest.mark.parametrize(("key", "codes"), [("Ctrl-D", (0, 1)), ("Ctrl-C", (130,))])

@@ -15,6 +15,7 @@ LONGEST_FIRST = (
     "tests/tasks/rendezvous/test_torchrun",
     "tests/tasks/rendezvous/test_old_agent",
     "tests/deployments/test_end_to_end",
+    "tests/deployments/test_question",
     "tests/corpus/",
     "tests/tasks/ray/",
     "tests/watch/",
