@@ -24,6 +24,13 @@ from tests.support.ui import lands, launched
 OF_THIS_MACHINE = ("host-limits", "memory-pressure")  # what the machine under the tests itself lacks
 
 
+@pytest.fixture(scope="module")
+def served(cli: Cli) -> Cli:
+    """With its server up."""
+    cli.json("up")
+    return cli
+
+
 @pytest.fixture
 def stuck(tmp_path: Path) -> Iterator[Scene]:
     with zombie_gpu.scene(tmp_path) as scene:
@@ -121,8 +128,8 @@ def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_pa
         (["lab", "nothing"], "no rehearsal"),
     ],
 )
-def test_bad_words_say_what_is_possible(cli: Cli, words: list[str], says: str) -> None:
-    done = cli(*words)
+def test_bad_words_say_what_is_possible(served: Cli, words: list[str], says: str) -> None:
+    done = served(*words)
     assert done.returncode == 2, done.stdout + done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
