@@ -33,7 +33,7 @@ def asked(cli: Cli, stuck: Scene) -> str:
 @pytest.fixture
 def run(asked: str) -> str:
     (found,) = set(re.findall(r"gpu-runbooks approve ([0-9a-f-]{36})", asked))
-    return found
+    return str(found)
 
 
 def test_freeze_refuses_and_exits_4(cli: Cli, stuck: Scene) -> None:
