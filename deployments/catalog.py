@@ -16,7 +16,6 @@ class Spec:
 
     name: str
     entrypoint: str  # module.function
-    pool: bool = True  # False: no worker ever runs it
     description: str = ""
     tags: tuple[str, ...] = ()
     cron: str = ""
@@ -34,7 +33,6 @@ SWEEP = """Standing zombie detection: the nightly's zombie-GPU check every five 
 
 Off until you switch its schedule on."""
 SHARD = "A part of a nightly with `shards` above 1. The nightly starts it; **never start it by hand.**"
-RECORD = "A record of the engine, not a program. **Never start it by hand.**"
 
 
 def programs() -> tuple[Spec, ...]:
@@ -44,15 +42,6 @@ def programs() -> tuple[Spec, ...]:
         _sweep("nightly", NIGHTLY, cron=CRON, takes=("fleet", "policy")),
         _sweep("nightly-shard", SHARD, takes=("fleet",)),
         _sweep("sweep", SWEEP, every_s=SWEEP_EVERY_S, takes=("fleet",)),
-    )
-
-
-def records() -> tuple[Spec, ...]:
-    """The engine's own: no pool, so that no worker and no Retry can run them; never in prefect.yaml."""
-    return (
-        Spec("act", "flows.act.act", pool=False, description=f"Record and lock of one change. {RECORD}"),
-        Spec("budget-slot", "flows.act.budget_slot", pool=False, description=f"A place in the budget. {RECORD}"),
-        Spec("approver-code", "flows.used_codes.approver_code", pool=False, description=f"A used code. {RECORD}"),
     )
 
 

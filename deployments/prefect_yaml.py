@@ -16,7 +16,7 @@ HEAD = f"""\
 #   prefect work-pool create {POOL} --type process --overwrite
 #   prefect --no-prompt deploy --all --prefect-file deployments/prefect.yaml
 #   prefect worker start --pool {POOL}            # as many as you need
-#   python -m deployments.reaper                       # one; it also registers the engine's own records
+#   python -m deployments.reaper                       # one; it also makes the flows of the engine's own records
 #
 # The forms offer the names and labels of that fleet file, so deploy again after changing it; both files must lie at the same path on
 # the workers. Code location: the package is installed where the worker runs (`pip install .`), hence module entrypoints

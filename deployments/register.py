@@ -17,9 +17,10 @@ from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
-from deployments.catalog import ZONE, Spec, programs, records
+from deployments import old_records
+from deployments.catalog import ZONE, Spec, programs
 from deployments.server import POOL
-from flows import store
+from flows import records, store
 
 FLEET = "GPU_RUNBOOKS_FLEET"
 
@@ -42,17 +43,13 @@ def register_all(fleet: str | None = None, policy: str | None = None) -> int:
     `fleet`, `policy`: files that the forms are filled with and whose names they offer. None: as registered before.
     """
     store.ask(_make_pool)
-    found = (*programs(), *records())
+    records.make_flows()
+    found = programs()
     given = {"fleet": fleet, "policy": policy}
     for spec in found:
         store.ask(partial(_register, spec, {k: v for k, v in given.items() if v is not None}))
+    old_records.retire_and_say()
     return len(found)
-
-
-def register_records() -> None:
-    """Only what the engine writes its acts on: `prefect deploy` cannot make deployments without a pool."""
-    for spec in records():
-        store.ask(partial(_register, spec, {}))
 
 
 def _make_pool(c: SyncPrefectClient) -> None:
@@ -87,9 +84,10 @@ def _register(spec: Spec, given: dict[str, str], c: SyncPrefectClient) -> None:
         "tags": list(spec.tags),
         "parameters": {k: v for k, v in filled.items() if v},
         "parameter_openapi_schema": form,
-        "enforce_parameter_schema": spec.pool,
+        "enforce_parameter_schema": True,
         "pull_steps": [],
-    } | ({"work_pool_name": POOL} if spec.pool else {})
+        "work_pool_name": POOL,
+    }
     if existing:  # only what is named here changes: schedules stay as people set them in the UI
         c.update_deployment(existing.id, DeploymentUpdate(**says))
     else:

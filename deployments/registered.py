@@ -10,6 +10,7 @@ from deployments.state import LocalState, state_dir
 
 def register_if_changed(state: LocalState, fleet: str | None, policy: str | None) -> int:
     """Registers deployments unless all that describes them is unchanged since the last time."""
+    from deployments.old_records import check_drained
     from deployments.register import fingerprint, register_all
 
     before = read_mark()
@@ -17,6 +18,8 @@ def register_if_changed(state: LocalState, fleet: str | None, policy: str | None
     mark = served | {"code": f"{state.port}:{fingerprint()}", "names": _digest(served["fleet"])}
     if mark == before and not os.environ.get("GPU_RUNBOOKS_REGISTER"):
         return 0
+    if mark["code"] != before.get("code"):
+        check_drained(state)
     count = register_all(served["fleet"] or None, served["policy"] or None)
     (state_dir() / "registered").write_text(json.dumps(mark), encoding="utf-8")
     return count

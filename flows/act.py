@@ -235,10 +235,3 @@ def do_claim(
         said=tuple(session.said),
         refused=session.refused,
     )
-
-
-@flow(name="budget-slot", persist_result=False, retries=0)
-@clean_end
-def budget_slot(k: int, target: str, at: str, act_run: str) -> State[Any]:
-    """Never run: its runs are places in the budget, created finished."""
-    return Failed(message=f"a budget place is a record, not a program ({k}, {target}, {at}, {act_run})")

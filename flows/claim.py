@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelled, Pending
 
-from flows import store
+from flows import records, store
 from flows.clock import server_now
 from flows.gate import PastAct
 from flows.node_over import ask_machines
@@ -22,7 +22,6 @@ from runbooks.core.refusal import Code
 from tasks.context import Context, Refused
 from tasks.this_machine import this_process
 
-ACT_DEPLOYMENT = "act/act"
 NEWEST = 50  # the lock is among them: it bars the next ones
 RECORDED = 300_000  # characters
 
@@ -152,8 +151,8 @@ def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Pla
         "process": me.model_dump(),
         "about": about | {"same": list(place.same), "lock": place.lock},
     }
-    run = store.create_run(
-        ACT_DEPLOYMENT,
+    run = records.create_record(
+        records.ACT,
         parameters,
         state=Pending(message="claimed"),
         key=f"{slug(owner)}/{n}",

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from prefect.states import Completed
 
-from flows import store
+from flows import records, store
 from flows.changed_machines import Changed, changed, members
 from flows.clock import server_now
 from runbooks.core.fleet import Fleet
@@ -20,7 +20,6 @@ FREEZE = "gpu_runbooks_freeze"
 BREAKER, TRIPPED = "gpu_runbooks_breaker_", "gpu_runbooks_tripped_"
 LISTED = 150  # marks in one Variable, which holds 5,000 characters
 BUDGET_TAG = "gpu-budget"
-SLOT_DEPLOYMENT = "budget-slot/budget-slot"
 
 
 def breaker_name(fleet: str) -> str:
@@ -146,8 +145,8 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: 
         k = max((int(s.parameters["k"]) for s in newest), default=0) + 1
         at = server_now().isoformat()
         parameters = {"k": k, "target": target, "at": at, "act_run": act_run, "machine": list(machine)}
-        mine = store.create_run(
-            SLOT_DEPLOYMENT,
+        mine = records.create_record(
+            records.BUDGET,
             parameters,
             state=Completed(message="a place in the budget"),
             key=f"{slug(fleet.name)}/{k}",

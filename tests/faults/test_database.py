@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from deployments.old_records import retire
 from flows import store
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check, runs_on
 from tests.support.engine_rig import Rig
+from tests.support.old_records import old_deployments, races
 from tests.support.postgres import Postgres
 from tests.support.toy import acts_done
 from tests.support.waiting import until
@@ -96,3 +98,10 @@ def test_postgres_is_killed_and_comes_back(on_postgres: Rig, database: Postgres,
     assert all(r.state and r.state.is_final() for r in runs_on(w)), [(r.name, r.state_name) for r in runs_on(w)]
     assert store.read_run(id_file.read_text()).labels["outcome"] == "fixed", "it waited until the database was back"
     assert database_has_runs(database) >= len(runs_on(w))
+
+
+def test_racers_are_given_one_and_the_same_record(on_postgres: Rig) -> None:
+    assert races(("new", "new"), 50).total() == 50
+    old_deployments()
+    assert races(("old", "new"), 50).total() == 50
+    assert retire() == ()  # what is open here is of this form

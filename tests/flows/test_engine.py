@@ -8,7 +8,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed
 
-from flows import store
+from flows import records, store
 from flows.approval import answer_run
 from flows.guards import FREEZE, breaker_name, reset_breaker
 from flows.reaper import sweep
@@ -290,8 +290,8 @@ def test_more_runs_than_the_server_gives_at_once(rig: Rig, monkeypatch: pytest.M
     monkeypatch.setattr(store, "PAGE", 2)
     tag = f"paged-{uuid4().hex[:6]}"
     made = [
-        store.create_run(
-            "act/act", {"n": k}, state=Completed(), key=f"{tag}/{k}", name=None, tags=[store.ACT_TAG, tag], labels={}
+        records.create_record(
+            records.ACT, {"n": k}, state=Completed(), key=f"{tag}/{k}", name=tag, tags=[store.ACT_TAG, tag], labels={}
         )
         for k in range(5)
     ]

@@ -56,9 +56,9 @@ class Store:
         found = [r for r in self.runs.values() if set(tags) <= r.tags and (since is None or r.planned >= since)]
         return sorted(found, key=lambda r: -r.parameters["k"])[:limit]
 
-    def create_run(self, deployment: str, parameters: dict[str, Any], **more: Any) -> Any:
+    def create_record(self, flow: str, parameters: dict[str, Any], **more: Any) -> Any:
         key = str(more["key"])
-        self.created.append({"deployment": deployment, "parameters": parameters, **more})
+        self.created.append({"flow": flow, "parameters": parameters, **more})
         self.before_create(key)
         if key not in self.runs:
             self.runs[key] = SimpleNamespace(id=key, parameters=parameters, planned=NOW, tags=set(more["tags"]))
@@ -72,6 +72,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     made = Store()
     monkeypatch.setattr(guards, "store", made)
+    monkeypatch.setattr(guards.records, "create_record", made.create_record)
     monkeypatch.setattr(guards, "server_now", lambda: NOW)
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
     return made
@@ -133,7 +134,7 @@ def test_a_place_is_taken_and_written_down(store: Store) -> None:
     assert take("n0", machine=("m:1",)) == "budget: place 1 of 2 in 600 s"
     [made] = store.created
     assert made["parameters"] == {"k": 1, "target": "n0", "at": NOW.isoformat(), "act_run": "mine", "machine": ["m:1"]}
-    assert (made["deployment"], made["key"], made["name"]) == ("budget-slot/budget-slot", "my-fleet/1", "budget-my-fleet-1")
+    assert (made["flow"], made["key"], made["name"]) == ("budget-slot", "my-fleet/1", "budget-my-fleet-1")
     assert (made["tags"], made["labels"]) == (["gpu-budget", "fleet:my-fleet"], {})
     assert (made["state"].type.value, made["state"].message) == ("COMPLETED", "a place in the budget")
     assert take("n1") == "budget: place 2 of 2 in 600 s"

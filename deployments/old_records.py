@@ -1,0 +1,66 @@
+"""The deployments of records that the version before made. They go once nothing of that version is at work; for one release."""
+
+import sys
+from contextlib import suppress
+from functools import partial
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Completed
+
+from deployments.errors import CommandError
+from deployments.serving import find
+from deployments.state import LocalState
+from flows import guards, records, store, used_codes
+from flows.state_table import OPEN
+
+COUNTED = (guards.BUDGET_TAG, used_codes.TAG)
+
+
+def old_deployments() -> list[DeploymentResponse]:
+    """Those that are still there; the one of actions last."""
+    found = []
+    for name in reversed(records.FLOWS):
+        with suppress(ObjectNotFound):
+            found.append(store.ask(partial(SyncPrefectClient.read_deployment_by_name, name=f"{name}/{name}")))
+    return found
+
+
+def retire() -> tuple[str, ...]:
+    """Removes them, unless actions of that form are open: returns their names. Their records stay, and count.
+
+    With a deployment the server deletes its scheduled runs, so a record that a Retry left in that state would be lost. A
+    place in the budget or a used code is ended first; an action by the reaper, which looks at its target again.
+    """
+    found = old_deployments()
+    if not found:
+        return ()
+    if busy := store.find_runs([store.ACT_TAG], OPEN, has_deployment=True):
+        return tuple(run.name for run in busy)
+    for tag in COUNTED:
+        for run in store.find_runs([tag], [StateType.SCHEDULED], has_deployment=True):
+            store.set_state(run.id, Completed(message="a record: a Retry of it does nothing"))
+    for d in found:
+        with suppress(ObjectNotFound):  # another reaper was first
+            store.ask(partial(SyncPrefectClient.delete_deployment, deployment_id=d.id))
+    return ()
+
+
+def retire_and_say() -> None:
+    """For commands: what keeps them is said; the reaper goes on with it."""
+    if busy := retire():
+        print(f"actions of the version before have not ended: {', '.join(busy)}; the reaper ends what is left", file=sys.stderr)
+
+
+def check_drained(state: LocalState) -> None:
+    """Raises CommandError while worker, reaper or gateway of the version before run here: they would find no place for
+    their records, in the middle of a run."""
+    alive = [name for name in ("worker", "reaper", "gateway") if find(state, name)]
+    if alive and old_deployments():
+        raise CommandError(
+            f"{', '.join(alive)} of the version before still run here. What to do: `gpu-runbooks down`, which waits for what is "
+            "at work, then this again",
+            3,
+        )
