@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed
@@ -15,6 +15,7 @@ from deployments.serving import find
 from deployments.state import LocalState
 from flows import guards, records, store, used_codes
 from flows.state_table import OPEN
+from flows.states import change
 
 COUNTED = (guards.BUDGET_TAG, used_codes.TAG)
 
@@ -37,21 +38,24 @@ def retire() -> tuple[str, ...]:
     found = old_deployments()
     if not found:
         return ()
-    if busy := store.find_runs([store.ACT_TAG], OPEN, has_deployment=True):
+    for run in _retried():
+        change(run, Completed(message="a record: a Retry of it does nothing"))
+    if busy := (*store.find_runs([store.ACT_TAG], OPEN, has_deployment=True), *_retried()):
         return tuple(run.name for run in busy)
-    for tag in COUNTED:
-        for run in store.find_runs([tag], [StateType.SCHEDULED], has_deployment=True):
-            store.set_state(run.id, Completed(message="a record: a Retry of it does nothing"))
     for d in found:
         with suppress(ObjectNotFound):  # another reaper was first
             store.ask(partial(SyncPrefectClient.delete_deployment, deployment_id=d.id))
     return ()
 
 
+def _retried() -> list[FlowRun]:
+    return [run for tag in COUNTED for run in store.find_runs([tag], [StateType.SCHEDULED], has_deployment=True)]
+
+
 def retire_and_say() -> None:
     """For commands: what keeps them is said; the reaper goes on with it."""
     if busy := retire():
-        print(f"actions of the version before have not ended: {', '.join(busy)}; the reaper ends what is left", file=sys.stderr)
+        print(f"records of the version before are still open: {', '.join(busy)}; the reaper ends what is left", file=sys.stderr)
 
 
 def check_drained(state: LocalState) -> None:

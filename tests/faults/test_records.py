@@ -9,9 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
-from prefect.states import AwaitingRetry, Cancelled, Completed, Failed, Running, State
+from prefect.states import AwaitingRetry, Cancelled, Completed, Failed, Running
 
 from deployments import old_records
 from deployments.errors import CommandError
@@ -57,7 +57,8 @@ def a_record(state: State[Any], make: Make = records.create_record, **more: Any)
 
 def retry(run: FlowRun) -> str:
     """What the server says to the UI's Retry, and the state after it."""
-    said = store.ask(lambda c: c.set_flow_run_state(run.id, AwaitingRetry(), force=False))
+    asked: State[Any] = AwaitingRetry()
+    said = store.ask(lambda c: c.set_flow_run_state(run.id, asked, force=False))
     return f"{said.status.value}: {store.read_run(run.id).state_name}"
 
 
@@ -67,7 +68,8 @@ def test_racers_are_given_one_and_the_same_record(before: None, forms: tuple[str
 
 
 def test_the_server_refuses_to_retry_a_record_that_has_ended(before: None) -> None:
-    for ended in (Completed(), Failed(), Cancelled()):
+    every: tuple[State[Any], ...] = (Completed(), Failed(), Cancelled())
+    for ended in every:
         new, old = a_record(ended), a_record(ended, create_old)
         assert (new.deployment_id, new.work_pool_name) == (None, None)
         assert retry(new) == f"ABORT: {ended.name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flows import guards
+from flows import guards, records
 from flows.guards import FREEZE, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
@@ -72,7 +72,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     made = Store()
     monkeypatch.setattr(guards, "store", made)
-    monkeypatch.setattr(guards.records, "create_record", made.create_record)
+    monkeypatch.setattr(records, "create_record", made.create_record)
     monkeypatch.setattr(guards, "server_now", lambda: NOW)
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
     return made
