@@ -33,7 +33,7 @@ def retire() -> tuple[str, ...]:
     """Removes them, unless actions of that form are open: returns their names. Their records stay, and count.
 
     With a deployment the server deletes its scheduled runs, so a record that a Retry left in that state would be lost. A
-    place in the budget or a used code is ended first; an action by the reaper, which looks at its target again.
+    place in the budget or a used code is ended first; an action is ended by the reaper.
     """
     found = old_deployments()
     if not found:
