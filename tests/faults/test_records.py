@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
-from prefect.states import AwaitingRetry, Cancelled, Completed, Failed, Running
+from prefect.states import AwaitingRetry, Cancelled, Completed, Failed, Running, Suspended
 
 from deployments import old_records
 from deployments.errors import CommandError
@@ -75,6 +75,14 @@ def test_the_server_refuses_to_retry_a_record_that_has_ended(before: None) -> No
         assert retry(new) == f"ABORT: {ended.name}"
         assert retry(old) == "ACCEPT: AwaitingRetry"  # why records have no deployment any more
         assert new.expected_start_time is not None  # budget and history are read by it
+
+
+def test_the_server_refuses_to_suspend_a_record(rig: Rig) -> None:
+    run = a_record(Running())
+    asked: State[Any] = Suspended(timeout_seconds=60)
+    said = store.ask(lambda c: c.set_flow_run_state(run.id, asked, force=False))
+    assert (said.status.value, store.read_run(run.id).state_name) == ("ABORT", "Running")
+    store.set_state(run.id, Completed())
 
 
 def test_a_key_counts_once_in_its_flow_and_again_when_its_record_was_deleted(rig: Rig) -> None:
