@@ -189,6 +189,18 @@ def test_deployments_of_the_version_before_go_when_its_actions_have_ended(before
     assert first_use(who, 7, "q2") == "q1"
 
 
+def test_a_retried_place_that_cannot_be_ended_keeps_its_deployment(before: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = FLEET.model_copy(update={"name": name()})
+    with as_before():
+        budget(fleet, "n0")
+    [place] = store.find_runs([guards.BUDGET_TAG, f"fleet:{fleet.name}"])
+    retry(place)
+    monkeypatch.setattr(old_records, "change", lambda *_: False)
+    assert old_records.retire() == (place.name,)
+    assert len(old_records.old_deployments()) == len(records.FLOWS)
+    assert "already counted" in budget(fleet, "n0")
+
+
 def test_up_waits_for_the_version_before(rig: Rig, monkeypatch: pytest.MonkeyPatch, before: None) -> None:
     """Its worker would find no place for its records in the middle of a run."""
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
