@@ -19,15 +19,16 @@ from deployments.processes import stop
 from deployments.registered import register_if_changed
 from deployments.state import Proc
 from flows import claim, guards, records, store
-from flows.claim import Locked, claim_all, history_of, used_by
+from flows.claim import claim_all, history_of, used_by
 from flows.clock import server_now
-from flows.guards import GuardSaidNo, take_slot
+from flows.guards import take_slot
 from flows.places import Place
 from flows.reaper import sweep
 from flows.steps import SETTLED
 from flows.used_codes import first_use
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
+from tasks.context import Refused
 from tasks.this_machine import start_ticks, this_process
 from tests.faults.test_states import SOON, by_hand, dead_process, free, plan_on
 from tests.support.engine_rig import Rig
@@ -161,7 +162,7 @@ def test_places_and_codes_of_the_version_before_count(before: None) -> None:
     assert "already counted" in budget(fleet, "n0")
     assert budget(fleet, "n1") == "budget: place 2 of 2 in 3600 s"
     assert first_use(who, 7, "q2") == "q1"
-    with as_before(), pytest.raises(GuardSaidNo, match="used up"):
+    with as_before(), pytest.raises(Refused, match="used up"):
         budget(fleet, "n2")
 
 
@@ -234,5 +235,5 @@ def test_an_action_whose_deployment_was_deleted_by_hand_still_bars_and_ends(befo
     sweep(server_now() + SOON + timedelta(seconds=1))
     assert store.read_run(act).state_type is StateType.CANCELLED
     assert free(owner)
-    with pytest.raises(Locked):
+    with pytest.raises(Refused, match="claimed|worked on"):
         claim_all(plan_on(owner), {"runbook_run": "test"})
