@@ -235,5 +235,5 @@ def test_an_action_whose_deployment_was_deleted_by_hand_still_bars_and_ends(befo
     sweep(server_now() + SOON + timedelta(seconds=1))
     assert store.read_run(act).state_type is StateType.CANCELLED
     assert free(owner)
-    with pytest.raises(Refused, match="claimed|worked on"):
+    with pytest.raises(Refused, match=r"claimed|worked on"):
         claim_all(plan_on(owner), {"runbook_run": "test"})
