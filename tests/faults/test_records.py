@@ -33,6 +33,7 @@ from tasks.this_machine import start_ticks, this_process
 from tests.faults.test_states import SOON, by_hand, dead_process, free, plan_on
 from tests.support.engine_rig import Rig
 from tests.support.old_records import as_before, create_old, old_deployments, races
+from tests.support.set_state import set_state
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),
@@ -83,7 +84,7 @@ def test_the_server_refuses_to_suspend_a_record(rig: Rig) -> None:
     asked: State[Any] = Suspended(timeout_seconds=60)
     said = store.ask(lambda c: c.set_flow_run_state(run.id, asked, force=False))
     assert (said.status.value, store.read_run(run.id).state_name) == ("ABORT", "Running")
-    store.set_state(run.id, Completed())
+    set_state(run.id, Completed())
 
 
 def test_a_key_counts_once_in_its_flow_and_again_when_its_record_was_deleted(rig: Rig) -> None:
@@ -109,7 +110,7 @@ def an_act(owner: str, process: Any = None, state: State[Any] | None = None, run
         m.setattr(claim, "this_process", lambda: process or this_process())
         [held] = claim_all(plan_on(owner), {"runbook_run": run, "target": owner})
     if state:
-        store.set_state(held.act_run, state)
+        set_state(held.act_run, state)
     return held.act_run
 
 
@@ -132,15 +133,15 @@ def test_an_action_of_the_version_before_bars_in_every_open_state(before: None) 
         with as_before():
             assert free(owner) is False, "and what was claimed since bars that version, too"
         if not by_hand(state).is_final():
-            store.set_state(run, Cancelled())
+            set_state(run, Cancelled())
 
 
 def test_an_action_of_the_version_before_counts(before: None) -> None:
     owner, run = name(), uuid4().hex
     act = an_old_act(owner, run=run)
-    store.set_state(act, Running())
+    set_state(act, Running())
     store.label(act, {"step.0": "toy-fix: done", SETTLED: "yes"})
-    store.set_state(act, Completed())
+    set_state(act, Completed())
     [past] = history_of((Place(owner=owner),), "f")
     assert past.kinds == ("toy-fix",)
     assert used_by(run, store.read_run(act).parameters["digest"])
@@ -223,7 +224,7 @@ def test_up_says_what_it_leaves_to_the_reaper(before: None, capsys: pytest.Captu
     act = an_old_act(name())
     old_records.retire_and_say()
     assert store.read_run(act).name in capsys.readouterr().err
-    store.set_state(act, Cancelled())
+    set_state(act, Cancelled())
 
 
 def test_an_action_whose_deployment_was_deleted_by_hand_still_bars_and_ends(before: None) -> None:
