@@ -13,6 +13,7 @@ from flows.clock import server_now
 from flows.ends import clean_end
 from flows.look import Unread, judge, read
 from flows.outcomes import Draft
+from flows.progress import Point
 from flows.spec import RunbookSpec
 from flows.stopping import go_on
 from runbooks.core.fleet import Fleet
@@ -42,7 +43,7 @@ class Run:
     diagnosis: Diagnosis | None = None
     notes: list[str] = field(default_factory=list)
 
-    def look(self, point: str = "gathered") -> Diagnosis:
+    def look(self, point: Point = "gathered") -> Diagnosis:
         """Reads the target and judges it, as two tasks."""
         go_on(self.run_id)
         self.looks += 1

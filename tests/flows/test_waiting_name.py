@@ -6,13 +6,13 @@ from prefect.states import Cancelled
 
 from deployments.decide import _waiting_run
 from deployments.show_run import find_run, question_page
-from deployments.terminal import plain
 from flows import store
 from flows.alerts import Start, runs_on
 from flows.approval import answer_run
 from flows.asked import asked_now
 from flows.reaper import sweep
 from flows.self_health import read_health
+from runbooks.core.unmark import plain
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
 
@@ -32,8 +32,10 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     asked = asked_now(run)
     assert asked is not None
     assert asked.since is not None
+    question = question_page(run)
+    assert question is not None
     since, until = f"{asked.since:%Y-%m-%d %H:%M} UTC", f"{asked.until:%Y-%m-%d %H:%M} UTC"
-    assert f"Asked at {since}. If nobody answers by {until}, the run ends as “Not decided”" in plain(question_page(run))
+    assert f"Asked at {since}. If nobody answers by {until}, the run ends as “Not decided”" in plain(question)
     waits = next(q for q in read_health("gpu-runbooks").waiting if q.run == run)
     assert (waits.since, waits.name) == (asked.since.isoformat(), name)
     assert answer_run(run, {"decision": "reject", "who": "ana"}) == ""

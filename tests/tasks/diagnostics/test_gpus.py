@@ -5,13 +5,14 @@ import time
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import DUTY, H100, Held, StubGpu
+from deployments.lab.gpu_state import H100, Held, StubGpu
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.zombie_gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.diagnostics.gpus import Presence, read_gpus, read_presence, without_reader
 from tests.support.gpu_node import context, gather, only_gpu, running, wait_state
 
+DUTY = "0,3,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0"  # recorded: a job that works
 ROUTES = pytest.mark.parametrize("local", [True, False], ids=["nvml", "nvidia-smi"])
 
 
