@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from prefect.states import Completed, Crashed, Running, Scheduled
 
-from flows import act, execution, store
+from flows import act, execution, records, store
 from flows.act import Session
 from flows.actions import ACTIONS
 from flows.approval import answer_run
@@ -115,7 +115,7 @@ class Begun:
         self.done: list[str] = []
         fleet = Fleet(name=self.fleet, nodes=(Node(name=name, local=True),))
         self.context = Context(fleet, name, lambda _: LocalHost(name))
-        run = store.create_run("act/act", {}, state=Running(), key=None, name=None, tags=[], labels={})
+        run = records.create_record(records.ACT, {}, state=Running(), key=uuid4().hex, name=name, tags=[], labels={})
         self.run = str(run.id)
         self.execution = execution.number(self.run)
         plan = Plan(name="everything", steps=tuple(step_of(kind, name) for kind in EVERY), for_causes=("c",))
