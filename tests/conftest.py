@@ -11,7 +11,13 @@ from xdist.remote import Producer
 
 from tests.support.sharing_out import LONG, PROVED, ByFile, rank
 
-pytest_plugins = ["tests.support.folder_fixture", "tests.support.rig_fixture", "tests.scorecard.plugin", "tests.incidents.plugin"]
+pytest_plugins = [
+    "tests.support.folder_fixture",
+    "tests.support.rig_fixture",
+    "tests.support.checkpoint_fixture",
+    "tests.scorecard.plugin",
+    "tests.incidents.plugin",
+]
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 

@@ -4,7 +4,6 @@ while copying, repointing and pruning. Never a half file under a final name, nev
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,12 @@ from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.support.ckpt_files import judge, need, spec_for
 from tests.support.ckpt_fleet import Shelf
 from tests.support.engine_rig import Rig
-from tests.support.s3 import ADMIN, S3Server, running
+from tests.support.s3 import ADMIN, S3Server
 from tests.support.smallfs import fill, tmpfs
 
 pytestmark = pytest.mark.scored(fault="killed", point="by hand")
 
 ENV = {"AWS_ACCESS_KEY_ID": ADMIN[0], "AWS_SECRET_ACCESS_KEY": ADMIN[1]}
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 def world(rig: Rig, folder: Path, *tiers: dict[str, Any], kinds: tuple[str, ...] = (), **more: Any) -> RealWorld:

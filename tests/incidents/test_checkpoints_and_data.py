@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tasks.transport.local import LocalHost
 from tests.incidents.test_formats import kinds, lets_it_stay, of, slugs
 from tests.support.ckpt_files import need, save
 from tests.support.ckpt_fleet import Shelf, context, folder, look
-from tests.support.s3 import ADMIN, READER, Proxy, S3Server, running
+from tests.support.s3 import ADMIN, READER, Proxy, S3Server
 from tests.support.smallfs import fill, tmpfs
 
 FULL = (
@@ -31,17 +30,6 @@ REFUSED = (
     "UnpicklingError: Weights only load failed. This file can still be loaded\nWeightsUnpickler error: Unsupported global: "
     "GLOBAL numpy.core.multiarray._reconstruct was not an allowed global by default.\n"
 )
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 def as_user(monkeypatch: pytest.MonkeyPatch, who: tuple[str, str]) -> None:

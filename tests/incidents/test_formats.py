@@ -62,11 +62,6 @@ def disks(whole: Path, shelf: Shelf, tmp_path: Path) -> dict[str, Path]:
     return made
 
 
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
-
-
 def judged(disks: dict[str, Path], tmp_path: Path, target: str = "host-0", **more: Any) -> Diagnosis:
     return look(hosts_of(tmp_path / "job", disks, target, naming="step_{step}", **more))[1]
 

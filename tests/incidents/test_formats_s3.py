@@ -1,6 +1,5 @@
 """A save to a store whose last copy failed: everything is there but the commit marker's final name (T2-12)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,21 +10,9 @@ from runbooks.core.checkpoints import Tier
 from runbooks.core.verdict import Certainty, Diagnosis
 from tests.incidents.test_formats import lets_it_stay, of, slugs
 from tests.support.ckpt_fleet import Shelf, context, look
-from tests.support.s3 import ADMIN, S3Server, running
+from tests.support.s3 import S3Server
 
 LATER = timedelta(seconds=200)  # nobody can age an object: the look comes later
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture
-def admin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ADMIN[0])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ADMIN[1])
 
 
 def saved(s3: S3Server, tmp_path: Path, prefix: str, leave_out: str = "") -> Diagnosis:

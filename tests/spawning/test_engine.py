@@ -1,7 +1,6 @@
 """ssh-auth-failure and stuck-spawning through the engine: real sshd, real PostgreSQL, the stand-in provider."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from flows.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
-from tests.support.s3 import ADMIN, Proxy, S3Server, running
+from tests.support.s3 import ADMIN, Proxy, S3Server
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
@@ -77,13 +76,6 @@ def test_the_nightly_looks_at_all_late_workers_as_one(
     (result,), _ = _checked(sweep, "workers", ["stuck-spawning"])
     assert (result.node, result.outcome, result.causes) == ("workers", "sick", ("outbid",)), result
     assert "1 worker stuck" in result.headline
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server of this module for worker logs."""
-    with running(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 def died_with_a_stored_log(world: World, s3: S3Server, url: str) -> dict[str, str]:
