@@ -1,15 +1,20 @@
 """doctor enters every node of the fleet file and says what each lacks, with the fix."""
 
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from deployments.doctor_nodes import _judged, check_nodes
+from deployments.doctor_nodes import ASKED, _judged, check_nodes
 from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.plan import Step
+from tasks.remediation.quarantine import quarantine_node
 from tests.deployments.test_cli import call
+from tests.support.gpu_node import context
 from tests.support.sshd import Sshd, make_key
 
 
@@ -51,5 +56,33 @@ def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
 
 def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deployments.doctor_nodes.ASKED", "echo welcome to this machine; id -u")
+    (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
+    assert (check.state, "answers oddly" in check.says) == ("FAULT", True)
+
+
+def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the action that sets the mark to the command that takes it away, which works as printed."""
+    path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
+    monkeypatch.setattr("deployments.doctor_nodes.MARK", str(path))
+    (before,) = check_nodes(fleet)
+    args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
+    quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
+    (check,) = check_nodes(fleet)
+    assert check.state == "note"
+    assert re.search(r"; quarantined since 20\d\d-\S+ by gpu-runbooks: gpu-off-the-bus: GPU 3$", check.says), check.says
+    way, _, command = check.fix.partition(": ")
+    assert way == "once it is repaired, release it"
+    subprocess.run(["sh", "-c", command], check=True)
+    assert tuple(check_nodes(fleet)) == (before,)
+
+
+@pytest.mark.parametrize("mark", ["closed by ops, see INC-4", "[]", '{"by": "gpu-'])
+def test_a_mark_of_somebody_else_is_a_mark(mark: str) -> None:
+    check = _judged("node n", ["3", "11", "0", "1000"], 1000.0, 1002.0, mark)
+    assert (check.state, "quarantined by somebody: its mark does not say why" in check.says) == ("note", True)
+
+
+def test_a_greeting_of_one_word_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.doctor_nodes.ASKED", f"echo hello; {ASKED}")
     (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "answers oddly" in check.says) == ("FAULT", True)
