@@ -316,6 +316,13 @@ def test_one_place_resolves_paths() -> None:
     assert said == {"tasks/installation.py"}
 
 
+def test_one_place_says_why_a_reading_is_unknown() -> None:
+    """`Unknown.why`: reason and detail put together elsewhere read differently from runbook to runbook."""
+    own = re.compile(r"\{(?P<r>[\w.]+)\.reason\}[: ]+\{(?P=r)\.detail\b")
+    said = [str(p.relative_to(ROOT)) for p in sources("runbooks") if own.search(p.read_text(encoding="utf-8"))]
+    assert said == ["runbooks/core/reading.py"]
+
+
 def test_what_follows_from_an_outcome_stands_in_one_table() -> None:
     """No second list: a dict, tuple, set or list of several outcomes outside of the table is one."""
     lists = []

@@ -1,6 +1,6 @@
 """The words around a judgment: what to resume from, what is lost, what must not be done, what to change."""
 
-from functools import cache
+from functools import partial
 from shlex import quote
 
 from runbooks.checkpoint_fallback.choose import Choice, why_not
@@ -9,8 +9,8 @@ from runbooks.checkpoint_fallback.cross import alike
 from runbooks.checkpoint_fallback.evidence import Evidence
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known, Unknown
+from runbooks.core.rules import book as book_of
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 ALWAYS = (
@@ -20,12 +20,6 @@ ALWAYS = (
     "take a checkpoint for whole because torch.load took it: it accepts flipped bits, zeroed holes and trailing bytes "
     "silently",
 )
-
-
-@cache
-def book() -> Runbook:
-    """This runbook's knowledge."""
-    return load_runbook("checkpoint-fallback")
 
 
 TRUST_WORDS = {
@@ -43,6 +37,7 @@ OPEN = {
     "part-elsewhere": "a part of it may lie on a host that was not read", "unreadable": "it could not be read",
     "other-format": "its format is not checked here", "beyond-reader": "it is beyond what is read here",
 }  # fmt: skip
+book = partial(book_of, "checkpoint-fallback")
 
 
 def headline(choice: Choice, causes: tuple[Cause, ...]) -> str:
@@ -160,11 +155,11 @@ def unknowns(evidence: Evidence) -> tuple[str, ...]:
         for name in ("space", "candidates", "holders", "pointer", "store", "uploads"):
             reading = getattr(look, name)
             if isinstance(reading, Unknown) and reading.reason not in ("not-recorded", "not-asked"):
-                out.append(f"{name} of {look.tier} ({look.where}): {reading.reason} {reading.detail}".strip())
+                out.append(f"{name} of {look.tier} ({look.where}): {reading.why}")
     for name in ("kernel", "log", "torch"):
         reading = getattr(evidence, name)
         if isinstance(reading, Unknown) and reading.reason not in ("not-recorded", "not-asked"):
-            out.append(f"{name}: {reading.reason} {reading.detail}".strip())
+            out.append(f"{name}: {reading.why}")
     return tuple(out)
 
 

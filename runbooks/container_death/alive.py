@@ -128,4 +128,4 @@ def unread(e: Evidence) -> tuple[str, ...]:
     needed: dict[str, Any] = {"daemon": e.daemon, "host": e.host, "mounts": e.fuse}
     if e.wanted and (e.wanted.match or e.wanted.ray_ip):
         needed["processes inside"] = e.inside
-    return tuple(f"{n}: {r.reason}: {r.detail}" for n, r in needed.items() if isinstance(r, Unknown))
+    return tuple(f"{n}: {r.why}" for n, r in needed.items() if isinstance(r, Unknown))

@@ -18,7 +18,7 @@ from runbooks.container_death.warnings import do_now, must_not
 from runbooks.container_death.words import Limits as Limits
 from runbooks.container_death.words import cause, deaths, known
 from runbooks.core.members import container
-from runbooks.core.reading import Absent, Unknown, Why
+from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from runbooks.triage.text import findings_of
@@ -106,7 +106,7 @@ def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], li
         plans=plans_for(e, causes, limits) if state is State.SICK else (),
         do_now=do_now(e, c, stands),
         findings=(*_findings(e, limits), *left_over(e, c, causes)),
-        unknowns=(*_unknowns(e), *((young,) if young else ())),
+        unknowns=(young,) if young else (),
         by_hand=_by_hand(e, c),
         groups=_together(e, c),
     )
@@ -164,18 +164,8 @@ def _blind(e: Evidence) -> Diagnosis:
     return Diagnosis(
         state=State.CANNOT_TELL,
         headline=f"{e.name} on {e.node}: cannot tell: the container was not read{why}",
-        unknowns=_unknowns(e),
         must_not=("recreate or restart anything: nothing is known about the container",),
         by_hand=_by_hand(e, None),
-    )
-
-
-def _unknowns(e: Evidence) -> tuple[str, ...]:
-    readings = {name: getattr(e, name) for name in type(e).model_fields}
-    return tuple(
-        f"{n}: {r.reason}: {r.detail}"
-        for n, r in readings.items()
-        if isinstance(r, Unknown) and r.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED)
     )
 
 

@@ -1,5 +1,6 @@
 """A runbook's knowledge: runbook.yaml as types. Everything a person reads about a cause is written there, once."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from importlib import resources
 from typing import Any
@@ -123,6 +124,10 @@ class Runbook(Frozen):
     def limit_values(self, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
         """Limits as plain values, for the pydantic `Limits` of the runbook; `overrides` come from the fleet file."""
         return {name: limit.value for name, limit in self.limits.items()} | (overrides or {})
+
+    def prohibitions(self, slugs: Iterable[str]) -> tuple[str, ...]:
+        """What must not be done while these causes stand, each once."""
+        return tuple(dict.fromkeys(line for slug in slugs for line in self.causes[slug].must_not))
 
 
 def runbook_slugs() -> tuple[str, ...]:

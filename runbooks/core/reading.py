@@ -57,6 +57,11 @@ class Unknown(Frozen):
     detail: str = ""
     source: Source | None = None
 
+    @property
+    def why(self) -> str:
+        """The reason, and what was said: "denied: only root reads it"."""
+        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+
 
 if TYPE_CHECKING:
     Reading = Annotated[Known[T] | Absent | Unknown, Field(discriminator="kind")]

@@ -36,7 +36,7 @@ class Lost(Look):
     @property
     def why(self) -> str:
         """Its reason, and what was said."""
-        return f"{self.reading.reason}: {self.reading.detail}" if self.reading.detail else str(self.reading.reason)
+        return self.reading.why
 
 
 def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:

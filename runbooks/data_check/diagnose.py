@@ -1,10 +1,10 @@
 """Judges training data files: what is broken where, and how it is rebuilt. Changes nothing. Pure."""
 
-from functools import cache
+from functools import partial
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data_check.evidence import DataFile, Evidence, Fault
@@ -23,18 +23,13 @@ CAUSE = {
 }  # fmt: skip
 LIMIT = {"too-long": "beyond-reader", "too-deep": "beyond-reader", "version": "beyond-reader", "other-format": "other-format"}
 JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
+book = partial(book_of, "data-check")
 
 
 class Limits(Frozen):
     """Values come from runbook.yaml and the fleet file."""
 
     check_seconds: float
-
-
-@cache
-def book() -> Runbook:
-    """This runbook's knowledge."""
-    return load_runbook("data-check")
 
 
 @by_the_rules("data-check")
@@ -49,14 +44,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
             slug = "index-missing" if path.endswith((".idx", ".bin")) else "empty-file"
             causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
         elif isinstance(reading, Unknown):
-            unknowns.append(f"{path}: {reading.reason} {reading.detail}")
+            unknowns.append(f"{path}: {reading.why}")
     wrong = tuple(c for c in causes if not c.innocent and c.certainty is not Certainty.POSSIBLE)
-    must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     return Diagnosis(
         state=_state(evidence, wrong, unknowns),
         headline=_headline(evidence, wrong, unknowns),
         causes=tuple(causes),
-        must_not=must_not or ("rewrite data that was not found broken",),
+        must_not=book().prohibitions(c.slug for c in causes) or ("rewrite data that was not found broken",),
         do_now=tuple(dict.fromkeys(f"{c.subject}: {book().causes[c.slug].remedy}" for c in causes)),
         findings=tuple(
             Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}",

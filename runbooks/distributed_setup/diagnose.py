@@ -1,11 +1,11 @@
 """Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
 
-from functools import cache
+from functools import partial
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -17,18 +17,14 @@ from runbooks.distributed_setup.launchers import batch_causes, port_causes
 from runbooks.distributed_setup.network import interface_causes, peer_causes, route_causes
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
+book = partial(book_of, "distributed-setup")
+
 
 class Limits(Frozen):
     """Numbers of this runbook."""
 
     clock_skew_s: float
     memlock_bytes: int
-
-
-@cache
-def book() -> Runbook:
-    """This runbook's knowledge."""
-    return load_runbook("distributed-setup")
 
 
 @by_the_rules("distributed-setup")
@@ -47,7 +43,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         state=state,
         headline=_headline(launch, faults, (*(f"{c.subject}: {c.evidence[0]}" for c in causes), *unknowns)),
         causes=tuple(causes),
-        must_not=(*dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not), *MUST_NOT),
+        must_not=(*book().prohibitions(c.slug for c in causes), *MUST_NOT),
         do_now=(*dict.fromkeys(fix_for(c, launch) for c in faults), *(f"{c.subject}: decide {d}" for c in causes if c not in faults
                 for d in c.decides)),
         findings=tuple(_finding(c, launch) for c in faults),
@@ -192,22 +188,22 @@ def _paths(node: NodeFacts) -> list[Cause]:
 
 def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
     found = [
-        f"node {v.node}: {v.facts.reason}: {v.facts.detail}" for v in evidence.nodes if isinstance(v.facts, Unknown)
+        f"node {v.node}: {v.facts.why}" for v in evidence.nodes if isinstance(v.facts, Unknown)
     ]
     for view in evidence.nodes:
         if isinstance(view.facts, Known):
             facts = view.facts.value
             readings = {"gpus": facts.gpus, "interfaces": facts.interfaces}
             found += [
-                f"{facts.node}: {n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown)
+                f"{facts.node}: {n}: {r.why}" for n, r in readings.items() if isinstance(r, Unknown)
             ]
             found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
             if facts.paths and facts.paths.denied and not facts.paths.virtual:
                 found.append(f"{facts.node}: ACS of {len(facts.paths.denied)} PCI bridges above its GPUs: denied: only root reads it")
     if isinstance(evidence.config, Unknown):
-        found.append(f"configuration: {evidence.config.reason}: {evidence.config.detail}")
+        found.append(f"configuration: {evidence.config.why}")
     if isinstance(evidence.batch, Unknown):
-        found.append(f"batch script: {evidence.batch.reason}: {evidence.batch.detail}")
+        found.append(f"batch script: {evidence.batch.why}")
     if launch.config and not world_sizes(launch):
         found.append("divisibility of the batch: the command line does not say how many processes there will be")
     return tuple(found)

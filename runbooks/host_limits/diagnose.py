@@ -1,11 +1,11 @@
 """Judges which limit of a node is used up, and whether its clock and names are right. Changes nothing. Pure."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import partial
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.host_limits import advice
@@ -25,6 +25,7 @@ MUST_NOT = (
 WHO = Certainty.CONFIRMED, Certainty.LIKELY
 MOST = 5  # of one cause
 Told = tuple[Cause, tuple[str, ...]]  # with the commands against it
+book = partial(book_of, "host-limits")
 
 
 class Limits(Frozen):
@@ -39,25 +40,18 @@ class Limits(Frozen):
     disk_room_bytes: int
 
 
-@cache
-def book() -> Runbook:
-    """This runbook's knowledge."""
-    return load_runbook("host-limits")
-
-
 @by_the_rules("host-limits")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = [*_gauges(evidence, limits), *_failed(evidence), *_clock(evidence, limits), *_names(evidence)]
     found.sort(key=lambda pair: list(Certainty).index(pair[0].certainty))
     causes, unknowns = tuple(c for c, _ in found), _unknowns(evidence)
-    must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     told = [c for c in causes if c.certainty in WHO]
     return Diagnosis(
         state=State.SICK if told else State.CANNOT_TELL if causes or unknowns else State.HEALTHY,
         headline=_headline(evidence, causes, unknowns),
         causes=causes,
-        must_not=must_not or MUST_NOT,
+        must_not=book().prohibitions(c.slug for c in causes) or MUST_NOT,
         do_now=tuple(dict.fromkeys(f"{advice.short(c.subject)}: {book().causes[c.slug].remedy}" for c in told)),
         findings=(*(_finding(c) for c in causes), *_asides(evidence)),
         unknowns=unknowns,
@@ -178,11 +172,11 @@ def _servers(n: Name) -> tuple[str, ...]:
 
 
 def _unknowns(evidence: Evidence) -> tuple[str, ...]:
-    out = [f"{what}: {r.reason} {r.detail}".strip() for name, what in SEEN.items()
+    out = [f"{what}: {r.why}" for name, what in SEEN.items()
            if isinstance(r := getattr(evidence, name), Unknown)]  # fmt: skip
     out += [f"{what}: {r.proof}" for name, what in SEEN.items()
             if name not in MAY_LACK and isinstance(r := getattr(evidence, name), Absent)]  # fmt: skip
-    return (*out, *(f"{u.what}: {u.reason} {u.detail}".strip() for u in evidence.unread))
+    return (*out, *(f"{u.what}: {Unknown(reason=u.reason, detail=u.detail).why}" for u in evidence.unread))
 
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:

@@ -1,11 +1,11 @@
 """Judges who holds the memory when it runs out: this process, another one, another tenant, a group, the host. Changes
 nothing. Pure."""
 
-from functools import cache
+from functools import partial
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known, Unknown
+from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -15,6 +15,8 @@ from runbooks.memory_pressure.evidence import Evidence
 from runbooks.memory_pressure.host import host_causes
 from runbooks.parsers.cuda_oom import CudaOom
 from runbooks.triage.text import findings_of
+
+book = partial(book_of, "memory-pressure")
 
 
 class Limits(Frozen):
@@ -31,46 +33,28 @@ class Limits(Frozen):
     kill_drift_s: float
 
 
-@cache
-def book() -> Runbook:
-    """This runbook's knowledge."""
-    return load_runbook("memory-pressure")
-
-
 @by_the_rules("memory-pressure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = (*device_causes(evidence, limits), *host_causes(evidence, limits), *snapshot_causes(evidence))
     causes = tuple(sorted(found, key=lambda c: (c.innocent, list(Certainty).index(c.certainty))))
     wrong = tuple(c for c in causes if not c.innocent)
-    unknowns = tuple(
-        f"{n}: {r.reason} {r.detail}".strip()
-        for n, r in (
-            ("log", evidence.log),
-            ("gpus", evidence.gpus),
-            ("host", evidence.host),
-            ("groups", evidence.groups),
-            ("killed", evidence.killed),
-        )
-        if isinstance(r, Unknown)
-    )
     open_ = (*window.undated(evidence), *_untold(evidence, causes, limits))
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
     told = wrong and wrong[0].certainty is not Certainty.POSSIBLE
-    must_not = tuple(dict.fromkeys(m for c in causes for m in book().causes[c.slug].must_not))
     return Diagnosis(
         state=State.SICK if told else State.CANNOT_TELL if wrong or open_ or isinstance(evidence.log, Unknown) else State.HEALTHY,
         headline=_headline(evidence, causes, open_),
         symptom=seen[-1].text[:300] if seen else "",
         causes=causes,
-        must_not=must_not or ("end a process on a GPU because it holds memory",),
+        must_not=book().prohibitions(c.slug for c in causes) or ("end a process on a GPU because it holds memory",),
         do_now=_do_now(evidence, causes, seen),
         findings=tuple(
             Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}",
             action=book().causes[c.slug].remedy)
             for c in wrong
         ) + _told(evidence, causes) + window.others(evidence, limits),
-        unknowns=(*unknowns, *open_, *_unused(evidence, causes, seen)),
+        unknowns=(*open_, *_unused(evidence, causes, seen)),
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
 from runbooks.core.base import Amount, Frozen, Size
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.ray_job.actors import judge_actors
@@ -82,7 +82,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
             *(Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure),
             *(findings_of(all_lines(e), "its logs", "ray-job") if wrong else ()),
         ),
-        unknowns=_unknowns(e),
+        unknowns=unjudged,
         by_hand=_by_hand(e),
         groups=groups(e, limits),
     )
@@ -117,13 +117,6 @@ def _symptom(e: Evidence) -> str:
     if job is None:
         return f"the job could not be read from {e.cluster}"
     return f"{job.submission_id} is {job.status}" + (f": {job.message[:200]}" if job.message else "")
-
-
-def _unknowns(e: Evidence) -> tuple[str, ...]:
-    readings = {name: getattr(e, name) for name in type(e).model_fields}
-    silent = (Why.NOT_ASKED, Why.NOT_RECORDED)
-    lines = [f"{n}: {r.reason}: {r.detail}" for n, r in readings.items() if isinstance(r, Unknown) and r.reason not in silent]
-    return (*lines, *_not_judged(e), *(f"logs: {r.reason}: {r.detail}" for r in e.node_logs if isinstance(r, Unknown)))
 
 
 def _by_hand(e: Evidence) -> tuple[str, ...]:

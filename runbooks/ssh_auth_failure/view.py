@@ -50,7 +50,7 @@ class View:
             "agent": self.e.agent,
             "ssh -G": self.e.client,
         }
-        out = [f"{n}: {r.reason}: {r.detail}".rstrip(": ") for n, r in named.items() if isinstance(r, Unknown)]
+        out = [f"{n}: {r.why}" for n, r in named.items() if isinstance(r, Unknown)]
         if self.far and not self.far.settings:
             out.append(f"sshd -T: {self.far.settings_say or 'no answer (it needs root)'}")
         return tuple(out)

@@ -144,9 +144,9 @@ def _unknowns(evidence: Evidence) -> tuple[str, ...]:
     for name in ("configured", "etcd", "runs"):
         reading = getattr(evidence, name)
         if isinstance(reading, Unknown):
-            found.append(f"{name}: {reading.reason}: {reading.detail}")
+            found.append(f"{name}: {reading.why}")
     views = [(v.node, v.facts) for v in evidence.nodes]
-    nodes = [f"node {n}: {f.reason}: {f.detail}" for n, f in views if isinstance(f, Unknown)]
+    nodes = [f"node {n}: {f.why}" for n, f in views if isinstance(f, Unknown)]
     return (*found, *nodes)
 
 

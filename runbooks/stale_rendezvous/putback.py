@@ -19,7 +19,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     """The verdict on a file that holds a saved run."""
     saved = evidence.saved
     if not isinstance(saved, Known):
-        why = f"{saved.reason}: {saved.detail}" if isinstance(saved, Unknown) else "no file was given"
+        why = saved.why if isinstance(saved, Unknown) else "no file was given"
         return Diagnosis(
             state=State.CANNOT_TELL, headline=f"{evidence.name}: {why}", must_not=MUST_NOT, unknowns=(why,)
         )

@@ -25,7 +25,7 @@ def judge_around(v: View) -> None:
     _variables(v)
     rows = v.e.row if v.e.worker else v.e.workers
     if isinstance(rows, Unknown) and rows.reason is not Why.NOT_ASKED:
-        v.say("database-unreadable", POSSIBLE, f"the workers' table: {rows.reason}: {rows.detail}", about="the database",
+        v.say("database-unreadable", POSSIBLE, f"the workers' table: {rows.why}", about="the database",
               decides=("gpu-runbooks doctor",))  # fmt: skip
     if isinstance(v.e.pods, Unknown) and v.e.pods.reason is Why.DENIED:
         refused(v, v.e.pods)

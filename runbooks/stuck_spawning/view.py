@@ -134,5 +134,5 @@ class View:
         for name in names:
             r = getattr(self.e, name)
             if isinstance(r, Unknown) and r.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED):
-                out.append(f"{name.replace('_', ' ')}: {r.reason}: {r.detail}")
+                out.append(f"{name.replace('_', ' ')}: {r.why}")
         return tuple(out)

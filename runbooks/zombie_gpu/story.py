@@ -1,9 +1,9 @@
 """The words around the verdicts: symptom, headline, what must not be done, what to do by hand, what waiting costs."""
 
-from functools import cache
+from functools import partial
 
-from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.reading import Known
+from runbooks.core.rules import book as book_of
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.core.worded import CHOOSE
 from runbooks.zombie_gpu.cautions import cautions
@@ -19,12 +19,7 @@ PRIORITY = {
     "job-without-process": "MEDIUM",
     "holder-in-other-namespace": "MEDIUM",
 }
-
-
-@cache
-def knowledge() -> Runbook:
-    """runbook.yaml, read once."""
-    return load_runbook("zombie-gpu")
+knowledge = partial(book_of, "zombie-gpu")
 
 
 def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:

@@ -199,14 +199,14 @@ class View:
         )
         found = [(n, getattr(self.evidence, n)) for n in names]
         lines = [
-            f"{n.replace('_', ' ')}: {r.reason}{': ' + r.detail if r.detail else ''}"
+            f"{n.replace('_', ' ')}: {r.why}"
             for n, r in found
             if isinstance(r, Unknown)
             and not (n in ("earlier", "containers") and r.reason in ("not-recorded", "not-asked"))
         ]
         tables = [(g, g.processes) for g in self.gpus]
         lines += [
-            f"process table of GPU {g.index}: {r.reason}{': ' + r.detail if r.detail else ''}"
+            f"process table of GPU {g.index}: {r.why}"
             for g, r in tables
             if isinstance(r, Unknown)
         ]
