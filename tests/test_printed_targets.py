@@ -53,7 +53,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "stop-pod": ("pod",),
     "stop-ray-job": ("dashboard", "submission_id", "state"),
     "stop-supervisor": ("pid", "start_ticks"),
-    "stop-unit": ("unit",),
+    "stop-unit": ("unit", "life"),
     "terminate-pod": ("pod",),
     "terminate-processes": ("processes.pid", "processes.start_ticks", "grace_s"),
 }

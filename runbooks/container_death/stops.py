@@ -2,7 +2,7 @@
 
 import shlex
 
-from runbooks.container_death.evidence import Evidence
+from runbooks.container_death.evidence import Evidence, Supervisor
 from runbooks.container_death.others import systemctl
 from runbooks.container_death.words import known
 from runbooks.core.by_hand import signalled
@@ -14,13 +14,19 @@ def stop_units(e: Evidence) -> list[Step]:
     return [
         Step(
             kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life} | ({} if s.uid is None else {"uid": s.uid}),
-            commands=(f"{systemctl(s)} stop {shlex.quote(s.name)}",),
+            commands=(stopping(s),),
             effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
             loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
         )
         for s in known(e.supervisors) or ()
         if s.kind == "systemd" and s.life
     ]  # fmt: skip
+
+
+def stopping(s: Supervisor) -> str:
+    """Stops the unit, in the life that was judged."""
+    name = shlex.quote(s.name)
+    return f'[ "$({systemctl(s)} show -p InvocationID --value {name})" = {shlex.quote(s.life)} ] && {systemctl(s)} stop {name}'
 
 
 def stop_loops(e: Evidence) -> list[Step]:

@@ -42,6 +42,7 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "start-worker": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
     "start-worker-unverified": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
     "abort-upload": "tests/tasks/checkpoint/test_printed.py::test_an_old_upload_goes",
+    "stop-unit": "tests/tasks/containers/test_systemd_host.py::test_what_is_printed_stops_a_unit",
     "restore-archived": "tests/tasks/checkpoint/test_printed.py::test_an_archived_one_is_asked_for",
     "stop-ray-job": "tests/tasks/ray/test_printed.py::test_a_failed_jobs_supervisor_goes",
     "restart-raylet": "tests/tasks/ray/test_printed.py::test_a_dead_raylet_is_started",
@@ -51,7 +52,6 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
 RUNPOD = "runpodctl speaks to RunPod's own API; the tests have a server of the documented API, which that program does not ask"
 NOT_HERE = {  # action kind -> why its printed commands cannot be run by the tests
     "reset-gpu": "needs an NVIDIA GPU that may be reset: the driver's stub of the tests has no `nvidia-smi --gpu-reset`",
-    "stop-unit": "needs systemd as the first process of a machine: `systemctl stop`, which is printed, is run by the action in make soak",
     "terminate-pod": RUNPOD,
     "stop-pod": RUNPOD,
     "set-railway-variable": "`railway` speaks to Railway's own service only",

@@ -18,6 +18,7 @@ from tasks.remediation.docker_daemon import stop_unit
 from tasks.transport.open import HostPool
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
+from tests.support.printed import printed
 from tests.support.systemd_host import SystemdHost, systemd_host
 from tests.support.watch_room import KINDS
 from tests.tasks.containers.world import confirmed
@@ -154,6 +155,24 @@ def stopped_by_a_person(host: SystemdHost) -> None:
     said = stop_unit(step.model_copy(update={"args": {**step.args, "life": life}}), context).said
     pool.close_all()
     assert "u1.service is inactive" in said[0] or "u1.service is failed" in said[0]
+
+
+def test_what_is_printed_stops_a_unit(host: SystemdHost) -> None:
+    """In the life that was judged, and in no other; another unit runs on."""
+    host.run(START % "t2")
+    host.run(f"printf '{UNIT % 't2'}' >/etc/systemd/system/t2.service; printf '[Timer]\\nOnActiveSec=1h\\n' "
+             ">/etc/systemd/system/t2.timer; systemctl daemon-reload; systemctl start t2.timer; docker kill t2")  # fmt: skip
+    unit = judge(host, "t2").plans[0].steps[0]
+    host.run("systemctl restart t2.timer")
+    host.run(f"{printed([unit])} || true")
+    assert host.run("systemctl is-active t2.timer") == "active"
+    unit = judge(host, "t2").plans[0].steps[0]
+    assert (unit.kind, unit.args["unit"]) == ("stop-unit", "t2.timer")
+    host.run(printed([unit]))
+    assert host.run("systemctl is-active t2.timer || true") == "inactive"
+    assert host.run("systemctl is-active docker") == "active"
+    assert [s.kind for s in judge(host, "t2").plans[0].steps] == ["recreate-container"]
+    host.run("rm /etc/systemd/system/t2.*; systemctl daemon-reload; docker rm t2")
 
 
 def test_a_stopped_engine_is_started_and_its_upgrade_named(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
