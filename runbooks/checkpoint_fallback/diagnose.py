@@ -24,7 +24,7 @@ __all__ = ["Limits", "diagnose"]
 FIRST = (  # what came first in time stands first
     "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks",
     "truncated-by-full-disk",
-    "directory-missing", "permissions", "s3-clock-skew", "s3-no-credentials", "s3-expired", "s3-wrong-credentials",
+    "directory-missing", "permissions", "s3-clock-skew", "s3-hop-limit", "s3-no-credentials", "s3-expired", "s3-wrong-credentials",
     "s3-no-bucket",
     "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit",
     "save-stalled",

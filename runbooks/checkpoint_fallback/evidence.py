@@ -133,6 +133,19 @@ class Upload(Frozen):
     bytes: int = 0
 
 
+class InstanceRole(Frozen):
+    """How the instance's metadata service answers in one network, and what else holds credentials there, by name only."""
+
+    pid: int = 0  # a process of that network; 0: the machine itself
+    command: str = ""
+    places: tuple[str, ...] = ()  # variables and files of that process that hold credentials: then the service was not asked
+    off: bool = False  # switched off by AWS_EC2_METADATA_DISABLED
+    error: str = ""  # why there is no connection
+    token: int = 0  # status of the answer to the token request (PUT); 0: it never came
+    plain: int = 0  # status of a read
+    role: str = ""
+
+
 class Store(Frozen):
     """How the object store answered. Codes as it sent them."""
 
@@ -145,6 +158,7 @@ class Store(Frozen):
     head_code: str = ""  # of an object that the configuration names
     credentials: str = ""  # where they came from ("env", "shared-credentials-file", "iam-role"); "" none found
     looked_in: tuple[str, ...] = ()
+    instance_role: InstanceRole | None = None  # asked where the engine found no credentials
     skew_s: float | None = None  # store's clock minus the engine's
     region_says: str = ""
     message: str = ""
@@ -202,5 +216,6 @@ class Evidence(Frozen):
     torch: Reading[str] = NOT_RECORDED  # version on the node
     load: Reading[LoadProof] = NOT_RECORDED  # the last proof, where it was asked for
     node_credentials: Reading[tuple[str, ...]] = NOT_RECORDED  # places on the node that hold S3 credentials
+    instance_roles: Reading[tuple[InstanceRole, ...]] = NOT_RECORDED  # on the node, and in the containers of its jobs
     hands_off: bool = False
     not_looked: tuple[str, ...] = ()  # nodes with such a tier that the look left out: there were too many

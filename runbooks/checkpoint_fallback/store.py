@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from runbooks.checkpoint_fallback.evidence import Evidence, Store, TierLook
+from runbooks.checkpoint_fallback.instance_role import engine_cause, kept_out, node_causes
+from runbooks.checkpoint_fallback.instance_role import said as said_of
 from runbooks.checkpoint_fallback.limits import Limits
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.triage.text import says
 
 CODES = {
     "NoCredentials": "s3-no-credentials", "PartialCredentials": "s3-no-credentials", "TokenRetrieval": "s3-expired",
@@ -49,7 +50,12 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
         return
     if s.list_code != "ok":
         slug = CODES.get(s.list_code, "s3-unreachable")
-        places = tuple(s.looked_in) if slug in ("s3-no-credentials", "s3-wrong-credentials", "s3-expired") else ()
+        role = s.instance_role
+        if slug == "s3-no-credentials" and role and kept_out(role):
+            yield engine_cause(role, look.where, (said, *s.looked_in))
+            return
+        asked = (f"instance metadata: {said_of(role)}",) if role else ()
+        places = (*s.looked_in, *asked) if slug in ("s3-no-credentials", "s3-wrong-credentials", "s3-expired") else ()
         region = (f"the store names region {s.region_says}",) if s.region_says and slug == "s3-wrong-region" else ()
         yield cause(
             slug, yes if slug != "s3-unreachable" or not s.reached else Certainty.LIKELY, said, *places, *region
@@ -59,15 +65,7 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
         slug = CODES.get(s.get_code, "s3-permission")
         words = f"objects are listed, reading one is answered by {s.get_code}: s3:GetObject is what is missing"
         yield cause(slug, yes, words if slug == "s3-permission" else f"reading an object: {s.get_code}")
-    yield from _node(evidence, cause)
-
-
-def _node(evidence: Evidence, cause: "Maker") -> Iterator[Cause]:
-    """The engine can read; the node, which saves, may not have credentials at all."""
-    bare = isinstance(evidence.node_credentials, Known) and not evidence.node_credentials.value
-    if bare and isinstance(evidence.log, Known) and says(evidence.log.value, "checkpoint-fallback/s3-no-credentials"):
-        words = "the node has no credential variable or file and its log says that it found none; the engine reads well"
-        yield cause("s3-no-credentials", Certainty.CONFIRMED, words)
+    yield from node_causes(evidence, look.where)
 
 
 def _denied(s: Store, said: str, cause: "Maker") -> Iterator[Cause]:

@@ -15,6 +15,7 @@ from tasks.diagnostics.checkpoint_node import ask_node, read_node_tier, spec_of
 from tasks.diagnostics.checkpoint_proof import candidates_of, prove_tiers
 from tasks.diagnostics.checkpoint_s3 import read_s3_tier
 from tasks.diagnostics.probe import run_probe
+from tasks.diagnostics.s3_metadata import read_instance_roles
 from tasks.probes.ckpt_bundle import program
 from tasks.transport.base import TransportError
 
@@ -41,6 +42,7 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     seen = Evidence(
         **base, config=Known[Checkpoints](value=config), tiers=looks, others=_others(context, node, config),
         kernel=_kernel(context), log=log, crashed_step=crashed, torch=facts[0], node_credentials=facts[1],
+        instance_roles=read_instance_roles(context, config),
         not_looked=_left_out(context, node, config),
     )  # fmt: skip
     return seen.model_copy(update={"load": read_load(context, config, seen)})

@@ -3,7 +3,6 @@
 import os
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,7 +29,8 @@ def read_store(s3: S3Tier, at: datetime, sample: Object | None, error: Exception
         list_status=status,
         get_code=_try_read(s3, sample),
         credentials=s3.credentials.method if s3.credentials else "",
-        looked_in=looked_in(s3.tier, ask=code == "NoCredentials"),
+        looked_in=looked_in(s3.tier),
+        instance_role=read_metadata() if code == "NoCredentials" else None,
         skew_s=_skew(headers.get("date", ""), at),
         region_says=str(headers.get("x-amz-bucket-region", "")),
         message=message,
@@ -65,8 +65,8 @@ def head_code(s3: S3Tier, key: str) -> str:
     return "ok"
 
 
-def looked_in(tier: Tier, ask: bool = False) -> tuple[str, ...]:
-    """Where the engine looks for credentials, and what is there, by name only. `ask`: also how metadata answers."""
+def looked_in(tier: Tier) -> tuple[str, ...]:
+    """Where the engine looks for credentials, and what is there, by name only."""
     names = (
         "AWS_ACCESS_KEY_ID",
         "AWS_PROFILE",
@@ -78,9 +78,6 @@ def looked_in(tier: Tier, ask: bool = False) -> tuple[str, ...]:
     found.append(f"file {path}: {'there' if path.is_file() else 'not there'}")
     if tier.profile:
         found.append(f"profile {tier.profile} of the fleet file")
-    inside = Path("/.dockerenv").exists() or os.environ.get("KUBERNETES_SERVICE_HOST")
-    where = ", asked from a container: its hop limit must be 2 or more" if inside else ""
-    found.append(f"instance metadata{where}: {read_metadata() if ask else 'asked last'}")
     return tuple(found)
 
 

@@ -1,56 +1,45 @@
-"""Reads how the instance's metadata service answers, where S3 credentials were looked for last. Changes nothing."""
+"""Reads how the instance's metadata service answers, where S3 credentials are looked for last: to the engine, to the node,
+and inside the containers of the node's jobs. Changes nothing."""
 
 import os
-from http.client import HTTPConnection, HTTPException
-from urllib.parse import urlsplit
 
-HERE = "http://169.254.169.254"
-SECONDS = 1.5
-TOKEN, ROLES = "/latest/api/token", "/latest/meta-data/iam/security-credentials/"
-NO_ANSWER = 0
+from pydantic import ValidationError
+
+from runbooks.checkpoint_fallback.evidence import InstanceRole
+from runbooks.core.checkpoints import Checkpoints, TierKind
+from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
+from tasks.context import Context
+from tasks.diagnostics.probe import redact, run_probe, source, unknown
+from tasks.probes.instance_role import OFF, SERVICE, ask
+from tasks.transport.base import TransportError
+
+COMMAND = "curl -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' http://169.254.169.254/latest/api/token, in each network of a job"
+MOST = 4  # containers that are asked
 
 
-def read_metadata() -> str:
-    """One line: switched off, not there, no role, a role, or the token's answer that never arrives in a container.
+def read_metadata() -> InstanceRole:
+    """How it answers to the engine, whose variables may name another place or switch it off."""
+    if os.environ.get(OFF, "").lower() == "true":
+        return InstanceRole(off=True)
+    return InstanceRole(**ask(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or SERVICE))
 
-    The token's answer (PUT) is sent with a time to live of the instance's hop limit; all other answers are not. With a
-    limit of 1 it never arrives behind a container's bridge: the connection stands, GET is answered, PUT is not.
-    """
-    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
-        return "switched off by AWS_EC2_METADATA_DISABLED"
+
+def read_instance_roles(context: Context, config: Checkpoints) -> Reading[tuple[InstanceRole, ...]]:
+    """How it answers on the node, and in each network of its own in which one of the node's jobs runs."""
+    if not any(t.kind is TierKind.S3 for t in config.tiers):
+        return Absent(proof="no tier is an object store")
+    jobs = [{"name": j.name, "match": j.match} for j in context.fleet.jobs_on(context.node.name)]
     try:
-        token, text = _ask("PUT", TOKEN, {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
-        if token == NO_ANSWER:
-            plain, _ = _ask("GET", ROLES, {})
-            return _no_token(plain)
-        if token != 200:
-            return f"the token request is answered by {token}"
-        status, role = _ask("GET", ROLES, {"X-aws-ec2-metadata-token": text})
-    except OSError as e:
-        return f"not there ({type(e).__name__})"
-    return "answers, and no role is attached to the instance" if status == 404 or not role else f"answers, role {role}"
-
-
-def _no_token(plain: int) -> str:
-    if plain == NO_ANSWER:
-        return "accepts a connection and answers nothing"
-    return (
-        f"answers a plain read ({plain}) and never the token request: the hop limit of its answer is too small for a "
-        "container (set HttpPutResponseHopLimit to 2 or more)"
-    )
-
-
-def _ask(method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
-    """(status, first line); status 0 where the connection stands and no answer comes. Raises OSError."""
-    at = urlsplit(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or HERE)
-    connection = HTTPConnection(at.hostname or "", at.port, timeout=SECONDS)
-    connection.connect()
-    try:
-        connection.request(method, at.path.rstrip("/") + path, headers=headers)
-        answer = connection.getresponse()
-        lines = answer.read(4096).decode("utf-8", "replace").splitlines()
-    except (TimeoutError, HTTPException):
-        return NO_ANSWER, ""
-    finally:
-        connection.close()
-    return answer.status, lines[0] if lines else ""
+        got = run_probe(context.host, "instance_role", {"jobs": jobs, "most": MOST}, timeout_s=60)
+        looks = tuple(InstanceRole(**{**x, "command": redact(context, x["command"]), "places": tuple(x["places"])}) for x in got["looks"])
+    except TransportError as e:
+        return unknown(context, e, COMMAND)
+    except (ValidationError, KeyError) as e:
+        return Unknown(reason=Why.UNPARSABLE, detail=str(e)[:300], source=source(context, COMMAND))
+    at = source(context, COMMAND, "\n".join(str(x) for x in got["looks"]))
+    if got["denied"]:
+        return Unknown(reason=Why.DENIED, detail=f"the network or environment of pid {got['denied'][0]} may not be looked at", source=at)
+    if got["left_out"]:
+        detail = f"{got['left_out']} more networks of jobs than the {MOST} that are asked"
+        return Unknown(reason=Why.FAILED, detail=detail, source=at)
+    return Known[tuple[InstanceRole, ...]](value=looks, source=at)

@@ -14,6 +14,7 @@ from runbooks.checkpoint_fallback.evidence import (
     Evidence,
     FaultSeen,
     Holder,
+    InstanceRole,
     Leftover,
     OtherNode,
     Pointer,
@@ -104,6 +105,7 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
     seen = Evidence(
         node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]),
         others=others, kernel=Known[tuple[str, ...]](value=()), node_credentials=Known[tuple[str, ...]](value=()),
+        instance_roles=Known[tuple[InstanceRole, ...]](value=tuple(InstanceRole(**r) for r in raw.get("roles", ({"error": "timed out"},)))),
         load=Unknown(reason=Why.NOT_ASKED, detail="option load"),
         log=Known[str](value=raw["log"]) if "log" in raw else Unknown(reason=Why.NOT_ASKED),
         torch=Known[str](value=raw["torch"]) if "torch" in raw else Absent(proof="none"),
