@@ -111,7 +111,7 @@ def _answered(path: str, subject: str, seen: Sequence[Look]) -> bool:
     if named := [x for x in own if any(_names(subject, item) for item in x.items)]:
         mine = named
     if not mine:
-        return any(x.absent and plain.startswith(f"{x.path}.") for x in seen)
+        return any(x.absent and plain.startswith((f"{x.path}.", f"{x.path}[")) for x in seen)
     return not any(isinstance(x, Lost) for x in mine)
 
 

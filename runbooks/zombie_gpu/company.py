@@ -1,14 +1,17 @@
 """Judged together: while one of a job is at work, those that wait for it are innocent, and no plan touches any of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from runbooks.core.members import container, process
 from runbooks.core.verdict import Certainty, Group
 from runbooks.zombie_gpu.activity import Activity, Sign, activity
+from runbooks.zombie_gpu.elsewhere import of_one_run
 from runbooks.zombie_gpu.evidence import Process
-from runbooks.zombie_gpu.mates import Jobs, Mate
+from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View
 
@@ -26,12 +29,23 @@ class Work(IntEnum):
     WORKS = 3  # bytes move, kernels run, a file grows; or it waits for a person, a debugger, its storage
 
 
+class Busy(NamedTuple):
+    """A mate, and how far it is at work."""
+
+    level: Work
+    sure: bool  # that it is of the same job
+    pid: int
+    who: str
+    does: str
+
+
 @dataclass(frozen=True)
 class Company:
     """Every process with its own verdict, and its job around it."""
 
     view: View
     alone: dict[int, Verdict | None]  # each subject as if there were no other
+    elsewhere: tuple["Company", ...] = ()  # the fleet's other nodes on which ranks of the same runs may be
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -43,22 +57,35 @@ class Company:
         own = self.alone.get(p.pid)
         if own is None or own.slug not in WAITS or p.pid not in self.jobs.parties:
             return own
-        busy = [(self.works[m.process.pid], m) for m in self.jobs.mates(p)]
-        level, mate = max(busy, key=lambda x: (x[0], x[1].sure, -x[1].process.pid), default=(Work.NONE, None))
-        return own if mate is None or level is Work.NONE else self._beside(own, level, mate)
+        most = max((*self._near(p), *self._far(p)), key=lambda b: (b.level, b.sure, -b.pid), default=None)
+        return own if most is None or most.level is Work.NONE else self._beside(own, most)
 
-    def _beside(self, own: Verdict, level: Work, mate: Mate) -> Verdict:
-        words = f"{self.view.label(mate.process)} of its job ({mate.tie}) is at work: {self.words(mate.process)}"
-        if level is Work.WORKS:
+    def _near(self, p: Process) -> Iterator[Busy]:
+        """Its mates here."""
+        for m in self.jobs.mates(p):
+            q = m.process
+            yield Busy(self.works[q.pid], m.sure, q.pid, f"{self.view.label(q)} of its job ({m.tie})", self.words(q))
+
+    def _far(self, p: Process) -> Iterator[Busy]:
+        """Its mates on other nodes: nothing but the environment ties them."""
+        for there in self.elsewhere:
+            for q in there.jobs.parties.values():
+                if tie := of_one_run(p, q):
+                    who = f"{there.view.label(q)} on {there.view.evidence.node}, of its job (one run by its environment: {tie})"
+                    yield Busy(there.works[q.pid], True, q.pid, who, there.words(q))
+
+    def _beside(self, own: Verdict, mate: Busy) -> Verdict:
+        words = f"{mate.who} is at work: {mate.does}"
+        if mate.level is Work.WORKS:
             sure = Certainty.CONFIRMED if mate.sure else Certainty.LIKELY
-            asks = () if mate.sure else (f"whether pid {mate.process.pid} is of the same job: its launcher and its environment",)
+            asks = () if mate.sure else (f"whether pid {mate.pid} is of the same job: its launcher and its environment",)
             return Verdict(
                 "waits-for-its-mate", sure, own.subject, (words, *own.evidence), asks, innocent=True, pids=own.pids, gpus=own.gpus
             )
-        most = Certainty.POSSIBLE if level is Work.COMPUTES else Certainty.LIKELY
+        most = Certainty.POSSIBLE if mate.level is Work.COMPUTES else Certainty.LIKELY
         ranks = list(Certainty)
         capped = max(own.certainty, most, key=ranks.index)
-        asks = (f"what pid {mate.process.pid} does, for which the others may wait: `py-spy dump --pid {mate.process.pid}`",)
+        asks = (f"what pid {mate.pid} does, for which the others may wait: `py-spy dump --pid {mate.pid}`",)
         return replace(own, certainty=capped, evidence=(*own.evidence, words), decides=(*asks, *own.decides))
 
     @cached_property
@@ -102,7 +129,8 @@ class Company:
         first = self.jobs.parties[min(one)]
         around, ties = self.jobs.around(one)
         near = {p: self.jobs.parties[p] for p in sorted(around)}
-        busy = [q for q in near.values() if self.works[q.pid] is not Work.NONE]
+        busy = [f"{self.view.label(q)} is at work: {self.words(q)}" for q in near.values() if self.works[q.pid] is not Work.NONE]
+        far = [f"{b.who} is at work: {b.does}" for q in near.values() for b in self._far(q) if b.level is not Work.NONE]
         below = {d.pid for p in one for d in self.view.family_down(p) if d.state not in "ZX"}
         place, boxes = self.view.evidence.node, {near[p].container for p in near if near[p].container}
         jobs = {f"job {self.jobs.parties[p].job}" for p in one if self.jobs.parties[p].job}
@@ -111,5 +139,5 @@ class Company:
             name=f"job {first.job or 'of no name'} of pid {', '.join(map(str, sorted(one)))}",
             members=(*(process(p, place) for p in sorted(one | below)), *sorted(map(container, boxes)), *sorted(jobs | gpus)),
             ties=ties,
-            at_work=tuple(f"{self.view.label(q)} is at work: {self.words(q)}" for q in busy),
+            at_work=tuple(dict.fromkeys((*busy, *far))),
         )

@@ -7,6 +7,7 @@ from runbooks.triage.text import findings_of
 from runbooks.zombie_gpu import story
 from runbooks.zombie_gpu.company import Company
 from runbooks.zombie_gpu.devices import judge_devices
+from runbooks.zombie_gpu.elsewhere import as_evidence
 from runbooks.zombie_gpu.evidence import Evidence, Gpu
 from runbooks.zombie_gpu.innocents import explained_here
 from runbooks.zombie_gpu.limits import Limits
@@ -27,7 +28,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     verdicts = ranked(_merge([*judge_devices(view), *judge_xids(view)]))
     if isinstance(evidence.gpus, Absent) and not any(v.credible for v in verdicts):
         return _no_gpu(view, evidence.gpus.proof)
-    company = Company(view, alone(view))
+    company = Company(view, alone(view), _elsewhere(view))
     verdicts = ranked([*verdicts, *judge_processes(company), *judge_registered(view)])
     state = _state(view, verdicts)
     said = value_or(evidence.log, ())
@@ -50,6 +51,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         by_hand=story.by_hand(view, verdicts, offered),
         groups=company.groups(),
     )
+
+
+def _elsewhere(view: View) -> tuple[Company, ...]:
+    """The other nodes that were read, each judged by itself."""
+    looks = value_or(view.evidence.elsewhere, ())
+    views = [View(as_evidence(view.evidence, e), view.limits) for e in looks if isinstance(e.processes, Known)]
+    return tuple(Company(v, alone(v)) for v in views)
 
 
 def _no_gpu(view: View, proof: str) -> Diagnosis:

@@ -5,9 +5,10 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, Why
 
 NO_LOG = Unknown(reason=Why.NOT_ASKED, detail="the logs of its jobs were not asked for")
+ALL_HERE = Absent(proof="no process here names a run with more ranks than are here")
 
 
 class GpuSample(Frozen):
@@ -221,6 +222,16 @@ class ContainerGpu(Frozen):
     nvml: str = ""  # the driver's words inside the container; "" where its GPUs answer
 
 
+class Elsewhere(Frozen):
+    """Another node on which ranks of a run that is here may be, looked at in the same way."""
+
+    node: str
+    window_s: float = 0.0
+    facts: Reading[Facts] = NOT_RECORDED
+    gpus: Reading[GpuSet] = NOT_RECORDED
+    processes: Reading[tuple[Process, ...]] = NOT_RECORDED
+
+
 class Evidence(Frozen):
     """Everything that the zombie-GPU judgment looks at."""
 
@@ -241,5 +252,6 @@ class Evidence(Frozen):
     log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none
     earlier: Reading[Earlier] = NOT_RECORDED
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
+    elsewhere: Reading[tuple[Elsewhere, ...]] = ALL_HERE  # the other nodes of runs whose world is larger than what is here
     jobs: tuple[JobFacts, ...] = ()
     hands_off: bool = False

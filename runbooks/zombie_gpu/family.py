@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from runbooks.core.reading import value_or
 from runbooks.zombie_gpu.activity import Sign, activity
 from runbooks.zombie_gpu.company import WAITS
+from runbooks.zombie_gpu.elsewhere import unread
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.innocents import supervisor
 from runbooks.zombie_gpu.mates import Jobs
@@ -116,6 +117,8 @@ def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:
         return f"its world has {size} ranks and {here} of them were seen here: the others may keep it waiting, look at all of them first"
+    if size > here and (nodes := unread(case.view.evidence)):
+        return f"its world has {size} ranks, {here} of them here, and whether a mate works on {', '.join(nodes)} could not be read"
     if job is not None and job.single_node:
         return ""
     if v.slug == "collective-spin":

@@ -30,6 +30,7 @@ class Limits(Frozen):
     together_s: float
     computing_cpu_percent: float
     working_bytes_per_s: float
+    mate_nodes: int
     window_s: float
     samples: int
     min_samples: int

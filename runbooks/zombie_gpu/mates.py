@@ -1,6 +1,7 @@
 """Which processes are one job: by kin, launcher and rendezvous for sure; by session, cgroup and fleet file unless told apart."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -56,7 +57,7 @@ class Jobs:
 
     def _takes_part(self, p: Process) -> bool:
         """Also one whose GPU's table could not be read: its device files and its environment say it as well."""
-        return bool(p.job or p.pid in self.view.holdings or p.nvidia_fds or any(_named(p, names) for names in IDENTITIES))
+        return bool(p.job or p.pid in self.view.holdings or p.nvidia_fds or any(named(p, names) for names in IDENTITIES))
 
     @cached_property
     def cells(self) -> tuple[frozenset[int], ...]:
@@ -101,16 +102,16 @@ class Jobs:
     @cached_property
     def _runs(self) -> dict[int, tuple[str, ...]]:
         """What names the run of each party, one text for each way of naming it."""
-        return {pid: tuple(_named(p, names) for names in IDENTITIES) for pid, p in self.parties.items()}
+        return {pid: tuple(named(p, names) for names in IDENTITIES) for pid, p in self.parties.items()}
 
     def _same_run(self, p: Process, q: Process) -> bool | None:
-        """Whether the environment of both names one run; None where it does not say: of the names that both have, the first decides."""
-        return next((a == b for a, b in zip(self._runs[p.pid], self._runs[q.pid], strict=True) if a and b), None)
+        """Whether the environment of both names one run; None where it does not say."""
+        return one_run(self._runs[p.pid], self._runs[q.pid])
 
     def world(self, p: Process) -> tuple[int, int]:
         """(ranks that its world has, ranks of it that are here); (0, 0) where its environment names none."""
-        size = _number(p, 1)
-        here = {r for q in self.cell(p.pid) if q in self.parties and (r := _number(self.parties[q], 0)) is not None}
+        size = number(p, 1)
+        here = {r for q in self.cell(p.pid) if q in self.parties and (r := number(self.parties[q], 0)) is not None}
         return (size, len(here)) if size else (0, 0)
 
     def _sure(self, p: Process, q: Process) -> str:
@@ -122,7 +123,7 @@ class Jobs:
             return ""
         if p.ppid == q.ppid and (LAUNCHER.search(self._parent(p)) or p.ppid in self.parties):
             return f"one launcher, pid {p.ppid}"
-        return f"one run by its environment ({next(filter(None, (_named(p, n) for n in IDENTITIES)))})" if same else ""
+        return f"one run by its environment ({next(filter(None, (named(p, n) for n in IDENTITIES)))})" if same else ""
 
     def _parent(self, p: Process) -> str:
         return p.parent_command or (self.view.processes[p.ppid].command if p.ppid in self.view.processes else "")
@@ -153,17 +154,22 @@ class Jobs:
         apart = abs(p.age_s - q.age_s) > self.view.limits.together_s
         if apart and is_orphan(self.view, p) != is_orphan(self.view, q):
             return True
-        ranks = (_number(p, 0), _number(q, 0))
+        ranks = (number(p, 0), number(q, 0))
         return apart and ranks[0] is not None and ranks[0] == ranks[1]
 
 
-def _named(p: Process, names: tuple[str, ...]) -> str:
+def one_run(mine: Sequence[str], other: Sequence[str]) -> bool | None:
+    """Whether two processes are of one run; None where it does not say: of the names that both have, the first decides."""
+    return next((a == b for a, b in zip(mine, other, strict=True) if a and b), None)
+
+
+def named(p: Process, names: tuple[str, ...]) -> str:
     """`MASTER_ADDR=node-a MASTER_PORT=29500`; "" where one of them is not there or was not read."""
     values = [(p.run or {}).get(name, "") for name in names]
     return " ".join(f"{n}={v}" for n, v in zip(names, values, strict=True)) if all(values) else ""
 
 
-def _number(p: Process, which: int) -> int | None:
+def number(p: Process, which: int) -> int | None:
     """Its rank (0) or the size of its world (1), by its environment."""
     for names in WORLDS:
         text = (p.run or {}).get(names[which], "")

@@ -1,6 +1,5 @@
 """Gathers everything that the zombie-GPU judgment looks at, of one node. Reads only."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,24 +9,21 @@ from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.zombie_gpu.evidence import Earlier, EarlierProcess, Evidence, GpuSet, JobFacts, Process, ProgressMark
 from tasks.context import Context
 from tasks.diagnostics.container_gpus import read_container_gpus
-from tasks.diagnostics.gpus import Gpus, Presence, read_gpus, read_presence
+from tasks.diagnostics.gpu_window import read_window
 from tasks.diagnostics.kernel import read_kernel_events
 from tasks.diagnostics.leader import read_leader
-from tasks.diagnostics.processes import ProcessLook, read_processes
+from tasks.diagnostics.mates_elsewhere import read_elsewhere
+from tasks.diagnostics.processes import ProcessLook
 from tasks.diagnostics.progress import Marks, ProgressLook, compare_progress, job_logs, look_at_progress
 
 NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say so
-WINDOW_S, SAMPLES = 6.0, 13  # used only where the runbook's limits don't say
 
 
 def gather_zombie_gpu(context: Context) -> Evidence:
     """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
     jobs, at = context.fleet.jobs_on(context.node.name), context.now()
-    presence = read_presence(context)
-    first = presence if isinstance(presence, Unknown) else read_gpus(context, presence, 0, 1)
-    window_s = 0.0 if isinstance(first, Absent) else float(context.limits.get("window_s", WINDOW_S))
     before = look_at_progress(context, jobs)
-    gpus, look = _window(context, presence, first, window_s, jobs)
+    gpus, look, window_s = read_window(context, jobs)
     after = look_at_progress(context, jobs) if window_s else before
     return Evidence(
         node=context.node.name,
@@ -45,6 +41,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         log=job_logs(context, jobs, after),
         earlier=read_earlier(context),
         containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
+        elsewhere=read_elsewhere(context, look, jobs),
         jobs=tuple(_job_facts(context, j) for j in jobs),
         hands_off=context.node.hands_off,
     )
@@ -56,26 +53,6 @@ def gpu_words(node: Node) -> tuple[str, ...]:
         return (f"gpus: {node.gpus}",) if node.gpus else ()
     said = {k: v for k, v in node.labels.items() if "gpu" in k.lower() and v.lower() not in NO_GPU}
     return tuple(f"label {k}={v}" for k, v in said.items())
-
-
-def _window(
-    context: Context, presence: Presence | Unknown, first: Gpus, window_s: float, jobs: tuple[Job, ...]
-) -> tuple[Gpus, ProcessLook]:
-    """GPUs and processes, both over the one window. GPUs that gave no answer once are not asked again."""
-    pids = pids_of(first)
-    if isinstance(presence, Unknown) or not isinstance(first, Known) or not window_s:
-        return first, read_processes(context, window_s, pids, jobs)
-    samples = int(context.limits.get("samples", SAMPLES))
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        gpus = pool.submit(read_gpus, context, presence, window_s, samples)
-        look = read_processes(context, window_s, pids, jobs)
-        return gpus.result(), look
-
-
-def pids_of(gpus: Gpus) -> tuple[int, ...]:
-    """Every PID that the driver names."""
-    sets = value_or(gpus, GpuSet(gpus=()))
-    return tuple(sorted({p.pid for g in sets.gpus for p in value_or(g.processes, ())}))
 
 
 def _progress(

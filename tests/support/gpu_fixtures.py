@@ -18,8 +18,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> StubDriver:
 
 @pytest.fixture
 def driver(built: StubDriver, tmp_path: Path) -> StubDriver:
-    """A stub driver of this test's own: same library, its own state file."""
-    own = StubDriver(tmp_path / "gpu")
+    """A stub driver of this test's own."""
+    return copied(built, tmp_path / "gpu")
+
+
+def copied(built: StubDriver, folder: Path) -> StubDriver:
+    """The same library with a state file of its own."""
+    own = StubDriver(folder)
     own.library.parent.mkdir(parents=True)
     own.smi.parent.mkdir(parents=True)
     shutil.copy(built.library, own.library)

@@ -46,6 +46,7 @@ def evidence(situation: dict[str, Any]) -> Evidence:
         "progress": _known([_mark(m) for m in s.pop("progress", [])]),
         "earlier": _known(_earlier(s.pop("earlier"))) if "earlier" in s else _absent("no earlier report"),
         "containers": _known(s.pop("containers")) if "containers" in s else _absent("no container runtime"),
+        "elsewhere": _known([_there(e) for e in s.pop("elsewhere")]) if "elsewhere" in s else _absent("all ranks are here"),
         "jobs": [_job(j) for j in s.pop("jobs", [])],
         "hands_off": s.pop("hands_off", False),
     }
@@ -55,6 +56,18 @@ def evidence(situation: dict[str, Any]) -> Evidence:
     data |= {name: _absent(proof) for name, proof in absent.items()}
     assert not s, f"unknown keys in the situation: {sorted(s)}"
     return Evidence.model_validate(data)
+
+
+def _there(words: dict[str, Any]) -> dict[str, Any]:
+    """Another node: `unread` says why it could not be read."""
+    if "unread" in words:
+        no = {"kind": "unknown", "reason": words["unread"]}
+        return {"node": words["node"], "facts": no, "gpus": no, "processes": no}
+    ranks = [_process(p) for p in words["processes"]]
+    return {
+        "node": words["node"], "window_s": 6.0, "facts": _known(FACTS | {"hostname": words["node"]}),
+        "gpus": _known(_gpu_set({"gpus": [{"holders": {p["pid"]: 40}} for p in ranks]})), "processes": _known(ranks),
+    }  # fmt: skip
 
 
 FACTS = {"boot_id": "boot-1", "uptime_s": 90_000.0, "in_container": False, "root": True, "hostname": "node-a"}

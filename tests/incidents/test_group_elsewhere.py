@@ -1,0 +1,93 @@
+"""A run whose ranks are on two nodes: real processes, each node with its own stub driver; what waits here waits for one there."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deployments.lab.gpu import StubDriver
+from runbooks.core.fleet import Fleet, Job, Node
+from runbooks.core.reading import Known, Why
+from runbooks.core.verdict import Certainty, Diagnosis, State
+from runbooks.zombie_gpu.evidence import Evidence
+from tasks.context import Context
+from tasks.transport.base import Host, TransportError
+from tasks.transport.local import LocalHost
+from tests.incidents.test_group import SHORT, cards, verdicts
+from tests.runbooks.zombie_gpu.build import judge
+from tests.runbooks.zombie_gpu.test_situations import killed
+from tests.support.gpu_fixtures import built, copied, driver  # noqa: F401 - fixtures
+from tests.support.gpu_node import context, gather
+from tests.support.waiting import until
+
+WAITS = "import time\nwhile True: time.sleep(1)"
+SAVES = "import sys, time\nf = open(sys.argv[2], 'wb', buffering=0)\nwhile True: f.write(b'x' * 65536); time.sleep(0.02)"
+ZG08 = {"fed": "readers", "known": True}
+
+
+@contextmanager
+def rank(number: int, code: str, folder: Path, port: int = 29511) -> Iterator[int]:
+    """A rank of a world of two; the folder's name tells its command from those of other tests."""
+    env = [f"RANK={number}", "WORLD_SIZE=2", "MASTER_ADDR=node-a", f"MASTER_PORT={port}"]
+    argv = ["env", *env, sys.executable, "-c", code, f"{folder}/rank-{number}", str(folder / "step-70.pt.tmp")]
+    with subprocess.Popen(argv, start_new_session=True) as process:
+        try:
+            until(lambda: not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"env\0"))
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def two_nodes(mine: StubDriver, theirs: StubDriver, folder: Path, reached: bool = True) -> Context:
+    """Both nodes are this machine; the job's ranks on each are told by their commands, as two machines would show them."""
+    nodes = tuple(Node(name=n, local=True, labels=d.labels()) for n, d in (("node-a", mine), ("node-b", theirs)))
+    both = Job(name="train", match=f"{folder}/rank-0", nodes=("node-a", "node-b"), warm_up_s=0)
+    there = Job(name="train-there", match=f"{folder}/rank-1", nodes=("node-b",), warm_up_s=0)
+
+    def open_host(node: Node) -> Host:
+        if node.name == "node-b" and not reached:
+            raise TransportError(Why.UNREACHABLE, "no route to host", "ssh node-b")
+        return LocalHost(node.name)
+
+    ctx = context(mine)
+    return replace(ctx, fleet=Fleet(name="test", nodes=nodes, jobs=(both, there)), open_host=open_host)
+
+
+def judged(ctx: Context) -> tuple[Evidence, Diagnosis]:
+    """Two looks, the second with the first as its earlier report."""
+    first = gather(ctx)
+    time.sleep(2)
+    seen = gather(replace(ctx, earlier={"id": "r-1", "evidence": first.model_dump(mode="json")}))
+    return seen, judge(seen, **SHORT)
+
+
+@pytest.mark.incident("ZG08", came="right", twin="the one that saves is on another node", **ZG08)
+def test_a_mate_on_another_node_is_at_work(driver: StubDriver, built: StubDriver, tmp_path: Path) -> None:  # noqa: F811
+    theirs = copied(built, tmp_path / "b")
+    with rank(0, WAITS, tmp_path) as here, rank(1, SAVES, tmp_path) as there:
+        driver.show(*cards([here]))
+        theirs.show(*cards([there]))
+        seen, d = judged(two_nodes(driver, theirs, tmp_path))
+    assert isinstance(seen.elsewhere, Known), seen.elsewhere
+    assert verdicts(d, [here])[here] == ("waits-for-its-mate", Certainty.CONFIRMED)
+    assert any(f"pid {there}" in line and "on node-b" in line for c in d.causes for line in c.evidence)
+    assert (d.state, d.plans) == (State.HEALTHY, ())
+
+
+@pytest.mark.incident("ZG08", came="right", twin="the other node is silent, or its rank waits as well", **ZG08)
+@pytest.mark.parametrize(("reached", "sure"), [(True, Certainty.CONFIRMED), (False, Certainty.LIKELY)])
+def test_nobody_is_seen_at_work_there(driver: StubDriver, built: StubDriver, tmp_path: Path, reached: bool, sure: Certainty) -> None:  # noqa: F811
+    theirs = copied(built, tmp_path / "b")
+    with rank(0, WAITS, tmp_path) as here, rank(1, WAITS, tmp_path) as there:
+        driver.show(*cards([here]))
+        theirs.show(*cards([there]))
+        _, d = judged(two_nodes(driver, theirs, tmp_path, reached))
+    assert verdicts(d, [here])[here] == ("idle-process", sure)
+    assert d.state is State.SICK
+    assert here not in killed(d), "a part of a world is not ended from here"
+    assert reached or any("node-b" in line and "unreachable" in line for line in d.unknowns)
