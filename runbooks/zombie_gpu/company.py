@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runbooks.core.members import container, process
 from runbooks.core.verdict import Certainty, Group
 from runbooks.zombie_gpu.activity import Activity, Sign, activity
-from runbooks.zombie_gpu.elsewhere import of_one_run
+from runbooks.zombie_gpu.elsewhere import of_one_run, unread
 from runbooks.zombie_gpu.evidence import Process
 from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.verdicts import Verdict
@@ -58,7 +58,16 @@ class Company:
         if own is None or own.slug not in WAITS or p.pid not in self.jobs.parties:
             return own
         most = max((*self._near(p), *self._far(p)), key=lambda b: (b.level, b.sure, -b.pid), default=None)
-        return own if most is None or most.level is Work.NONE else self._beside(own, most)
+        return self._unseen(own, p) if most is None or most.level is Work.NONE else self._beside(own, most)
+
+    def _unseen(self, own: Verdict, p: Process) -> Verdict:
+        """Nobody of its job was seen at work; it may be one on a node that could not be read."""
+        size, here = self.jobs.world(p)
+        nodes = ", ".join(unread(self.view.evidence)) if size > here else ""
+        if not nodes:
+            return own
+        asks = (f"whether a mate of its run is at work on {nodes}: its world has {size} ranks, {here} of them here",)
+        return replace(own, certainty=Certainty.POSSIBLE, decides=(*asks, *own.decides))
 
     def _near(self, p: Process) -> Iterator[Busy]:
         """Its mates here."""
