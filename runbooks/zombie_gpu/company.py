@@ -80,8 +80,9 @@ class Company:
         for there in self.elsewhere:
             for q in there.jobs.parties.values():
                 if tie := of_one_run(p, q):
-                    who = f"{there.view.label(q)} on {there.view.evidence.node}, of its job (one run by its environment: {tie})"
-                    yield Busy(there.works[q.pid], True, q.pid, who, there.words(q))
+                    who = f"pid {q.pid} on {there.view.evidence.node}, of its job (one run by its environment: {tie})"
+                    does = next(iter(activity(there.view, q).moves), "") or there.words(q)
+                    yield Busy(there.works[q.pid], True, q.pid, who, does)
 
     def _beside(self, own: Verdict, mate: Busy) -> Verdict:
         words = f"{mate.who} is at work: {mate.does}"
