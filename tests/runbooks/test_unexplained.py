@@ -8,7 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.reading import Known
-from runbooks.core.verdict import State
+from runbooks.core.verdict import Diagnosis, State
+from runbooks.host_limits.evidence import DiskFault
 from tests.runbooks.every import Situation, situations
 
 ERROR = "2026-05-01 12:00:00 ERROR flux: calibration of the frobnicator failed: fatal error 17"
@@ -85,3 +86,29 @@ def test_the_runbooks_that_read_words_say_where() -> None:
     assert {slug for slug, _ in PLACES} >= {
         "container-death", "ray-job", "stuck-spawning", "checkpoint-fallback", "data-check", "memory-pressure", "stale-rendezvous",
     }  # fmt: skip
+
+
+JUDGED = [  # words that are never handed to the knowledge base: whatever they say is a cause or an unknown of its own
+    ("distributed-setup", "nodes.facts.versions_error"),
+    ("host-limits", "names.said"),
+]
+
+
+@pytest.mark.parametrize(("slug", "path"), JUDGED, ids=[f"{s}/{p}" for s, p in JUDGED])
+def test_words_with_a_judge_of_their_own_are_never_healthy(slug: str, path: str) -> None:
+    tried = worlds(slug, path, ERROR)
+    assert len(tried) >= 2
+    for case, evidence in tried:
+        _told(case.judge(evidence), case.title)
+
+
+@pytest.mark.parametrize("reading", ["failed", "smart"])
+def test_a_disk_s_own_words_are_never_healthy(reading: str) -> None:
+    for case in [c for c in situations() if c.runbook == "host-limits" and c.judge().state is State.HEALTHY][:4]:
+        said = Known[tuple[DiskFault, ...]](value=(DiskFault(subject="/data", said=ERROR),))
+        _told(case.judge(case.evidence.model_copy(update={reading: said})), case.title)
+
+
+def _told(d: Diagnosis, title: str) -> None:
+    assert d.state is not State.HEALTHY, title
+    assert "frobnicator" in str((d.causes, d.unknowns)), title
