@@ -6,6 +6,7 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, Why
+from runbooks.zombie_gpu.leader import LeaderView
 
 NO_LOG = Unknown(reason=Why.NOT_ASKED, detail="the logs of its jobs were not asked for")
 ALL_HERE = Absent(proof="no process here names a run with more ranks than are here")
@@ -144,26 +145,6 @@ class KernelEvent(Frozen):
     bus_id: str = ""
     pid: int | None = None
     process: str = ""
-
-
-class Peer(Frozen):
-    """What the leader believes of one node."""
-
-    node: str
-    jobs: int  # selfplay_jobs (+ training_jobs where given)
-    gpu_percent: float | None = None
-    last_seen_s: float | None = None  # age of its last heartbeat
-
-
-class LeaderView(Frozen):
-    """The leader's /status at one moment."""
-
-    node_id: str
-    is_leader: bool
-    leader_id: str = ""
-    peers: tuple[Peer, ...]
-    url: str = ""  # base URL that was asked, without credentials: where a job count would be reset
-    zombies: tuple[str, ...] = ()  # idle_detection_stats.zombie_nodes
 
 
 class ProgressMark(Frozen):

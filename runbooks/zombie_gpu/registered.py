@@ -2,7 +2,7 @@
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Finding
-from runbooks.zombie_gpu.evidence import LeaderView, Peer
+from runbooks.zombie_gpu.leader import LeaderView, Peer
 from runbooks.zombie_gpu.mates import Jobs
 from runbooks.zombie_gpu.verdicts import Verdict
 from runbooks.zombie_gpu.view import View, span

@@ -13,10 +13,10 @@ from runbooks.zombie_gpu.evidence import (
     GpuProcess,
     GpuSet,
     JobFacts,
-    LeaderView,
     Process,
     ProgressMark,
 )
+from runbooks.zombie_gpu.leader import LeaderView
 from runbooks.zombie_gpu.limits import Limits
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 from runbooks.core.fleet import Leader
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.leader_status import LeaderStatus, parse_leader_status
-from runbooks.zombie_gpu.evidence import LeaderView, Peer
+from runbooks.zombie_gpu.leader import LeaderView, Peer
 from tasks.context import Context
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader

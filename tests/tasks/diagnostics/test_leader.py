@@ -10,7 +10,7 @@ from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Leader
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.parsers.leader_status import parse_leader_status
-from runbooks.zombie_gpu.evidence import LeaderView
+from runbooks.zombie_gpu.leader import LeaderView
 from tasks.diagnostics.leader import read_leader, without_login
 from tests.support.gpu_node import context
 
