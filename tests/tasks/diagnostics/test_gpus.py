@@ -15,6 +15,8 @@ from tests.support.gpu_node import context, gather, only_gpu, running, wait_stat
 DUTY = "0,3,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0"  # recorded: a job that works
 ROUTES = pytest.mark.parametrize("local", [True, False], ids=["nvml", "nvidia-smi"])
 
+DUTY = "0,3,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0,0,0,1,0"  # recorded: a job that works
+
 
 def read(ctx: Context, samples: int = 4, window_s: float = 0.3) -> Known[GpuSet] | Absent | Unknown:
     """Presence, then the GPUs."""
