@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from deployments.cli_words import Parser
 from deployments.terminal import rewrite
 from runbooks.core.clean import one_line
+from runbooks.core.names import there_are
 from runbooks.core.redact import Redactor
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
 from runbooks.triage.folder import files_below
@@ -50,8 +52,8 @@ def _command(args: list[str]) -> int:
     return _answer(given, facts)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="gpu-runbooks triage",
         description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines "
         "that say so, what would decide, what not to do, which runbook. Text, gz, zst, tar, journald JSON, alerts, folders.",
@@ -82,7 +84,7 @@ def _unknown_facts(facts: dict[str, str]) -> str:
 
     known = library().facts if facts else {}
     wrong = [n for n in facts if n.strip().lower().replace("-", "_").replace(" ", "_") not in known]
-    return f"no fact {', '.join(wrong)}; there are: {', '.join(known)}" if wrong else ""
+    return f"no fact {', '.join(wrong)}; {there_are(wrong[0], known)}" if wrong else ""
 
 
 def _facts(given: list[str]) -> tuple[dict[str, str], str]:

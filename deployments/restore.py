@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deployments.cli_words import Parser
+
 if TYPE_CHECKING:
     from runbooks.core.rendezvous_config import Rendezvous
     from runbooks.core.verdict import Diagnosis
@@ -14,9 +16,9 @@ EPILOG = """exit codes: 0 put back, or there already, or a dry run that would; 2
 3 etcd or its node gives no answer; 4 refused: the id has other keys, all keys expired, frozen, or locked"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command's words. Nothing heavy is imported for them."""
-    words = argparse.ArgumentParser(prog="gpu-runbooks restore", description=__doc__, epilog=EPILOG)
+    words = Parser(prog="gpu-runbooks restore", description=__doc__, epilog=EPILOG)
     words.add_argument("file", metavar="FILE", help="written before a run's keys were deleted; the report names it")
     words.add_argument("--fleet", metavar="FILE", help="fleet file that has the rendezvous")
     words.add_argument("--policy", metavar="FILE", help="policy file")
@@ -38,11 +40,13 @@ def main(args: list[str] | None = None) -> int:
     except BadSave as e:
         return _say(ns, str(e), 2)
     from flows.config import load_fleet
+    from runbooks.core.names import there_are
     from runbooks.core.rendezvous_config import find_named
 
-    place = find_named(load_fleet(ns.fleet).rendezvous, saved.rendezvous)
+    known = load_fleet(ns.fleet).rendezvous
+    place = find_named(known, saved.rendezvous)
     if place is None:
-        return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}", 2)
+        return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {there_are(saved.rendezvous, [r.name for r in known])}", 2)
     seen = _look(ns, place)
     if not seen.plans:
         code = {"cannot-tell": 4 if seen.causes else 3}.get(seen.state.value, 0)
