@@ -71,7 +71,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
     "memory-pressure": partial(by_convention, "memory-pressure", window="kill_old_s"),
     "data-check": partial(by_convention, "data-check", nightly=None),
-    "host-limits": partial(by_convention, "host-limits"),
+    "host-limits": partial(by_convention, "host-limits", bridge="refused_old_s"),
     "stale-rendezvous": partial(
         by_convention,
         "stale-rendezvous",

@@ -1,6 +1,7 @@
 """Judges which limit of a node is used up, and whether its clock and names are right. Changes nothing. Pure."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 
 from runbooks.core.base import Frozen
@@ -31,6 +32,7 @@ book = partial(book_of, "host-limits")
 class Limits(Frozen):
     """Values come from runbook.yaml and the fleet file."""
 
+    refused_old_s: float
     confirmed_share: float
     possible_share: float
     clock_confirmed_s: float
@@ -53,7 +55,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         causes=causes,
         must_not=book().prohibitions(c.slug for c in causes) or MUST_NOT,
         do_now=tuple(dict.fromkeys(f"{advice.short(c.subject)}: {book().causes[c.slug].remedy}" for c in told)),
-        findings=(*(_finding(c) for c in causes), *_asides(evidence)),
+        findings=(*(_finding(c) for c in causes), *_asides(evidence), *_old(evidence)),
         unknowns=unknowns,
         by_hand=tuple(line for _, lines in found for line in lines) or ("sysctl fs.file-nr fs.inotify kernel.threads-max "
         "kernel.pid_max; df -h /dev/shm; date -u",),
@@ -73,7 +75,7 @@ def _gauges(evidence: Evidence, limits: Limits) -> Iterator[Told]:
         reading = getattr(evidence, group)
         read = sorted(reading.value if isinstance(reading, Known) else (), key=_share, reverse=True)
         once = {(g.subject, g.of, g.limit): g for g in reversed(read)}.values()
-        judged = _full if group == "disks" else _judged
+        judged = _full if group == "disks" else partial(_judged, before=evidence.before)
         near = [(g, *found) for g in sorted(once, key=_share, reverse=True) if (found := judged(g, limits))[0]]
         for n, (g, sure, words) in enumerate(near[:MOST], 1):
             more = (f"and {len(near) - n} more like it",) if n == MOST and len(near) > n else ()
@@ -86,20 +88,38 @@ def _share(g: Gauge) -> float:
     return g.used / g.limit if g.limit else 0.0
 
 
-def _judged(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:
+def _judged(g: Gauge, limits: Limits, before: datetime | None) -> tuple[Certainty | None, tuple[str, ...]]:
     """How sure it is that this limit is the trouble, and the numbers that say so."""
     if not g.limit:
         return None, ()
     share = _share(g)
     words = [f"{g.subject} has {g.told} ({100 * share:.0f} %): {g.setting}"]
     if g.refused:
-        words.append(f"the kernel refused {g.refused} times since that group exists")
+        words.append(_refused(g, before))
     if g.default:
         words.append("64 MiB is what a container gets unasked, and a job of the fleet runs in it")
     if share >= limits.confirmed_share:
         return Certainty.CONFIRMED, tuple(words)
-    possible = share >= limits.possible_share or g.refused or g.default
+    possible = share >= limits.possible_share or g.refused > (g.refused_before or 0) or g.default
     return (Certainty.POSSIBLE if possible else None), tuple(words)
+
+
+def _refused(g: Gauge, before: datetime | None) -> str:
+    """How often the kernel said no, and when."""
+    if g.refused_before is None or before is None:
+        return f"the kernel refused {g.refused} times since that group exists, at a time that is not known"
+    at, new = f"{before:%Y-%m-%d %H:%M} UTC", g.refused - g.refused_before
+    if not new:
+        return f"the kernel refused {g.refused} times, all before {at}: that is old"
+    return f"the kernel refused {new} times since {at}" + (f", and {g.refused_before} times before" if g.refused_before else "")
+
+
+def _old(evidence: Evidence) -> Iterator[Finding]:
+    """What was refused, and not again since the earlier look: told, and nobody is called for it."""
+    for g in evidence.threads.value if isinstance(evidence.threads, Known) else ():
+        if g.refused and g.refused == g.refused_before:
+            issue = f"{g.subject} has {g.told} now; {_refused(g, evidence.before)}"
+            yield Finding(priority="LOW", category="host-limits/thread-limit", issue=issue, action="Nothing, unless it comes again.")
 
 
 def _full(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:

@@ -17,6 +17,8 @@ class Gauge(Frozen):
     setting: str  # where the limit is kept: "fs.file-max", "pids.max of /system.slice/x"
     pid: int | None = None
     refused: int = 0  # times the kernel said no since that group exists
+    made: str = ""  # tells that group from a later one of the same name
+    refused_before: int | None = None  # so many of them the earlier look had seen; None: no earlier look at that group
     default: bool = False  # the small size that containers get unasked, with a job in it
 
     @property
@@ -80,6 +82,7 @@ class Evidence(Frozen):
 
     node: str
     taken_at: datetime
+    before: datetime | None = None  # the earlier look that `refused_before` is of
     jobs: int = 0  # processes of the fleet's jobs that were looked at; 0: those with the most open files instead
     files: Reading[tuple[Gauge, ...]] = NOT_RECORDED
     threads: Reading[tuple[Gauge, ...]] = NOT_RECORDED

@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
 from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
 from runbooks.host_limits.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, Unread
 from tasks.context import Context
@@ -61,9 +63,10 @@ def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, b
         unread.append(
             Unread(what=f"{len(names) - MAX_NAMES} more names", reason=Why.NOT_ASKED, detail="name them alone")
         )
+    earlier = _earlier(context)
     gauges: dict[str, Reading[tuple[Gauge, ...]]] = {
         group: Known[tuple[Gauge, ...]](
-            value=tuple(Gauge(**g | {k: _shown(context, g[k]) for k in ("subject", "setting")}) for g in got[group]),
+            value=tuple(_since(_gauge(context, g), earlier) for g in got[group]),
             source=source(context, command),
         )
         for group, command in COMMANDS.items()
@@ -72,8 +75,28 @@ def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, b
     return Evidence(
         **_base(context), **gauges, jobs=got["jobs"], unread=tuple(unread), clock=_clock(context, got, before),
         names=Known[tuple[Name, ...]](value=found, source=source(context, "getent ahosts NAME; cat /etc/resolv.conf")),
-        **_disks(context, got),
+        **_disks(context, got), before=earlier.taken_at if earlier else None,
     )  # fmt: skip
+
+
+def _gauge(context: Context, got: dict[str, Any]) -> Gauge:
+    return Gauge(**got | {k: _shown(context, got[k]) for k in ("subject", "setting")})
+
+
+def _earlier(context: Context) -> Evidence | None:
+    """What was read the last time; None where nothing was, or today's code cannot read it."""
+    try:
+        return Evidence.model_validate(context.earlier["evidence"]) if context.earlier else None
+    except ValidationError:
+        return None
+
+
+def _since(gauge: Gauge, earlier: Evidence | None) -> Gauge:
+    """With what the earlier look saw refused: 0 of a group that was made since, None of one that it did not look at."""
+    was = earlier.threads.value if earlier and isinstance(earlier.threads, Known) else ()
+    alike = [g for g in was if g.subject == gauge.subject and g.made and gauge.made]
+    before = max((g.refused if g.made == gauge.made and g.refused <= gauge.refused else 0 for g in alike), default=None)
+    return gauge.model_copy(update={"refused_before": before}) if before is not None else gauge
 
 
 def _disks(context: Context, got: dict[str, Any]) -> dict[str, Any]:

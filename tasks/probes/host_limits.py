@@ -150,8 +150,16 @@ def of_groups(watched: "list[int]", out: "dict[str, list[Any]]") -> None:
         used, most = number(folder + "/pids.current"), number(folder + "/pids.max")
         if used is not None and most is not None:
             no = re.search(r"^max (\d+)", read(folder + "/pids.events") or "", re.M)
-            more = {"refused": int(no.group(1)) if no else 0}
+            more = {"refused": int(no.group(1)) if no else 0, "made": made(folder)}
             out["threads"].append(gauge("cgroup " + folder, "threads", used, most, "its pids.max", **more))
+
+
+def made(folder: str) -> str:
+    """What tells that group from a later one of the same name: the boot and its inode."""
+    try:
+        return "%s %d" % ((read("/proc/sys/kernel/random/boot_id") or "").strip(), os.stat(folder).st_ino)
+    except OSError:
+        return ""
 
 
 def of_shm(watched: "list[int]", jobs: "set[int]", out: "dict[str, list[Any]]") -> None:

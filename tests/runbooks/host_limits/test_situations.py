@@ -38,7 +38,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
     if "all" in given:
         read = {k: {"kind": "unknown", "reason": given["all"]} for k in WELL}
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    return Evidence.model_validate({"node": "a", "taken_at": at, "unread": unread, **read})
+    return Evidence.model_validate({"node": "a", "taken_at": at, "unread": unread, "before": given.get("before"), **read})
 
 
 @pytest.mark.parametrize("doc", [pytest.param(d, id=d["title"]) for d in DOCS])
