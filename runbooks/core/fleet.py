@@ -239,6 +239,11 @@ class Fleet(Frozen):
         """Containers that are looked after on that node."""
         return tuple(c for c in self.containers if c.node == node)
 
+    def engine_on(self, node: str) -> tuple[str, ...]:
+        """Client of the container engine there: as that node's containers name it, where they agree."""
+        named = {c.engine for c in self.containers_on(node)}
+        return named.pop() if len(named) == 1 else ("docker",)
+
     def jobs_on(self, node: str) -> tuple[Job, ...]:
         """Jobs that may run on that node."""
         return tuple(j for j in self.jobs if not j.nodes or node in j.nodes)

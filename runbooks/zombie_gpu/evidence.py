@@ -232,6 +232,7 @@ class Evidence(Frozen):
     progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
     log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none
     earlier: Reading[Earlier] = NOT_RECORDED
+    engine: tuple[str, ...] = ("docker",)  # client of the node's container engine, with its options
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
     elsewhere: Reading[tuple[Elsewhere, ...]] = ALL_HERE  # the other nodes of runs whose world is larger than what is here
     jobs: tuple[JobFacts, ...] = ()

@@ -122,8 +122,8 @@ def _restart_container(view: View, box: str) -> Step:
     return Step(
         kind="restart-container",
         owner=view.evidence.node,
-        args={"container": box, "boot_id": boot},
-        commands=(f"docker restart {box}",),
+        args={"container": box, "boot_id": boot, "engine": list(view.evidence.engine)},
+        commands=(shlex.join((*view.evidence.engine, "restart", box)),),
         effect=f"container {box[:12]} runs again with its devices; its defunct processes are gone",
         loses="everything that runs in the container and is not saved",
     )

@@ -40,6 +40,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         progress=_progress(context, jobs, before, after, look),
         log=job_logs(context, jobs, after),
         earlier=read_earlier(context),
+        engine=context.fleet.engine_on(context.node.name),
         containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
         elsewhere=read_elsewhere(context, look, jobs),
         jobs=tuple(_job_facts(context, j) for j in jobs),

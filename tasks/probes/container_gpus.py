@@ -1,4 +1,4 @@
-"""Asks `nvidia-smi -L` inside running containers that were given GPUs. JSON argument: {timeout_s, cap}.
+"""Asks `nvidia-smi -L` inside running containers that were given GPUs. JSON argument: {timeout_s, cap, engine}.
 
 A container can lose its device files while the machine's own GPUs answer (systemd reload with cgroups v2).
 """
@@ -32,17 +32,18 @@ def given_gpus(one: "dict[str, Any]") -> bool:
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Containers with what their nvidia-smi says; those without nvidia-smi are counted in `silent`."""
-    if shutil.which("docker") is None:
-        return {"absent": "docker is not installed", "error": "", "containers": [], "silent": 0}
-    code, out = run(["docker", "ps", "-q", "--no-trunc"], ask["timeout_s"])
+    engine = list(ask["engine"])
+    if shutil.which(engine[0]) is None:
+        return {"absent": "%s is not installed" % engine[0], "error": "", "containers": [], "silent": 0}
+    code, out = run([*engine, "ps", "-q", "--no-trunc"], ask["timeout_s"])
     if code != 0:
         return {"absent": "", "error": out.strip()[-300:], "containers": [], "silent": 0}
     ids = out.split()[: int(ask["cap"])]
-    code, text = run(["docker", "inspect"] + ids, ask["timeout_s"]) if ids else (0, "[]")
+    code, text = run([*engine, "inspect", *ids], ask["timeout_s"]) if ids else (0, "[]")
     found, silent = [], 0
     for one in json.loads(text) if code == 0 else []:
         if given_gpus(one):
-            code, said = run(["docker", "exec", one["Id"], "nvidia-smi", "-L"], ask["timeout_s"])
+            code, said = run([*engine, "exec", one["Id"], "nvidia-smi", "-L"], ask["timeout_s"])
             bad = [line for line in said.splitlines() if "NVML" in line or "device handle" in line]
             silent += code != 0 and not bad
             if code == 0 or bad:

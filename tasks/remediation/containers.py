@@ -22,19 +22,19 @@ def restart_container(step: Step, context: Context) -> ActResult:
     Refused after another boot, without the full id, when there is no such container, or when its label opts out.
     An id is never given to another container, so that acting by it needs no further comparison.
     """
-    box = step.args["container"]
+    box, engine = step.args["container"], tuple(step.args.get("engine", ("docker",)))
     if not FULL_ID.fullmatch(box):
         raise Refused(Code.NOT_OURS, f"{box!r} is not a full container id")
     if _run(context, ("cat", "/proc/sys/kernel/random/boot_id")).out.strip() != step.args["boot_id"]:
         raise Refused(Code.TARGET_CHANGED, "the node was booted since the judgment")
-    before = _inspect(context, box)
+    before = _inspect(context, engine, box)
     labels = (before.get("Config") or {}).get("Labels") or {}
     if str(labels.get(OPT_OUT, "")).lower() in ("1", "true", "yes"):
         raise Refused(Code.HANDS_OFF, f"container {box[:12]} opts out by its label {OPT_OUT}")
-    done = command(context, context.host, ("docker", "restart", box), 90)
+    done = command(context, context.host, (*engine, "restart", box), 90)
     if done.exit != 0:
         raise TransportError(Why.FAILED, redact(context, done.err.strip()[-300:]), done.command)
-    after = _inspect(context, box)
+    after = _inspect(context, engine, box)
     name = str(after.get("Name", "")).lstrip("/")
     began = (before["State"]["StartedAt"], after["State"]["StartedAt"])
     if not after["State"]["Running"] or began[0] == began[1]:
@@ -44,8 +44,8 @@ def restart_container(step: Step, context: Context) -> ActResult:
     return ActResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}",))
 
 
-def _inspect(context: Context, box: str) -> dict[str, Any]:
-    done = _run(context, ("docker", "inspect", "--type", "container", box))
+def _inspect(context: Context, engine: tuple[str, ...], box: str) -> dict[str, Any]:
+    done = _run(context, (*engine, "inspect", "--type", "container", box))
     if done.exit != 0:
         if "no such container" in done.err.lower():
             raise Refused(Code.TARGET_CHANGED, f"there is no container {box[:12]} any more")

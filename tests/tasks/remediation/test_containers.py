@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
 from tasks.context import Refused
@@ -108,6 +110,21 @@ esac
     ]
     assert found.source is not None
     assert "1 containers with GPUs have no nvidia-smi" in found.source.excerpt
+
+
+def test_the_fleet_files_engine_is_asked_and_acts(engine: Engine, tmp_path: Path) -> None:
+    """No `docker` on this node answers: the client and its options are those of the node's containers."""
+    box = start(engine, "odd", "--stop-timeout", "1")
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 'nobody asks this one' >&2; exit 1\n")
+    usual = context()
+    kept = ManagedContainer(name="odd", node=usual.node.name, engine=tuple(engine.argv))
+    odd = replace(usual, fleet=usual.fleet.model_copy(update={"containers": (kept,)}))
+    assert odd.fleet.engine_on(usual.node.name) == tuple(engine.argv)
+    assert isinstance(read_container_gpus(odd), Known)
+    began = engine.inspect("odd")["State"]["StartedAt"]
+    args = {"container": box, "boot_id": BOOT, "engine": list(engine.argv)}
+    restart_container(step(box).model_copy(update={"args": args}), odd)
+    assert engine.inspect("odd")["State"]["StartedAt"] != began
 
 
 def test_no_docker_is_absent(tmp_path: Path) -> None:

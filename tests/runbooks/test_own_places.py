@@ -1,0 +1,57 @@
+"""Printed commands ask where the fleet file says that a thing is: no default port, socket or client in any of them."""
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from runbooks.core.verdict import Diagnosis
+from tests.runbooks.every import Situation, situations
+
+PORTS = {"2379": "12379", "6379": "16379", "8265": "18265", "29400": "39400", "29500": "39500"}
+SOCKET, ENGINE = "/srv/engine/odd.sock", ["docker", "-H", "unix:///srv/engine/odd.sock"]
+USUAL = re.compile(r"(?<!\d)(?:2379|6379|8265|29400|29500)(?!\d)|/run/docker\.sock|(?<![/\w.-])docker (?!-H unix:///srv/engine/odd\.sock )")
+
+
+def moved(value: Any, name: str = "") -> Any:
+    """The same world with everything at an odd place."""
+    if isinstance(value, dict):
+        return {k: moved(v, k) for k, v in value.items()}
+    if name == "engine" and value == ["docker"]:
+        return ENGINE
+    if isinstance(value, list):
+        return [moved(v) for v in value]
+    if isinstance(value, int) and str(value) in PORTS:
+        return int(PORTS[str(value)])
+    if not isinstance(value, str):
+        return value
+    for usual, odd in PORTS.items():
+        value = re.sub(rf"(?<!\d){usual}(?!\d)", odd, value)
+    return value.replace("/var/run/docker.sock", SOCKET)
+
+
+def printed(found: Diagnosis) -> list[str]:
+    """Every command that a report of it prints."""
+    return [*found.by_hand, *(c for p in found.plans for s in p.steps for c in s.commands)]
+
+
+@cache
+def commands() -> tuple[tuple[str, str], ...]:
+    """(runbook, command) of every situation in that world."""
+    return tuple((case.runbook, command) for case in situations() for command in printed(judged(case)))
+
+
+def judged(case: Situation) -> Diagnosis:
+    return case.judge(type(case.evidence).model_validate(moved(case.evidence.model_dump(mode="json"))))
+
+
+@pytest.mark.parametrize("runbook", sorted({s.runbook for s in situations()}))
+def test_no_printed_command_assumes_a_place(runbook: str) -> None:
+    assert sorted({c for name, c in commands() if name == runbook and USUAL.search(c)}) == []
+
+
+def test_the_odd_places_are_printed() -> None:
+    """Else the test above would hold for a world that was not moved."""
+    text = "\n".join(c for _, c in commands())
+    assert [place for place in ("12379", "18265", ENGINE[2]) if place not in text] == []
