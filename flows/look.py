@@ -41,7 +41,7 @@ def context_of(
         earlier = last_answer(folder, spec.slug, target, sweep)
         since = _news_since(earlier, float(limits[spec.window]))
     return Context(
-        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since
+        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep
     )
 
 

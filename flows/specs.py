@@ -55,6 +55,16 @@ def _reaches_ray(fleet: Fleet, node: Node) -> bool:
     return fleet.ray is not None and fleet.ray.head == node.name
 
 
+def _has_data(fleet: Fleet, node: Node) -> bool:
+    return bool(fleet.data_on(node.name))
+
+
+def _data_sets(context: Context) -> tuple[dict[str, Any], ...]:
+    """What the run was told to read, else each of the fleet file's data sets on that node."""
+    known = () if context.options.get("data") else context.fleet.data_on(context.target)
+    return tuple({**context.options, **d.options} for d in known) or (context.options,)
+
+
 def _has_checkpoints(fleet: Fleet, node: Node) -> bool:
     return fleet.checkpoints is not None and bool(fleet.checkpoints.tiers_on(node.name))
 
@@ -70,7 +80,7 @@ SPECS: dict[str, Callable[[], RunbookSpec]] = {
     "ray-job": partial(by_convention, "ray-job", nightly=_reaches_ray),
     "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
     "memory-pressure": partial(by_convention, "memory-pressure", window="kill_old_s"),
-    "data-check": partial(by_convention, "data-check", nightly=None),
+    "data-check": partial(by_convention, "data-check", nightly=_has_data, parts=_data_sets),
     "host-limits": partial(by_convention, "host-limits", bridge="refused_old_s"),
     "stale-rendezvous": partial(
         by_convention,

@@ -73,6 +73,7 @@ class Context:
     limits: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # runbook-specific parameters of the run
     earlier: dict[str, Any] | None = None  # last report's JSON of this runbook and target, to bridge limits of minutes
+    sweep: str = ""  # kind of the sweep that looks: it has the whole fleet to look at
     since: datetime | None = None  # in a sweep: from when on what happened is news
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now

@@ -79,6 +79,12 @@ class ManagedContainer(Frozen):
         return self
 
 
+def engine_of(containers: "tuple[ManagedContainer, ...]") -> tuple[str, ...]:
+    """Client of a node's container engine: as the node's containers name it, where they agree."""
+    named = {c.engine for c in containers}
+    return named.pop() if len(named) == 1 else ("docker",)
+
+
 def check_containers(containers: Sequence[ManagedContainer], nodes: Collection[str], ray: RayCluster | None) -> None:
     """Raises ValueError when a container or the cluster names a node that is not there, or one container stands twice."""
     seen = set()

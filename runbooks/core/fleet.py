@@ -1,5 +1,6 @@
 """The fleet file as types: nodes, jobs, leader, limits, where reports go. Reading the file is not done here."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -9,6 +10,7 @@ from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer, check_containers
+from runbooks.core.data_config import DataSet
 from runbooks.core.fleet_names import UNNAMED
 from runbooks.core.launch_config import Launch
 from runbooks.core.orchestrator_config import Orchestrator
@@ -192,6 +194,7 @@ class Fleet(Frozen):
     containers: tuple[ManagedContainer, ...] = ()
     ray: RayCluster | None = None
     checkpoints: Checkpoints | None = None
+    data: tuple[DataSet, ...] = ()
     systems: tuple[System, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
     launches: tuple[Launch, ...] = ()
@@ -206,27 +209,21 @@ class Fleet(Frozen):
             if twice:
                 raise ValueError(f"{what} name given twice: {', '.join(twice)}")
         known = {n.name for n in self.nodes}
-        for job in self.jobs:
-            missing = [n for n in job.nodes if n not in known]
+        for what, names in self._named():
+            missing = [n for n in names if n not in known]
             if missing:
-                raise ValueError(f"job {job.name}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
-        for n in self.nodes:
-            if n.second_way and n.second_way.node not in known:
-                raise ValueError(f"node {n.name}: second_way: no node {n.second_way.node}")
-        for place in self.rendezvous:
-            missing = [n for n in place.named_nodes() if n not in known]
-            if missing:
-                raise ValueError(f"rendezvous {place.name}: no node {', '.join(missing)}")
-        for launch in self.launches:
-            missing = [n for n in launch.nodes if n not in known]
-            if missing:
-                raise ValueError(f"launch {launch.name}: no node {', '.join(missing)}")
-        for tier in self.checkpoints.tiers if self.checkpoints else ():
-            missing = [n for n in tier.nodes if n not in known]
-            if missing:
-                raise ValueError(f"checkpoint tier {tier.name}: no node {', '.join(missing)}")
+                raise ValueError(f"{what}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
         check_containers(self.containers, known, self.ray)
         return self
+
+    def _named(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What names nodes of this file, and which."""
+        yield from ((f"job {j.name}", tuple(j.nodes)) for j in self.jobs)
+        yield from ((f"node {n.name}: second_way", (n.second_way.node,)) for n in self.nodes if n.second_way)
+        yield from ((f"rendezvous {r.name}", tuple(r.named_nodes())) for r in self.rendezvous)
+        yield from ((f"launch {x.name}", tuple(x.nodes)) for x in self.launches)
+        yield from ((f"checkpoint tier {t.name}", tuple(t.nodes)) for t in (self.checkpoints.tiers if self.checkpoints else ()))
+        yield from ((f"data {d.files[0]}", (d.node,)) for d in self.data)
 
     def node(self, name: str) -> Node:
         """The node of that name. Raises UnknownNode (a KeyError) that lists the names."""
@@ -239,10 +236,9 @@ class Fleet(Frozen):
         """Containers that are looked after on that node."""
         return tuple(c for c in self.containers if c.node == node)
 
-    def engine_on(self, node: str) -> tuple[str, ...]:
-        """Client of the container engine there: as that node's containers name it, where they agree."""
-        named = {c.engine for c in self.containers_on(node)}
-        return named.pop() if len(named) == 1 else ("docker",)
+    def data_on(self, node: str) -> tuple[DataSet, ...]:
+        """Training data on that node."""
+        return tuple(d for d in self.data if d.node == node)
 
     def jobs_on(self, node: str) -> tuple[Job, ...]:
         """Jobs that may run on that node."""

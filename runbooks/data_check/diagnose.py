@@ -30,6 +30,8 @@ class Limits(Frozen):
     """Values come from runbook.yaml and the fleet file."""
 
     check_seconds: float
+    sweep_seconds: float
+    sweep_bytes: int
 
 
 @by_the_rules("data-check")

@@ -2,6 +2,7 @@
 
 import shlex
 
+from runbooks.core.containers_config import engine_of
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.zombie_gpu.evidence import ContainerGpu
 from tasks.context import Context
@@ -13,7 +14,7 @@ Found = Known[tuple[ContainerGpu, ...]] | Absent | Unknown
 
 def read_container_gpus(context: Context) -> Found:
     """`nvidia-smi -L` inside each running container that was given GPUs; containers without that tool are left out."""
-    engine = context.fleet.engine_on(context.node.name)
+    engine = engine_of(context.fleet.containers_on(context.node.name))
     asked = f"{shlex.join(engine)} exec ID nvidia-smi -L"
     try:
         got = run_probe(context.host, "container_gpus", {"timeout_s": 8, "cap": 20, "engine": list(engine)}, timeout_s=60)

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from runbooks.core.containers_config import engine_of
 from runbooks.core.fleet import Job, Node, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.zombie_gpu.evidence import Earlier, EarlierProcess, Evidence, GpuSet, JobFacts, Process, ProgressMark
@@ -40,7 +41,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         progress=_progress(context, jobs, before, after, look),
         log=job_logs(context, jobs, after),
         earlier=read_earlier(context),
-        engine=context.fleet.engine_on(context.node.name),
+        engine=engine_of(context.fleet.containers_on(context.node.name)),
         containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
         elsewhere=read_elsewhere(context, look, jobs),
         jobs=tuple(_job_facts(context, j) for j in jobs),

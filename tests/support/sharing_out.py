@@ -47,11 +47,13 @@ LONG = (
     "tests/runbooks/test_consistent",
     "tests/runbooks/test_forbidden",
     "tests/runbooks/test_never_raises",
+    "tests/runbooks/test_own_places",
     "tests/runbooks/test_redact_own",
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
     "tests/tasks/ray/test_printed",
     "tests/tasks/rendezvous/test_torchrun_others.py::test_the_old_backend",
+    "tests/test_pages_run",
     "tests/test_printed",
 )
 """Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.containers_config import ManagedContainer, engine_of
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
 from tasks.context import Refused
@@ -119,7 +119,7 @@ def test_the_fleet_files_engine_is_asked_and_acts(engine: Engine, tmp_path: Path
     usual = context()
     kept = ManagedContainer(name="odd", node=usual.node.name, engine=tuple(engine.argv))
     odd = replace(usual, fleet=usual.fleet.model_copy(update={"containers": (kept,)}))
-    assert odd.fleet.engine_on(usual.node.name) == tuple(engine.argv)
+    assert engine_of(odd.fleet.containers_on(usual.node.name)) == tuple(engine.argv)
     assert isinstance(read_container_gpus(odd), Known)
     began = engine.inspect("odd")["State"]["StartedAt"]
     args = {"container": box, "boot_id": BOOT, "engine": list(engine.argv)}
