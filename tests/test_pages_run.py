@@ -1,0 +1,177 @@
+"""Every command block of README.md and deployments/README.md, run as it is printed, in a copy of the tree with a server of its own.
+
+Commands run in the order of the pages, against a lab node (a real sshd, a real stopped process); a block of output is compared
+in shape with what the command before it wrote.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+import yaml
+
+from deployments.lab import zombie_gpu
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "deployments/README.md")
+COMMAND = re.compile(r"^    (\S.*)$", re.M)
+SHOWN = re.compile(r"^```markdown\n(.*?)^```$", re.M | re.S)
+FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+PARTS = ("README.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci", "deployments", "flows", "tasks", "runbooks")
+CLI = "import sys; from deployments.cli import main; sys.exit(main())"
+LOG = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+ALERT = ROOT / "tests/gateway/payloads/alertmanager.json"
+
+
+class Ends(NamedTuple):
+    """What a printed command is to do."""
+
+    code: int
+    says: tuple[str, ...]  # patterns, in this order
+    serves: str = ""  # address of one that stays until it is told to end
+
+
+PATHS = (r"report: \S+\.md\n", r"UI: +http://127\.0\.0\.1:\d+/\S+")
+RUN = {
+    "make nightly": Ends(0, (r"host-limits", *PATHS)),
+    ".venv/bin/gpu-runbooks lab zombie-gpu": Ends(
+        0, ("1 of 4", "2 of 4", "3 of 4", "kill -CONT", "4 of 4", "runs again", r"whole report: \S+\.md")
+    ),
+    "gpu-runbooks run zombie-gpu node-a --fleet fleet.yaml": Ends(1, ("is stopped", *PATHS)),
+    "gpu-runbooks run zombie-gpu node-a --fleet fleet.yaml --policy policy.yaml --mode approve": Ends(
+        1, (*PATHS, "kill -CONT", r"gpu-runbooks approve")
+    ),
+    "gpu-runbooks show RUN": Ends(0, ("is stopped", "kill -CONT", "gpu-runbooks approve")),
+    "gpu-runbooks approve RUN --choice 'let it go on' --who ana --wait": Ends(0, ("Fixed", *PATHS)),
+    "gpu-runbooks nightly --fleet fleet.yaml": Ends(0, ("zombie-gpu", *PATHS)),
+    "gpu-runbooks triage train.log": Ends(1, ("illegal memory access",)),
+    "gpu-runbooks up --gateway --fleet fleet.yaml --policy policy.yaml": Ends(0, (r"UI: +http://", r"alerts: +http://127\.0\.0\.1:8765/alerts/")),
+    "gpu-runbooks gateway --fleet fleet.yaml --policy policy.yaml": Ends(0, (), "http://127.0.0.1:8765/healthz"),
+    "gpu-runbooks alerts test payload.json --fleet fleet.yaml": Ends(0, ("run zombie-gpu on node-a", "nothing was started")),
+}
+NOT_RUN = {"make test": "is what runs this test, or installs packages of the system as root and runs for a quarter of an hour"}
+"""Printed commands that cannot be run here, and why."""
+
+
+def printed() -> list[str]:
+    """Every command of the pages' blocks, without the comment behind it, in order."""
+    texts = [FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")) for page in PAGES]
+    return [line.partition("  #")[0].strip() for text in texts for line in COMMAND.findall(text)]
+
+
+def test_every_printed_command_is_run_or_has_a_reason() -> None:
+    assert printed() == list(dict.fromkeys(printed()))
+    assert not set(RUN) & set(NOT_RUN)
+    assert {*RUN, *NOT_RUN} == set(printed())
+    assert all(len(why) > 40 for why in NOT_RUN.values())
+
+
+class Tree:
+    """The copied tree, and the node that its fleet file names."""
+
+    def __init__(self, folder: Path, node: Path) -> None:
+        self.folder, self.run = folder, ""
+        for part in PARTS:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            copy(ROOT / part, folder / part)
+        self._set_up()
+        fleet = yaml.safe_load((node / "fleet.yaml").read_text())
+        fleet["nodes"][0]["name"] = "node-a"
+        (folder / "fleet.yaml").write_text(yaml.safe_dump(fleet))
+        shutil.copy(node / "policy.yaml", folder / "policy.yaml")
+        shutil.copy(ALERT, folder / "payload.json")
+        (folder / "train.log").write_text(LOG)
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "GPU_RUNBOOKS_"))}
+        own = {"GPU_RUNBOOKS_HOME": str(folder / "home"), "PATH": f"{folder / '.venv/bin'}:{os.environ['PATH']}"}
+        self.env = plain | own | {"PYTHONPATH": str(folder)}
+
+    def _set_up(self) -> None:
+        """As `make setup` leaves it: with this interpreter's packages, and our code from the copy."""
+        program = self.folder / ".venv/bin/gpu-runbooks"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{CLI}' \"$@\"\n")
+        program.chmod(0o755)
+        mark = "cat pyproject.toml requirements.lock .ci/setup.sh | cksum | tr -d ' ' > .venv/.made-run"
+        subprocess.run(["sh", "-c", mark], cwd=self.folder, check=True)
+
+    def start(self, line: str) -> "subprocess.Popen[str]":
+        """The line as it stands on the page; RUN is the run of the line before it."""
+        line = re.sub(r"\bRUN\b", self.run, line)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            ["sh", "-c", f"exec {line}"], cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        )
+
+    def do(self, line: str) -> tuple[int, str]:
+        """Exit code and output of a line."""
+        ran = self.start(line)
+        out, err = ran.communicate(timeout=300)
+        if found := re.search(r"UI: +\S*/flow-run/([0-9a-f-]{36})", out):
+            self.run = found[1]
+        return ran.returncode, out + err
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
+    node = tmp_path_factory.mktemp("node")
+    with zombie_gpu.scene(node):
+        made = Tree(tmp_path_factory.mktemp("tree"), node)
+        yield made
+        assert made.do("gpu-runbooks down --now")[0] == 0
+
+
+@pytest.mark.parametrize("line", [line for line in printed() if line in RUN])
+def test_a_printed_command_does_what_its_page_says(tree: Tree, line: str) -> None:
+    ends = RUN[line]
+    if ends.serves:
+        serves(tree, line, ends)
+        return
+    code, said = tree.do(line)
+    assert code == ends.code, said
+    assert re.search(".*".join(ends.says), said, re.S), said
+    if line.endswith("lab zombie-gpu"):
+        is_shaped_like(SHOWN.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0], said)
+
+
+def serves(tree: Tree, line: str, ends: Ends) -> None:
+    """A command that stays: it answers where the page says, and ends when it is told to."""
+    tree.do("gpu-runbooks down --now")  # the gateway that `up` started has that address
+    tree.do("gpu-runbooks up")
+    server = tree.start(line)
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            assert httpx.get(ends.serves, timeout=10).json()
+            break
+        except httpx.TransportError:
+            assert server.poll() is None, server.communicate(timeout=10)
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+    server.send_signal(signal.SIGTERM)
+    _, err = server.communicate(timeout=60)
+    assert server.returncode == ends.code, err
+
+
+def is_shaped_like(shown: str, said: str) -> None:
+    """The report that a page shows has the headings, in their order, and the lines (or their beginnings) of one written now."""
+    path = re.findall(r"whole report: (\S+\.md)", said)[-1]
+    written = Path(path).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ .*", written, re.M)
+    wanted = re.findall(r"^#+ .*", shown, re.M)
+    assert [h for h in headings if h in wanted] == wanted
+    texts = "".join(f"\n{shape(line)}" for line in written.splitlines())
+    assert [line for line in shown.splitlines() if f"\n{shape(line)}" not in texts] == []
+
+
+def shape(line: str) -> str:
+    """A line without its numbers and times."""
+    return re.sub(r"[\d.:-]*\d", "0", line)
