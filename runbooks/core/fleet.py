@@ -209,8 +209,8 @@ class Fleet(Frozen):
             if twice:
                 raise ValueError(f"{what} name given twice: {', '.join(twice)}")
         known = {n.name for n in self.nodes}
-        for what, names in self._named():
-            missing = [n for n in names if n not in known]
+        for what, used in self._named():
+            missing = [n for n in used if n not in known]
             if missing:
                 raise ValueError(f"{what}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
         check_containers(self.containers, known, self.ray)

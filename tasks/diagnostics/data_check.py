@@ -34,8 +34,9 @@ def _within(context: Context, paths: tuple[str, ...]) -> tuple[tuple[str, ...], 
     """What is read now, and what a sweep leaves out: it reads so many bytes of a data set a night, in the order of the file."""
     if not context.sweep:
         return paths, {}
-    chosen, beyond, left = [], {}, int(context.limits["sweep_bytes"])
-    sizes = _sizes(context, paths)
+    chosen: list[str] = []
+    beyond: dict[str, Reading[DataFile]] = {}
+    sizes, left = _sizes(context, paths), int(context.limits["sweep_bytes"])
     for path in paths:
         if sizes[path] <= left:
             left -= sizes[path]
@@ -60,7 +61,8 @@ def _left_out(context: Context, path: str, why: str) -> Unknown:
 
 def _files(context: Context, paths: tuple[str, ...], key: str, vocabulary: Any) -> dict[str, Reading[DataFile]]:
     """Each file; a sweep begins no further one when the time of that data set is over."""
-    began, found = context.now(), {}
+    began = context.now()
+    found: dict[str, Reading[DataFile]] = {}
     whole = float(context.limits.get("check_seconds", 1800))
     for path in paths:
         left = whole
