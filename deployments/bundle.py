@@ -20,7 +20,7 @@ from runbooks.core.clean import one_line
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet
     from runbooks.core.redact import Redactor
-    from tasks.diagnostics.bundle import Piece
+    from tasks.remote.support_bundle import Piece
 
 SCHEMA = "gpu-runbooks-bundle/1"
 SMALL = 262_144  # characters up to which a log is kept whole
@@ -74,8 +74,8 @@ def _place(out: str | None, target: str) -> Path:
 
 
 def _pieces(fleet: "Fleet", target: str, logs: tuple[str, ...], seconds: float) -> "Iterator[Piece]":
-    from tasks.diagnostics.bundle import Collector, Piece
     from tasks.installation import installation_redactor
+    from tasks.remote.support_bundle import Collector, Piece
     from tasks.transport.base import TransportError
     from tasks.transport.open import HostPool
 
@@ -102,7 +102,7 @@ def _known_here(fleet: "Fleet", target: str, redact: "Redactor") -> "Iterator[Pi
     from importlib.metadata import version
 
     from runbooks.core.report import SCHEMA as REPORT
-    from tasks.diagnostics.bundle import Piece
+    from tasks.remote.support_bundle import Piece
 
     node = redact.data(fleet.node(target).model_dump(mode="json"))
     yield Piece(name="configuration/fleet-node.json", command="", text=json.dumps(node, indent=1))

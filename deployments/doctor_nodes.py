@@ -10,7 +10,7 @@ from time import time
 from deployments.doctor import Check
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.reading import Why
-from runbooks.zombie_gpu.plans import MARK
+from runbooks.gpu.plans import MARK
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 

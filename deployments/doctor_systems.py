@@ -13,8 +13,8 @@ from tasks.clients.railway import RailwayClient
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.credentials import credential, where
-from tasks.diagnostics.railway import describe_variables, sealed_of
 from tasks.installation import installation_redactor
+from tasks.spawning.railway import describe_variables, sealed_of
 from tasks.transport.base import TransportError
 
 NEEDED = ("RUNPOD_API_KEY", "SUPABASE_URL", "SUPABASE_SERVICE_ROLE_KEY")
@@ -190,7 +190,7 @@ def _variables(
 def _logs(config: WorkerLogs) -> Iterator[Check]:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from tasks.diagnostics.worker_logs_s3 import log_client
+    from tasks.spawning.worker_logs_s3 import log_client
 
     prefix = config.key.partition("{worker}")[0]
     try:

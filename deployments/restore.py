@@ -32,8 +32,8 @@ def parser() -> Parser:
 def main(args: list[str] | None = None) -> int:
     """See EPILOG."""
     ns = parser().parse_args(args)
-    from runbooks.stale_rendezvous.saved import BadSave
-    from tasks.diagnostics.rendezvous_saved import read_saved
+    from runbooks.rendezvous.saved import BadSave
+    from tasks.rendezvous.saved import read_saved
 
     try:
         saved, _ = read_saved(Path(ns.file))
@@ -60,9 +60,9 @@ def main(args: list[str] | None = None) -> int:
 def _look(ns: argparse.Namespace, place: "Rendezvous") -> "Diagnosis":
     """What the engine is going to see, without it."""
     from flows.config import load_fleet
-    from runbooks.stale_rendezvous.putback import judge_putback
+    from runbooks.rendezvous.putback import judge_putback
     from tasks.context import Context
-    from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
+    from tasks.rendezvous.read import gather_stale_rendezvous
     from tasks.transport.open import HostPool
 
     pool = HostPool()

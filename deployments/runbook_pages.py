@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runbooks.core.kinds import KINDS
-from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.refusal import Code
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
@@ -39,7 +39,7 @@ def page(slug: str) -> str:
 
 def folder(slug: str) -> Path:
     """Where the runbook lies."""
-    return ROOT / slug.replace("-", "_")
+    return ROOT.joinpath(*folder_of(slug).split("."))
 
 
 def _options(book: Runbook) -> Iterator[str]:

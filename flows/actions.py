@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from runbooks.core.checkpoints import TierKind
 from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Risk, Step
-from runbooks.stale_rendezvous.saved import MOST_KEYS, work_s
-from tasks.context import ActResult, Context
-from tasks.remediation.checkpoints import (
+from runbooks.rendezvous.saved import MOST_KEYS, work_s
+from tasks.checkpoint.act_node import (
     SLOWEST,
     abort_upload,
     copy_checkpoint,
@@ -21,26 +20,28 @@ from tasks.remediation.checkpoints import (
     restore_archived,
     restore_folder_mode,
 )
-from tasks.remediation.containers import restart_container
-from tasks.remediation.containers_recreate import (
+from tasks.container.act_engine import free_engine_space, start_engine, stop_supervisor, stop_unit
+from tasks.container.act_mounts import remount_fuse
+from tasks.container.act_recreate import (
     recreate_container,
     recreation_wait,
     remove_kept_container,
     restart_application,
 )
-from tasks.remediation.docker_daemon import free_engine_space, start_engine, stop_supervisor, stop_unit
-from tasks.remediation.gpus import reset_gpu
-from tasks.remediation.jobs import restart_job
-from tasks.remediation.leader import reset_node_jobs
-from tasks.remediation.mounts import remount_fuse
-from tasks.remediation.pods import start_worker, stop_pod, terminate_pod
-from tasks.remediation.processes import continue_processes, terminate_processes
-from tasks.remediation.quarantine import quarantine_node
-from tasks.remediation.railway_variables import set_railway_variable
-from tasks.remediation.ray import restart_raylet, stop_ray_job
-from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
-from tasks.remediation.rendezvous_restore import restore_run_keys
-from tasks.remediation.ssh_keys import (
+from tasks.container.act_restart import restart_container
+from tasks.context import ActResult, Context
+from tasks.gpu.act_jobs import restart_job
+from tasks.gpu.act_leader import reset_node_jobs
+from tasks.gpu.act_processes import continue_processes, terminate_processes
+from tasks.gpu.act_quarantine import quarantine_node
+from tasks.gpu.act_reset import reset_gpu
+from tasks.ray.act import restart_raylet, stop_ray_job
+from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
+from tasks.rendezvous.act_restore import restore_run_keys
+from tasks.spawning.act_pods import start_worker, stop_pod, terminate_pod
+from tasks.spawning.act_rows import mark_worker_row
+from tasks.spawning.act_variables import set_railway_variable
+from tasks.ssh.act_keys import (
     add_public_key,
     normalise_key,
     normalise_secret,
@@ -48,7 +49,6 @@ from tasks.remediation.ssh_keys import (
     repair_ssh_path,
     restrict_key_mode,
 )
-from tasks.remediation.worker_rows import mark_worker_row
 
 Deadline = Callable[[Step, Context], float]
 UNKNOWN_S = 900.0  # longer than any command of a kind that does not say

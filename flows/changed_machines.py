@@ -11,7 +11,7 @@ from prefect.client.schemas.objects import FlowRun
 from flows.places import address, this_place
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet
-from tasks.diagnostics.machine_identity import mark
+from tasks.remote.machine_identity import mark
 
 
 class Changed(Frozen):

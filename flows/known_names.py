@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from runbooks.core.config import Fault
 from runbooks.core.fleet import Fleet
-from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.names import there_are
 from runbooks.core.policy import Policy
 
@@ -34,7 +34,7 @@ def _limit_faults(slug: str, values: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _limits_of(slug: str) -> type[BaseModel]:
-    found: type[BaseModel] = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose").Limits
+    found: type[BaseModel] = import_module(f"runbooks.{folder_of(slug)}.diagnose").Limits
     return found
 
 

@@ -40,7 +40,7 @@ from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
-from tasks.diagnostics.systems import look_at_system
+from tasks.remote.systems import look_at_system
 from tasks.report_store import history, reports_root, save_nightly
 
 AT_ONCE = 8

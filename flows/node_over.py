@@ -15,8 +15,8 @@ from runbooks.core.plan import Step
 from runbooks.core.rendezvous_config import find_named
 from tasks import this_machine
 from tasks.context import Context
-from tasks.diagnostics.ssh_far_side import other_way
-from tasks.remediation.changing import ask_over
+from tasks.remote.changing import ask_over
+from tasks.ssh.far_side import other_way
 from tasks.this_machine import Owner
 from tasks.transport.base import Host
 from tasks.transport.open import HostPool

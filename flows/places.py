@@ -7,8 +7,8 @@ from prefect.client.schemas.objects import FlowRun
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
 from tasks.context import Context
-from tasks.diagnostics import machine_identity
-from tasks.diagnostics.machine_identity import mark
+from tasks.remote import machine_identity
+from tasks.remote.machine_identity import mark
 from tasks.this_machine import boot_id
 from tasks.transport.base import TransportError
 

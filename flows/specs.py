@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import folder_of
 from runbooks.core.names import there_are
 from tasks.context import Context
 
@@ -27,13 +28,13 @@ def load_spec(slug: str) -> RunbookSpec:
 
 def by_convention(slug: str, **more: Any) -> RunbookSpec:
     """The spec of a runbook whose parts are where CONTRIBUTING.md says; `more` are RunbookSpec's optional fields."""
-    name = slug.replace("-", "_")
-    judge = import_module(f"runbooks.{name}.diagnose")
+    name, folder = slug.replace("-", "_"), folder_of(slug)
+    judge = import_module(f"runbooks.{folder}.diagnose")
     return RunbookSpec(
         slug=slug,
-        evidence=import_module(f"runbooks.{name}.evidence").Evidence,
+        evidence=import_module(f"runbooks.{folder}.evidence").Evidence,
         limits=judge.Limits,
-        gather=getattr(import_module(f"tasks.diagnostics.{name}"), f"gather_{name}"),
+        gather=getattr(import_module(f"tasks.{folder}.read"), f"gather_{name}"),
         diagnose=judge.diagnose,
         **more,
     )
@@ -70,7 +71,7 @@ def _has_checkpoints(fleet: Fleet, node: Node) -> bool:
 
 
 def _containers(context: Context) -> tuple[dict[str, Any], ...]:
-    found: tuple[dict[str, Any], ...] = import_module("tasks.diagnostics.container_death").parts_of_node(context)
+    found: tuple[dict[str, Any], ...] = import_module("tasks.container.read").parts_of_node(context)
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flows.actions import ACTIONS
-from tasks.remediation import unseen
+from tasks.remote import unseen
 
 ROOT = Path(__file__).parents[1]
 ROWS: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "races.yaml").read_text(encoding="utf-8"))

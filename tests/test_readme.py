@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import runbooks
-import tasks.diagnostics
+import tasks
 from deployments.run_offline import run_offline
 from flows.spec import RunbookSpec
 from runbooks.core.config import parse_yaml
@@ -18,7 +18,7 @@ from runbooks.core.outcome import Outcome
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 BLOCK = re.compile(
-    r"^`((?:runbooks|tasks)/disk_space/\S+|tasks/diagnostics/disk_space\.py)`\n\n```\w+\n(.*?)^```$", re.M | re.S
+    r"^`((?:runbooks|tasks)/disk/\S+)`\n\n```\w+\n(.*?)^```$", re.M | re.S
 )
 
 
@@ -30,13 +30,12 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    (tmp_path / "runbooks/disk_space/__init__.py").touch()
+    (tmp_path / "runbooks/disk/__init__.py").touch()
+    (tmp_path / "tasks/disk/__init__.py").touch()
     monkeypatch.setattr(runbooks, "__path__", [*runbooks.__path__, str(tmp_path / "runbooks")])
-    monkeypatch.setattr(
-        tasks.diagnostics, "__path__", [*tasks.diagnostics.__path__, str(tmp_path / "tasks/diagnostics")]
-    )
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path / "tasks")])
     yield tmp_path
-    for name in [m for m in sys.modules if "disk_space" in m]:
+    for name in [m for m in sys.modules if m.startswith(("runbooks.disk", "tasks.disk"))]:
         del sys.modules[name]
 
 
@@ -45,9 +44,9 @@ def test_the_runbook_on_the_page_judges_this_machine(page: Path, monkeypatch: py
 
     evidence, judge, gather = (
         import_module(m)
-        for m in ("runbooks.disk_space.evidence", "runbooks.disk_space.diagnose", "tasks.diagnostics.disk_space")
+        for m in ("runbooks.disk.evidence", "runbooks.disk.diagnose", "tasks.disk.read")
     )
-    path = page / "runbooks/disk_space/runbook.yaml"
+    path = page / "runbooks/disk/runbook.yaml"
     book = parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
     monkeypatch.setattr("flows.look.load_runbook", lambda _slug: book)
     spec = RunbookSpec(

@@ -8,17 +8,27 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.refusal import TABLE, Code
-from tasks.diagnostics.probe import probe_text
+from tasks.remote.probe import probe_text
 
 ROOT = Path(__file__).parents[1]
 CODES = {c.value for c in Code}
-ROOMS = ("flows", "tasks/remediation", "tasks/probes")
+ROOMS = ("flows", "actions", "probes")
+PLACES = {
+    "flows": ("flows/**/*.py",),
+    "actions": ("tasks/*/act*.py", "tasks/remote/changing.py"),
+    "probes": ("tasks/*/probes/*.py",),
+    "tasks": ("tasks/**/*.py",),
+}
+
+
+def files(room: str) -> list[Path]:
+    return sorted(p for place in PLACES[room] for p in ROOT.glob(place))
 
 
 def nodes(room: str) -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted((ROOT / room).rglob("*.py")):
+    for path in files(room):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield f"{room}/{path.name}:{getattr(node, 'lineno', 0)}", node
+            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", node
 
 
 def test_one_exception_on_our_side_and_one_in_the_probes() -> None:
@@ -29,7 +39,7 @@ def test_one_exception_on_our_side_and_one_in_the_probes() -> None:
         if isinstance(node, ast.ClassDef) and {"Refused", "Exception"} & {ast.unparse(b) for b in node.bases}
     ]
     refusing = [m for m in made if any(w in m[1].lower() for w in ("refus", "guard", "lock", "busy", "frozen", "saidno", "changed"))]
-    assert sorted(refusing) == [("tasks/context.py", "Refused"), ("tasks/refused.py", "Refused")]
+    assert sorted(refusing) == [("tasks/context.py", "Refused"), ("tasks/remote/probes/refused.py", "Refused")]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -51,11 +61,11 @@ def named(call: ast.Call) -> bool:
 
 def test_whatever_a_probe_answers_with_refused_has_a_code() -> None:
     found = 0
-    for where, node in nodes("tasks/probes"):
+    for where, node in nodes("probes"):
         if not isinstance(node, ast.Dict):
             continue
         keys = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)}
-        if "refused" not in keys or where.startswith("tasks/probes/host_limits.py"):
+        if "refused" not in keys or where.startswith("tasks/host/probes/host_limits.py"):
             continue  # of a limit of the system: how often it refused
         found += 1
         assert "code" in keys, where
@@ -64,7 +74,7 @@ def test_whatever_a_probe_answers_with_refused_has_a_code() -> None:
 
 
 def test_every_code_is_used() -> None:
-    text = "".join(p.read_text(encoding="utf-8") for room in ROOMS for p in (ROOT / room).rglob("*.py"))
+    text = "".join(p.read_text(encoding="utf-8") for room in ROOMS for p in files(room))
     assert [c for c in Code if f"Code.{c.name}" not in text and f'"{c}"' not in text] == []
     assert set(TABLE) == set(Code)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("runbooks", "tasks", "flows", "deployments")
@@ -60,6 +60,11 @@ def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
             yield node.module or "", id(node) not in inside, node.lineno
+
+
+def folder(slug: str) -> Path:
+    """Where a runbook lies."""
+    return ROOT.joinpath("runbooks", *folder_of(slug).split("."))
 
 
 def faults(room: str, wrong: Callable[[str, bool], bool]) -> list[str]:
@@ -183,10 +188,10 @@ def test_every_dependency_is_locked() -> None:
 def test_readme_lists_every_runbook() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("\n## Runbooks\n")[2].partition("\n## ")[0]
-    listed = dict(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(runbooks/[a-z_]+/README\.md\) \| (.+?) \|", table, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(runbooks/[a-z_/]+/README\.md\) \| (.+?) \|", table, re.MULTILINE))
     titles = {slug: load_runbook(slug).title for slug in runbook_slugs()}
     rows = "\n".join(
-        f"| [`{slug}`](runbooks/{slug.replace('-', '_')}/README.md) | {title} |" for slug, title in titles.items()
+        f"| [`{slug}`]({folder(slug).relative_to(ROOT)}/README.md) | {title} |" for slug, title in titles.items()
     )
     assert listed == titles, f"the table should read:\n{rows}"
 
@@ -195,7 +200,7 @@ def test_readme_lists_every_runbook() -> None:
 def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) -> None:
     from flows.actions import ACTIONS
 
-    trees = [ast.parse(p.read_text(encoding="utf-8")) for p in (ROOT / "runbooks" / slug.replace("-", "_")).rglob("*.py")]
+    trees = [ast.parse(p.read_text(encoding="utf-8")) for p in folder(slug).rglob("*.py")]
     shared = ast.parse((ROOT / "runbooks/core/signals.py").read_text(encoding="utf-8")).body
     imports = [n for t in trees for n in ast.walk(t) if isinstance(n, ast.ImportFrom) and n.module == "runbooks.core.signals"]
     used = {a.name for n in imports for a in n.names}
@@ -230,11 +235,11 @@ def _tables_of(kinds: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_is_whole(slug: str) -> None:
-    """Folder, knowledge, judgment, reading: all under one name."""
-    name = slug.replace("-", "_")
+    """Knowledge and judgment in its folder, its reading under the same name in tasks/, its flow."""
+    name, place = slug.replace("-", "_"), folder_of(slug).replace(".", "/")
     assert load_runbook(slug).slug == slug
-    wanted = [f"runbooks/{name}/{part}" for part in ("__init__.py", "evidence.py", "diagnose.py", "runbook.yaml")]
-    wanted += [f"tasks/diagnostics/{name}.py", f"flows/{name}.py"]
+    wanted = [f"runbooks/{place}/{part}" for part in ("__init__.py", "evidence.py", "diagnose.py", "runbook.yaml")]
+    wanted += [f"tasks/{place}/read.py", f"flows/{name}.py"]
     assert [w for w in wanted if not (ROOT / w).is_file()] == []
 
 
@@ -245,20 +250,20 @@ def test_specs_name_every_runbook() -> None:
 
 
 FORMS = {  # modules of runbooks that look into text themselves, and why that judges no meaning
-    "checkpoint_fallback/places.py": "a device's name in a kernel line",
-    "container_death/alive.py": "command lines of processes, by the fleet file's own pattern",
-    "container_death/keepalive.py": "the form of a `sleep` in a container's command",
-    "memory_pressure/device.py": "command lines of processes, by the fleet file's own pattern",
-    "ray_job/phases.py": "marks of progress, by patterns of the fleet file and of knowledge/ray_phases.yaml",
-    "stale_rendezvous/life.py": "the form of an id",
-    "stale_rendezvous/runs.py": "a run's id in the symptom",
-    "stuck_spawning/capacity.py": "names of variables",
-    "stuck_spawning/words.py": "the form of an id",
-    "zombie_gpu/activity.py": "names of open files",
-    "zombie_gpu/dead.py": "names of kernel functions and programs",
-    "zombie_gpu/innocents.py": "names of kernel functions, programs and units",
-    "zombie_gpu/mates.py": "names of launchers, shells and cgroups",
-    "zombie_gpu/spin.py": "names of launchers in command lines",
+    "checkpoint/places.py": "a device's name in a kernel line",
+    "container/alive.py": "command lines of processes, by the fleet file's own pattern",
+    "container/keepalive.py": "the form of a `sleep` in a container's command",
+    "memory/device.py": "command lines of processes, by the fleet file's own pattern",
+    "ray/phases.py": "marks of progress, by patterns of the fleet file and of knowledge/ray_phases.yaml",
+    "rendezvous/life.py": "the form of an id",
+    "rendezvous/runs.py": "a run's id in the symptom",
+    "spawning/capacity.py": "names of variables",
+    "spawning/words.py": "the form of an id",
+    "gpu/activity.py": "names of open files",
+    "gpu/dead.py": "names of kernel functions and programs",
+    "gpu/innocents.py": "names of kernel functions, programs and units",
+    "gpu/mates.py": "names of launchers, shells and cgroups",
+    "gpu/spin.py": "names of launchers in command lines",
 }
 
 
@@ -293,8 +298,8 @@ def _has_phrase(node: ast.AST) -> bool:
 
 
 def test_what_a_text_means_is_judged_by_the_causes_signatures_alone() -> None:
-    """No runbook has words of its own for a cause: it asks runbooks/triage/text.py; forms are read in runbooks/parsers/."""
-    folders = [ROOT / "runbooks" / slug.replace("-", "_") for slug in runbook_slugs()]
+    """No runbook has words of its own for a cause: it asks runbooks/triage/text.py; forms are read in parsers/."""
+    folders = [folder(slug) for slug in runbook_slugs()]
     looking = {
         str(path.relative_to(ROOT / "runbooks")): found
         for folder in folders

@@ -1,4 +1,4 @@
-/* A stand-in libnvidia-ml.so.1 for machines without a GPU: every NVML call that tasks/probes/nvml.py makes.
+/* A stand-in libnvidia-ml.so.1 for machines without a GPU: every NVML call that tasks/gpu/probes/nvml.py makes.
  *
  * What it answers stands in the text file named by FAKE_NVML_STATE, read again at each call (see lab/gpu_state.py for the
  * keys). A process that is named there holds its memory only while /proc/PID exists and is not Z, as with the real driver

@@ -8,7 +8,7 @@ from typing import Any
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Node
 from runbooks.core.ray_config import RayCluster
-from tasks.diagnostics.watch import known_from, wait_at_engine, wait_at_head
+from tasks.container.watch import known_from, wait_at_engine, wait_at_head
 from tasks.transport.base import Host, TransportError
 from tasks.transport.open import HostPool
 

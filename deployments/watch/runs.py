@@ -7,7 +7,7 @@ from flows.clock import server_now
 from flows.launch import create_pending
 from flows.liveness import joinable
 from flows.state_table import OPEN
-from runbooks.container_death.watching import Case
+from runbooks.container.watching import Case
 from runbooks.core.base import Frozen
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.names import slug

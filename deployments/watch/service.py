@@ -13,14 +13,14 @@ from deployments.watch.fleet_file import FleetFile
 from deployments.watch.listeners import EngineListener, Listener, RayListener
 from deployments.watch.runs import Found, adopt, answer_of, open_run
 from flows.launch import hand_to_worker
-from runbooks.container_death.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
+from runbooks.container.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
 from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet
 from runbooks.core.policy import Mode
+from tasks.container.watch import living_node, seen_at_engine
+from tasks.container.watch_record import append
 from tasks.context import utc_now
-from tasks.diagnostics.watch import living_node, seen_at_engine
-from tasks.watch_record import append
 
 log = logging.getLogger("watch")
 TICK_S, ELSEWHERE_S = 0.5, 2.0

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -130,20 +132,44 @@ class Runbook(Frozen):
         return tuple(dict.fromkeys(line for slug in slugs for line in self.causes[slug].must_not))
 
 
+@cache
+def _folders() -> dict[str, str]:
+    """Slug -> the runbook's package below runbooks/: "gpu", or "gpu.zombie" where a subject has several. Sorted by slug."""
+    subjects = [d for d in resources.files("runbooks").iterdir() if d.is_dir()]
+    found = [(d.name, d) for d in subjects]
+    found += [(f"{s.name}.{d.name}", d) for s in subjects for d in s.iterdir() if d.is_dir()]
+    files = [(name, d.joinpath("runbook.yaml")) for name, d in found]
+    return dict(sorted((_slug(file), name) for name, file in files if file.is_file()))
+
+
+def _slug(file: Traversable) -> str:
+    """The first line of every runbook.yaml says it."""
+    with file.open(encoding="utf-8") as f:
+        return f.readline().removeprefix("slug:").strip()
+
+
 def runbook_slugs() -> tuple[str, ...]:
-    """Slugs of every runbook folder, sorted: a folder with a runbook.yaml is a runbook."""
-    root = resources.files("runbooks")
-    found = [d.name for d in root.iterdir() if d.is_dir() and d.joinpath("runbook.yaml").is_file()]
-    return tuple(sorted(name.replace("_", "-") for name in found))
+    """Slugs of every runbook, sorted: a folder with a runbook.yaml is a runbook."""
+    return tuple(_folders())
+
+
+def folder_of(slug: str) -> str:
+    """The runbook's package below runbooks/, dotted. Raises KeyError that names those there are."""
+    if slug not in _folders():
+        raise KeyError(f"no runbook {slug!r}; there are: {', '.join(_folders())}")
+    return _folders()[slug]
+
+
+def runbook_file(slug: str) -> Traversable:
+    """Its runbook.yaml."""
+    return resources.files("runbooks").joinpath(*folder_of(slug).split("."), "runbook.yaml")
 
 
 def load_runbook(slug: str) -> Runbook:
     """The runbook's knowledge. Raises ConfigError naming file, line and field; KeyError if there is no such runbook."""
-    if slug not in runbook_slugs():
-        raise KeyError(f"no runbook {slug!r}; there are: {', '.join(runbook_slugs())}")
+    path = runbook_file(slug)
     from runbooks.core.config import parse_yaml  # PyYAML takes longer to import than triage takes for a small text
 
-    path = resources.files("runbooks") / slug.replace("-", "_") / "runbook.yaml"
     return parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
 
 

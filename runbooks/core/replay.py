@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from runbooks.core.base import Frozen
-from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.reading import Unknown, Why
 from runbooks.core.report import SCHEMA
 from runbooks.core.verdict import Diagnosis
@@ -40,7 +40,7 @@ class Replayed(Frozen):
 def replay(report: Any) -> Replayed:
     """`report` is a report's JSON data. Raises ReplayError."""
     slug, evidence = check_report(report)
-    module = slug.replace("-", "_")
+    module = folder_of(slug)
     evidence_type = import_module(f"runbooks.{module}.evidence").Evidence
     judge = import_module(f"runbooks.{module}.diagnose")
     known = load_runbook(slug).limit_values()

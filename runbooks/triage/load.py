@@ -8,7 +8,7 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.distinct import distinct, prohibitions
-from runbooks.core.knowledge import CauseKnowledge, Signature
+from runbooks.core.knowledge import CauseKnowledge, Signature, runbook_file, runbook_slugs
 from runbooks.triage.cache import digest_of, keep, kept
 from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.literals import required
@@ -88,13 +88,14 @@ class Library(Frozen):
 
 
 def _sources() -> list[tuple[str, str]]:
-    """(path below runbooks/, text) of every file that knowledge is read from."""
+    """(path below runbooks/, a runbook by its slug, text) of every file that knowledge is read from."""
     root = resources.files("runbooks")
-    found = [d / "runbook.yaml" for d in root.iterdir() if d.is_dir() and (d / "runbook.yaml").is_file()]
+    books = [(f"{slug}/runbook.yaml", runbook_file(slug)) for slug in runbook_slugs()]
     tables = root / "knowledge"
-    found += [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
+    found = [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
     found += [tables / name for name in ("facts.yaml", "codes.yaml", "xids.yaml")]
-    return sorted((str(f).rsplit("runbooks/", 1)[-1], spelled(f.read_text(encoding="utf-8"))) for f in found)
+    named = [*books, *((str(f).rsplit("runbooks/", 1)[-1], f) for f in found)]
+    return sorted((name, spelled(f.read_text(encoding="utf-8"))) for name, f in named)
 
 
 @lru_cache(maxsize=1)

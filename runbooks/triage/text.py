@@ -1,7 +1,7 @@
 """A text in, its causes out. Pure: the one way in which runbooks judge free text that they read themselves.
 
 Free text is what a program says in words (last words of a container, a worker's log, an engine's error). What has a
-form of its own (NVRM lines, `nvidia-smi` tables, JSON of an API) is parsed in runbooks/parsers/ instead, because the
+form of its own (NVRM lines, `nvidia-smi` tables, JSON of an API) is parsed in its subject's parsers/ instead, because the
 judgment needs its numbers, not only its meaning; the meaning of a code comes from the tables of runbooks/knowledge/.
 """
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
-from runbooks.stuck_spawning.evidence import TaskRow, WorkerRow
+from runbooks.spawning.evidence import TaskRow, WorkerRow
 from tasks.credentials import credential
 from tasks.transport.base import TransportError
 

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from runbooks.parsers.ckpt_set import Spec
-from tasks.probes.ckpt_fs import best_crc32
-from tasks.probes.ckpt_node import content, scan
+from runbooks.checkpoint.parsers.sets import Spec
+from tasks.checkpoint.probes.ckpt_fs import best_crc32
+from tasks.checkpoint.probes.ckpt_node import content, scan
 
 CHUNK = 4 << 20
 PART = 256 << 20

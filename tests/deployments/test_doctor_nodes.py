@@ -12,7 +12,7 @@ from deployments.doctor_nodes import ASKED, _judged, check_nodes
 from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
-from tasks.remediation.quarantine import quarantine_node
+from tasks.gpu.act_quarantine import quarantine_node
 from tests.deployments.test_cli import call
 from tests.support.gpu_node import context
 from tests.support.sshd import Sshd, make_key

@@ -17,10 +17,10 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.render import render
 from runbooks.core.report import Report
 from runbooks.core.show import md
-from runbooks.stale_rendezvous.diagnose import Limits, diagnose
+from runbooks.rendezvous.diagnose import Limits, diagnose
 from tests.core.samples import report
 from tests.core.test_show import poisoned
-from tests.runbooks.stale_rendezvous.build import evidence
+from tests.runbooks.rendezvous.build import evidence
 from tests.support.foreign import HOSTILE_RUN, PIECES
 from tests.support.ui import CHROMIUM, FLAGS
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.probes.ckpt_files import identity, members
+from tasks.checkpoint.probes.ckpt_files import identity, members
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.support.ckpt_files import judge, need, spec_for
 from tests.support.ckpt_fleet import Shelf

@@ -22,7 +22,7 @@ from runbooks.core.policy import Budget, Policy
 from runbooks.core.reading import Why
 from tasks import this_machine
 from tasks.context import Context, Refused
-from tasks.diagnostics.machine_identity import read_machine
+from tasks.remote.machine_identity import read_machine
 from tasks.transport.base import Done, TransportError
 from tasks.transport.local import LocalHost
 from tasks.transport.open import HostPool

@@ -17,7 +17,7 @@ from flows.guards import FREEZE, breaker_name, check_breaker, check_freeze, rese
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
 from tasks.context import Refused
-from tasks.diagnostics.machine_identity import mark
+from tasks.remote.machine_identity import mark
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 FLEET = Fleet(name="my-fleet", nodes=tuple(Node(name=f"n{i}", host=f"h{i}") for i in range(5)))

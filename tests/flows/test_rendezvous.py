@@ -22,10 +22,10 @@ from flows.approval import answer_run
 from flows.claim import claim_all, release
 from flows.guards import FREEZE
 from runbooks.core.plan import Plan, Step
-from runbooks.parsers.etcd_v2 import store_name
+from runbooks.rendezvous.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.faults.test_worker import ended, start_worker, wait_until
-from tests.runbooks.stale_rendezvous.test_decoder import real_state
+from tests.runbooks.rendezvous.test_decoder import real_state
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.printed import by_hand

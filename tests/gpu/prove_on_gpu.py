@@ -18,10 +18,10 @@ from typing import Any
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.zombie_gpu.evidence import Evidence, Gpu, Process
+from runbooks.gpu.evidence import Evidence, Gpu, Process
 from tasks.context import Context, Refused
-from tasks.diagnostics.zombie_gpu import gather_zombie_gpu
-from tasks.remediation.processes import terminate_processes
+from tasks.gpu.act_processes import terminate_processes
+from tasks.gpu.read import gather_zombie_gpu
 from tasks.transport.local import LocalHost
 
 MIB = 1 << 20

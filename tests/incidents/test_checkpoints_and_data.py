@@ -11,9 +11,9 @@ from runbooks.core.checkpoints import Tier
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.data_check import diagnose as data
+from runbooks.data import diagnose as data
 from tasks.context import Context
-from tasks.diagnostics.data_check import gather_data_check
+from tasks.data.read import gather_data_check
 from tasks.transport.local import LocalHost
 from tests.incidents.test_formats import kinds, lets_it_stay, of, slugs
 from tests.support.ckpt_files import need, save

@@ -11,15 +11,15 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from runbooks.container_death.diagnose import Limits, diagnose
-from runbooks.container_death.evidence import Evidence
+from runbooks.container.diagnose import Limits, diagnose
+from runbooks.container.evidence import Evidence
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis, State
-from tests.runbooks.container_death import test_situations as situations
+from tests.runbooks.container import test_situations as situations
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
-from tests.tasks.containers.test_deaths import pids_of
-from tests.tasks.containers.world import World, confirmed
+from tests.tasks.container.test_deaths import pids_of
+from tests.tasks.container.world import World, confirmed
 
 KUBERNETES = ("--label", "io.kubernetes.pod.name=app-0", "--label", "io.kubernetes.pod.namespace=default")
 

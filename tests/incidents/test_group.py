@@ -20,9 +20,9 @@ from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.gpu_state import StubGpu
 from runbooks.core.fleet import Job
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.zombie_gpu.evidence import Evidence
-from tests.runbooks.zombie_gpu.build import judge
-from tests.runbooks.zombie_gpu.test_situations import killed
+from runbooks.gpu.evidence import Evidence
+from tests.runbooks.gpu.build import judge
+from tests.runbooks.gpu.test_situations import killed
 from tests.support.gpu_fixtures import built, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather
 from tests.support.waiting import until

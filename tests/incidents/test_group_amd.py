@@ -15,10 +15,10 @@ import pytest
 from runbooks.core.fleet import Job
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.zombie_gpu.evidence import Evidence
+from runbooks.gpu.evidence import Evidence
 from tests.incidents.test_group import SHORT, verdicts
-from tests.runbooks.zombie_gpu.build import judge
-from tests.runbooks.zombie_gpu.test_situations import killed
+from tests.runbooks.gpu.build import judge
+from tests.runbooks.gpu.test_situations import killed
 from tests.support.amd_tree import AmdTree
 from tests.support.gpu_node import context, gather
 

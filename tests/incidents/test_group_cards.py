@@ -14,7 +14,7 @@ from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.gpu_state import StubGpu
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from tests.incidents.test_group import SHORT
-from tests.runbooks.zombie_gpu.build import judge
+from tests.runbooks.gpu.build import judge
 from tests.support.gpu_fixtures import built, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather
 

@@ -14,13 +14,13 @@ from deployments.lab.gpu import StubDriver
 from runbooks.core.fleet import Fleet, Job, Node
 from runbooks.core.reading import Known, Why
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.zombie_gpu.evidence import Evidence
+from runbooks.gpu.evidence import Evidence
 from tasks.context import Context
 from tasks.transport.base import Host, TransportError
 from tasks.transport.local import LocalHost
 from tests.incidents.test_group import SHORT, cards, verdicts
-from tests.runbooks.zombie_gpu.build import judge
-from tests.runbooks.zombie_gpu.test_situations import killed
+from tests.runbooks.gpu.build import judge
+from tests.runbooks.gpu.test_situations import killed
 from tests.support.gpu_fixtures import built, copied, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather
 from tests.support.waiting import until

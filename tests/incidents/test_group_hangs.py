@@ -9,12 +9,12 @@ from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.gpu_state import StubGpu
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Certainty, State
-from runbooks.parsers.kernel_log import parse_kernel_log
-from runbooks.zombie_gpu.evidence import KernelEvent
-from tasks.diagnostics.smi_reading import gpu_set
+from runbooks.gpu.evidence import KernelEvent
+from runbooks.gpu.parsers.kernel_log import parse_kernel_log
+from tasks.remote.smi_reading import gpu_set
 from tests.incidents.test_group import SHORT, SPINS, job, verdicts, waits_for_a_person
-from tests.runbooks.zombie_gpu.build import evidence, judge
-from tests.runbooks.zombie_gpu.test_situations import killed
+from tests.runbooks.gpu.build import evidence, judge
+from tests.runbooks.gpu.test_situations import killed
 from tests.support.gpu_fixtures import built, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather, running
 from tests.support.gpu_node import job as toy

@@ -9,26 +9,26 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from runbooks.container_death.evidence import Evidence as ContainerEvidence
+from runbooks.container.evidence import Evidence as ContainerEvidence
 from runbooks.core.fleet import Fleet, Node
-from runbooks.core.knowledge import load_runbook
+from runbooks.core.knowledge import folder_of, load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.parsers.kernel_ooms import HostOom
-from runbooks.ray_job.evidence import Evidence as JobEvidence
+from runbooks.memory.parsers.kernel_ooms import HostOom
+from runbooks.ray.evidence import Evidence as JobEvidence
 from tasks.context import Context
-from tasks.diagnostics.data_check import gather_data_check
+from tasks.data.read import gather_data_check
 from tasks.transport.local import LocalHost
 from tests.runbooks import more_sick
-from tests.runbooks.checkpoint_fallback import test_situations as checkpoints
-from tests.runbooks.container_death import test_situations as containers
-from tests.runbooks.distributed_setup import test_situations as launches
-from tests.runbooks.host_limits import test_situations as hosts
-from tests.runbooks.ray_job import test_situations as jobs
-from tests.runbooks.ssh_auth_failure import build as ssh
-from tests.runbooks.stale_rendezvous import build as stale
-from tests.runbooks.stuck_spawning import build as spawning
-from tests.runbooks.zombie_gpu import build as zombies
+from tests.runbooks.checkpoint import test_situations as checkpoints
+from tests.runbooks.container import test_situations as containers
+from tests.runbooks.gpu import build as zombies
+from tests.runbooks.host import test_situations as hosts
+from tests.runbooks.launch import test_situations as launches
+from tests.runbooks.ray import test_situations as jobs
+from tests.runbooks.rendezvous import build as stale
+from tests.runbooks.spawning import build as spawning
+from tests.runbooks.ssh import build as ssh
 
 ALL: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "neighbours.yaml").read_text(encoding="utf-8"))
 SURE = (Certainty.CONFIRMED, Certainty.LIKELY)
@@ -70,7 +70,7 @@ def _data(given: dict[str, Any], folder: Path) -> BaseModel:
 
 def judge(case: dict[str, Any], folder: Path) -> Diagnosis:
     """By default limits."""
-    module = import_module(f"runbooks.{case['runbook'].replace('-', '_')}.diagnose")
+    module = import_module(f"runbooks.{folder_of(case['runbook'])}.diagnose")
     limits = module.Limits.model_validate(load_runbook(case["runbook"]).limit_values())
     found: Diagnosis = module.diagnose(read(case["runbook"], case["given"], folder), limits)
     return found

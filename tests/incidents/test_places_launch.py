@@ -15,10 +15,10 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.distributed_setup.diagnose import Limits, diagnose
-from runbooks.parsers.slurm_batch import parse_batch
+from runbooks.launch.diagnose import Limits, diagnose
+from runbooks.launch.parsers.slurm_batch import parse_batch
 from tasks.context import Context
-from tasks.diagnostics.distributed_setup import gather_distributed_setup
+from tasks.launch.read import gather_distributed_setup
 from tasks.transport.local import LocalHost
 
 LIMITS = Limits(**load_runbook("distributed-setup").limit_values())

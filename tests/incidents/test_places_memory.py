@@ -16,9 +16,9 @@ import pytest
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.memory_pressure.diagnose import Limits, diagnose
+from runbooks.memory.diagnose import Limits, diagnose
 from tasks.context import Context
-from tasks.diagnostics.memory_pressure import gather_memory_pressure
+from tasks.memory.read import gather_memory_pressure
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
 from tests.support.pretend import PretendHost

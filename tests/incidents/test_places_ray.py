@@ -17,9 +17,9 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.ray_job.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import Limits, diagnose
 from tasks.context import Context
-from tasks.diagnostics.ray_job import gather_ray_job
+from tasks.ray.read import gather_ray_job
 from tasks.transport.local import LocalHost
 
 JOB = "raysubmit_8vQm3tXk2Lw5cRzP"
@@ -262,9 +262,9 @@ def test_no_field_that_may_be_missing_is_needed(head: Head, status: str, how: st
 def _quick(head: Head) -> Diagnosis:
     """The same without HTTP and processes: parsers and judge alone."""
     from runbooks.core.reading import Known, Unknown, Why
-    from runbooks.parsers import ray_job as parse
     from runbooks.parsers.ray import parse_nodes
-    from runbooks.ray_job.evidence import Evidence
+    from runbooks.ray.evidence import Evidence
+    from runbooks.ray.parsers import ray_job as parse
 
     def read(path: str, parser: Any) -> Any:
         try:

@@ -16,12 +16,12 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.distributed_setup.diagnose import Limits as LaunchLimits
-from runbooks.distributed_setup.diagnose import diagnose as judge_launch
-from runbooks.stale_rendezvous.diagnose import Limits, diagnose
+from runbooks.launch.diagnose import Limits as LaunchLimits
+from runbooks.launch.diagnose import diagnose as judge_launch
+from runbooks.rendezvous.diagnose import Limits, diagnose
 from tasks.context import Context
-from tasks.diagnostics.distributed_setup import gather_distributed_setup
-from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
+from tasks.launch.read import gather_distributed_setup
+from tasks.rendezvous.read import gather_stale_rendezvous
 from tests.support.namespaces import SUBNET, NamespaceHost, ip, namespaces
 from tests.support.need import need_program
 

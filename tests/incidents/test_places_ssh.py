@@ -18,10 +18,10 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.parsers.ssh_text import Said, ban_s, parse_accepted, parse_sshd_log
-from runbooks.ssh_auth_failure.diagnose import Limits, diagnose
-from runbooks.ssh_auth_failure.evidence import Evidence
+from runbooks.ssh.diagnose import Limits, diagnose
+from runbooks.ssh.evidence import Evidence
 from tasks.context import Context
-from tasks.diagnostics.ssh_auth_failure import gather_ssh_auth_failure
+from tasks.ssh.read import gather_ssh_auth_failure
 from tasks.transport.open import HostPool
 from tests.support.sshd_room import Room
 

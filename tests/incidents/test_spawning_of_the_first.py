@@ -3,7 +3,7 @@
 import pytest
 
 from runbooks.core.verdict import Diagnosis, State
-from tests.runbooks.stuck_spawning import build
+from tests.runbooks.spawning import build
 from tests.tasks.spawning import conftest
 from tests.tasks.spawning.conftest import World
 

@@ -8,15 +8,15 @@ from uuid import uuid4
 
 import pytest
 
-from runbooks.container_death.diagnose import diagnose
-from runbooks.container_death.evidence import ContainerFacts, Evidence
-from runbooks.container_death.host_facts import HostFacts, Upgrade
+from runbooks.container.diagnose import diagnose
+from runbooks.container.evidence import ContainerFacts, Evidence
+from runbooks.core.host_facts import HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from tasks.probes import host_packages
+from tasks.container.probes import host_packages
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.volume_plugin import VolumePlugin, volume_plugin
-from tests.tasks.containers.world import World, confirmed
+from tests.tasks.container.world import World, confirmed
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Diagnosis, State
-from runbooks.stuck_spawning.diagnose import Limits, diagnose
-from runbooks.stuck_spawning.evidence import PodRead
+from runbooks.spawning.diagnose import Limits, diagnose
+from runbooks.spawning.evidence import PodRead
 from tasks.report_store import reports_root, save
 from tests.core import samples
 from tests.tasks.spawning import conftest

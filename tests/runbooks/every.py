@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel
 
-from runbooks.core.knowledge import load_runbook
+from runbooks.core.knowledge import folder_of, load_runbook
 from runbooks.core.verdict import Diagnosis
 from tests.runbooks import more_healthy, more_sick
-from tests.runbooks.checkpoint_fallback import test_situations as checkpoints
-from tests.runbooks.container_death import test_situations as containers
-from tests.runbooks.distributed_setup import test_situations as launches
-from tests.runbooks.host_limits import test_situations as limits_of_hosts
-from tests.runbooks.ray_job import test_situations as jobs
-from tests.runbooks.ssh_auth_failure import build as ssh
-from tests.runbooks.ssh_auth_failure import test_situations as ssh_situations
-from tests.runbooks.stale_rendezvous import build as stale
-from tests.runbooks.stale_rendezvous import test_situations as rendezvous
-from tests.runbooks.stuck_spawning import build as spawning
-from tests.runbooks.stuck_spawning import test_situations as spawning_situations
-from tests.runbooks.zombie_gpu import build as zombies
-from tests.runbooks.zombie_gpu import test_situations as zombie_situations
+from tests.runbooks.checkpoint import test_situations as checkpoints
+from tests.runbooks.container import test_situations as containers
+from tests.runbooks.gpu import build as zombies
+from tests.runbooks.gpu import test_situations as zombie_situations
+from tests.runbooks.host import test_situations as limits_of_hosts
+from tests.runbooks.launch import test_situations as launches
+from tests.runbooks.ray import test_situations as jobs
+from tests.runbooks.rendezvous import build as stale
+from tests.runbooks.rendezvous import test_situations as rendezvous
+from tests.runbooks.spawning import build as spawning
+from tests.runbooks.spawning import test_situations as spawning_situations
+from tests.runbooks.ssh import build as ssh
+from tests.runbooks.ssh import test_situations as ssh_situations
 
 
 class Situation(NamedTuple):
@@ -37,7 +37,7 @@ class Situation(NamedTuple):
 
     def judge(self, evidence: BaseModel | None = None) -> Diagnosis:
         """The diagnosis, of other evidence where it is given."""
-        module = import_module(f"runbooks.{self.runbook.replace('-', '_')}.diagnose")
+        module = import_module(f"runbooks.{folder_of(self.runbook)}.diagnose")
         found: Diagnosis = module.diagnose(evidence or self.evidence, module.Limits.model_validate(self.limits))
         return found
 

@@ -6,22 +6,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from runbooks.container_death.evidence import Evidence as ContainerEvidence
+from runbooks.container.evidence import Evidence as ContainerEvidence
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.data_check.evidence import DataFile
-from runbooks.data_check.evidence import Evidence as DataEvidence
-from runbooks.memory_pressure.evidence import Evidence as MemoryEvidence
-from runbooks.memory_pressure.evidence import HostMemory, LogFacts
-from runbooks.ray_job.evidence import Evidence as JobEvidence
-from runbooks.zombie_gpu.evidence import Gpu, GpuProcess, GpuSet
-from tests.runbooks.checkpoint_fallback import test_situations as checkpoints
-from tests.runbooks.container_death import test_situations as containers
-from tests.runbooks.distributed_setup import test_situations as launches
-from tests.runbooks.host_limits import test_situations as hosts
-from tests.runbooks.ray_job import test_situations as jobs
-from tests.runbooks.ssh_auth_failure import build as ssh
-from tests.runbooks.stuck_spawning import build as spawning
-from tests.runbooks.zombie_gpu import build as zombies
+from runbooks.data.evidence import DataFile
+from runbooks.data.evidence import Evidence as DataEvidence
+from runbooks.gpu.evidence import Gpu, GpuProcess, GpuSet
+from runbooks.memory.evidence import Evidence as MemoryEvidence
+from runbooks.memory.evidence import HostMemory, LogFacts
+from runbooks.ray.evidence import Evidence as JobEvidence
+from tests.runbooks.checkpoint import test_situations as checkpoints
+from tests.runbooks.container import test_situations as containers
+from tests.runbooks.gpu import build as zombies
+from tests.runbooks.host import test_situations as hosts
+from tests.runbooks.launch import test_situations as launches
+from tests.runbooks.ray import test_situations as jobs
+from tests.runbooks.spawning import build as spawning
+from tests.runbooks.ssh import build as ssh
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 GIB = 1 << 30

@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from runbooks.core.reading import Known
-from runbooks.data_check.diagnose import CAUSE
-from runbooks.data_check.evidence import DataFile, Fault
-from runbooks.data_check.evidence import Evidence as DataEvidence
-from runbooks.memory_pressure.evidence import Evidence as MemoryEvidence
-from runbooks.memory_pressure.evidence import HostMemory, LogFacts, MemoryGroup
-from runbooks.parsers.kernel_ooms import HostOom
-from runbooks.zombie_gpu.evidence import Gpu, GpuProcess, GpuSet
-from tasks.diagnostics.memory_pressure import read_log
+from runbooks.data.diagnose import CAUSE
+from runbooks.data.evidence import DataFile, Fault
+from runbooks.data.evidence import Evidence as DataEvidence
+from runbooks.gpu.evidence import Gpu, GpuProcess, GpuSet
+from runbooks.memory.evidence import Evidence as MemoryEvidence
+from runbooks.memory.evidence import HostMemory, LogFacts, MemoryGroup
+from runbooks.memory.parsers.kernel_ooms import HostOom
+from tasks.memory.read import read_log
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 GIB = 1 << 30

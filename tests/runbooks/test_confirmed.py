@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from runbooks.core.base import Frozen
 from runbooks.core.confirmed import OWN, _of_one, granted
 from runbooks.core.forbidden import NAMED
-from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Absent, Known, Reading
 from runbooks.core.unread import looks, unread
@@ -45,7 +45,7 @@ def book(slug: str) -> Runbook:
 
 def claimed(case: Situation, evidence: BaseModel) -> Diagnosis:
     """What the judge says before any rule."""
-    module = import_module(f"runbooks.{case.runbook.replace('-', '_')}.diagnose")
+    module = import_module(f"runbooks.{folder_of(case.runbook)}.diagnose")
     found: Diagnosis = module.diagnose.__wrapped__(evidence, module.Limits.model_validate(case.limits))
     return found
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = {
-    "container_death": ("runbooks.container_death.evidence", "runbooks.container_death.host_facts"),
-    "stuck_spawning": ("runbooks.stuck_spawning.evidence", "runbooks.parsers.runpod", "runbooks.parsers.orchestrator_log"),
+    "container": ("runbooks.container.evidence", "runbooks.core.host_facts"),
+    "spawning": ("runbooks.spawning.evidence", "runbooks.spawning.parsers.runpod", "runbooks.spawning.parsers.orchestrator_log"),
 }
 BY_HAND = "shown with the raw readings, for a person who makes it anew by hand"
 ELSEWHERE = {  # fields that the judgment leaves alone, and who needs them

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.knowledge import load_table
-from runbooks.parsers.kernel_log import bus_key, parse_kernel_log, recovery_action
+from runbooks.gpu.parsers.kernel_log import bus_key, parse_kernel_log, recovery_action
 
 H100 = Path(__file__).parents[1] / "data" / "h100"
 

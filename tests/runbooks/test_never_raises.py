@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from tests.runbooks.every import Situation, situations
 
@@ -200,7 +200,7 @@ class Maker:
 
 @pytest.mark.parametrize("runbook", runbook_slugs())
 def test_worlds_that_nobody_wrote(runbook: str) -> None:
-    kind = import_module(f"runbooks.{runbook.replace('-', '_')}.evidence").Evidence
+    kind = import_module(f"runbooks.{folder_of(runbook)}.evidence").Evidence
     made, seen = 0, Counter[str]()
     for seed in range(MANY):
         maker = Maker(random.Random(f"{runbook} {seed}"), pool(runbook))

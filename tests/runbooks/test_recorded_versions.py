@@ -8,7 +8,7 @@ Recordings are cut to the lines and elements that are read. Torch's stand in tes
 import pytest
 
 from runbooks.core.reading import Known
-from runbooks.parsers.kernel_ooms import parse_host_ooms
+from runbooks.memory.parsers.kernel_ooms import parse_host_ooms
 from runbooks.parsers.nvidia_smi_xml import parse_smi_xml
 from runbooks.parsers.ssh_text import Said, ban_s, parse_sshd_log
 

@@ -13,7 +13,7 @@ from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.redact import Redactor
 from runbooks.core.redact_own import is_made, own_model, own_text
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from runbooks.ssh_auth_failure.evidence import GivenKey
+from runbooks.ssh.evidence import GivenKey
 from tests.runbooks.every import situations
 from tests.support.planted import leaked, planted
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis, State
-from runbooks.host_limits.evidence import DiskFault
+from runbooks.host.evidence import DiskFault
 from tests.runbooks.every import Situation, situations
 
 ERROR = "2026-05-01 12:00:00 ERROR flux: calibration of the frobnicator failed: fatal error 17"

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from flows.specs import load_spec
 from runbooks.core.confirmed import OWN
-from runbooks.core.knowledge import CauseKnowledge, Runbook, load_runbook, runbook_slugs
+from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.unread import unread
@@ -193,7 +193,7 @@ def _lost_at(case: Situation, place: Place) -> list[Any]:
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_no_caller_gets_past_the_rule(slug: str) -> None:
     """The rule is part of every `diagnose`: whoever calls it gets what it allows."""
-    module = import_module(f"runbooks.{slug.replace('-', '_')}.diagnose")
+    module = import_module(f"runbooks.{folder_of(slug)}.diagnose")
     source = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     (judge,) = [f for f in source.body if isinstance(f, ast.FunctionDef) and f.name == "diagnose"]
     assert [ast.unparse(d) for d in judge.decorator_list] == [f"by_the_rules('{slug}')"]

@@ -8,9 +8,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from runbooks.parsers.ckpt_content import check_content
-from runbooks.parsers.ckpt_set import Spec, check_set
-from runbooks.parsers.ckpt_types import Blob, Check
+from runbooks.checkpoint.parsers.content import check_content
+from runbooks.checkpoint.parsers.sets import Spec, check_set
+from runbooks.checkpoint.parsers.types import Blob, Check
 
 Files = dict[str, bytes]
 FORMATS = ("torch-zip", "torch-legacy", "safetensors", "safetensors-sharded", "dcp", "sharded")

@@ -6,17 +6,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from runbooks.checkpoint_fallback.diagnose import diagnose
-from runbooks.checkpoint_fallback.evidence import Evidence
-from runbooks.checkpoint_fallback.limits import Limits
+from runbooks.checkpoint.diagnose import diagnose
+from runbooks.checkpoint.evidence import Evidence
+from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, Tier
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Diagnosis
+from tasks.checkpoint import act_node as acts
+from tasks.checkpoint.read import gather_checkpoint_fallback
 from tasks.context import ActResult, Context
-from tasks.diagnostics.checkpoint_fallback import gather_checkpoint_fallback
-from tasks.remediation import checkpoints as acts
 from tasks.transport.local import LocalHost
 from tests.support.ckpt_files import save
 

@@ -15,10 +15,10 @@ from deployments.lab.gpu import StubDriver
 from runbooks.core.fleet import Fleet, Job, Leader, Node
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.zombie_gpu.evidence import Evidence, Gpu, Process
+from runbooks.gpu.evidence import Evidence, Gpu, Process
 from tasks.context import Context
-from tasks.diagnostics.processes import read_processes
-from tasks.diagnostics.zombie_gpu import gather_zombie_gpu
+from tasks.gpu.processes import read_processes
+from tasks.gpu.read import gather_zombie_gpu
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runbooks.core.names import slug
-from tasks.remediation.changing import ask_over
+from tasks.remote.changing import ask_over
 from tasks.transport.local import LocalHost
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tasks.probes import aside
+from tasks.remote.probes import aside
 
 CALLS = ("open", "lstat", "stat", "scandir", "listdir", "readlink", "unlink", "rmdir", "rename", "replace", "link", "symlink",
          "mkdir", "chmod")  # fmt: skip

@@ -8,12 +8,12 @@ from runbooks.core.fleet import Fleet, Node, Reports
 from runbooks.core.plan import Plan
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Diagnosis
-from runbooks.stale_rendezvous.diagnose import Limits, diagnose
-from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.rendezvous.diagnose import Limits, diagnose
+from runbooks.rendezvous.evidence import Evidence
 from tasks.context import ActResult, Context
-from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
-from tasks.remediation.rendezvous import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
-from tasks.remediation.rendezvous_restore import restore_run_keys
+from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
+from tasks.rendezvous.act_restore import restore_run_keys
+from tasks.rendezvous.read import gather_stale_rendezvous
 from tasks.transport.local import LocalHost
 
 LIMITS = Limits(clock_skew_s=15, fsync_p99_s=0.1, old_agent_age_s=60)

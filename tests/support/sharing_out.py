@@ -32,7 +32,7 @@ PROVED = (
     "tests/flows/test_rendezvous",
     "tests/gateway/test_storms",
     "tests/spawning/",
-    "tests/tasks/containers/test_systemd_host",
+    "tests/tasks/container/test_systemd_host",
     "tests/watch/",
 )
 """The fault harness: `make prove` runs it and keeps the score; `make test` runs the rest."""

@@ -30,10 +30,10 @@ from runbooks.core.refusal import Code
 from runbooks.core.together import together
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Group, State
 from tasks.context import ActResult, Context, Refused
-from tasks.diagnostics import machine_identity
-from tasks.diagnostics.command import read
-from tasks.diagnostics.machine_identity import Machine, mark, read_machine
-from tasks.remediation.changing import FOLDER_ENV, command
+from tasks.remote import machine_identity
+from tasks.remote.changing import FOLDER_ENV, command
+from tasks.remote.command import read
+from tasks.remote.machine_identity import Machine, mark, read_machine
 from tasks.transport.base import Host, TransportError
 
 CAUSE = "stopped-process"

@@ -7,7 +7,7 @@ import pytest
 
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.redact import Redactor
-from tasks.diagnostics.command import read
+from tasks.remote.command import read
 from tasks.transport.base import Done, TransportError
 from tasks.transport.local import LocalHost
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from runbooks.core.verdict import State
+from tasks.container.probes import watch_node
+from tasks.container.probes.engine_api import Api
 from tasks.context import Context
-from tasks.probes import watch_node
-from tasks.probes.engine_api import Api
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.engine_rig import Rig
 from tests.support.watch_room import ALLOWS_25, fleet_of, watch_room
-from tests.tasks.containers.world import World, confirmed
+from tests.tasks.container.world import World, confirmed
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"
 ANSWERS = {"silent": (b"", 60.0), "drips": (HEAD + b" " * 40, 0.1), "breaks off": (HEAD, 0.0), "is no engine": (b"hello\n", 0.0)}

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.watch import runs
 from flows import store
-from runbooks.container_death.watching import Case, Trouble
+from runbooks.container.watching import Case, Trouble
 from runbooks.core.containers_config import ManagedContainer
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)

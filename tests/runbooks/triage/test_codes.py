@@ -3,9 +3,9 @@
 import pytest
 
 from runbooks.core.knowledge import load_table
+from runbooks.gpu.xid import xid_table
 from runbooks.triage.load import library
 from runbooks.triage.text import judge_lines
-from runbooks.zombie_gpu.xid import xid_table
 
 
 @pytest.mark.parametrize(

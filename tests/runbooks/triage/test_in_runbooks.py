@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from runbooks.container_death.start_errors import MEANS
+from runbooks.container.start_errors import MEANS
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
 from runbooks.parsers.ssh_text import parse_sshd_log
-from runbooks.stuck_spawning.pods import TOLD
+from runbooks.spawning.pods import TOLD
 from runbooks.triage.narrow import narrowed
 from runbooks.triage.text import findings_of, first_cause, judge_text, meanings, says
-from tests.runbooks.container_death.test_situations import BASE, merge
+from tests.runbooks.container.test_situations import BASE, merge
 
 CUDA = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.39 GiB of "
@@ -23,8 +23,8 @@ CUDA = (
 
 
 def dead_container(log: list[str]) -> Diagnosis:
-    from runbooks.container_death.diagnose import Limits, diagnose
-    from runbooks.container_death.evidence import Evidence
+    from runbooks.container.diagnose import Limits, diagnose
+    from runbooks.container.evidence import Evidence
 
     change: dict[str, Any] = {
         "container": {"value": {"status": "exited", "exit_code": 1}},
@@ -130,12 +130,7 @@ def test_free_text_is_not_matched_by_private_lists_of_words() -> None:
         str(p.relative_to(root)).split("/")[0] for p in root.rglob("*.py") if "triage.text import" in p.read_text()
     }
     assert users >= {
-        "container_death",
-        "stuck_spawning",
-        "stale_rendezvous",
-        "ray_job",
-        "checkpoint_fallback",
-        "data_check",
+        "container", "spawning", "rendezvous", "ray", "checkpoint", "data",
     }
 
 
@@ -145,13 +140,13 @@ def test_a_job_log_that_speaks_of_something_else_stands_in_the_report(slug: str)
     seen: dict[str, Any] = {"node": "a", "taken_at": "2026-01-01T00:00:00Z", "log": {"kind": "known", "value": CUDA}}
     limits = load_runbook(slug).limit_values()
     if slug == "data-check":
-        from runbooks.data_check import diagnose as data
-        from runbooks.data_check.evidence import Evidence as DataEvidence
+        from runbooks.data import diagnose as data
+        from runbooks.data.evidence import Evidence as DataEvidence
 
         found = data.diagnose(DataEvidence.model_validate(seen), data.Limits(**limits)).findings
     else:
-        from runbooks.checkpoint_fallback import diagnose as room
-        from runbooks.checkpoint_fallback.evidence import Evidence as CheckpointEvidence
+        from runbooks.checkpoint import diagnose as room
+        from runbooks.checkpoint.evidence import Evidence as CheckpointEvidence
 
         tier = {"name": "nvme", "kind": "nvme", "path": "/ckpt"}
         seen["config"] = {"kind": "known", "value": {"tiers": [tier], "naming": "step_{step}.pt"}}

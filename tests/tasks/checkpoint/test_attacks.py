@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.checkpoint_fallback.evidence import Candidate
+from runbooks.checkpoint.evidence import Candidate
 from runbooks.core.reading import Known
+from tasks.checkpoint.probes.ckpt_holders import holders
 from tasks.context import Refused
-from tasks.probes.ckpt_holders import holders
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.smallfs import fill, tmpfs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.checkpoint_fallback.evidence import Evidence
+from runbooks.checkpoint.evidence import Evidence
 from runbooks.core.checkpoints import Tier
 from runbooks.core.fleet import Job
 from runbooks.core.reading import Known

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from runbooks.checkpoint.parsers.sets import Spec
 from runbooks.core.checkpoints import step_pattern
 from runbooks.core.reading import Absent, Known
-from runbooks.parsers.ckpt_set import Spec
-from tasks.probes.ckpt_names import list_names, pointer
-from tasks.probes.ckpt_node import scan
+from tasks.checkpoint.probes.ckpt_names import list_names, pointer
+from tasks.checkpoint.probes.ckpt_node import scan
 from tests.support.ckpt_files import save
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import S3Server

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.checkpoint.act_node import ACTING
+from tasks.checkpoint.bundle import bundle
+from tasks.checkpoint.probes.ckpt_files import identity, members
 from tasks.context import Context
-from tasks.probes.ckpt_bundle import bundle
-from tasks.probes.ckpt_files import identity, members
-from tasks.remediation.checkpoints import ACTING
 from tests.support.ckpt_files import judge, read_tree, spec_for
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look
 

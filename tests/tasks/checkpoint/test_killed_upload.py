@@ -14,8 +14,8 @@ import pytest
 
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
+from tasks.checkpoint import act_upload as checkpoint_upload
 from tasks.context import Refused
-from tasks.remediation import checkpoint_upload
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import context, do, folder, look, plan
 from tests.support.locks import end_holder
@@ -28,7 +28,7 @@ CHILD = """
 import json, sys
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
-from tasks.remediation import checkpoint_upload
+from tasks.checkpoint import act_upload as checkpoint_upload
 from tests.support.ckpt_fleet import context, do
 checkpoint_upload.PART = 5 << 20
 tiers, step = json.load(sys.stdin)

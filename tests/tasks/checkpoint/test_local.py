@@ -212,7 +212,7 @@ def test_structure_of_a_thousand(shelf: Shelf, tmp_path: Path) -> None:
     many.mkdir()
     for step in range(1000):
         os.link(one, many / f"checkpoint_step_{step}.pt")
-    from tasks.diagnostics.checkpoint_node import read_node_tier
+    from tasks.checkpoint.node import read_node_tier
 
     ctx = context(folder("nvme", many))
     seen = read_node_tier(ctx, ctx.node, ctx.fleet.checkpoints, ctx.fleet.checkpoints.tiers[0], 1000)  # type: ignore[union-attr, arg-type]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.checkpoint_fallback.instance_role import said
+from runbooks.checkpoint.instance_role import said
 from runbooks.core.checkpoints import Tier
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, State
-from tasks.diagnostics.s3_metadata import read_metadata
+from tasks.checkpoint.s3_metadata import read_metadata
 from tests.support.ckpt_fleet import Shelf, context, folder, look
 from tests.support.smallfs import break_device, ext4, fill, quota, read_only, tmpfs
 from tests.tasks.checkpoint.test_local import break_it

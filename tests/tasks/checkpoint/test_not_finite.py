@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runbooks.parsers.ckpt_content import check_content
+from runbooks.checkpoint.parsers.content import check_content
 from tests.support.ckpt_files import blobs, need, read_tree, spec_for
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tasks.remediation import checkpoint_store, checkpoint_upload
+from tasks.checkpoint import act_store as checkpoint_store
+from tasks.checkpoint import act_upload as checkpoint_upload
 from tasks.transport.base import TransportError
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from runbooks.checkpoint_fallback.diagnose import diagnose
-from runbooks.checkpoint_fallback.limits import Limits
+from runbooks.checkpoint.diagnose import diagnose
+from runbooks.checkpoint.limits import Limits
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis
-from tasks.probes.ckpt_files import identity, members
+from tasks.checkpoint.probes.ckpt_files import identity, members
 from tests.support.ckpt_fleet import LIMITS, Shelf, context, folder, look, plan
 from tests.support.need import need_program
 from tests.support.printed import by_hand

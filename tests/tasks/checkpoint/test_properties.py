@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runbooks.parsers import ckpt_pickle
-from runbooks.parsers.ckpt_machine import Unreadable
-from runbooks.parsers.ckpt_set import Spec
-from runbooks.parsers.ckpt_sniff import check_file
+from runbooks.checkpoint.parsers import pickled as ckpt_pickle
+from runbooks.checkpoint.parsers.machine import Unreadable
+from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.parsers.sniff import check_file
 from tests.support.ckpt_files import FORMATS, Files, bytes_blob, judge, need, save, spec_for
 
 PARSERS = Path(ckpt_pickle.__file__).parent
@@ -96,7 +96,7 @@ def test_nothing_is_executed_or_imported(tmp_path: Path) -> None:
     assert check.unsafe_globals == ["posix.system"]
     assert not Path("/tmp/never-made-by-checkpoint-check").exists()
     for line in ("exec(", "eval(", "__import__", "import pickle", "importlib", "getattr(v", "subprocess"):
-        assert line not in (PARSERS / "ckpt_pickle.py").read_text()
+        assert line not in (PARSERS / "pickled.py").read_text()
 
 
 def test_bombs_are_cheap() -> None:
@@ -169,5 +169,5 @@ def test_whole_models_of_many_kinds(tmp_path: Path) -> None:
 
 
 def test_node_modules_are_python_38() -> None:
-    for path in PARSERS.glob("ckpt_*.py"):
+    for path in PARSERS.glob("*.py"):
         ast.parse(path.read_text(), feature_version=(3, 8))

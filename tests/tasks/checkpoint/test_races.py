@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from tasks.probes import aside, ckpt_guard
-from tasks.probes.ckpt_act import main
-from tasks.probes.ckpt_files import identity, members
-from tasks.probes.ckpt_fs import mount
-from tasks.probes.refused import Refused
+from tasks.checkpoint.probes import ckpt_guard
+from tasks.checkpoint.probes.ckpt_act import main
+from tasks.checkpoint.probes.ckpt_files import identity, members
+from tasks.checkpoint.probes.ckpt_fs import mount
+from tasks.remote.probes import aside
+from tasks.remote.probes.refused import Refused
 from tests.support.ckpt_files import spec_for
 from tests.support.ckpt_fleet import Shelf
 from tests.support.racing import Steps, every_step, process, writing_at

@@ -11,15 +11,16 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from runbooks.checkpoint_fallback.evidence import Candidate, Store, TierLook
+from runbooks.checkpoint.evidence import Candidate, Store, TierLook
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
+from tasks.checkpoint import act_store as checkpoint_store
+from tasks.checkpoint import act_upload as checkpoint_upload
+from tasks.checkpoint.node import spec_of
+from tasks.checkpoint.s3 import read_s3_tier
 from tasks.context import Refused
-from tasks.diagnostics.checkpoint_node import spec_of
-from tasks.diagnostics.checkpoint_s3 import read_s3_tier
-from tasks.remediation import checkpoint_store, checkpoint_upload
 from tests.support.ckpt_files import need, read_tree
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import READER, Proxy, S3Server
@@ -155,7 +156,7 @@ def test_restore_request(monkeypatch: pytest.MonkeyPatch, s3: S3Server, admin: N
         return out
 
     monkeypatch.setattr(checkpoint_store, "S3Tier", fake)
-    from tasks.diagnostics.s3 import Object, S3Tier, set_identity
+    from tasks.checkpoint.s3_store import Object, S3Tier, set_identity
 
     name = {"checkpoint_step_3.pt": Object(cold["Key"], 5, "e", cold["LastModified"], "GLACIER")}  # type: ignore[arg-type]
     args = {"name": "checkpoint_step_3.pt", "identity": set_identity(name), "days": 3, "retrieval": "Standard"}

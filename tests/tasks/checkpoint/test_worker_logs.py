@@ -9,7 +9,7 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.orchestrator_config import WorkerLogs
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from tasks.context import Context
-from tasks.diagnostics.worker_logs_s3 import TAIL, read_stored_log
+from tasks.spawning.worker_logs_s3 import TAIL, read_stored_log
 from tasks.transport.open import HostPool
 from tests.support.s3 import READER, Proxy, S3Server
 

@@ -15,8 +15,8 @@ import pytest
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis, State
-from runbooks.ray_job.diagnose import Limits, diagnose
-from tasks.diagnostics.ray_job import gather_ray_job
+from runbooks.ray.diagnose import Limits, diagnose
+from tasks.ray.read import gather_ray_job
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig
 from tests.support.ray_cluster import DASHBOARD, HEAD, RayCluster, ray_cluster

@@ -7,8 +7,8 @@ import pytest
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Diagnosis
-from runbooks.ray_job.diagnose import Limits, diagnose
-from tasks.diagnostics.ray_job import gather_ray_job
+from runbooks.ray.diagnose import Limits, diagnose
+from tasks.ray.read import gather_ray_job
 from tests.support.printed import by_hand
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.ray_engine import WORKER, kill_raylet, leave_supervisor, raylet_start, raylets, supervisors

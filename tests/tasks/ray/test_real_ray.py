@@ -13,10 +13,10 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
 from runbooks.core.ray_config import RayCluster as RayConfig
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.ray_job.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import Limits, diagnose
 from tasks.context import Context, Refused
-from tasks.diagnostics.ray_job import gather_ray_job
-from tasks.remediation.ray import stop_ray_job
+from tasks.ray.act import stop_ray_job
+from tasks.ray.read import gather_ray_job
 from tasks.transport.base import Done
 from tasks.transport.local import LocalHost
 from tests.faults.real import outcome

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from tasks.context import Context, Refused
-from tasks.remediation.rendezvous import Unfinished
+from tasks.rendezvous.act import Unfinished
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 from tests.support.soak import record

@@ -10,11 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from runbooks.core.plan import Step
-from runbooks.parsers.etcd_v2 import Backend
-from runbooks.stale_rendezvous.plans import delete_order
-from tasks.diagnostics.etcd import read_runs
-from tasks.diagnostics.probe import run_probe
-from tasks.remediation.rendezvous import _clear
+from runbooks.rendezvous.parsers.etcd_v2 import Backend
+from runbooks.rendezvous.plans import delete_order
+from tasks.remote.probe import run_probe
+from tasks.rendezvous.act import _clear
+from tasks.rendezvous.etcd import read_runs
 from tasks.transport.local import LocalHost
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.racing import process

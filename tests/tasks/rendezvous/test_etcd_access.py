@@ -9,8 +9,8 @@ import pytest
 from runbooks.core.plan import Step
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Diagnosis
-from runbooks.stale_rendezvous.evidence import Evidence
-from tasks.remediation.rendezvous import defragment_etcd
+from runbooks.rendezvous.evidence import Evidence
+from tasks.rendezvous.act import defragment_etcd
 from tests.support.etcd_secure import PASSWORD, SecureEtcd, secure_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 from tests.tasks.rendezvous.test_etcd_acts import dead_run

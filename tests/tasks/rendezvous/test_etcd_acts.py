@@ -14,12 +14,12 @@ import pytest
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Why
 from runbooks.core.verdict import Diagnosis
-from runbooks.stale_rendezvous import saved
-from runbooks.stale_rendezvous.evidence import Evidence
+from runbooks.rendezvous import saved
+from runbooks.rendezvous.evidence import Evidence
 from tasks.context import Context, Refused
-from tasks.remediation.rendezvous import Unfinished, defragment_etcd, delete_run_keys, start_etcd
+from tasks.rendezvous.act import Unfinished, defragment_etcd, delete_run_keys, start_etcd
 from tasks.transport.base import TransportError
-from tests.runbooks.stale_rendezvous.test_decoder import real_state
+from tests.runbooks.rendezvous.test_decoder import real_state
 from tests.support.etcd import VERSIONS, Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 
@@ -146,7 +146,7 @@ def test_a_newcomer_during_the_deletion_keeps_its_key(
     dead_run(etcd, "job")
     context = asked(etcd, tmp_path, "t/job")
     _, d = look(context)
-    from tasks.remediation import rendezvous
+    from tasks.rendezvous import act as rendezvous
 
     real = rendezvous._clear
 
@@ -167,7 +167,7 @@ def test_a_node_that_is_lost_while_it_deletes_leaves_the_way_back(
     dead_run(etcd, "job")
     context = asked(etcd, tmp_path, "t/job")
     _, d = look(context)
-    from tasks.remediation import rendezvous
+    from tasks.rendezvous import act as rendezvous
 
     def lost(*_: Any) -> Any:
         raise TransportError(Why.UNREACHABLE, "connection reset")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tasks.context import Context, Refused
-from tasks.remediation.rendezvous import defragment_etcd, start_etcd
+from tasks.rendezvous.act import defragment_etcd, start_etcd
 from tasks.this_machine import start_ticks
 from tasks.transport.base import TransportError
 from tests.support.etcd import Etcd, real_etcd

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from deployments.ports import free_port
-from runbooks.stale_rendezvous.diagnose import Limits, diagnose
-from tasks.diagnostics.stale_rendezvous import gather_stale_rendezvous
-from tasks.remediation.processes import terminate_processes
+from runbooks.rendezvous.diagnose import Limits, diagnose
+from tasks.gpu.act_processes import terminate_processes
+from tasks.rendezvous.read import gather_stale_rendezvous
 from tests.support.rendezvous import context_of, place, slugs
 from tests.support.torchrun import Agents
 from tests.support.waiting import until

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.parsers.pci_acs import ACS, Acs, parse_acs
-from tasks.probes.pci_paths import pci_paths, raw
+from runbooks.launch.parsers.pci_acs import ACS, Acs, parse_acs
+from tasks.launch.probes.pci_paths import pci_paths, raw
 
 AER, SRC_VALID, REQUESTS, COMPLETIONS = 0x0001, 1, 1 << 2, 1 << 3
 

@@ -12,9 +12,9 @@ import pytest
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Diagnosis
-from runbooks.distributed_setup.diagnose import Limits, diagnose
+from runbooks.launch.diagnose import Limits, diagnose
 from tasks.context import Context
-from tasks.diagnostics.distributed_setup import gather_distributed_setup
+from tasks.launch.read import gather_distributed_setup
 from tests.support.namespaces import SUBNET, NamespaceHost, ip, namespaces
 from tests.support.need import need_program
 

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from runbooks.stale_rendezvous.plans import probing
+from runbooks.rendezvous.plans import probing
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.printed import by_hand
 from tests.support.rendezvous import context_of, fast, look, place, slugs

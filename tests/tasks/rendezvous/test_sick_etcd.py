@@ -14,7 +14,7 @@ import pytest
 from runbooks.core.plan import Step
 from runbooks.core.verdict import State
 from tasks.context import Refused
-from tasks.remediation.rendezvous_restore import restore_run_keys
+from tasks.rendezvous.act_restore import restore_run_keys
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, fast, look, place
 from tests.tasks.rendezvous.test_etcd_acts import asked, dead_run

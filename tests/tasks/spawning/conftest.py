@@ -15,10 +15,10 @@ from deployments.lab.sshd import Sshd, public_key
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
-from runbooks.stuck_spawning.diagnose import Limits, diagnose
-from runbooks.stuck_spawning.evidence import Evidence
+from runbooks.spawning.diagnose import Limits, diagnose
+from runbooks.spawning.evidence import Evidence
 from tasks.context import Context
-from tasks.diagnostics.stuck_spawning import gather_stuck_spawning
+from tasks.spawning.read import gather_stuck_spawning
 from tasks.transport.open import HostPool
 from tests.support.postgres import Postgres
 

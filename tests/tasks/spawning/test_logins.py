@@ -3,8 +3,8 @@
 import pytest
 
 from runbooks.core.reading import Known
-from tasks.diagnostics.stuck_spawning import gather_stuck_spawning
-from tasks.remediation.pods import start_worker
+from tasks.spawning.act_pods import start_worker
+from tasks.spawning.read import gather_stuck_spawning
 from tests.tasks.spawning.conftest import WORKER, World
 from tests.tasks.spawning.test_world import step_of
 
@@ -16,7 +16,7 @@ def logins(text: str) -> tuple[int, int]:
 
 def test_a_look_at_a_pod_and_an_act_in_it_cost_one_log_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The walk's log-in serves the reading inside, the second look before the act, and the act."""
-    monkeypatch.setattr("tasks.remediation.pods.WATCH_S", 0.3)
+    monkeypatch.setattr("tasks.spawning.act_pods.WATCH_S", 0.3)
     world.row()
     world.pod()
     world.log.parent.mkdir()

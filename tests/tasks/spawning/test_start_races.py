@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from runbooks.core.orchestrator_config import WorkerProcess
-from tasks.diagnostics.probe import run_probe
-from tasks.probes import pod_start_worker
-from tasks.probes.below import open_trusted
-from tasks.probes.pod_processes import boot_id, matching
+from tasks.remote.probe import run_probe
+from tasks.remote.probes.below import open_trusted
+from tasks.spawning.probes import pod_start_worker
+from tasks.spawning.probes.pod_processes import boot_id, matching
 from tasks.transport.local import LocalHost
 from tests.support.racing import Steps, every_step, writing_at
 

@@ -16,9 +16,9 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Context, Refused
-from tasks.remediation.pods import start_worker, stop_pod, terminate_pod
-from tasks.remediation.railway_variables import set_railway_variable
-from tasks.remediation.worker_rows import mark_worker_row
+from tasks.spawning.act_pods import start_worker, stop_pod, terminate_pod
+from tasks.spawning.act_rows import mark_worker_row
+from tasks.spawning.act_variables import set_railway_variable
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
 ACTS: dict[str, Callable[[Step, Context], object]] = {
@@ -174,7 +174,7 @@ def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
 
 
 def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.remediation.pods.WATCH_S", 0.3)
+    monkeypatch.setattr("tasks.spawning.act_pods.WATCH_S", 0.3)
     never_started(world)
     _, d = world.look()
     step = step_of(d, "start-worker-unverified")

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from deployments.lab.sshd import Sshd, make_key, public_key
-from runbooks.container_death import diagnose as container_death
+from runbooks.container import diagnose as container_death
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.host_limits import diagnose as host_limits
-from runbooks.ray_job import diagnose as ray_job
-from runbooks.zombie_gpu import diagnose as zombie_gpu
+from runbooks.gpu import diagnose as zombie_gpu
+from runbooks.host import diagnose as host_limits
+from runbooks.ray import diagnose as ray_job
+from tasks.container.read import gather_container_death
 from tasks.context import Context
-from tasks.diagnostics.container_death import gather_container_death
-from tasks.diagnostics.host_limits import gather_host_limits
-from tasks.diagnostics.ray_job import gather_ray_job
-from tasks.diagnostics.zombie_gpu import gather_zombie_gpu
+from tasks.gpu.read import gather_zombie_gpu
+from tasks.host.read import gather_host_limits
+from tasks.ray.read import gather_ray_job
 from tasks.transport.open import HostPool
 from tests.tasks.ssh.test_odd_servers import server
 

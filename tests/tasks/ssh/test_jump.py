@@ -10,7 +10,7 @@ from deployments.lab.sshd import Sshd, make_key, public_key
 from deployments.ports import free_port
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
-from runbooks.ssh_auth_failure.evidence import Stage
+from runbooks.ssh.evidence import Stage
 from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_real_sshd import authorize_no_one, context_of, look
 

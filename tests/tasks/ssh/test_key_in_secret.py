@@ -8,7 +8,7 @@ from runbooks.core.fleet import KeySource
 from runbooks.core.verdict import State
 from tasks.context import Refused
 from tasks.credentials import write_secret
-from tasks.remediation.ssh_keys import normalise_secret
+from tasks.ssh.act_keys import normalise_secret
 from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_real_sshd import context_of, look
 
@@ -80,7 +80,7 @@ def test_a_block_that_changes_in_that_moment_stays(
     with room.start(), context_of(room.fleet(folder, key=KeySource(secret="node-key"))) as context:
         (step,) = [s for p in look(context)[1].plans for s in p.steps]
         with monkeypatch.context() as patch:
-            patch.setattr("tasks.remediation.ssh_keys.write_secret", rotated)
+            patch.setattr("tasks.ssh.act_keys.write_secret", rotated)
             with pytest.raises(Refused, match="in this very moment"):
                 normalise_secret(step, context)
         assert blocks["node-key"] == "rotated"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tasks.probes.ssh_add_key import add
-from tasks.probes.ssh_authorized import keys_in
-from tasks.probes.ssh_far_side import leads_to
-from tasks.probes.ssh_fix_path import fix
+from tasks.ssh.probes.ssh_add_key import add
+from tasks.ssh.probes.ssh_authorized import keys_in
+from tasks.ssh.probes.ssh_far_side import leads_to
+from tasks.ssh.probes.ssh_fix_path import fix
 from tests.support.racing import Steps, every_step, process, writing_at
 
 UID = 12345

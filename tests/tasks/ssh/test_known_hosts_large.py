@@ -13,7 +13,7 @@ import pytest
 from deployments.lab.sshd import make_key, public_key
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
-from runbooks.ssh_auth_failure.evidence import HostKeyFact
+from runbooks.ssh.evidence import HostKeyFact
 from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_real_sshd import context_of, look, sign_host
 

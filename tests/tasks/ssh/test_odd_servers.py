@@ -15,7 +15,7 @@ from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from deployments.lab.sshd import make_key, public_key
 from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.reading import Known
-from runbooks.ssh_auth_failure.evidence import Stage
+from runbooks.ssh.evidence import Stage
 from tests.tasks.ssh.test_real_sshd import context_of, look
 
 

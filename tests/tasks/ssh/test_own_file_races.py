@@ -14,9 +14,9 @@ from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.plan import Step
 from runbooks.core.refusal import Code
 from tasks.context import Context, Refused
-from tasks.remediation import own_files
-from tasks.remediation.own_files import comment_out, exchange
-from tasks.remediation.ssh_keys import restrict_key_mode
+from tasks.ssh import act_files as own_files
+from tasks.ssh.act_files import comment_out, exchange
+from tasks.ssh.act_keys import restrict_key_mode
 from tasks.transport.local import LocalHost
 from tests.support.racing import Steps, every_step, process, writing_at
 
@@ -131,7 +131,7 @@ def test_a_file_system_without_leases(tmp_path: Path, monkeypatch: pytest.Monkey
 
     path = tmp_path / "known_hosts"
     path.write_text("".join(LINES))
-    monkeypatch.setattr("tasks.remediation.own_files.fcntl.fcntl", none)
+    monkeypatch.setattr("tasks.ssh.act_files.fcntl.fcntl", none)
     comment_out(path, 3, judged)
     assert path.read_text() == "".join(GONE)
 

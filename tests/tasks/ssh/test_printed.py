@@ -8,7 +8,7 @@ import pytest
 
 from runbooks.core.fleet import KeySource
 from runbooks.core.verdict import State
-from runbooks.ssh_auth_failure.plans import OWNER
+from runbooks.ssh.plans import OWNER
 from tests.support.printed import by_hand
 from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_key_in_secret import blocks

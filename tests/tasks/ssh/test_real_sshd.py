@@ -21,11 +21,11 @@ from runbooks.core.fleet import Fleet, KeySource
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.ssh_auth_failure.diagnose import Limits, diagnose
-from runbooks.ssh_auth_failure.evidence import Evidence, Stage
+from runbooks.ssh.diagnose import Limits, diagnose
+from runbooks.ssh.evidence import Evidence, Stage
 from tasks.context import Context, Refused
-from tasks.diagnostics.ssh_auth_failure import gather_ssh_auth_failure
-from tasks.remediation import ssh_keys
+from tasks.ssh import act_keys as ssh_keys
+from tasks.ssh.read import gather_ssh_auth_failure
 from tasks.transport.open import HostPool
 from tests.support.sshd_room import Room
 

@@ -17,10 +17,10 @@ import pytest
 from flows.places import place_of
 from runbooks.core.fleet import Fleet, Node
 from tasks.context import Acting, Context, Refused
-from tasks.diagnostics.probe import probe_text
-from tasks.probes import node_lock
-from tasks.remediation import changing
-from tasks.remediation.changing import ask_over, change, command
+from tasks.remote import changing
+from tasks.remote.changing import ask_over, change, command
+from tasks.remote.probe import probe_text
+from tasks.remote.probes import node_lock
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
 from tasks.transport.ssh import SshHost
@@ -179,7 +179,7 @@ def test_here_a_command_ends_in_time_though_nobody_is_left_to_end_it(
 ) -> None:
     """Over SSH the node's own time limit does that; a local command had none once its engine was killed."""
     mark = tmp_path / "mark"
-    shorter = "from tasks.remediation import changing\nchanging.GRACE_S = 0.0\n"
+    shorter = "from tasks.remote import changing\nchanging.GRACE_S = 0.0\n"
     monkeypatch.setitem(globals(), "ENGINE", shorter + ENGINE)
     kill_and_wait(engine(Node(name="n", local=True), "act-1", mark, 60, 2).pid)
     assert ask_over(LocalHost("n"), "node-1", "act-1")[0]
@@ -258,20 +258,20 @@ def test_services_of_one_user_share_the_place(monkeypatch: pytest.MonkeyPatch, t
 
 
 READS = {  # what an action may ask a machine without holding its lock: it changes nothing
-    "containers.py:_run", "docker_daemon.py:start_engine", "leader.py:_look", "ray.py:restart_raylet",
-    "rendezvous.py:start_etcd", "changing.py:change", "changing.py:ask_over",
+    "container/act_restart.py:_run", "container/act_engine.py:start_engine", "gpu/act_leader.py:_look", "ray/act.py:restart_raylet",
+    "rendezvous/act.py:start_etcd", "remote/changing.py:change", "remote/changing.py:ask_over",
 }  # fmt: skip
 
 
 def test_every_change_goes_through_the_one_place() -> None:
     """No action runs a command or a probe on a machine in another way than `change` and `command`."""
     found = set()
-    for path in (REPO / "tasks/remediation").glob("*.py"):
+    for path in (*REPO.glob("tasks/*/act*.py"), REPO / "tasks/remote/changing.py"):
         tree = ast.parse(path.read_text("utf-8"))
         for function in [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)]:
             for call in [c for c in ast.walk(function) if isinstance(c, ast.Call)]:
                 name = ast.unparse(call.func)
                 if name in ("run_probe", "run_program") or (name.endswith(".run") and "host" in name):
-                    found.add(f"{path.name}:{function.name}")
+                    found.add(f"{path.relative_to(REPO / 'tasks')}:{function.name}")
     assert found == READS
     assert "def main" in probe_text("lock_state")

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from runbooks.core.reading import Why
-from tasks.diagnostics import probe
-from tasks.diagnostics.probe import MARK, run_program
+from tasks.remote import probe
+from tasks.remote.probe import MARK, run_program
 from tasks.transport.base import Host, TransportError
 from tasks.transport.local import LocalHost
 from tasks.transport.ssh import SshHost

@@ -1,0 +1,135 @@
+"""Judges the checkpoints of one job as one node sees them: which one to resume from, and what broke the others.
+Pure."""
+
+from runbooks.checkpoint import story
+from runbooks.checkpoint.candidates import candidate_causes
+from runbooks.checkpoint.choose import Choice, choose, trusted
+from runbooks.checkpoint.cross import cross_causes
+from runbooks.checkpoint.evidence import Evidence, TierLook
+from runbooks.checkpoint.gaps import gap_causes
+from runbooks.checkpoint.leftovers import leftover_causes
+from runbooks.checkpoint.limits import Limits
+from runbooks.checkpoint.loader import loader_causes
+from runbooks.checkpoint.places import place_causes
+from runbooks.checkpoint.plans import lacks, offer
+from runbooks.checkpoint.store import store_causes
+from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.reading import Known, Unknown
+from runbooks.core.rules import by_the_rules
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.triage.text import findings_of
+
+__all__ = ["Limits", "diagnose"]
+
+FIRST = (  # what came first in time stands first
+    "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks",
+    "truncated-by-full-disk",
+    "directory-missing", "permissions", "s3-clock-skew", "s3-hop-limit", "s3-no-credentials", "s3-expired", "s3-wrong-credentials",
+    "s3-no-bucket",
+    "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit",
+    "save-stalled",
+    "save-too-slow", "parts-on-hosts", "rename-missing", "killed-mid-save", "mixed-saves",
+)  # fmt: skip
+RANK = list(Certainty)
+
+
+@by_the_rules("checkpoint-fallback")
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The whole judgment."""
+    if isinstance(evidence.config, Unknown):
+        return _blind(evidence.config)
+    if not isinstance(evidence.config, Known):
+        why = getattr(evidence.config, "proof", "") or "its configuration is not known"
+        return Diagnosis(
+            state=State.NOT_APPLICABLE, headline=f"No checkpoints to judge: {why}",
+            must_not=("take 'nothing configured' for 'nothing saved': add a `checkpoints` section to the fleet file",),
+        )  # fmt: skip
+    config = evidence.config.value
+    evidence, strange = _configured(evidence, config)
+    choice = choose(evidence, config)
+    causes = _ordered(
+        (
+            *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
+            *candidate_causes(evidence, config), *cross_causes(evidence), *loader_causes(evidence, config, choice),
+            *_nothing(evidence, choice), *_lacking(evidence, choice), *leftover_causes(evidence), *gap_causes(evidence, config),
+        )
+    )  # fmt: skip
+    offered = offer(evidence, config, limits, choice, causes)
+    wrong = tuple(c for c in causes if not c.innocent)
+    return Diagnosis(
+        state=_state(evidence, choice, causes, bool(strange)),
+        headline=story.headline(choice, causes),
+        symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
+        causes=causes,
+        must_not=story.must_not(wrong, choice),
+        plans=offered.plans,
+        do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
+        waiting_costs=story.waiting_costs(evidence, config, choice),
+        findings=(*story.findings(wrong), *_told(evidence, causes)),
+        unknowns=(*story.unknowns(evidence), *strange),
+        by_hand=story.by_hand(choice),
+    )
+
+
+def _configured(evidence: Evidence, config: Checkpoints) -> tuple[Evidence, tuple[str, ...]]:
+    """The evidence of the tiers that its configuration names, and a line for each other."""
+    names = {t.name for t in config.tiers}
+    strange = tuple(f"tier {look.tier!r}: its configuration does not name it" for look in evidence.tiers if look.tier not in names)
+    kept = tuple(look for look in evidence.tiers if look.tier in names)
+    return (evidence.model_copy(update={"tiers": kept}) if strange else evidence), strange
+
+
+def _blind(config: Unknown) -> Diagnosis:
+    return Diagnosis(
+        state=State.CANNOT_TELL, headline=f"cannot tell: which checkpoints there should be is not known: {config.reason}",
+        must_not=("start the run from step 0, or from any checkpoint, before its tiers were looked at",),
+    )  # fmt: skip
+
+
+def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+    """What else the job's log says, by the whole knowledge: what ended it may be no checkpoint."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else ""
+    return findings_of(log, "the job's log", "checkpoint-fallback", (c.slug for c in causes))
+
+
+def _ordered(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    def key(c: Cause) -> tuple[int, int]:
+        return RANK.index(c.certainty), FIRST.index(c.slug) if c.slug in FIRST else len(FIRST)
+
+    return tuple(sorted(causes, key=key))
+
+
+def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+    """No candidate at all, on tiers that could all be read."""
+    read = [t for t in evidence.tiers if not isinstance(t.candidates, Unknown)]
+    if choice.best is not None or choice.newer or len(read) < len(evidence.tiers) or not evidence.tiers:
+        return ()
+    words = tuple(f"{t.where}: no name matches" for t in evidence.tiers)
+    return (Cause(slug="no-checkpoint", certainty=Certainty.CONFIRMED, subject=evidence.node, evidence=words),)
+
+
+def _lacking(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+    """Tiers from which the next restart would have to fall back further than necessary."""
+    step = choice.best.candidate.step if choice.best else 0
+    return tuple(
+        Cause(
+            slug="tier-lacks-it", certainty=Certainty.CONFIRMED, subject=look.where,
+            evidence=(f"step {step} is not on {look.where}, whole ones are: {_whole_steps(look)}",),
+        )
+        for look in evidence.tiers
+        if lacks(look, choice)
+    )  # fmt: skip
+
+
+def _whole_steps(look: TierLook) -> str:
+    found = look.candidates.value if isinstance(look.candidates, Known) else ()
+    return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
+
+
+def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...], strange: bool) -> State:
+    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) and not c.innocent for c in causes):
+        return State.SICK
+    unread = strange or any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
+    if choice.best is None or choice.open or choice.best.candidate.content != "proven" or unread:
+        return State.CANNOT_TELL
+    return State.HEALTHY

@@ -1,0 +1,158 @@
+"""Causes that lie in the places: folder, file system, device, memory limit, pointer, unfinished saves."""
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from runbooks.checkpoint.choose import Choice
+from runbooks.checkpoint.evidence import Evidence, Space, TierLook
+from runbooks.checkpoint.limits import Limits
+from runbooks.core.checkpoints import Checkpoints, TierKind
+from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import meanings
+
+DYING = {"dying-device": ("checkpoint-fallback/dying-device",)}
+NONE_LEFT = 64 << 10  # a few blocks that no file gets
+STALE = {"ENOTCONN": "its FUSE daemon is gone", "ESTALE": "its file server lost the handle", "EIO": "its device fails"}
+
+
+def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice) -> tuple[Cause, ...]:
+    """Everything that is wrong with where checkpoints lie."""
+    out: list[Cause] = []
+    for look in evidence.tiers:
+        if isinstance(look.space, Known):
+            out.extend(_space(look, look.space.value, limits))
+            out.extend(_memory(config, look, look.space.value))
+        out.extend(_pointer(look, choice))
+        out.extend(_stalled(evidence, look, limits))
+    out.extend(_device(evidence))
+    out.extend(_not_everywhere(evidence, choice))
+    return tuple(out)
+
+
+def newest_size(look: TierLook) -> int:
+    """Bytes of one save, by the largest of the newest candidates."""
+    found = look.candidates.value[:5] if isinstance(look.candidates, Known) else ()
+    return max((c.size for c in found), default=0)
+
+
+def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
+    def cause(slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
+        return Cause(
+            slug=slug, certainty=certainty, subject=f"{s.path} on {look.node}", evidence=evidence, decides=decides
+        )
+
+    yes = Certainty.CONFIRMED
+    if s.error in STALE or s.write in STALE:
+        code = s.error if s.error in STALE else s.write
+        yield cause("stale-mount" if code != "EIO" else "dying-device", yes, f"{s.path}: {code}, {STALE[code]}")
+        return
+    if not s.exists:
+        yield cause("directory-missing", yes, f"{s.path} does not exist; the deepest folder that does is {s.nearest}")
+        return
+    if s.read_only or s.write == "EROFS":
+        yield cause(
+            "read-only", yes, f"{s.device} ({s.fs_type}) at {s.path} is mounted read-only; a write says {s.write}"
+        )
+        return
+    if s.write in ("EACCES", "EPERM"):
+        words = f"uid {s.asking_uid} cannot write to {s.path}: mode {s.mode:04o}, owner {s.owner} ({s.uid})"
+        yield cause("permissions", yes, words)
+        return
+    if s.error in ("EACCES", "EPERM"):
+        yield cause("permissions", yes, f"uid {s.asking_uid} cannot list {s.path}: mode {s.mode:04o}, owner {s.owner}")
+        return
+    yield from _fullness(look, s, limits, cause)
+
+
+def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> Iterator[Cause]:
+    yes = Certainty.CONFIRMED
+    if s.write == "EDQUOT":
+        yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {s.available} bytes are available")
+    elif s.inodes and s.inodes_free == 0:
+        yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {s.available} bytes are")
+    elif s.total and s.available < NONE_LEFT and s.free > newest_size(look) + NONE_LEFT:
+        yield cause(
+            "reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available"
+        )
+    elif s.write == "ENOSPC" or (s.total and s.available < newest_size(look) * limits.free_saves and newest_size(look)):
+        certainty = yes if s.write == "ENOSPC" or s.available < newest_size(look) else Certainty.LIKELY
+        words = f"{s.available} of {s.total} bytes are available at {s.path}; one save takes {newest_size(look)}"
+        yield cause("disk-full", certainty, words, f"a write of 4 KiB says {s.write}")
+
+
+def _memory(config: Checkpoints, look: TierLook, s: Space) -> Iterator[Cause]:
+    limit = config.tier(look.tier).limit_bytes
+    size = newest_size(look)
+    if look.kind != TierKind.MEMORY or not size:
+        return
+    room = min(x for x in (limit, s.total or None) if x is not None) if limit or s.total else 0
+    if room and size > room:
+        words = f"one snapshot takes {size} bytes, the limit is {room}"
+        subject = f"{s.path} on {look.node}"
+        yield Cause(slug="snapshot-over-limit", certainty=Certainty.CONFIRMED, subject=subject, evidence=(words,))
+
+
+def _pointer(look: TierLook, choice: Choice) -> Iterator[Cause]:
+    if not isinstance(look.pointer, Known) or not isinstance(look.candidates, Known):
+        return
+    text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
+    named = [c for c in look.candidates.value if text in (c.name, c.name.rpartition("/")[2], str(c.step))]
+    bad = [c for c in named if c.faults or c.content == "damaged" or c.suspects]
+    bad = [c for c in bad if f"{look.where.rstrip('/')}/{c.name}" not in {x.where for x in choice.open}]
+    if named and not bad:
+        return
+    what = f"is damaged or unfinished ({bad[0].name})" if bad else "is not there"
+    newer = f"; the newest whole one is step {choice.best.candidate.step}" if choice.best else ""
+    evidence = (f"`{look.pointer.value.text}` of the pointer {what}{newer}",)
+    yield Cause(slug="pointer-wrong", certainty=Certainty.CONFIRMED, subject=look.where, evidence=evidence)
+
+
+def _stalled(evidence: Evidence, look: TierLook, limits: Limits) -> Iterator[Cause]:
+    if not isinstance(look.holders, Known):
+        return
+    writing = {h.path.split("/")[0]: h for h in look.holders.value if h.writing}
+    for left in look.leftovers:
+        age = evidence.taken_at.timestamp() - left.mtime_s
+        holder = writing.get(left.name.split("/")[0])
+        if holder and age > limits.save_stalled_s:
+            words = f"{left.name} is open for writing by pid {holder.pid} and has not grown for {age:.0f} s"
+            yield Cause(slug="save-stalled", certainty=Certainty.LIKELY, subject=look.where, evidence=(words,))
+
+
+def _device(evidence: Evidence) -> Iterator[Cause]:
+    if not isinstance(evidence.kernel, Known) or not evidence.kernel.value:
+        return
+    spaces = [look.space.value for look in evidence.tiers if isinstance(look.space, Known)]
+    names = {d for s in spaces for d in (*s.disks, s.device.rpartition("/")[2]) if d and s.device.startswith("/dev/")}
+    ours = [x for x in evidence.kernel.value if any(re.search(rf"\b{re.escape(d)}\b", x) for d in names)]
+    for said in meanings(ours, DYING).values():
+        shown = tuple(x.text[:200] for x in said.evidence[-3:])
+        subject = f"storage of {evidence.node}"
+        yield Cause(
+            slug="dying-device",
+            certainty=Certainty.LIKELY,
+            subject=subject,
+            evidence=shown,
+            decides=("smartctl -a, nvme smart-log",),
+        )
+
+
+def _not_everywhere(evidence: Evidence, choice: Choice) -> Iterator[Cause]:
+    for step, nodes in choice.not_everywhere.items():
+        words = f"step {step} is whole on {evidence.node} and not on {', '.join(nodes)}; no shared tier has it"
+        yield Cause(slug="not-shared", certainty=Certainty.CONFIRMED, subject=f"step {step}", evidence=(words,))
+    for other in evidence.others:
+        if isinstance(other.steps, Unknown) and other.steps.reason is not Why.NOT_ASKED:
+            words = f"{other.tier} of {other.node} could not be read: {other.steps.reason}"
+            yield Cause(
+                slug="not-shared", certainty=Certainty.POSSIBLE, subject=other.node, evidence=(words,),
+                decides=(f"the checkpoints on {other.node}",),
+            )  # fmt: skip
+
+
+class CauseMaker(Protocol):
+    """Type of the helper that fills in the subject."""
+
+    def __call__(self, slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause: ...

@@ -1,0 +1,220 @@
+"""Why a container that does not run ended: engine, kernel, its own words, event stream, times and exit code together."""
+
+from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
+from runbooks.container.keepalive import keep_alive
+from runbooks.container.memory_kills import last_kill, out_of_memory
+from runbooks.container.others import only_on_failure, stopped_unit
+from runbooks.container.shared_end import companions, ended_together, host_event
+from runbooks.container.start_errors import start_error
+from runbooks.container.words import (
+    Limits,
+    cause,
+    clock,
+    known,
+    last_words,
+    life_s,
+    log_of,
+    near,
+    own_events,
+    said_dead,
+    span,
+)
+from runbooks.core.reading import Known, Unknown
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.closing import closing_error
+from runbooks.triage.text import says
+
+SIGNALS = {134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV", 132: "SIGILL", 133: "SIGTRAP"}
+KILLED = (137, 143)
+MOST_WORDS = 6  # lines of an error that are shown
+AFTER_AN_ERROR = ("the death of the process that its error speaks of: kernel log, core dump",)
+
+
+def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Causes of the end of `c`, the strongest word first: the engine's own error about its start, the kernel's line about
+    its cgroup, its own last error, then host and engine, requests and exit code."""
+    refused = [start_error(e, c)] if c.error else []
+    if refused and (c.status == "created" or c.started_at is None):
+        return refused
+    event, oom = host_event(e, c, limits), out_of_memory(e, c, limits)
+    killed = [x for x in oom if x.slug != "oom-child"]
+    if killed:
+        return refused + killed + _ruled_out(event, f"the kernel had killed it before, at its end ({clock(c.finished_at)})")
+    if event:
+        own = [] if refused or companions(e, c, limits) else its_own_error(e, c, limits)
+        return refused + _lowered(own) + (_lowered(event) if own else event)
+    if refused and c.exit_code in (125, 126, 127, 128):  # of the start itself
+        return refused
+    asked = on_purpose(e, c, limits)
+    if asked and not last_kill(e, c, limits):  # a kill for memory long before explains no end that somebody asked for
+        return refused + asked + oom
+    return refused + oom + (asked or _by_itself(e, c, limits))
+
+
+def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Nobody asked for its end. An error of its own is said first; what ended with others in one moment is not its own end."""
+    if found := keep_alive_end(c, limits) or its_own_error(e, c, limits):
+        late = [_killed(e, c, limits).model_copy(update={"certainty": Certainty.POSSIBLE})] if c.exit_code in KILLED else []
+        return [*found, *late]
+    shared, own = ended_together(e, c, limits), own_end(e, c) or by_code(e, c, limits)
+    if not shared:
+        return own
+    if shared[0].certainty is Certainty.LIKELY:
+        return shared + [x.model_copy(update={"certainty": Certainty.POSSIBLE}) for x in own]
+    return _lowered(own) + shared
+
+
+def _lowered(causes: list[Cause]) -> list[Cause]:
+    """Not confirmed beside something else that fits."""
+    sure = Certainty.CONFIRMED
+    return [x.model_copy(update={"certainty": Certainty.LIKELY}) if x.certainty is sure else x for x in causes]
+
+
+def _ruled_out(causes: list[Cause], why: str) -> list[Cause]:
+    return [x.model_copy(update={"certainty": Certainty.RULED_OUT, "evidence": (why, *x.evidence)}) for x in causes]
+
+
+def _requests(e: Evidence, c: ContainerFacts, limits: Limits) -> list[EngineEvent]:
+    wanted = [x for x in own_events(e, c) if x.action in ("kill", "stop")]
+    return [x for x in wanted if near(x.at, c.finished_at, limits.stop_window_s)]
+
+
+def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Somebody asked the engine to stop it, or to kill it."""
+    asked = _requests(e, c, limits)
+    signals = [x.signal for x in asked if x.action == "kill"]
+    if any(x.action == "stop" for x in asked):
+        sick = c.health == "unhealthy"
+        words = f"a stop request around {clock(c.finished_at)} (signals: {', '.join(signals)})"
+        if sick:
+            log = "; ".join(h.output for h in c.health_log if h.exit) or "its check failed"
+            return [
+                cause(
+                    "killed-by-probe", Certainty.LIKELY, f"container {c.name}", words,
+                    f"its health check had failed {c.health_streak} times in a row: {log}",
+                    decides=("who sent the stop: the supervisor's log, or a person",),
+                )
+            ]  # fmt: skip
+        return [
+            cause(
+                "stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words,
+                f"exit code {c.exit_code}" + (": it ignored the first signal" if c.exit_code == 137 else ""),
+                innocent=True,
+            )
+        ]  # fmt: skip
+    if signals and (unit := stopped_unit(e, c, limits)):
+        words = f"{unit.name} was stopped at {clock(unit.left_at)}, before it ended, and passed signal {signals[0]} on"
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, innocent=True)]
+    if signals:
+        seen = not isinstance(e.supervisors, Unknown)  # a unit that was stopped passes its signal on like this
+        return [
+            cause(
+                "killed-through-engine", Certainty.CONFIRMED if seen else Certainty.POSSIBLE, f"container {c.name}",
+                f"the event stream shows signal {', '.join(signals)} sent through the engine, without a stop request",
+                f"exit code {c.exit_code}; no kernel line about memory at its end",
+                decides=() if seen else ("whether a unit of systemd was stopped then: units were not read",),
+            )
+        ]  # fmt: skip
+    return []
+
+
+def keep_alive_end(c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Its sleep ran out."""
+    life, alive = life_s(c), keep_alive((*c.entrypoint, *c.command))
+    if alive is None or not alive.seconds or life is None or c.exit_code != 0 or abs(life - alive.seconds) > limits.life_slack_s:
+        return []
+    return [
+        cause(
+            "keep-alive-ended", Certainty.CONFIRMED, f"container {c.name}",
+            f"its main process is a sleep of {alive.seconds:.0f} s and it lived {life:.1f} s, exit code 0",
+        )
+    ]  # fmt: skip
+
+
+def its_own_error(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Its words end with an error, and the work did not go on after it: whatever its exit code says."""
+    error = closing_error(log_of(e))
+    if not error or c.exit_code in (255, *SIGNALS, 135):  # 255: the engine's own; the signals are judged with their words
+        return []
+    words = ("its own last error: " + " | ".join(error[:MOST_WORDS]), *fault_words(e, c, limits), lived(c))
+    subject = f"container {c.name}"
+    if c.exit_code == 0:
+        words = (*words, "exit code 0", only_on_failure(e, c))
+        return [cause("failed-with-code-zero", Certainty.LIKELY, subject, *words, decides=AFTER_AN_ERROR)]
+    if c.exit_code in KILLED:
+        code = f"exit code {c.exit_code}: a launcher that ends its processes after an error leaves it, too"
+        return [cause("main-exited-error", Certainty.LIKELY, subject, *words, code, decides=("who sent the signal, and when",))]
+    return [cause("main-exited-error", Certainty.CONFIRMED, subject, f"exit code {c.exit_code}", *words)]
+
+
+def lived(c: ContainerFacts) -> str:
+    """How long, in words."""
+    life = life_s(c)
+    return f"it lived {span(life)}" if life is not None else ""
+
+
+def fault_words(e: Evidence, c: ContainerFacts, limits: Limits) -> list[str]:
+    """What the kernel says of faults of processes around its end: the lines name no container."""
+    host = known(e.host)
+    near_ = [f for f in host.faults if near(f.at, c.finished_at, limits.oom_window_s)] if host else []
+    return [f"kernel at {clock(f.at)}: {f.text} (which container it was in is not said)" for f in near_[-3:]]
+
+
+def own_end(e: Evidence, c: ContainerFacts) -> list[Cause]:
+    """The main process ended by itself: it finished, or it failed without a word that is known for an error."""
+    subject, code = f"container {c.name}", f"exit code {c.exit_code}"
+    if c.exit_code == 0:
+        return [_finished(e, c)]
+    if 0 < c.exit_code < 125:
+        return [cause("main-exited-error", Certainty.CONFIRMED, subject, code, lived(c), last_words(e))]
+    return []
+
+
+def _finished(e: Evidence, c: ContainerFacts) -> Cause:
+    """Code 0, no error in its words, nobody's request. Where the engine has forgotten this death, a stop is not excluded."""
+    told = any(x.action == "die" for x in own_events(e, c))
+    sure = Certainty.CONFIRMED if told and isinstance(e.log, Known) else Certainty.LIKELY
+    check = () if told else ("whether somebody stopped it: the engine's events around its end are lost",)
+    return cause("main-exited-zero", sure, f"container {c.name}", "exit code 0", lived(c), last_words(e), decides=check)
+
+
+def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """Ends by a signal for which nothing else was found."""
+    subject, code = f"container {c.name}", c.exit_code
+    if code == 135:
+        small = c.shm_bytes <= limits.shm_small_bytes
+        size = f"its /dev/shm has {c.shm_bytes >> 20} MiB" if c.shm_bytes else ""
+        log = known(e.log)
+        said = says(log or (), "container-death/bus-error")
+        sure = Certainty.CONFIRMED if said else Certainty.LIKELY if small else Certainty.POSSIBLE
+        other = ("use of /dev/shm right before the end", "a mapped file that was cut short, a full disk")
+        words = ("exit code 135: SIGBUS", size, last_words(e))
+        return [cause("bus-error", sure, subject, *words, decides=() if said else other)]
+    if code in SIGNALS:
+        signal = (f"exit code {code}: {SIGNALS[code]}", *fault_words(e, c, limits), last_words(e))
+        return [cause("crashed", Certainty.CONFIRMED, subject, *signal)]
+    if code in (137, 143):
+        return [_killed(e, c, limits)]
+    read = known(e.host) is not None
+    check = () if read else ("boot time and engine's start: the engine writes 255 for what went down with them, too",)
+    sure = Certainty.CONFIRMED if read else Certainty.LIKELY
+    return [cause("main-exited-error", sure, subject, f"exit code {code}", last_words(e), decides=check)]
+
+
+def _killed(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:
+    signal = "SIGKILL" if c.exit_code == 137 else "SIGTERM"
+    missing = []
+    died = said_dead(e, c, limits)
+    if not died:
+        missing.append("the engine's events around the death (they are lost when its daemon restarts)")
+    if known(e.ooms) is None and signal == "SIGKILL":
+        missing.append("the kernel log: an oom-kill line for this container")
+    if c.labels.get("io.kubernetes.pod.name"):
+        missing.append("the pod's events: a failed liveness probe, an eviction")
+    words = "no stop or kill request in the event stream" if died else ""
+    memory = "no kernel line about memory for it" if known(e.ooms) is not None else ""
+    sure = Certainty.POSSIBLE if missing else Certainty.CONFIRMED
+    return cause(
+        "killed-from-outside", sure, f"container {c.name}", f"exit code {c.exit_code}: {signal}", words, memory,
+        "OOMKilled is false, which by itself proves nothing" if c.exit_code == 137 else "", decides=tuple(missing),
+    )  # fmt: skip

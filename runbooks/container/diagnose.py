@@ -1,0 +1,222 @@
+"""Judges a container's death at three levels, host, container, application, in the order in which they are repaired."""
+
+import shlex
+from collections.abc import Sequence
+
+from runbooks.container.alive import covers, judge_alive, too_young, unread
+from runbooks.container.around import host_notes, judge_daemon, judge_fuse, judge_host
+from runbooks.container.before import story
+from runbooks.container.death import judge_death
+from runbooks.container.evidence import ContainerFacts, Evidence
+from runbooks.container.kept import judge_kept, kept_findings
+from runbooks.container.left_over import left_over
+from runbooks.container.loops import judge_loop
+from runbooks.container.others import compose_findings, judge_supervisors, resting_findings
+from runbooks.container.plans import plans_for
+from runbooks.container.ray_level import blocked_by_head
+from runbooks.container.warnings import do_now, must_not
+from runbooks.container.words import Limits as Limits
+from runbooks.container.words import cause, deaths, known
+from runbooks.core.members import container
+from runbooks.core.reading import Absent, Unknown
+from runbooks.core.rules import by_the_rules
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
+from runbooks.triage.text import findings_of
+
+EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
+ORDER = (
+    "host-rebooted",
+    "daemon-upgraded",
+    "daemon-down",
+    "daemon-stuck",
+    "daemon-restarted",
+    "disk-full",
+    "inodes-full",
+    "image-gone",
+    "mount-gone",
+    "mount-point-in-the-way",
+    "driver-changed",
+    "devices-lost",
+    "stale-fuse",
+    "fuse-hung",
+    "too-many-deaths",
+    "restart-loop",
+)  # the order of repair: host, engine, what the container needs, the container
+RUNS = ("running", "paused")
+
+
+@by_the_rules("container-death")
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The judgment. Pure."""
+    e, c = evidence, known(evidence.container)
+    if isinstance(e.container, Absent):
+        return _missing(e, limits)
+    causes, death = judge_daemon(e, limits), list[Cause]()
+    if c is None and not causes:
+        return _blind(e)
+    causes += [x for x in judge_host(e, c, limits) if x.slug not in {y.slug for y in causes}]
+    causes += judge_fuse(e)
+    if c is not None:
+        death = [] if c.status in RUNS else judge_death(e, c, limits)
+        causes += judge_alive(e, c, limits) if c.status in RUNS else [*death, *blocked_by_head(e)]
+        if all(x.slug != "stopped-on-purpose" for x in causes):  # by a person: neither a loop nor one death too many
+            causes += judge_loop(e, c, limits)
+    if not [x for x in causes if not x.innocent]:
+        causes += judge_kept(e, limits)
+    return _answer(e, c, _sorted(_once(causes + judge_supervisors(e)), death), limits)
+
+
+def _once(causes: list[Cause]) -> list[Cause]:
+    """One cause per slug and subject, the surest; evidence joined."""
+    kept: dict[str, Cause] = {}
+    for x in causes:
+        key = x.slug if x.slug in ("disk-full", "image-gone", "mount-gone", "devices-lost") else x.slug + x.subject
+        old = kept.get(key)
+        joined = tuple(dict.fromkeys((*(old.evidence if old else ()), *x.evidence)))
+        best = x if old is None or old.certainty is not Certainty.CONFIRMED else old
+        kept[key] = best.model_copy(update={"evidence": joined})
+    return list(kept.values())
+
+
+def _sorted(causes: list[Cause], death: Sequence[Cause] = ()) -> tuple[Cause, ...]:
+    """In the order of repair; an event of host or engine behind the stronger word that was read of this very end."""
+    rank = {slug: i for i, slug in enumerate(ORDER)}
+    late = {x.slug for x in death[1:] if x.slug in EVENTS}
+
+    def place(x: Cause) -> tuple[bool, bool, int]:
+        return x.slug == "second-supervisor", x.slug in late, rank.get(x.slug, len(ORDER))
+
+    return tuple(sorted(causes, key=place))
+
+
+def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
+    stands = tuple(x for x in causes if x.certainty is not Certainty.RULED_OUT)
+    wrong = [x for x in causes if not x.innocent and x.certainty is not Certainty.RULED_OUT]
+    sure = [x for x in wrong if x.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
+    young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
+    gaps = unread(e) if c and c.status == "running" and not wrong else ()
+    unsure = bool(wrong or young or gaps)
+    state = State.SICK if sure else State.CANNOT_TELL if unsure else State.HEALTHY
+    return Diagnosis(
+        state=state,
+        headline=_headline(e, causes, state, young),
+        symptom=_symptom(e, c),
+        causes=causes,
+        must_not=must_not(e, c, stands),
+        plans=plans_for(e, causes, limits) if state is State.SICK else (),
+        do_now=do_now(e, c, stands),
+        findings=(*_findings(e, limits), *left_over(e, c, causes)),
+        unknowns=(young,) if young else (),
+        by_hand=_by_hand(e, c),
+        groups=_together(e, c),
+    )
+
+
+def _together(e: Evidence, c: ContainerFacts | None) -> tuple[Group, ...]:
+    """The container with all that runs in it: while its application answers, it is not ended for another fault."""
+    if c is None:
+        return ()
+    probe = known(e.probe)
+    answers = c.status == "running" and probe is not None and probe.exit == 0
+    words = (f"its application answers the configured probe in {probe.seconds:.1f} s",) if answers and probe else ()
+    return (Group(name=f"container {c.name}", members=(container(c.id),), ties=("one container",), at_work=words),)
+
+
+def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:
+    told = [x for x in causes if x.slug != "second-supervisor" and x.certainty is not Certainty.RULED_OUT]
+    names = list(dict.fromkeys(x.slug for x in told if state is State.HEALTHY or not x.innocent))
+    if names:
+        first = next(x for x in causes if x.slug == names[0])
+        more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""
+        return f"{e.name} on {e.node}: {names[0]}{more}: {first.evidence[0]}"
+    if state is State.HEALTHY:
+        return f"{e.name} on {e.node} runs, {covers(e)}"
+    return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"
+
+
+def _symptom(e: Evidence, c: ContainerFacts | None) -> str:
+    if c is None:
+        return f"the engine on {e.node} does not answer"
+    return f"{c.name} ({c.id[:12]}) is {c.status}, exit code {c.exit_code}, restarts {c.restart_count}"
+
+
+def _missing(e: Evidence, limits: Limits) -> Diagnosis:
+    """There is no such container: nothing to take a configuration from."""
+    gone = [x for x in known(e.events) or () if x.name == e.name and x.action == "destroy"]
+    if e.wanted is None and not gone:
+        proof = e.container.proof if isinstance(e.container, Absent) else ""
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no container {e.name} on {e.node}: {proof}")
+    words = f"it was removed at {gone[-1].at:%H:%M:%S UTC}" if gone else "no record of its removal is left"
+    found = (
+        cause(
+            "container-missing",
+            Certainty.CONFIRMED,
+            f"container {e.name}",
+            "there is no such container",
+            words,
+        ),
+    )
+    return _answer(e, None, _sorted([*found, *judge_host(e, None, limits), *judge_supervisors(e)]), limits)
+
+
+def _blind(e: Evidence) -> Diagnosis:
+    why = f": {e.container.detail[:200]}" if isinstance(e.container, Unknown) and e.container.detail else ""
+    return Diagnosis(
+        state=State.CANNOT_TELL,
+        headline=f"{e.name} on {e.node}: cannot tell: the container was not read{why}",
+        must_not=("recreate or restart anything: nothing is known about the container",),
+        by_hand=_by_hand(e, None),
+    )
+
+
+def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
+    found = [
+        Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
+    ]
+    found += _before(e)
+    found += _policy(known(e.container))
+    found += resting_findings(e) + compose_findings(e)
+    found += _last_words(e)
+    found += kept_findings(e, limits)
+    number = len(deaths(e, limits))
+    if number > 1:
+        found.append(
+            Finding(priority="HIGH", category="container", issue=f"{number} deaths lately", action="find out why")
+        )
+    return tuple(found)
+
+
+def _policy(c: ContainerFacts | None) -> list[Finding]:
+    """The engine's own restart policy is a supervisor too."""
+    if c is None or c.restart_policy in ("", "no"):
+        return []
+    most = f" ({c.restart_max} times at most; {c.restart_count} by now)" if c.restart_max else ""
+    issue = (
+        f"restart policy {c.restart_policy}{most}: the engine starts it again too, though not after a stop or kill through it"
+    )
+    action = "remember it when something else restarts it as well; a recreated one keeps it, the one set aside loses it"
+    return [Finding(priority="LOW", category="container", issue=issue, action=action)]
+
+
+def _before(e: Evidence) -> list[Finding]:
+    """What the watch recorded of the minutes before the end (or before now)."""
+    c, samples = known(e.container), known(e.before)
+    if not samples:
+        return []
+    end = c.finished_at if c is not None and c.status not in RUNS else None
+    action = "compare with the cause" if end else "compare with the symptom"
+    return [Finding(priority="LOW", category="before", issue=line, action=action) for line in story(samples, end)]
+
+
+def _last_words(e: Evidence) -> tuple[Finding, ...]:
+    """What the last words of a dead container say, by the whole knowledge base."""
+    c, lines = known(e.container), known(e.log)
+    dead = c is not None and c.status not in RUNS
+    return findings_of(lines, "its last words", "container-death") if dead and lines else ()
+
+
+def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:
+    engine = shlex.join(e.wanted.engine) if e.wanted else "docker"
+    ref = c.id[:12] if c else e.name
+    return (f"{engine} inspect {ref}", f"{engine} logs --tail 50 {ref}", f"{engine} events --since 1h --until 0s",
+            "dmesg -T | grep -iE 'oom-kill|Killed process'", "df -h; df -i; cat /proc/mounts | grep fuse")  # fmt: skip

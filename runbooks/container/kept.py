@@ -1,0 +1,63 @@
+"""Replaced containers that were set aside: whether a daemon start could revive one, and which may be removed by now."""
+
+import shlex
+
+from runbooks.container.backoff import is_kept, kept_name
+from runbooks.container.evidence import Evidence, Sibling, Wanted
+from runbooks.container.words import Limits, cause, known, span
+from runbooks.core.plan import Step
+from runbooks.core.verdict import Cause, Certainty, Finding
+
+STILL = ("exited", "dead", "created")
+
+
+def set_aside(e: Evidence) -> list[Sibling]:
+    """Every replaced container of this name that is still there."""
+    return [s for s in known(e.siblings) or () if is_kept(s.name, e.name)]
+
+
+def old_ones(e: Evidence, limits: Limits) -> list[Sibling]:
+    """Those that ended longer ago than they must be kept, and are what their name says."""
+    return [
+        s for s in set_aside(e)
+        if s.status in STILL and s.name == kept_name(e.name, s.id) and s.finished_at is not None
+        and (e.taken_at - s.finished_at).total_seconds() > limits.keep_old_s
+    ]  # fmt: skip
+
+
+def judge_kept(e: Evidence, limits: Limits) -> list[Cause]:
+    """Only when the run was asked to remove them: each is a container that nobody needs any more."""
+    old = old_ones(e, limits) if e.remove_kept else []
+    words = [f"{s.name} ended {span((e.taken_at - s.finished_at).total_seconds())} ago" for s in old if s.finished_at]
+    return [cause("kept-container", Certainty.CONFIRMED, f"kept containers of {e.name}", *words)] if old else []
+
+
+def removals(e: Evidence, w: Wanted, limits: Limits) -> list[Step]:
+    """One step for each, by full id."""
+    engine = shlex.join(w.engine)
+    return [
+        Step(
+            kind="remove-kept-container", owner=e.node, args={"socket": w.socket, "id": s.id, "kept": s.name},
+            commands=(f"{engine} rm {s.id[:12]}",), effect=f"{s.name} is gone; its volumes stay",
+            loses="its log, what it wrote outside volumes, and its configuration",
+        )
+        for s in old_ones(e, limits)
+    ]  # fmt: skip
+
+
+def kept_findings(e: Evidence, limits: Limits) -> list[Finding]:
+    """What a person should know of them."""
+    found = [
+        Finding(
+            priority="HIGH", category="container", action=f"update --restart=no {s.id[:12]}",
+            issue=f"the kept container {s.name} has restart policy {s.restart_policy}: a daemon start revives it",
+        )
+        for s in set_aside(e)
+        if s.restart_policy != "no"
+    ]  # fmt: skip
+    old = old_ones(e, limits)
+    if old and not e.remove_kept:
+        how = f"gpu-runbooks run container-death {e.node} --option container={e.name} --option remove_kept=yes --mode approve"
+        issue = f"{len(old)} replaced containers are kept for longer than {span(limits.keep_old_s)}: {old[0].name}"
+        found.append(Finding(priority="LOW", category="container", issue=issue, action=how))
+    return found

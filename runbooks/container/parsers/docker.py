@@ -1,0 +1,177 @@
+"""The container engine's JSON (inspect, ps, events, version, images, system df) and its error lines, as types."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runbooks.container.evidence import ContainerFacts, EngineEvent, HealthCheck, MountPoint, Sibling
+from runbooks.core.reading import Absent, Unknown, Why
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z")
+_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+POD_NAME, POD_ROLE = "io.kubernetes.pod.name", "io.kubernetes.container.name"
+Clean = Callable[[str], str]
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """The engine's RFC 3339 with nanoseconds; its zero time (year 1) is None."""
+    found = _TIME.match(text or "")
+    if found is None or found[1].startswith("0001-"):
+        return None
+    micro = (found[2] or "0")[:6].ljust(6, "0")
+    zone = "+00:00" if found[3] == "Z" else found[3]
+    return datetime.fromisoformat(f"{found[1]}.{micro}{zone}").astimezone(UTC)
+
+
+def parse_inspect(text: str, clean: Clean) -> tuple[ContainerFacts, ...]:
+    """Output of `inspect --type container`. Raises ValueError. `clean` takes secrets out of free text."""
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(x, dict) and "State" in x for x in found):
+        raise ValueError("expected a list of containers")
+    return tuple(_container(x, clean) for x in found)
+
+
+def _container(x: Mapping[str, Any], clean: Clean) -> ContainerFacts:
+    state, config, host = x["State"], x.get("Config") or {}, x.get("HostConfig") or {}
+    health = state.get("Health") or {}
+    policy = host.get("RestartPolicy") or {}
+    return ContainerFacts(
+        id=x["Id"],
+        name=x["Name"].lstrip("/"),
+        status=state["Status"],
+        exit_code=state.get("ExitCode", 0),
+        oom_killed=bool(state.get("OOMKilled")),
+        error=clean(state.get("Error") or ""),
+        created_at=parse_time(x.get("Created")),
+        started_at=parse_time(state.get("StartedAt")),
+        finished_at=parse_time(state.get("FinishedAt")),
+        pid=state.get("Pid") or 0,
+        restart_count=x.get("RestartCount") or 0,
+        restart_policy=policy.get("Name") or "no",
+        restart_max=policy.get("MaximumRetryCount") or 0,
+        auto_remove=bool(host.get("AutoRemove")),
+        entrypoint=tuple(clean(w) for w in _words(config.get("Entrypoint"))),
+        command=tuple(clean(w) for w in _words(config.get("Cmd"))),
+        image=config.get("Image") or "",
+        image_id=x.get("Image") or "",
+        mounts=tuple(_mount(m) for m in x.get("Mounts") or ()),
+        devices=tuple(d["PathOnHost"] for d in host.get("Devices") or ()),
+        gpu_requests=len(host.get("DeviceRequests") or ()),
+        privileged=bool(host.get("Privileged")),
+        network_mode=host.get("NetworkMode") or "",
+        shm_bytes=host.get("ShmSize") or 0,
+        memory_limit_bytes=host.get("Memory") or 0,
+        labels={k: clean(v) for k, v in (config.get("Labels") or {}).items()},
+        env_names=tuple(sorted(e.split("=", 1)[0] for e in config.get("Env") or ())),
+        health=health.get("Status") or "none",
+        health_streak=health.get("FailingStreak") or 0,
+        health_log=tuple(_check(h, clean) for h in (health.get("Log") or ())[-5:]),
+    )
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):  # Podman gives the entrypoint as text
+        return tuple(value.split())
+    return tuple(value or ())
+
+
+def _mount(m: Mapping[str, Any]) -> MountPoint:
+    return MountPoint(
+        type=m.get("Type", ""),
+        source=m.get("Source", ""),
+        destination=m.get("Destination", ""),
+        name=m.get("Name", "") or "",
+        rw=bool(m.get("RW", True)),
+        propagation=m.get("Propagation", "") or "",
+    )
+
+
+def _check(h: Mapping[str, Any], clean: Clean) -> HealthCheck:
+    lines = [line for line in (h.get("Output") or "").splitlines() if line.strip()]
+    return HealthCheck(
+        exit=h.get("ExitCode", 0),
+        ended_at=parse_time(h.get("End")),
+        output=clean(lines[-1][:300]) if lines else "",
+    )
+
+
+def siblings_of(found: tuple[ContainerFacts, ...], but: str) -> tuple[Sibling, ...]:
+    """All containers but the one with the id `but`, in short."""
+    return tuple(
+        Sibling(
+            id=c.id, name=c.name, status=c.status, exit_code=c.exit_code, started_at=c.started_at,
+            finished_at=c.finished_at, restart_policy=c.restart_policy, oom_killed=c.oom_killed,
+            pod=c.labels.get(POD_NAME, ""), role=c.labels.get(POD_ROLE, ""),
+        )
+        for c in found
+        if c.id != but
+    )  # fmt: skip
+
+
+def parse_events(text: str) -> tuple[EngineEvent, ...]:
+    """Output of `events --format '{{json .}}'`: one object a line, Docker's and Podman's spelling."""
+    return tuple(_event(json.loads(line)) for line in text.splitlines() if line.strip())
+
+
+def _event(x: Mapping[str, Any]) -> EngineEvent:
+    attributes = (x.get("Actor") or {}).get("Attributes") or x.get("Attributes") or {}
+    code = attributes.get("exitCode", attributes.get("containerExitCode"))
+    nano = x.get("timeNano") or x.get("TimeNano") or 0
+    seconds = nano / 1e9 if nano else float(x.get("time") or 0)
+    return EngineEvent(
+        at=datetime.fromtimestamp(seconds, UTC),
+        action=x.get("Action") or x.get("status") or x.get("Status") or "",
+        id=(x.get("Actor") or {}).get("ID") or x.get("id") or x.get("ID") or "",
+        name=attributes.get("name") or x.get("Name") or "",
+        exit_code=int(code) if code not in (None, "") else None,
+        signal=str(attributes.get("signal") or ""),
+    )
+
+
+def parse_size(text: str) -> int | None:
+    """`1.5GB (80%)` as the engine's `system df` prints it, in bytes; None if it is not a size."""
+    found = re.match(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?B)", text)
+    return int(float(found[1]) * _UNITS[found[2]]) if found else None
+
+
+def parse_df(text: str) -> dict[str, int]:
+    """Output of `system df --format '{{json .}}'`: reclaimable bytes by type (Images, Build Cache …)."""
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    sizes = {row["Type"]: parse_size(row.get("Reclaimable", "")) for row in rows}
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def parse_version(text: str) -> tuple[str, bool]:
+    """Output of `version --format '{{json .}}'`: server version, and whether it is Podman behind the API."""
+    found = json.loads(text)
+    server = found.get("Server") or {}
+    parts = " ".join(str(c.get("Name", "")) for c in server.get("Components") or ())
+    version = server.get("Version") or ""
+    if not version:
+        raise ValueError("no server version")
+    return version, "podman" in parts.lower()
+
+
+def parse_log(text: str, clean: Clean, keep: int = 40) -> tuple[str, ...]:
+    """The last lines of `logs`, secrets and control characters taken out."""
+    lines = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f]", "", line) for line in text.splitlines()]
+    return tuple(clean(line)[:500] for line in lines if line.strip())[-keep:]
+
+
+def engine_failure(err: str) -> Absent | Unknown:
+    """What a failed engine command means: no such container (proof), daemon not there, not allowed, or just failed."""
+    line = " ".join(err.split())[:400]
+    low = line.lower()
+    if "no such container" in low or "no such object" in low:
+        return Absent(proof=line)
+    if "permission denied" in low:
+        return Unknown(reason=Why.DENIED, detail=line)
+    if (
+        "cannot connect to the docker daemon" in low
+        or "connection refused" in low
+        or "is the docker daemon running" in low
+    ):
+        return Unknown(reason=Why.UNREACHABLE, detail=line)
+    return Unknown(reason=Why.FAILED, detail=line or "it said nothing")

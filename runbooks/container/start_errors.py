@@ -1,0 +1,90 @@
+"""What the engine's own words about a failed start mean: by the knowledge base, held against what was read of the host."""
+
+import errno
+
+from runbooks.container.evidence import ContainerFacts, Evidence, FuseMount
+from runbooks.container.parsers.engine_error import refusal
+from runbooks.container.words import cause, known
+from runbooks.core.host_facts import Place
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.triage.text import meanings
+
+MEANS = {
+    "stale-fuse": ("container-death/stale-fuse",),
+    "devices-lost": ("container-death/devices-lost", "stuck-spawning/gpu-broken-on-host"),
+    "disk-full": ("container-death/disk-full",),
+    "image-gone": ("container-death/image-gone", "stuck-spawning/image-not-found", "stuck-spawning/image-unpullable"),
+    "mount-gone": ("container-death/mount-gone",),
+    "bad-command": ("container-death/bad-command",),
+}  # our causes of a start that was refused, and every name that the knowledge base has for them
+SURE, LIKELY = Certainty.CONFIRMED, Certainty.LIKELY
+
+
+def start_error(e: Evidence, c: ContainerFacts) -> Cause:
+    """The cause of State.Error: a path that is in the way or missing, what its words mean, else `start-refused`.
+
+    The engine empties it when a start works: while it stands there, it is why the container does not run now."""
+    words = f"the engine could not start it: {c.error}"
+    said = refusal(c.error)
+    there = _places(e, said.paths)
+    if mount := _sick_mount(e, said.paths):
+        slug, sure = ("stale-fuse", SURE) if mount.state == "dead" else ("fuse-hung", LIKELY)
+        return cause(slug, sure, f"{mount.where}:{mount.path}", words, f"{mount.path} ({mount.type}): {mount.error or mount.state}")
+    if said.code == errno.EEXIST and said.paths:
+        now = next((p for p in reversed(there) if p.kind != "none"), there[-1] if there else None)
+        return _in_the_way(c, words, now.path if now else said.paths[-1], now)
+    for slug in meanings(c.error, MEANS):
+        found, decides = _held(e, c, slug, there)
+        if found is not None:
+            return cause(slug, found, f"container {c.name}", words, f"exit code {c.exit_code}", decides=decides)
+    return _unnamed(c, words, there)
+
+
+def _places(e: Evidence, paths: tuple[str, ...]) -> list[Place]:
+    host = known(e.host)
+    return [p for path in paths for p in (host.places if host else ()) if p.path == path and p.kind != "unread"]
+
+
+def _sick_mount(e: Evidence, paths: tuple[str, ...]) -> FuseMount | None:
+    """A FUSE mount of the host that is dead or hangs and holds one of the paths: the engine cannot look there, and then cannot
+    make the folder that is there."""
+    sick = [m for m in known(e.fuse) or () if m.where == "host" and m.state != "alive"]
+    return next((m for m in sick for p in paths if p == m.path or p.startswith(m.path.rstrip("/") + "/")), None)
+
+
+def _in_the_way(c: ContainerFacts, words: str, path: str, there: Place | None) -> Cause:
+    """EEXIST: what stands at that path now."""
+    check = (f"findmnt {path}; ls -A {path}: is something mounted there, is it empty?",)
+    if there is None:
+        return cause("mount-point-in-the-way", LIKELY, path, words, "what lies there was not read", decides=check)
+    if there.kind == "none":
+        now = f"{path} is not there any more: what was in the way is gone"
+        return cause("start-refused", LIKELY, f"container {c.name}", words, now, decides=("another start by hand",))
+    what = "something is mounted there" if there.mounted else "nothing is mounted there"
+    if there.kind == "folder" and there.entries == 0 and not there.mounted:
+        return cause("mount-point-in-the-way", SURE, path, words, f"{path} is an empty folder, and {what}")
+    holds = f"{there.entries} entries" if there.entries is not None else "entries that were not counted"
+    kind = f"a folder with {holds}" if there.kind == "folder" else f"a {there.kind}" if there.kind != "other" else "no plain file"
+    said = f"{path} is {kind}, and {what}: it may be data, and nothing of it may be removed unasked"
+    return cause("mount-point-in-the-way", LIKELY, path, words, said, decides=check)
+
+
+def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[Place]) -> tuple[Certainty | None, tuple[str, ...]]:
+    """How sure the words make that cause beside the readings; None where these contradict it."""
+    host, daemon = known(e.host), known(e.daemon)
+    if slug == "mount-gone":
+        gone = any(p.kind == "none" for p in there) or bool(host and host.missing_sources)
+        if host is not None and (there or host.places) and not gone:
+            return None, ()
+        return (SURE, ()) if gone else (LIKELY, ("the path that the error names, on the host",))
+    if slug == "image-gone" and daemon is not None and daemon.images_read and c.image_id in daemon.images:
+        return None, ()
+    if slug == "stale-fuse" and not any(m.state == "dead" for m in known(e.fuse) or ()):
+        return LIKELY, ("a mount whose process is gone: none was seen by now",)
+    return SURE, ()
+
+
+def _unnamed(c: ContainerFacts, words: str, there: list[Place]) -> Cause:
+    """Words that fit no known cause; what the paths in them show is told all the same."""
+    seen = [f"{p.path} is {'not there' if p.kind == 'none' else f'a {p.kind}'} on the host" for p in there]
+    return cause("start-refused", LIKELY, f"container {c.name}", words, *seen, decides=("the engine's log at that time",))

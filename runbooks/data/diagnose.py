@@ -1,0 +1,121 @@
+"""Judges training data files: what is broken where, and how it is rebuilt. Changes nothing. Pure."""
+
+from functools import partial
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.rules import book as book_of
+from runbooks.core.rules import by_the_rules
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.data.evidence import DataFile, Evidence, Fault
+from runbooks.triage.text import findings_of, says
+
+CAUSE = {
+    "cut-last-line": "cut-off", "bad-line": "bad-record", "several-values": "several-values", "wrong-key": "wrong-key",
+    "encoding": "encoding", "compressed": "compressed", "json-array": "json-array", "lfs-pointer": "not-data",
+    "not-data": "not-data", "empty": "empty-file", "empty-line": "bad-record", "zeros": "zero-hole",
+    "not-object": "bad-record",
+    "index-missing": "index-missing", "data-missing": "index-missing",
+    "index-header": "index-damaged",
+    "index-size": "index-damaged", "index-tiling": "index-damaged", "index-documents": "index-damaged",
+    "legacy-index": "index-legacy",
+    "stale-index": "index-stale", "data-cut": "data-cut", "ids-out-of-range": "ids-out-of-range",
+}  # fmt: skip
+LIMIT = {"too-long": "beyond-reader", "too-deep": "beyond-reader", "version": "beyond-reader", "other-format": "other-format"}
+JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
+book = partial(book_of, "data-check")
+
+
+class Limits(Frozen):
+    """Values come from runbook.yaml and the fleet file."""
+
+    check_seconds: float
+    sweep_seconds: float
+    sweep_bytes: int
+
+
+@by_the_rules("data-check")
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 - every runbook has limits
+    """The whole judgment."""
+    causes: list[Cause] = []
+    unknowns: list[str] = []
+    for path, reading in evidence.files.items():
+        if isinstance(reading, Known):
+            causes.extend(_file(path, reading.value, evidence))
+        elif isinstance(reading, Absent):
+            slug = "index-missing" if path.endswith((".idx", ".bin")) else "empty-file"
+            causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
+        elif isinstance(reading, Unknown):
+            unknowns.append(f"{path}: {reading.why}")
+    wrong = tuple(c for c in causes if not c.innocent and c.certainty is not Certainty.POSSIBLE)
+    return Diagnosis(
+        state=_state(evidence, wrong, unknowns),
+        headline=_headline(evidence, wrong, unknowns),
+        causes=tuple(causes),
+        must_not=book().prohibitions(c.slug for c in causes) or ("rewrite data that was not found broken",),
+        do_now=tuple(dict.fromkeys(f"{c.subject}: {book().causes[c.slug].remedy}" for c in causes)),
+        findings=tuple(
+            Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}",
+            action=book().causes[c.slug].remedy)
+            for c in wrong
+        ) + _told(evidence, causes),
+        unknowns=tuple(unknowns),
+        by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
+    )  # fmt: skip
+
+
+def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
+    """What else the loader's log says, by the whole knowledge: the data may be well."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else ""
+    return findings_of(log, "the job's log", "data-check", (c.slug for c in causes))
+
+
+def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIRMED, innocent: bool = False) -> Cause:
+    return Cause(slug=slug, certainty=sure, subject=path, evidence=words, innocent=innocent)
+
+
+def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
+    grouped: dict[str, list[Fault]] = {}
+    for fault in found.faults:
+        grouped.setdefault(CAUSE.get(fault.kind, "bad-record"), []).append(fault)
+    alone = path.endswith(".json") and {f.kind for f in found.faults} == {"json-array"}  # one value is what .json promises
+    out = [_cause(slug, path, *(_words(path, f) for f in faults[:5]), innocent=alone) for slug, faults in grouped.items()]
+    for f in found.limits[:5]:
+        ask = (f"the job's own loader on {path}",)
+        cause = _cause(LIMIT.get(f.kind, "beyond-reader"), path, _words(path, f), sure=Certainty.POSSIBLE)
+        out.append(cause.model_copy(update={"decides": ask}))
+    if found.more:
+        out = [c.model_copy(update={"evidence": (*c.evidence, f"and {found.more} more in this file")}) for c in out]
+    if found.kind == "index" and found.older and not found.faults:
+        words = f"{path}: the index is older than its data, and still fits it"
+        out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
+    reader = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/jsonl-named-json")
+    if found.kind == "jsonl" and not found.faults and found.lines > 1 and (path.endswith(".json") or reader):
+        out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
+    return out
+
+
+def _words(path: str, f: Fault) -> str:
+    where = f"line {f.line}, " if f.line else ""
+    return f"{path}: {where}byte {f.offset}: {f.detail}"
+
+
+def _state(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> State:
+    if any(c.certainty is Certainty.CONFIRMED for c in wrong):
+        return State.SICK
+    if not evidence.files:
+        return State.NOT_APPLICABLE
+    unseen = any(isinstance(r, Known) and r.value.limits for r in evidence.files.values())
+    return State.CANNOT_TELL if unknowns or unseen else State.HEALTHY
+
+
+def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> str:
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
+    if not evidence.files:
+        return "No data file was named for this run"
+    unseen = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in r.value.limits]
+    if unseen:
+        return f"Nothing was found wrong, and not all could be judged: {_words(*unseen[0])}"
+    return f"{len(unknowns)} files could not be read" if unknowns else f"{len(evidence.files)} data files are whole"

@@ -1,0 +1,239 @@
+"""What is read about one node before its GPUs are judged. Bytes, seconds, W, MHz; per cent is 0-100 of one device."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, Why
+from runbooks.gpu.leader import LeaderView
+
+NO_LOG = Unknown(reason=Why.NOT_ASKED, detail="the logs of its jobs were not asked for")
+ALL_HERE = Absent(proof="no process here names a run with more ranks than are here")
+
+
+class GpuSample(Frozen):
+    """One look at a GPU within the window."""
+
+    at_s: float  # since the window began
+    sm_percent: float  # NVML utilization.gpu: share of the last 1/6-1 s in which any kernel ran
+    memory_percent: float  # share of that time in which device memory was read or written
+    power_w: float | None = None
+
+
+class GpuProcess(Frozen):
+    """A process that holds memory of a GPU, as the driver names it (pid of the driver's namespace)."""
+
+    pid: int
+    used_bytes: int | None = None  # None: the driver does not say (MIG, containers)
+    kind: str = "C"  # C compute, G graphics
+    sm_percent: tuple[float, ...] = ()  # per-process SM utilisation samples
+
+
+class RowRemap(Frozen):
+    """Row remapping state: counts and flags."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+
+
+class Gpu(Frozen):
+    """One GPU over the window."""
+
+    index: int
+    uuid: str
+    name: str
+    bus_id: str = ""  # "00000000:00:06.0"
+    memory_total_bytes: int
+    memory_used_bytes: int
+    samples: tuple[GpuSample, ...]
+    processes: Reading[tuple[GpuProcess, ...]]  # Known(()) only where the driver says so in words
+    temperature_c: float | None = None
+    pstate: str = ""
+    sm_clock_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    throttle: tuple[str, ...] = ()  # active clock event reasons, by NVML's names
+    ecc_uncorrected_volatile: int | None = None
+    ecc_corrected_volatile: int | None = None
+    remap: RowRemap | None = None
+    mig: bool | None = None
+    compute_mode: str = ""
+    memory_reserved_bytes: int | None = None  # driver's reserve; NVML v1 counts it as used, nvidia-smi does not
+    power_limit_w: float | None = None
+    recovery_action: str = ""  # the driver's own words (R565+): "None", "Reset", "Reboot", "Drain P2P" …
+
+
+class GpuError(Frozen):
+    """A GPU that the driver lists (or listed) but cannot read."""
+
+    index: int | None
+    bus_id: str = ""
+    error: str  # NVML's own words: "GPU is lost", "Unknown Error"
+    name: str = ""  # model, as far as it still tells it
+
+
+class GpuSet(Frozen):
+    """All GPUs of a node in one reading."""
+
+    driver: str = ""
+    cuda: str = ""
+    gpus: tuple[Gpu, ...]
+    errors: tuple[GpuError, ...] = ()
+    pci_count: int | None = None  # NVIDIA display/3D devices on the PCI bus, whatever the driver says
+
+
+class Process(Frozen):
+    """A process on the node: two looks, `window_s` apart."""
+
+    pid: int
+    start_ticks: int  # /proc/PID/stat field 22: with pid and boot id its identity
+    age_s: float
+    state: str  # at the second look: R S D T t Z X I
+    states: tuple[str, ...] = ()  # state at every look
+    wchan: str = ""  # kernel function it waits in, where readable
+    ppid: int
+    parent_state: str = ""
+    parent_command: str = ""
+    children: tuple[int, ...] = ()
+    live_children: tuple[int, ...] = ()  # children that are not Z
+    pgid: int
+    sid: int
+    uid: int
+    user: str = ""
+    command: str  # full command line, secrets replaced
+    cgroup: str = ""
+    container: str = ""  # container id from the cgroup, "" on the host
+    pid_namespace: int | None = None
+    ns_pids: tuple[int, ...] = ()  # NSpid: pid in each namespace, outermost first
+    tracer: int = 0  # pid of a debugger
+    threads: int = 1
+    threads_d: int = 0  # threads in uninterruptible sleep
+    cpu_s: float | None = None  # CPU seconds used, all threads, at the second look
+    cpu_window_s: float | None = None  # of that within the window
+    read_bytes: int | None = None  # rchar at the second look
+    written_bytes: int | None = None  # wchar
+    io_window_bytes: int | None = None  # rchar + wchar within the window
+    children_cpu_window_s: float = 0.0  # CPU of live descendants within the window (data loaders)
+    children_io_window_bytes: int = 0
+    nvidia_fds: tuple[str, ...] = ()  # /dev/nvidia* held open
+    writing: tuple[str, ...] = ()  # regular files open for writing whose offset or size moved within the window
+    sockets_moved_bytes: int | None = None  # TCP bytes sent and received within the window, where readable
+    listening: tuple[int, ...] = ()  # TCP ports it listens on
+    job: str = ""  # name of the fleet file's job whose pattern matches
+    run: dict[str, str] | None = None  # of its environment: what names its run, world and rank; None: not read
+
+
+class Facts(Frozen):
+    """The node itself."""
+
+    boot_id: str
+    uptime_s: float
+    in_container: bool
+    root: bool
+    hostname: str = ""
+    clock_s: float | None = None  # the node's clock, Unix time
+
+
+class KernelEvent(Frozen):
+    """A line of the kernel log that concerns a GPU."""
+
+    at_s: float | None  # since boot
+    text: str
+    xid: int | None = None
+    bus_id: str = ""
+    pid: int | None = None
+    process: str = ""
+
+
+class ProgressMark(Frozen):
+    """One sign of progress of a job, looked at twice."""
+
+    job: str
+    kind: str  # files | sqlite | log
+    path: str
+    before: int  # rows, bytes or lines
+    after: int
+    unit: str
+    changed_s_ago: float | None = None  # age of the newest change by file time
+
+
+class EarlierProcess(Frozen):
+    """Counters of a process at an earlier run."""
+
+    pid: int
+    start_ticks: int
+    state: str
+    cpu_s: float | None
+    io_bytes: int | None
+
+
+class Earlier(Frozen):
+    """What an earlier run on this node read; only comparable within one boot."""
+
+    taken_at: datetime
+    boot_id: str
+    report: str  # id of that report
+    processes: tuple[EarlierProcess, ...]
+    progress: tuple[ProgressMark, ...] = ()
+    gpu_used_bytes: dict[str, int] = Field(default_factory=dict)  # by UUID
+    gpu_power_w: dict[str, float] = Field(default_factory=dict)
+    gpu_sm_percent: dict[str, float] = Field(default_factory=dict)
+    leader_jobs: int | None = None
+
+
+class JobFacts(Frozen):
+    """What the judgment needs of a job of the fleet file."""
+
+    name: str
+    kind: str
+    restart: tuple[str, ...]
+    warm_up_s: float
+    progress_configured: bool
+    single_node: bool = False  # the fleet file binds it to this one node: all its ranks are here
+    gpu_hour_cost: float | None = None
+
+
+class ContainerGpu(Frozen):
+    """What a container that was given GPUs can still reach, asked from the host."""
+
+    container: str  # full id
+    name: str = ""
+    nvml: str = ""  # the driver's words inside the container; "" where its GPUs answer
+
+
+class Elsewhere(Frozen):
+    """Another node on which ranks of a run that is here may be, looked at in the same way."""
+
+    node: str
+    window_s: float = 0.0
+    facts: Reading[Facts] = NOT_RECORDED
+    gpus: Reading[GpuSet] = NOT_RECORDED
+    processes: Reading[tuple[Process, ...]] = NOT_RECORDED
+
+
+class Evidence(Frozen):
+    """Everything that the zombie-GPU judgment looks at."""
+
+    node: str
+    taken_at: datetime
+    window_s: float
+    gpu_words: tuple[str, ...] = ()  # where the fleet file says that the node has GPUs: "gpus: 8", "label gpu=h100"
+    must_have: int | None = None  # how many, where the fleet file gives a number
+    facts: Reading[Facts] = NOT_RECORDED
+    gpus: Reading[GpuSet] = NOT_RECORDED
+    processes: Reading[tuple[Process, ...]] = NOT_RECORDED  # GPU holders, their parents and families, job processes
+    device_holders: Reading[tuple[int, ...]] = (
+        NOT_RECORDED  # pids with /dev/nvidia* open; Unknown when not all were visible
+    )
+    kernel: Reading[tuple[KernelEvent, ...]] = NOT_RECORDED  # since boot
+    leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
+    progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
+    log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none
+    earlier: Reading[Earlier] = NOT_RECORDED
+    engine: tuple[str, ...] = ("docker",)  # client of the node's container engine, with its options
+    containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
+    elsewhere: Reading[tuple[Elsewhere, ...]] = ALL_HERE  # the other nodes of runs whose world is larger than what is here
+    jobs: tuple[JobFacts, ...] = ()
+    hands_off: bool = False

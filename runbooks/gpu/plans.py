@@ -1,0 +1,246 @@
+"""What may be done about confirmed causes, as data: exact identities, and a reason for everything that is held back."""
+
+import json
+import posixpath
+import shlex
+from dataclasses import dataclass, field
+
+from runbooks.core.by_hand import detached
+from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import Known
+from runbooks.core.signals import ended
+from runbooks.gpu.family import Family, KillSets, kill_sets
+from runbooks.gpu.going_on import going_on
+from runbooks.gpu.mates import Jobs
+from runbooks.gpu.registered import live_job_processes
+from runbooks.gpu.verdicts import Verdict
+from runbooks.gpu.view import View, size
+
+GRACE_S = 10  # between TERM and KILL
+MARK = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here
+HARDWARE = ("gpu-off-the-bus", "gpu-needs-reset", "driver-stuck", "gpu-unreadable")
+
+
+@dataclass
+class Offer:
+    """Plans on offer and why others are not."""
+
+    plans: list[Plan] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
+
+
+def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
+    """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
+    found = Offer()
+    sure = [v for v in verdicts if v.confirmed and not v.innocent]
+    if stop := _why_none(view):
+        found.withheld += [stop] if sure else []
+        return found
+    hardware = tuple(v for v in verdicts if v.slug in HARDWARE and v.credible)
+    on = going_on(view, sure, hardware, jobs)
+    found.plans += [on.plan] if on.plan else []
+    found.withheld += on.notes
+    _clean_up(view, verdicts, sure, found, kill_sets(view, verdicts, hardware, jobs))
+    _reset(view, sure, found)
+    _quarantine(view, sure, found)
+    return found
+
+
+def _why_none(view: View) -> str:
+    if view.evidence.hands_off:
+        return f"{view.evidence.node} is marked hands_off: nothing is offered, everything below is by hand"
+    missing = [n for n in ("facts", "gpus", "processes") if not isinstance(getattr(view.evidence, n), Known)]
+    if missing:
+        return f"no change is offered while {', '.join(missing)} could not be read"
+    if view.facts is None or not view.facts.boot_id:
+        return "no change is offered without the node's boot id"
+    return ""
+
+
+def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer, kin: KillSets) -> None:
+    found.withheld += kin.notes
+    boxes = _boxes(view, verdicts, sure, kin, found)
+    steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]
+    causes = {s for f in kin.families for s in f.slugs} | {s for slugs in boxes.values() for s in slugs}
+    gone = {p.pid for f in kin.families for p in f.members}
+    alone = any(v.slug == "job-without-process" for v in sure)
+    count = _reset_count(view, verdicts, gone) if alone or kin.families else None
+    if count:
+        steps.append(count)
+        causes |= {"job-without-process"} if alone else set()
+    if not steps:
+        return
+    slugs = tuple(sorted(causes))
+    found.plans.append(Plan(name="clean up only", steps=tuple(steps), for_causes=slugs, why="ends what is stuck"))
+    again = _restarts(view, kin.families, bool(alone and count), gone, found)
+    if again:
+        why = "ends what is stuck and starts the job by the fleet file's command"
+        found.plans.append(Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why))
+
+
+def _boxes(
+    view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], kin: KillSets, found: Offer
+) -> dict[str, set[str]]:
+    """Containers to restart and for which causes: nothing in them works."""
+    wanted = {box: set(slugs) for box, slugs in kin.boxes.items()}
+    for v in (v for v in sure if v.container):
+        wanted.setdefault(v.container, set()).add(v.slug)
+    kept = {}
+    for box in sorted(wanted):
+        innocent = {p for v in verdicts if v.innocent for p in v.pids if view.processes[p].container == box}
+        if innocent or view.in_container:
+            who = f"pid {_list(innocent)} works in it" if innocent else "this node is a container itself"
+            found.withheld.append(f"container {box[:12]} is not restarted: {who}")
+        else:
+            kept[box] = wanted[box]
+    return kept
+
+
+def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
+    return ", ".join(map(str, sorted(pids)))
+
+
+def _terminate(view: View, f: Family) -> Step:
+    pids = ", ".join(str(p.pid) for p in f.members)
+    freed = f"{size(f.bytes)} of GPU memory is free again" if f.gpus else "no GPU memory is involved"
+    return ended(
+        view.evidence.node,
+        view.facts.boot_id if view.facts else "",
+        f.members,
+        sid=f.sid,
+        cgroup=f.cgroup,
+        gpu_uuids=f.gpus,
+        freed=f.bytes,
+        grace_s=GRACE_S,
+        effect=f"pid {pids} gone; {freed}",
+        loses="what these processes have not saved since their last checkpoint",
+    )
+
+
+def _restart_container(view: View, box: str) -> Step:
+    boot = view.facts.boot_id if view.facts else ""
+    return Step(
+        kind="restart-container",
+        owner=view.evidence.node,
+        args={"container": box, "boot_id": boot, "engine": list(view.evidence.engine)},
+        commands=(shlex.join((*view.evidence.engine, "restart", box)),),
+        effect=f"container {box[:12]} runs again with its devices; its defunct processes are gone",
+        loses="everything that runs in the container and is not saved",
+    )
+
+
+def _reset_count(view: View, verdicts: tuple[Verdict, ...], ended: set[int]) -> Step | None:
+    """The leader's count, only if it counts jobs here and no live job process will be left."""
+    leader = view.leader
+    peer = next((p for p in leader.peers if p.node == view.evidence.node), None) if leader else None
+    if leader is None or peer is None or peer.jobs <= 0 or not leader.is_leader or not leader.url or not view.jobs:
+        return None
+    together = any(v.slug == "all-peers-at-once" and v.credible for v in verdicts)
+    doubtful = any(v.slug == "job-without-process" and not v.confirmed for v in verdicts)
+    working = {
+        p for p, held in view.holdings.items() if held and p in view.processes and view.processes[p].state not in "ZX"
+    }
+    if together or doubtful or (set(live_job_processes(view)) | working) - ended:
+        return None
+    gone = [{"pid": p, "start_ticks": view.processes[p].start_ticks} for p in sorted(ended)]
+    body = json.dumps({"node_id": peer.node})
+    post = ("curl", "-X", "POST", f"{leader.url.rstrip('/')}/admin/reset_node_jobs")
+    head = ("-H", "Content-Type: application/json", "-d", body)
+    return Step(
+        kind="reset-node-jobs",
+        owner="leader",
+        args={
+            "node": peer.node,
+            "leader_url": leader.url,
+            "gone": gone,
+            "boot_id": view.facts.boot_id if view.facts else "",
+        },
+        commands=(shlex.join((*post, *head)),),
+        effect=f"the leader counts no job on {peer.node}",
+    )
+
+
+def _restarts(view: View, kin: list[Family], alone: bool, ended: set[int], found: Offer) -> list[Step]:
+    """One start per job whose processes were ended, unless some of that job still run."""
+    names = {p.job for f in kin for p in f.members if p.job}
+    if alone and not names:
+        could = [j.name for j in view.evidence.jobs if j.restart]
+        names = set(could) if len(could) == 1 else set()
+        if len(could) > 1:
+            found.withheld.append(f"no restart is offered: which of {', '.join(could)} was meant is not known")
+    steps = []
+    for name in sorted(names):
+        job = view.jobs.get(name)
+        left = [p for p in live_job_processes(view) if view.processes[p].job == name and p not in ended]
+        if job is None or not job.restart:
+            continue
+        if left:
+            found.withheld.append(f"job {name} is not restarted: pid {', '.join(map(str, left))} of it still runs")
+            continue
+        steps.append(_restart_job(view, name, job.restart))
+    return steps
+
+
+def _restart_job(view: View, name: str, argv: tuple[str, ...]) -> Step:
+    return Step(
+        kind="restart-job",
+        owner=view.evidence.node,
+        args={"job": name, "argv": list(argv)},
+        commands=(detached(argv),),
+        effect=f"job {name} runs again, from its last checkpoint if it has one",
+    )
+
+
+def _reset(view: View, sure: list[Verdict], found: Offer) -> None:
+    for v in sure:
+        gpu = next((g for g in view.gpus if g.uuid in v.gpus), None)
+        if v.slug != "gpu-needs-reset" or not v.reset or gpu is None:
+            continue
+        why_not = _why_no_reset(view)
+        if why_not:
+            found.withheld.append(f"GPU {gpu.index} is not reset from here: {why_not}")
+            continue
+        step = Step(
+            kind="reset-gpu",
+            owner=view.evidence.node,
+            args={"uuid": gpu.uuid, "bus_id": gpu.bus_id, "boot_id": view.facts.boot_id if view.facts else ""},
+            commands=(f"nvidia-smi --gpu-reset -i {gpu.uuid}",),
+            effect=f"GPU {gpu.index} answers again and asks for no recovery",
+            loses="anything on that GPU (no process is on it now)",
+        )
+        found.plans.append(Plan(name=f"reset GPU {gpu.index}", steps=(step,), for_causes=(v.slug,), settle_s=10))
+
+
+def _why_no_reset(view: View) -> str:
+    """Reasons that forbid a reset; NVLink peers are reset together, so every GPU of the node must be free."""
+    if view.in_container or view.facts is None:
+        return "a container can't reset a GPU; its provider or host can"
+    if not view.facts.root:
+        return "it needs root on the host"
+    split = [g.index for g in view.gpus if g.mig is not False]
+    if split:
+        return f"GPU {', '.join(map(str, split))} uses MIG, or does not say"
+    if view.device_holders is None:
+        return "who has its device files open could not be read"
+    if view.device_holders:
+        return f"pid {', '.join(map(str, view.device_holders))} has GPU device files open"
+    busy = [g.index for g in view.gpus if not isinstance(g.processes, Known) or g.processes.value]
+    return f"processes are (or may be) on GPU {', '.join(map(str, busy))}" if busy else ""
+
+
+def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
+    causes = tuple(sorted({v.slug for v in sure if v.slug in HARDWARE}))
+    if not causes or view.in_container:
+        return
+    reason = "; ".join(sorted({f"{v.slug}: {v.subject}" for v in sure if v.slug in HARDWARE}))
+    what = {"node": view.evidence.node, "reason": reason}
+    mark = json.dumps(what | {"by": "by hand"})
+    step = Step(
+        kind="quarantine-node",
+        owner=view.evidence.node,
+        args=what | {"path": MARK},
+        commands=(f"mkdir -p {posixpath.dirname(MARK)}", f"set -C; printf '%s\\n' {shlex.quote(mark)} > {MARK}"),
+        effect=f"{view.evidence.node} is marked: people and schedulers that read the mark give it no work",
+        loses="the capacity of the whole node, GPUs that still work included",
+    )
+    found.plans.append(Plan(name="quarantine the node", steps=(step,), for_causes=causes))

@@ -1,0 +1,165 @@
+"""The words around the verdicts: symptom, headline, what must not be done, what to do by hand, what waiting costs."""
+
+from functools import partial
+
+from runbooks.core.reading import Known
+from runbooks.core.rules import book as book_of
+from runbooks.core.verdict import Certainty, Finding, State
+from runbooks.core.worded import CHOOSE
+from runbooks.gpu.cautions import cautions
+from runbooks.gpu.evidence import Gpu
+from runbooks.gpu.plans import Offer
+from runbooks.gpu.verdicts import Verdict
+from runbooks.gpu.view import View, size, span
+
+PRIORITY = {
+    "latched-counter": "LOW",
+    "defunct-unreaped": "LOW",
+    "gpu-event": "MEDIUM",
+    "job-without-process": "MEDIUM",
+    "holder-in-other-namespace": "MEDIUM",
+}
+knowledge = partial(book_of, "zombie-gpu")
+
+
+def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:
+    """One line: the earliest credible cause, or why there is none."""
+    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
+    if faults:
+        first, more = faults[0], len(faults) - 1
+        sure = "" if first.confirmed else f" ({first.certainty})"
+        rest = f"; {more} more below" if more else ""
+        return f"{knowledge().causes[first.slug].title}{sure}: {first.subject}: {first.evidence[0]}{rest}"
+    if state is State.CANNOT_TELL:
+        return f"cannot tell: {view.unknowns[0] if view.unknowns else 'the driver lists no GPU, and proves no absence'}"
+    innocent = [v for v in verdicts if v.innocent]
+    limit = "; the kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
+    held = [words for g in view.gpus for words in idle_shares(view, g)]
+    limit = f"; {held[0]}{limit}" if held else limit
+    if innocent:
+        return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"
+    return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
+
+
+def symptom(view: View) -> str:
+    """The numbers that make somebody ask: GPUs by use and memory, and the leader's count."""
+    parts = [_gpu_words(g) for g in view.gpus]
+    peers = view.leader.peers if view.leader else ()
+    parts += [words for g in view.gpus for words in idle_shares(view, g)]
+    parts += [f"the leader counts {p.jobs} jobs here" for p in peers if p.node == view.evidence.node]
+    return "; ".join(parts)
+
+
+def idle_shares(view: View, g: Gpu) -> tuple[str, ...]:
+    """Who holds a large share of a GPU that runs nothing: said of everybody, whether that is a fault or not."""
+    use = max((s.sm_percent for s in g.samples), default=100.0)
+    if use > view.limits.low_gpu_percent or not g.memory_total_bytes or not isinstance(g.processes, Known):
+        return ()
+    large = [(p.pid, p.used_bytes or 0) for p in g.processes.value]
+    large = [(pid, used) for pid, used in large if 100 * used >= view.limits.large_share_percent * g.memory_total_bytes]
+    return tuple(
+        f"{_who(view, pid)} holds {size(used)} of the {size(g.memory_total_bytes)} of GPU {g.index} "
+        f"({100 * used / g.memory_total_bytes:.0f} %), which is {use:.0f} % busy at most"
+        for pid, used in large
+    )
+
+
+def _who(view: View, pid: int) -> str:
+    p = view.processes.get(pid)
+    name = (p.job or p.command[:40]) if p else ""
+    return f"pid {pid} ({name})" if name else f"pid {pid}"
+
+
+def _gpu_words(g: Gpu) -> str:
+    values = [s.sm_percent for s in g.samples]
+    power = [s.power_w for s in g.samples if s.power_w is not None]
+    use = f"{min(values):.0f}-{max(values):.0f} % busy in {len(values)} samples" if values else "use not read"
+    watts = f", {max(power):.0f} W" if power else ""
+    return f"GPU {g.index} ({g.name}): {use}, {size(g.memory_used_bytes)} of {size(g.memory_total_bytes)} used{watts}"
+
+
+def must_not(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
+    """Everything that would make it worse here, each with its reason; never empty."""
+    found = [line for v in verdicts for line in cautions(view, v)]
+    if not isinstance(view.evidence.gpus, Known):
+        found.append("do not take a reading that failed for a dead GPU or for an idle one: it says neither")
+    if not found:
+        found.append("do not end processes by name or by low GPU use: nothing here is proven to be stuck")
+    return tuple(dict.fromkeys(found))
+
+
+def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
+    """Faults in the fields of the old reports."""
+    found = []
+    for v in verdicts:
+        if v.innocent or v.certainty is Certainty.RULED_OUT:
+            continue
+        known = knowledge().causes[v.slug]
+        priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
+        issue = f"{known.title}: {v.subject}: {v.evidence[0]}"
+        found.append(Finding(priority=priority, category="GPU", issue=issue, action=_remedy(v)))
+    return tuple(found)
+
+
+def _remedy(verdict: Verdict) -> str:
+    """The cause's remedy, with the number of the process that it is about."""
+    text = knowledge().causes[verdict.slug].remedy
+    return text.replace("kill -CONT PID", f"kill -CONT {verdict.pids[0]}") if len(verdict.pids) == 1 else text
+
+
+def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
+    """What a person does now, the first cause first."""
+    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
+    found = [f"{CHOOSE}{', '.join(p.name for p in offer.plans)}"] if offer.plans else []
+    for v in faults[:3]:
+        if v.credible:
+            found.append(f"{v.subject}: {_remedy(v)}")
+        else:
+            found.append(f"{v.subject}: find out first: {v.decides[0] if v.decides else 'read again'}")
+    if state is State.CANNOT_TELL and not faults:
+        found += [f"make this readable: {u}" for u in view.unknowns[:3]]
+    return tuple(dict.fromkeys([*found, *offer.withheld]))
+
+
+def waiting_costs(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
+    """GPUs and bytes that stuck processes hold, and money where the fleet file gives a price."""
+    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
+    held = {u for v in faults if v.slug != "busy-without-holder" for u in v.gpus}
+    gpus = [g for g in view.gpus if g.uuid in held]
+    if not gpus:
+        return ()
+    total = sum(view.held_bytes(p) or 0 for p in {p for v in faults for p in v.pids} if p in view.processes)
+    names = ", ".join(f"GPU {g.index}" for g in gpus)
+    found = [f"{len(gpus)} GPU{'s' if len(gpus) != 1 else ''} not working ({names})"]
+    found += [f"{size(total)} of GPU memory held by stuck processes"] if total else []
+    for name in sorted({view.processes[p].job for v in faults for p in v.pids if p in view.processes}):
+        price = view.jobs[name].gpu_hour_cost if name in view.jobs else None
+        if price:
+            mine = {
+                h.gpu.uuid
+                for v in faults
+                for p in v.pids
+                for h in view.holdings.get(p, ())
+                if view.processes[p].job == name
+            }
+            found.append(f"{price * len(mine):.2f} per hour for job {name} ({len(mine)} GPU at {price:.2f})")
+    if view.earlier:
+        found.append(f"the earlier reading is {span(view.gap_s)} old (report {view.earlier.report})")
+    return tuple(found)
+
+
+def by_hand(view: View, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
+    """Commands to look for oneself, then what the first plan would run."""
+    pids = sorted({p for v in verdicts for p in v.pids})
+    found = ["nvidia-smi", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"]
+    if pids:
+        listed = ",".join(map(str, pids))
+        found.append(f"ps -o pid,ppid,pgid,sid,stat,etimes,time,wchan:24,user,args -p {listed}")
+    found.append("dmesg | grep -iE 'NVRM|Xid'")
+    for v in verdicts:
+        if v.slug == "stopped" and not v.confirmed:  # a confirmed one has its plan, or the reason why it has none
+            found += [f"kill -CONT {p}  # lets it go on; loses nothing" for p in v.pids]
+    if view.leader and view.leader.url:
+        found.append(f"curl -s {view.leader.url.rstrip('/')}/status")
+    plan = offer.plans[0] if offer.plans else None
+    return tuple([*found, *(c for s in plan.steps for c in s.commands)] if plan else found)

@@ -1,0 +1,90 @@
+"""What one judge says, before it is ranked: a cause, and which processes and GPUs it is about."""
+
+from dataclasses import dataclass
+
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.gpu.evidence import Gpu
+from runbooks.gpu.parsers.kernel_log import bus_key
+
+ORDER = (  # earliest first: what stands higher explains what stands lower
+    "gpu-off-the-bus",
+    "gpu-needs-reset",
+    "driver-stuck",
+    "gpu-unreadable",
+    "container-lost-devices",
+    "all-peers-at-once",
+    "gpu-application-fault",
+    "gpu-event",
+    "stopped",
+    "defunct-parent-live-children",
+    "defunct-keeps-memory",
+    "defunct-unreaped",
+    "collective-spin",
+    "device-spin",
+    "orphan-idle",
+    "idle-process",
+    "memory-without-holder",
+    "holder-in-other-namespace",
+    "busy-without-holder",
+    "job-without-process",
+    "latched-counter",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A cause with its subjects. `kill`: ending these processes is the remedy."""
+
+    slug: str
+    certainty: Certainty
+    subject: str
+    evidence: tuple[str, ...]
+    decides: tuple[str, ...] = ()
+    innocent: bool = False
+    pids: tuple[int, ...] = ()
+    gpus: tuple[str, ...] = ()  # UUIDs
+    bus: str = ""  # key of the PCI bus id, where the GPU has no UUID any more
+    kill: bool = False
+    reset: bool = False  # the table (or the driver) says: reset this GPU
+    container: str = ""  # restarting this container is the remedy
+
+    @property
+    def confirmed(self) -> bool:
+        """Sure enough to act on."""
+        return self.certainty is Certainty.CONFIRMED
+
+    @property
+    def credible(self) -> bool:
+        """A fault that is confirmed or likely."""
+        return not self.innocent and self.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)
+
+    @property
+    def cause(self) -> Cause:
+        """As the report shows it."""
+        return Cause(
+            slug=self.slug,
+            certainty=self.certainty,
+            subject=self.subject,
+            evidence=self.evidence,
+            decides=self.decides,
+            innocent=self.innocent,
+        )
+
+
+def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tuple[str, ...]) -> Verdict:
+    """A verdict about one GPU as such."""
+    return Verdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
+
+
+def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
+    """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
+
+    sure = list(Certainty)
+
+    def key(v: Verdict) -> tuple[int, int, int, bool, str]:
+        out, possible = v.certainty is Certainty.RULED_OUT, v.certainty is Certainty.POSSIBLE
+        group = 3 if out else 2 if v.innocent else 1 if possible else 0
+        order = ORDER.index(v.slug) if v.slug in ORDER else len(ORDER)
+        return group, order, sure.index(v.certainty), not v.gpus, v.subject
+
+    return tuple(sorted(verdicts, key=key))

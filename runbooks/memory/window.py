@@ -1,0 +1,91 @@
+"""Which kills for memory a look is about: in a sweep those since the last one, else those near the log's end or this look. Pure."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from runbooks.core.reading import Known
+from runbooks.core.sizes import size
+from runbooks.core.verdict import Finding
+from runbooks.memory.evidence import Evidence
+from runbooks.memory.parsers.kernel_ooms import HostOom
+
+if TYPE_CHECKING:
+    from runbooks.memory.diagnose import Limits
+
+MOST = 5  # kills of another time, told one by one
+
+
+def kills(evidence: Evidence) -> tuple[HostOom, ...]:
+    """All that the kernel log names."""
+    return evidence.killed.value if isinstance(evidence.killed, Known) else ()
+
+
+def within(evidence: Evidence, limits: "Limits") -> tuple[HostOom, ...]:
+    """Those of the time that is asked about. By hand one without a time may be of it; a sweep cannot tell (`undated`)."""
+    return tuple(k for k in kills(evidence) if not _elsewhen(evidence, k, limits) and (k.at or not evidence.since))
+
+
+def undated(evidence: Evidence) -> tuple[str, ...]:
+    """In a sweep: kills of which nobody knows whether they are news."""
+    found = [k for k in kills(evidence) if k.at is None] if evidence.since else []
+    return tuple(f"when the kernel killed pid {k.pid} ({k.name}): its log carries no times" for k in found[-MOST:])
+
+
+def starts(evidence: Evidence, limits: "Limits") -> datetime:
+    """From when on a kill is of the time that is asked about."""
+    if evidence.since:
+        return evidence.since - timedelta(seconds=limits.kill_drift_s)
+    last, reach = _asked(evidence, limits)
+    return last - timedelta(seconds=reach)
+
+
+def apart(evidence: Evidence, kill: HostOom) -> float | None:
+    """Seconds between a kill and the end of the log, or this look; None: it has no time."""
+    last = evidence.log.value.written_at if isinstance(evidence.log, Known) else None
+    return abs(((last or evidence.taken_at) - kill.at).total_seconds()) if kill.at else None
+
+
+def span(seconds: float) -> str:
+    """How long, in the largest unit of which there are two."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def told(kill: HostOom) -> str:
+    """A kill with its time."""
+    when = f"{kill.at:%Y-%m-%d %H:%M:%S} UTC: " if kill.at else ""
+    return f"{when}the kernel killed pid {kill.pid} ({kill.name}), which held {size(kill.rss)}"
+
+
+def others(evidence: Evidence, limits: "Limits") -> tuple[Finding, ...]:
+    """Kills of another time: listed with their dates, and no part of the verdict."""
+    found = [k for k in kills(evidence) if _elsewhen(evidence, k, limits)]
+    left = (f"{len(found) - MOST} more before these",) if len(found) > MOST else ()
+    lines = (*left, *(f"{told(k)} ({_where(evidence, k)})" for k in found[-MOST:]))
+    action = "Nothing, unless you ask about that time."
+    return tuple(Finding(priority="LOW", category="memory/another-time", issue=x, action=action) for x in lines)
+
+
+def _asked(evidence: Evidence, limits: "Limits") -> tuple[datetime, float]:
+    """The moment that is asked about by hand, and how far from it a kill may be."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    last = log.written_at if log and log.written_at else evidence.taken_at
+    return last, limits.kill_near_s if log and log.killed else limits.kill_old_s
+
+
+def _elsewhen(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
+    if kill.at is None:
+        return False
+    if evidence.since:
+        return kill.at < starts(evidence, limits)
+    last, reach = _asked(evidence, limits)
+    return abs((last - kill.at).total_seconds()) > reach
+
+
+def _where(evidence: Evidence, kill: HostOom) -> str:
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    last = log.written_at if log and log.written_at else evidence.taken_at
+    side = "before" if kill.at and kill.at < last else "after"
+    return f"{span(apart(evidence, kill) or 0.0)} {side} {'the end of its log' if log and log.written_at else 'this look'}"

@@ -1,0 +1,126 @@
+"""Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
+
+from runbooks.core.base import Amount, Frozen, Size
+from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.rules import by_the_rules
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.ray.actors import judge_actors
+from runbooks.ray.cluster import judge_cluster, judge_leftovers
+from runbooks.ray.company import groups
+from runbooks.ray.evidence import Evidence, Job
+from runbooks.ray.plans import plans_for
+from runbooks.ray.progress import all_lines, judge_start
+from runbooks.ray.submission import judge_job
+from runbooks.ray.words import cause, knowledge, known
+from runbooks.triage.text import findings_of, meanings
+
+ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
+
+
+class Limits(Frozen):
+    """Numbers of runbook.yaml."""
+
+    job_start_timeout_s: Amount
+    head_slow_s: Amount  # the head's lists took longer than this
+    disk_free_min_bytes: Size
+    cpu_moving_s: Amount  # CPU seconds in the window that count as work
+    read_moving_bytes: Size  # bytes read in the window that count as work
+    gpu_busy_percent: Amount
+    memory_kill_window_s: Amount
+
+
+@by_the_rules("ray-job")
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The judgment. Pure."""
+    e = evidence
+    if isinstance(e.job, Absent) and (e.submission_id or not e.dashboard):  # without a job the cluster itself is judged
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no job to judge at {e.cluster}: {e.job.proof}")
+    job = known(e.job)
+    causes = judge_cluster(e, limits)
+    if job is not None:
+        causes += judge_job(e, job, limits) + judge_actors(e, job, limits.memory_kill_window_s) + judge_leftovers(e, job)
+        if job.status not in ENDED:
+            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
+    for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
+        words = f"lines such as: {noise.evidence[0].text[:160]}"
+        causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
+    return _answer(e, _ordered(causes), limits)
+
+
+def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
+    """Each once, faults before what is innocent, the surest first among equals in order of finding."""
+    seen: dict[tuple[str, str], Cause] = {}
+    for c in causes:
+        seen.setdefault((c.slug, c.subject), c)
+    return tuple(sorted(seen.values(), key=lambda c: c.innocent))
+
+
+def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
+    wrong = [c for c in causes if not c.innocent]
+    sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
+    over = isinstance(e.job, Known) and e.job.value.status in ENDED
+    unjudged = _not_judged(e)
+    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e))
+    state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
+    about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
+    first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
+    nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
+    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
+    table = knowledge()
+    must_not = [line for c in causes for line in table[c.slug].must_not]
+    if e.hands_off:
+        must_not.insert(0, f"touch {e.cluster}: the fleet file says hands off")
+    return Diagnosis(
+        state=state,
+        headline=headline,
+        symptom=_symptom(e),
+        causes=causes,
+        must_not=(*dict.fromkeys(must_not), "run `ray stop` on a node: it ends every Ray process there, of every job"),
+        plans=plans_for(e, causes) if state is State.SICK and not e.hands_off else (),
+        do_now=tuple(dict.fromkeys(table[c.slug].remedy for c in wrong)),
+        findings=(
+            *(Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure),
+            *(findings_of(all_lines(e), "its logs", "ray-job") if wrong else ()),
+        ),
+        unknowns=unjudged,
+        by_hand=_by_hand(e),
+        groups=groups(e, limits),
+    )
+
+
+def _unread(e: Evidence) -> tuple[str, ...]:
+    """What a job that runs needs to be called well: the head's lists, and the logs of every node that is named."""
+    lists = [n for n in ("job", "nodes", "actors", "groups") if isinstance(getattr(e, n), Unknown)]
+    return (*lists, *(("a node's logs",) if any(isinstance(r, Unknown) for r in e.node_logs) else ()))
+
+
+def _not_judged(e: Evidence) -> tuple[str, ...]:
+    """Jobs that run and that this look said nothing of: those that a driver started have no record to judge them by."""
+    runs = _running_beside(e)
+    return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
+
+
+def _running_beside(e: Evidence) -> tuple[Job, ...]:
+    judged = known(e.job)
+    mine = {judged.submission_id, judged.job_id} - {""} if judged else set()
+    return tuple(j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
+
+
+def _of(job: Job) -> str:
+    return "" if job.submission_id else ", started by a driver of its own"
+
+
+def _symptom(e: Evidence) -> str:
+    job = known(e.job)
+    if isinstance(e.job, Absent):
+        return f"{e.job.proof}; the cluster itself was judged"
+    if job is None:
+        return f"the job could not be read from {e.cluster}"
+    return f"{job.submission_id} is {job.status}" + (f": {job.message[:200]}" if job.message else "")
+
+
+def _by_hand(e: Evidence) -> tuple[str, ...]:
+    at = f"--address {e.dashboard}"
+    ident = e.submission_id or "SUBMISSION_ID"
+    return (f"ray job status {at} {ident}", f"ray list actors {at} --detail", f"ray list placement-groups {at}",
+            "ls -lt /tmp/ray/session_latest/logs/worker-*.err | head")  # fmt: skip

@@ -1,0 +1,123 @@
+"""What is read about one Ray job before it is judged: the head's lists, its logs, activity of its workers."""
+
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.host_facts import KernelOom
+from runbooks.core.ray_config import StartPhase
+from runbooks.core.ray_view import RayHead, RayNode, Versions
+from runbooks.core.reading import NOT_RECORDED, Reading
+
+
+class Job(Frozen):
+    """A submitted job. The entrypoint's secrets are replaced."""
+
+    submission_id: str
+    job_id: str = ""  # of its driver, "" before it runs
+    status: str  # PENDING | RUNNING | STOPPED | SUCCEEDED | FAILED
+    error_type: str = ""
+    message: str = ""
+    entrypoint: str = ""
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    resources: dict[str, float] = {}  # asked for the entrypoint itself
+
+
+class Actor(Frozen):
+    """An actor as the State API lists it."""
+
+    actor_id: str
+    class_name: str
+    name: str = ""
+    state: str  # DEPENDENCIES_UNREADY | PENDING_CREATION | ALIVE | RESTARTING | DEAD
+    job_id: str = ""
+    pid: int = 0
+    node_id: str = ""
+    ip: str = ""
+    death_reason: str = ""  # OOM, WORKER_DIED, NODE_DIED, OWNER_DIED, …
+    death_message: str = ""  # secrets replaced
+    resources: dict[str, float] = {}
+    ended_at: datetime | None = None  # by the head's clock
+
+
+class Group(Frozen):
+    """A placement group."""
+
+    id: str
+    name: str = ""
+    state: str  # PENDING | PREPARED | CREATED | REMOVED | RESCHEDULING
+    job_id: str = ""
+    bundles: tuple[dict[str, float], ...] = ()
+
+
+class Usage(Frozen):
+    """Resources of the whole cluster: name -> (used, total)."""
+
+    usage: dict[str, tuple[float, float]]
+    demands: tuple[str, ...] = ()  # pending demands in words
+    coming: tuple[str, ...] = ()  # nodes that the autoscaler has asked for
+
+
+class LogFile(Frozen):
+    """A log on a node: its age by file time and its last lines."""
+
+    node: str
+    path: str
+    size_bytes: int
+    age_s: float  # since its last write, by the node's own clock
+    lines: tuple[str, ...] = ()  # the last ones, secrets replaced
+
+
+class Activity(Frozen):
+    """What a worker process did within the window."""
+
+    node: str
+    pid: int
+    command: str
+    cpu_s: float  # CPU seconds within the window
+    read_bytes: int = 0  # within the window
+    state: str = ""
+
+
+class NodeLogs(Frozen):
+    """One node's part."""
+
+    node: str  # fleet name
+    ip: str
+    window_s: float
+    raylet_age_s: float | None = None  # of raylet.out; None: there is none
+    raylet_alive: bool | None = None
+    raylet_state: str = ""  # of its process, as the kernel names it
+    logs: tuple[LogFile, ...] = ()
+    autoscaler: LogFile | None = None  # its log, on the head; None: there is none
+    events: tuple[str, ...] = ()  # the head's last events about jobs
+    activity: tuple[Activity, ...] = ()
+    ooms: tuple[KernelOom, ...] = ()
+    gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read
+    disk_free_bytes: int | None = None  # of Ray's temp dir
+    interfaces: tuple[str, ...] = ()  # network interfaces with an address
+    versions: Versions = Versions()  # of its raylet, or of the `ray` that would start one
+
+
+class Evidence(Frozen):
+    """Everything that the ray-job judgment looks at."""
+
+    cluster: str  # head node's fleet name
+    taken_at: datetime
+    submission_id: str = ""
+    head: Reading[RayHead] = NOT_RECORDED
+    job: Reading[Job] = NOT_RECORDED  # Absent: no job was named and none runs
+    nodes: Reading[tuple[RayNode, ...]] = NOT_RECORDED
+    actors: Reading[tuple[Actor, ...]] = NOT_RECORDED
+    groups: Reading[tuple[Group, ...]] = NOT_RECORDED
+    usage: Reading[Usage] = NOT_RECORDED
+    other_jobs: Reading[tuple[Job, ...]] = NOT_RECORDED
+    driver_log: Reading[tuple[str, ...]] = NOT_RECORDED  # its last lines
+    node_logs: tuple[Reading[NodeLogs], ...] = ()
+    head_seconds: float = 0.0  # how long the head took to answer
+    expected: dict[str, float] = {}
+    phases: tuple[StartPhase, ...] = ()
+    restart_raylet: dict[str, tuple[str, ...]] = {}  # fleet node name -> argv
+    dashboard: str = ""
+    hands_off: bool = False

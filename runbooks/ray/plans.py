@@ -1,0 +1,53 @@
+"""What would be done about a Ray job: end its own leftover, restart a dead raylet. A start that moves is left alone."""
+
+import shlex
+from collections.abc import Sequence
+
+from runbooks.core.plan import Plan, Step
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray.cluster import NAME
+from runbooks.ray.evidence import Evidence
+from runbooks.ray.words import known
+
+
+def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
+    """The plans of the confirmed causes that this engine can answer."""
+    sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent}
+    steps = []
+    if "supervisor-left" in sure:
+        steps += _leftovers(e)
+    if "raylet-dead" in sure:
+        other = {c.subject for c in causes if c.slug == "version-mismatch"}  # the same version would be refused again
+        steps += _raylets(e, [c.subject for c in causes if c.slug == "raylet-dead" and c.subject not in other])
+    if not steps:
+        return ()
+    causes_ = tuple(sorted(sure & {"supervisor-left", "raylet-dead"}))
+    return (Plan(name="free and restart", steps=tuple(steps), for_causes=causes_, settle_s=10.0),)
+
+
+def _leftovers(e: Evidence) -> list[Step]:
+    job = known(e.job)
+    url = shlex.quote(f"{e.dashboard}/api/jobs/{e.submission_id}")
+    left = [a for a in known(e.actors) or () if job and a.name == NAME + job.submission_id and a.state == "ALIVE"]
+    return [
+        Step(
+            kind="stop-ray-job", owner=e.cluster,
+            args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED",
+                  "actor_id": a.actor_id},
+            commands=(f"curl -sSf {url} | grep -q '\"status\": *\"FAILED\"' && curl -sSf -X POST {url}/stop",),
+            effect="the failed job's own supervisor is gone and what it held is free",
+        )
+        for a in left
+    ]  # fmt: skip
+
+
+def _raylets(e: Evidence, nodes: Sequence[str]) -> list[Step]:
+    return [
+        Step(
+            kind="restart-raylet", owner=node,
+            args={"node": node, "start": list(e.restart_raylet[node]), "head": e.cluster},
+            commands=(shlex.join(e.restart_raylet[node]),), effect=f"{node} is ALIVE at the head with a new node id",
+        )
+        for node in nodes
+        if node in e.restart_raylet
+    ]  # fmt: skip

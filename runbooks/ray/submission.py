@@ -1,0 +1,128 @@
+"""What the head says of the job itself: why it did not start, what it waits for, how its entrypoint ended."""
+
+from typing import TYPE_CHECKING
+
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray.actors import node_logs
+from runbooks.ray.cluster import NAME, holders, no_such_resource
+from runbooks.ray.errors import first_error
+from runbooks.ray.evidence import Actor, Evidence, Job
+from runbooks.ray.words import cause, known
+from runbooks.triage.text import meanings
+
+if TYPE_CHECKING:
+    from runbooks.ray.diagnose import Limits
+
+TYPES = {"RUNTIME_ENV_SETUP_FAILURE": "runtime-env-failed", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": "start-timed-out"}
+NO_WORDS = "its record gives no reason"
+SAYS = {slug: (f"ray-job/{slug}",) for slug in TYPES.values()}  # the same where an older Ray gives words and no type
+
+
+def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
+    """Causes from the job's own record."""
+    subject = f"job {job.submission_id}"
+    if job.status == "STOPPED":
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, subject, "its state is STOPPED", innocent=True)]
+    if job.status == "FAILED":
+        return _failed(e, job, subject)
+    found = _pending_groups(e, job, subject)
+    if job.status == "PENDING" and job.started_at:
+        waited = (e.taken_at - job.started_at).total_seconds()
+        lacking, short = no_such_resource(e, [job.resources], subject), _not_free(e, job.resources)
+        if lacking:
+            found.append(lacking)
+        elif short:
+            words = f"it waits since {waited:.0f} s for {short}"
+            found.append(cause("resources-busy", Certainty.CONFIRMED, subject, words, *_held(e, job.resources)))
+        elif waited > limits.job_start_timeout_s:
+            words = f"PENDING for {waited:.0f} s, beyond the start limit of {limits.job_start_timeout_s:.0f} s"
+            found.append(cause("start-timed-out", Certainty.LIKELY, subject, words))
+    return found
+
+
+def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
+    error, text = job.error_type, job.message
+    told = TYPES.get(error) or next(iter(meanings(text, SAYS)), "")
+    if told == "runtime-env-failed":
+        return [cause("runtime-env-failed", Certainty.CONFIRMED, subject, text[:300] or error)]
+    if told == "start-timed-out":
+        short = _not_free(e, job.resources)
+        free = "what it asked for is free now, or is held by its own leftover" if known(e.usage) else "what is free was not read"
+        words = f"now: {short}" if short else free if job.resources else "it asked for nothing of its own"
+        return [
+            cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
+        ]
+    if error == "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE":
+        lacking = no_such_resource(e, [job.resources], subject)
+        if lacking:
+            return [lacking.model_copy(update={"evidence": (*lacking.evidence, text[:300] or error)})]
+        return [cause("resources-busy", Certainty.CONFIRMED, subject, text[:300] or error, *_held(e, job.resources))]
+    if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE"):
+        check = ("the supervisor's log on its node, the kernel log there",)
+        return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
+    real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))
+    if not real and job.exit_code is None and not job.job_id and not known(e.driver_log) and not _supervisors(e, job):
+        return [_never_ran(e, job, subject)]
+    code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200] or NO_WORDS
+    sure = Certainty.CONFIRMED if real else Certainty.LIKELY
+    above: tuple[str, ...] = () if real else ("the driver's log above its end",)
+    return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=above)]
+
+
+def _supervisors(e: Evidence, job: Job) -> list[Actor]:
+    """Its supervisors that were a process at some time."""
+    return [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and (a.pid or a.state == "ALIVE")]
+
+
+def _never_ran(e: Evidence, job: Job, subject: str) -> Cause:
+    """No driver, no exit code, no line of a log and no supervisor with a process: nothing of the job ever ran."""
+    took = (job.ended_at - job.started_at).total_seconds() if job.started_at and job.ended_at else None
+    events = [x for n in node_logs(e) for x in n.events if job.submission_id in x]
+    words = (
+        "it FAILED before a driver of it was made: no driver, no exit code, an empty log, no supervisor with a process",
+        job.message[:300] or NO_WORDS,
+        f"it ended {took:.0f} s after it was submitted" if took is not None else "",
+        *(f"the head's events: {x[:200]}" for x in events[-2:]),
+    )
+    unread = [n for n in ("actors", "driver_log") if not isinstance(getattr(e, n), Known)]
+    sure = Certainty.LIKELY if unread else Certainty.CONFIRMED
+    check = ("gcs_server.out and events/event_JOBS.log on the head, at that time", "whether the head was busy then (CPU, memory)")
+    return cause("driver-never-ran", sure, subject, *words, decides=check)
+
+
+def _not_free(e: Evidence, wanted: dict[str, float]) -> str:
+    """What of it others hold now, in words. What no node has at all is none of it."""
+    usage = known(e.usage)
+    if usage is None:
+        return ""
+    short = []
+    for name, amount in wanted.items():
+        used, total = usage.usage.get(name, (0.0, 0.0))
+        if total and amount > total - used:
+            short.append(f"{amount:g} {name} ({total - used:g} of {total:g} free)")
+    return ", ".join(short)
+
+
+def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
+    words = [w for name in wanted for w in holders(e, name)]
+    return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
+
+
+def _pending_groups(e: Evidence, job: Job, subject: str) -> list[Cause]:
+    groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
+    if not groups:
+        return []
+    lacking = no_such_resource(e, [b for g in groups for b in g.bundles], subject)
+    if lacking:
+        return [lacking]
+    want: dict[str, float] = {}
+    for bundle in (b for g in groups for b in g.bundles):
+        for name, amount in bundle.items():
+            want[name] = want.get(name, 0.0) + amount
+    short = _not_free(e, want)
+    enough = "enough is free in all, not on the nodes it needs" if known(e.usage) else "what is free was not read"
+    words = f"{len(groups)} placement groups are PENDING: {short or enough}"
+    sure = Certainty.CONFIRMED if short else Certainty.LIKELY if known(e.usage) else Certainty.POSSIBLE
+    decides = () if short else ("ray status: demands against what each node has free",)
+    return [cause("resources-busy", sure, subject, words, *_held(e, want), decides=decides)]

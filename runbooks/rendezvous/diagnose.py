@@ -1,0 +1,178 @@
+"""Judges a rendezvous: what is dead, what lives and is left alone, what only looks like its fault."""
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
+from runbooks.core.rules import by_the_rules
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.rendezvous.advice import do_now, must_not, proposals
+from runbooks.rendezvous.causes import confirmed, possible
+from runbooks.rendezvous.company import groups
+from runbooks.rendezvous.etcd_judge import etcd_causes
+from runbooks.rendezvous.evidence import NO_RETURN, Evidence
+from runbooks.rendezvous.launches import launch_causes
+from runbooks.rendezvous.life import known_nodes, life_of
+from runbooks.rendezvous.plans import plans_for
+from runbooks.rendezvous.ports import port_causes
+from runbooks.rendezvous.putback import judge_putback
+from runbooks.rendezvous.runs import judge_run
+from runbooks.rendezvous.stores import store_causes
+from runbooks.triage.text import meanings
+
+_FOLLOWS = {
+    "nccl-interface": (
+        "stale-rendezvous/nccl-interface",
+        "distributed-setup/no-interface",
+        "distributed-setup/interface-wrong",
+        "ray-job/nccl-interface",
+    ),
+    "nccl-no-route": ("stale-rendezvous/nccl-no-route", "distributed-setup/peer-unreachable"),
+    "nccl-version": ("stale-rendezvous/nccl-version", "distributed-setup/versions-differ"),
+    "first-start-race": ("stale-rendezvous/first-start-race",),
+    "nccl-data-preparation": ("stale-rendezvous/nccl-data-preparation", "nccl/timeout-while-one-rank-prepares"),
+}  # what usually follows something earlier, and its names in the knowledge base
+
+
+class Limits(Frozen):
+    """Numbers of this runbook."""
+
+    clock_skew_s: float
+    fsync_p99_s: float
+    old_agent_age_s: float
+
+
+@by_the_rules("stale-rendezvous")
+def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
+    """The verdict on one rendezvous (or one run of it)."""
+    if isinstance(evidence.configured, Absent):
+        return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
+    if evidence.saved not in (NOT_RECORDED, NO_RETURN):
+        return judge_putback(evidence)
+    causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
+    plans = plans_for(causes, evidence, limits.old_agent_age_s)
+    unknowns = _unknowns(evidence)
+    return Diagnosis(
+        state=_state(causes, unknowns),
+        headline=_headline(causes, unknowns, evidence),
+        symptom=evidence.symptom[:2000],
+        causes=causes,
+        must_not=must_not(causes, evidence),
+        plans=plans,
+        do_now=do_now(causes, evidence, bool(plans)),
+        waiting_costs=_costs(causes),
+        findings=tuple(_finding(c) for c in causes if not c.innocent),
+        unknowns=unknowns,
+        by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),
+        groups=groups(evidence),
+    )
+
+
+def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
+    found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
+    return [*found, *launch_causes(evidence), *store_causes(evidence), *port_causes(evidence, limits.old_agent_age_s)]
+
+
+def _skew(evidence: Evidence, limit_s: float) -> list[Cause]:
+    clocks = sorted((n.skew_s, n.node) for n in known_nodes(evidence))
+    if len(clocks) < 2 or clocks[-1][0] - clocks[0][0] <= limit_s:
+        return []
+    gap = clocks[-1][0] - clocks[0][0]
+    words = f"{clocks[-1][1]} is {gap:.0f} s ahead of {clocks[0][1]}"
+    why = f"an agent drops peers whose beat is {limit_s:g} s behind its own clock"
+    return [confirmed("clock-skew", f"{clocks[0][1]} and {clocks[-1][1]}", words, why)]
+
+
+def _runs(evidence: Evidence) -> list[Cause]:
+    if not isinstance(evidence.runs, Known):
+        return []
+    chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
+    return [c for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
+
+
+def _follows(evidence: Evidence) -> list[Cause]:
+    decides = ("the first error of every rank, earliest time first",)
+    return [
+        possible(slug, "what was pasted", "this text usually follows something earlier", decides=decides)
+        for slug in meanings(evidence.symptom, _FOLLOWS)
+    ]
+
+
+_EARLY = (
+    "etcd-",
+    "endpoint-",
+    "clock-skew",
+    "run-id-collision",
+    "settings-differ",
+    "min-above",
+    "master-",
+    "store-host",
+    "store-never",
+    "store-unreachable",
+    "proxy-",
+)
+
+
+def _order(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """What can bring about the others first; innocent and merely possible ones last."""
+    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
+
+    def key(cause: Cause) -> tuple[int, int, int]:
+        return int(cause.innocent), rank[cause.certainty], 0 if cause.slug.startswith(_EARLY) else 1
+
+    return tuple(sorted(dict.fromkeys(causes), key=key))
+
+
+def _state(causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> State:
+    bad = [c for c in causes if not c.innocent]
+    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) for c in bad):
+        return State.SICK
+    return State.CANNOT_TELL if bad or unknowns else State.HEALTHY
+
+
+def _headline(causes: tuple[Cause, ...], unknowns: tuple[str, ...], evidence: Evidence) -> str:
+    bad = [c for c in causes if not c.innocent]
+    place = evidence.name or "rendezvous"
+    if bad:
+        return f"{place}: {bad[0].slug} — {bad[0].subject}: {bad[0].evidence[0]}"
+    if unknowns:
+        return f"{place}: cannot tell, {unknowns[0]}"
+    live = [c for c in causes if c.slug in ("live-run", "still-joining")]
+    return f"{place}: nothing is stale" + (f"; {len(live)} runs live and are left alone" if live else "")
+
+
+def _unknowns(evidence: Evidence) -> tuple[str, ...]:
+    found = []
+    for name in ("configured", "etcd", "runs"):
+        reading = getattr(evidence, name)
+        if isinstance(reading, Unknown):
+            found.append(f"{name}: {reading.why}")
+    views = [(v.node, v.facts) for v in evidence.nodes]
+    nodes = [f"node {n}: {f.why}" for n, f in views if isinstance(f, Unknown)]
+    return (*found, *nodes)
+
+
+def _costs(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+    waits = [c for c in causes if c.slug in ("some-dead", "waiting-for-nodes", "below-min-nodes", "dead-waiting")]
+    return tuple(f"{c.subject}: its GPUs stand idle until the join time-out (600 s unless set)" for c in waits)
+
+
+def _finding(cause: Cause) -> Finding:
+    priority = "HIGH" if cause.certainty is Certainty.CONFIRMED else "MEDIUM"
+    return Finding(
+        priority=priority,
+        category="rendezvous",
+        issue=f"{cause.slug}: {cause.subject}",
+        action=cause.evidence[-1],
+    )
+
+
+def _by_hand(evidence: Evidence) -> tuple[str, ...]:
+    if not any(e.startswith("http") for e in evidence.endpoints):
+        return ("ss -ltnp 'sport = :PORT'   # who listens on the store's port",)
+    base = next(e for e in evidence.endpoints if e.startswith("http"))
+    return (
+        f"curl -sS {base}/health; curl -sS {base}/version",
+        f"curl -sS '{base}/v2/keys/torch/elastic/rendezvous?recursive=true'   # backend etcd-v2",
+        f"curl -sS '{base}/v2/keys/torch/elastic/store?recursive=true'   # names are base64",
+        f"curl -sS '{base}/v2/keys{evidence.prefix}?recursive=true'   # backend etcd",
+        "ps -eo pid,ppid,lstart,args | grep -E 'torchrun|torch.distributed.run'   # on every node",
+    )

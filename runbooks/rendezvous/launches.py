@@ -1,0 +1,151 @@
+"""Judges how the agents were started, against each other: ids, settings, addresses, restart counts."""
+
+from itertools import groupby
+
+from runbooks.core.verdict import Cause
+from runbooks.parsers.address import is_loopback
+from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
+from runbooks.rendezvous.causes import confirmed, likely
+from runbooks.rendezvous.evidence import Agent, Evidence, Worker
+from runbooks.rendezvous.life import known_nodes, place_of
+
+
+def live_agents(evidence: Evidence) -> list[Agent]:
+    """Agents on all nodes that could be read."""
+    return [a for n in known_nodes(evidence) for a in n.agents if a.state not in "ZX"]
+
+
+def live_workers(evidence: Evidence) -> list[Worker]:
+    """Workers on all nodes that could be read, without their children."""
+    return [w for n in known_nodes(evidence) for w in n.workers if w.state not in "ZX" and not w.loader]
+
+
+def launch_causes(evidence: Evidence) -> list[Cause]:
+    """Every cause that the command lines and environments show."""
+    agents = live_agents(evidence)
+    causes = []
+    meeting = [a for a in agents if a.launch.backend != "static" and not a.launch.standalone]
+    for run, group in groupby(sorted(meeting, key=lambda a: a.launch.run_id), key=lambda a: a.launch.run_id):
+        mine = list(group)
+        causes += _one_id(run, mine, evidence) or _min_above(run, mine, evidence)
+    causes += _different_ids(meeting)
+    causes += _loopback(agents, evidence)
+    return [*causes, *_workers(evidence)]
+
+
+def _who(agents: list[Agent]) -> str:
+    return ", ".join(f"pid {a.pid} on {a.node}" for a in agents)
+
+
+def _one_id(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:
+    """Agents that share an id: are they one job? Two names of one machine are one endpoint."""
+    endpoints = {(a.launch.backend, place_of(a.launch.endpoint, evidence)) for a in agents}
+    scripts = sorted({a.launch.script for a in agents})
+    subject = f"run {run}"
+    if len(scripts) > 1 and len(endpoints) < len(agents):
+        words = [f"{_who(agents)} share the id {run!r} and run different scripts: {', '.join(scripts)}"]
+        if run == DEFAULT_RUN_ID:
+            words.append("'none' is what torchrun uses when --rdzv-id is not given")
+        return [confirmed("run-id-collision", subject, *words)]
+    if len({a.launch.script_digest for a in agents}) > 1 and run == DEFAULT_RUN_ID and len(endpoints) < len(agents):
+        words = [f"{_who(agents)} use the default id 'none' for {scripts[0]} with different arguments"]
+        return [likely("run-id-collision", subject, *words, decides=("whether they are meant to be one job",))]
+    if len(endpoints) > 1 and len(agents) > 1 and len(scripts) == 1:
+        said = "; ".join(f"{a.node}: {a.launch.backend} {a.launch.endpoint}" for a in agents)
+        return [confirmed("settings-differ", subject, f"one id, different endpoints: {said}")]
+    if len({(a.launch.min_nodes, a.launch.max_nodes) for a in agents}) > 1:
+        said = "; ".join(f"{a.node}: --nnodes={a.launch.min_nodes}:{a.launch.max_nodes}" for a in agents)
+        return [confirmed("settings-differ", subject, f"one id, different --nnodes: {said}")]
+    return []
+
+
+def _different_ids(agents: list[Agent]) -> list[Cause]:
+    """The same script at the same endpoint under ids that differ, each short of nodes."""
+    causes = []
+    for script, endpoint in sorted({(a.launch.script, a.launch.endpoint) for a in agents}):
+        mine = [a for a in agents if (a.launch.script, a.launch.endpoint) == (script, endpoint)]
+        by_id = {r: [a for a in mine if a.launch.run_id == r] for r in sorted({a.launch.run_id for a in mine})}
+        if len(by_id) > 1 and all(_short(found) for found in by_id.values()):
+            words = "; ".join(f"{_who(found)}: --rdzv-id={r}" for r, found in by_id.items())
+            where = f"{script} at {endpoint}"
+            causes.append(confirmed("settings-differ", where, f"ids differ, each waits alone: {words}"))
+    return causes
+
+
+def _short(agents: list[Agent]) -> bool:
+    """Fewer than they ask for, and none has started a worker."""
+    return len(agents) < agents[0].launch.min_nodes and not any(a.workers for a in agents)
+
+
+def _min_above(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:
+    """More nodes demanded than the rendezvous has."""
+    need, nodes = max(a.launch.min_nodes for a in agents), evidence.room or len(evidence.nodes)
+    if need <= max(nodes, len(agents)) or any(a.workers for a in agents):
+        return []
+    words = f"--nnodes asks for at least {need}, the fleet file names {nodes} nodes for this rendezvous"
+    return [likely("min-above-existing", f"run {run}", words, decides=("whether a node runs several agents",))]
+
+
+def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:
+    """A loopback address for agents that sit on several nodes."""
+    causes = []
+    for agent in agents:
+        host = (agent.launch.endpoint or agent.launch.master_addr).rsplit("://", 1)[-1].rsplit(":", 1)[0]
+        many = agent.launch.max_nodes > 1 and len(evidence.nodes) > 1
+        if many and host and is_loopback(host):
+            words = f"pid {agent.pid} on {agent.node} was given {host} with --nnodes={agent.launch.max_nodes}"
+            causes.append(confirmed("master-loopback", f"pid {agent.pid} on {agent.node}", words))
+    return causes
+
+
+def _workers(evidence: Evidence) -> list[Cause]:
+    workers = live_workers(evidence)
+    causes = [_plain(w) for w in workers if w.run_id is None]
+    mine = [w for w in workers if w.run_id is not None]
+    for run, group in groupby(sorted(mine, key=lambda w: w.run_id or ""), key=lambda w: w.run_id or ""):
+        causes += _counts(run, list(group))
+    return causes + _addresses(mine, evidence)
+
+
+def _plain(worker: Worker) -> Cause:
+    words = f"pid {worker.pid} on {worker.node} belongs to job {worker.job} and has no RANK, WORLD_SIZE or LOCAL_RANK"
+    decides = ("whether this job is meant to be distributed",)
+    return likely("plain-python", f"pid {worker.pid} on {worker.node}", words, decides=decides)
+
+
+def _counts(run: str, workers: list[Worker]) -> list[Cause]:
+    counts = {(w.node, w.env.get("TORCHELASTIC_RESTART_COUNT", "")) for w in workers}
+    if len({c for _, c in counts if c}) < 2:
+        return []
+    words = "; ".join(f"{node}: {count}" for node, count in sorted(counts))
+    return [
+        likely(
+            "restart-counts-differ",
+            f"run {run}",
+            f"TORCHELASTIC_RESTART_COUNT {words}",
+            decides=("agent logs",),
+        )
+    ]
+
+
+def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
+    """MASTER_ADDR as each worker has it, and whether its node reaches it."""
+    causes = []
+    for node in known_nodes(evidence):
+        for worker in [w for w in workers if w.node == node.node]:
+            addr = worker.env.get("MASTER_ADDR", "")
+            spread = {w.node for w in workers if w.run_id == worker.run_id}
+            who = f"pid {worker.pid} on {worker.node}"
+            if addr and is_loopback(addr) and len(spread) > 1:
+                words = f"{who} has MASTER_ADDR={addr}, and the run has workers on {', '.join(sorted(spread))}"
+                causes.append(confirmed("master-loopback", who, words))
+                continue
+            if any(w.orphan for w in workers if w.run_id == worker.run_id):
+                continue  # the store ended with its agent: that comes first
+            full = f"{addr}:{worker.env.get('MASTER_PORT', '')}"
+            for reach in [r for r in node.reach if r.address == full and r.error]:
+                slug = "master-unresolvable" if not reach.resolves else "master-wrong"
+                causes.append(
+                    likely(slug, who, f"MASTER_ADDR {full}: {reach.error}", decides=("whether rank 0 is up",))
+                )
+    return causes

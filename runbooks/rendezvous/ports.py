@@ -1,0 +1,92 @@
+"""Judges who holds the port that a run needs."""
+
+from datetime import UTC, datetime
+
+from runbooks.core.verdict import Cause
+from runbooks.rendezvous.causes import confirmed, innocent, likely
+from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Port
+from runbooks.rendezvous.launches import live_agents, live_workers
+from runbooks.rendezvous.life import known_nodes
+from runbooks.triage.text import says
+
+
+def port_causes(evidence: Evidence, age_s: float) -> list[Cause]:
+    """Every port on every node that somebody wants and cannot have."""
+    return [c for n in known_nodes(evidence) for p in n.ports for c in _port(p, n, evidence, age_s)]
+
+
+def holder_agent(port: Port, node: NodeFacts) -> Agent | None:
+    """The agent that listens on the port."""
+    return next((a for a in node.agents if a.pid in port.listeners and a.state not in "ZX"), None)
+
+
+def leftover_agent(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> Agent | None:
+    """The agent that holds the port for a run that goes on (or should start) without it. None: nobody may be ended.
+
+    Its launcher is gone, it has no worker and no peer, nothing of its run works anywhere. And either a newer agent of
+    its id has been beside it for `age_s`, or the port is asked for by the same id and it waits longer than it may.
+    """
+    old = holder_agent(port, node)
+    if old is None or old.ppid != 1 or old.workers or port.established:
+        return None
+    if len(known_nodes(evidence)) < len(evidence.nodes) or any(n.hidden for n in known_nodes(evidence)):
+        return None
+    run = old.launch.run_id
+    if any(w.run_id == run for w in live_workers(evidence)):
+        return None
+    same = [a for a in live_agents(evidence) if a.launch.run_id == run and a is not old]
+    if any(a.node != old.node for a in same):
+        return None  # it may be what they wait for
+    newer = [a for a in same if old.started_s < a.started_s <= node.clock_s - age_s]
+    asked = _asked(evidence) and run in (evidence.run, *evidence.known_runs)
+    waited = node.clock_s - old.started_s > old.launch.join_s + age_s
+    return old if newer or (asked and waited and not same) else None
+
+
+def named(port: Port) -> list[str]:
+    """Whoever listens: pid, start, what it runs."""
+    by_pid = {h.pid: h for h in port.holders}
+    words = []
+    for pid in port.listeners:
+        h = by_pid.get(pid)
+        since = f"{datetime.fromtimestamp(h.started_s, UTC):%Y-%m-%d %H:%M:%S} UTC" if h else ""
+        words.append(f"pid {pid}" + (f" ({h.command}, since {since})" if h else ""))
+    return words
+
+
+def _asked(evidence: Evidence) -> bool:
+    """Whether somebody was refused the port."""
+    return says(evidence.symptom, "distributed-setup/port-taken")
+
+
+def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list[Cause]:
+    where = f"port {port.port} on {node.node}"
+    asked = _asked(evidence)
+    if not port.open:
+        if port.time_wait and asked:
+            words = f"nobody listens; {port.time_wait} old connections are in TIME_WAIT and vanish within 60 s"
+            return [likely("port-time-wait", where, words, decides=("whether a bind works after a minute",))]
+        return []
+    old = leftover_agent(port, node, evidence, age_s)
+    if old is not None:
+        words = f"agent pid {old.pid} (id {old.launch.run_id}) listens without worker, peer or launcher"
+        return [
+            confirmed("port-old-agent", where, words, "its run needs the port, and nothing of the run works anywhere")
+        ]
+    return _other(port, node, where, asked)
+
+
+def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
+    agent = holder_agent(port, node)
+    wants = [a for a in node.agents if a.launch.master_port == port.port and a is not agent]
+    if agent is not None and not asked and not wants:
+        return []
+    if agent is None and not asked and not wants:
+        return []
+    if agent is not None and not wants and agent.ppid == 1 and not agent.workers:
+        words = f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"
+        return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
+    if not asked and agent is not None:
+        return [innocent("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
+    holders = ", ".join(named(port)) or "a process that this user may not see"
+    return [confirmed("port-other-job", where, f"{holders} listens on it")]

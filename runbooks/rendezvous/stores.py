@@ -1,0 +1,119 @@
+"""Judges C10d stores: gone, never opened, out of one node's reach, closed by something between, shared. Each node's own way counts."""
+
+from runbooks.core.verdict import Cause
+from runbooks.parsers.address import address_of, is_loopback
+from runbooks.rendezvous.causes import confirmed, innocent, likely, possible
+from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reach, StoreView
+from runbooks.rendezvous.launches import live_agents, live_workers
+from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
+
+STARTS_S = 60.0  # an agent imports torch before it opens its store
+
+
+def store_causes(evidence: Evidence) -> list[Cause]:
+    """Every cause of every C10d endpoint."""
+    causes = []
+    for store in evidence.stores:
+        here = place_of(store.endpoint, evidence)
+        users = [a for a in live_agents(evidence) if a.launch.backend == "c10d" and place_of(a.launch.endpoint, evidence) == here]
+        shut = _shut(store, users, evidence)
+        causes += shut
+        if users and not store.answers and not shut:
+            causes.append(_nobody(store, users, evidence))
+        if store.answers and users:
+            causes += _cut_off(store, users, evidence)
+        if store.answers and not users:
+            causes.append(_alone(store))
+        jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest) for a in users}
+        if store.answers and len(jobs) > 1:
+            words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
+            causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
+    return causes
+
+
+def _who(agents: list[Agent]) -> str:
+    return ", ".join(f"pid {a.pid} on {a.node}" for a in agents)
+
+
+def _views(store: StoreView, evidence: Evidence) -> list[tuple[NodeFacts, Reach]]:
+    at = address_of(store.endpoint, 29400)
+    return [(n, r) for n in known_nodes(evidence) for r in n.reach if r.address in (store.endpoint, at)]
+
+
+def _shut(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Cause]:
+    """A connection that something takes and closes is no way to the store."""
+    views = [(n, r) for n, r in _views(store, evidence) if r.error.startswith("closed:")]
+    if not views:
+        return []
+    words = [f"{n.node} -> {store.endpoint}: {r.error.removeprefix('closed: ')}" for n, r in views]
+    words += [f"{_who(users)} need it"] if users else []
+    seen = [f"on {n.node} a proxy of {n.proxy} takes its connections" for n in known_nodes(evidence) if n.proxy]
+    if seen:
+        return [confirmed("proxy-closes", store.endpoint, *words, *seen)]
+    check = ("the pod's other containers (kubectl get pod)", "who listens there: ss -ltnp on its node")
+    return [likely("proxy-closes", store.endpoint, *words, decides=check)]
+
+
+def _nobody(store: StoreView, users: list[Agent], evidence: Evidence) -> Cause:
+    """Nobody reaches it: its host is gone, or lives and never opened it, or the way is closed for all."""
+    host = address_of(store.endpoint, 29400).rpartition(":")[0].strip("[]")
+    owners = hosts_of(host, known_nodes(evidence))
+    words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
+    for node in owners:
+        there = [a for a in users if a.node == node.node]
+        if there:
+            return _lives(store, there, node, host, words, evidence)
+    words += [f"{n.node} owns that address and runs no agent of it" for n in owners]
+    return (confirmed if owners else possible)("store-host-died", store.endpoint, *words)
+
+
+def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, words: list[str], evidence: Evidence) -> Cause:
+    """An agent lives on the store's machine."""
+    port = int(address_of(store.endpoint, 29400).rpartition(":")[2])
+    words = [*words, f"{_who(agents)} lives on the machine of that address"]
+    if any(p.port == port and p.open for p in node.ports):
+        return likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
+                      decides=("firewall and address on which it listens",))  # fmt: skip
+    ids = {a.launch.run_id for a in agents}
+    formed = [w for w in live_workers(evidence) if w.run_id in ids]
+    if formed:
+        seen = f"workers of {', '.join(sorted(ids))} run, so the store was there once: pid {formed[0].pid} on {formed[0].node}"
+        return likely("store-host-died", store.endpoint, *words, seen, decides=("which agent was the store's host, and its end",))
+    knows = [_takes_itself_for(a, node, host) for a in agents]
+    names = f"{node.host_name} resolves to {', '.join(node.own_addresses) or 'nothing'} on {node.node} itself"
+    if node.host_name and not any(knows):
+        told = [f"{k} is given" for a in agents for k in [f"is_host={a.launch.conf.get('is_host')}"] if "is_host" in a.launch.conf]
+        return confirmed("store-never-hosted", store.endpoint, *words, f"nothing listens on port {port} there", names, *told)
+    age = min(node.clock_s - a.started_s for a in agents)
+    check = ("its log: does it still start, or did its store end?", *((f"it is {age:.0f} s old",) if age < STARTS_S else ()))
+    return possible("store-host-died", store.endpoint, *words, f"nothing listens on port {port} there", decides=check)
+
+
+def _takes_itself_for(agent: Agent, node: NodeFacts, host: str) -> bool:
+    """Whether that agent opens the store, as torch decides it: is_host, loopback, its own name, what that name resolves to."""
+    given = agent.launch.endpoint.rpartition(":")[0].strip("[]") or host
+    said = agent.launch.conf.get("is_host", "").lower()
+    if said:
+        return said in ("1", "true", "t", "yes", "y")
+    there = {ip for r in node.reach if r.address.rpartition(":")[0].strip("[]") == given for ip in r.resolves}
+    mine = {*node.own_addresses, *node.canonical, node.host_name}
+    return is_loopback(given) or given in mine or bool(there & set(node.own_addresses))
+
+
+def _cut_off(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Cause]:
+    """Nodes with an agent of it that do not reach what others reach."""
+    needs = {a.node for a in users}
+    causes = []
+    for node, reach in _views(store, evidence):
+        if reach.error and not reach.error.startswith("closed:") and node.node in needs:
+            slug = "store-unreachable-from-node" if reach.resolves else "endpoint-unresolvable"
+            causes.append(confirmed(slug, f"{store.endpoint} from {node.node}", f"{node.node}: {reach.error}", "other nodes reach it"))
+    return causes
+
+
+def _alone(store: StoreView) -> Cause:
+    """A store that answers and that no agent of these nodes uses."""
+    who = store.listener or "a process that was not seen"
+    words = [f"{who} listens at {store.endpoint}, and no agent of these nodes names that endpoint"]
+    words.append("what a C10d store holds cannot be read without joining it: processes alone were judged")
+    return innocent("store-answers", store.endpoint, *words)

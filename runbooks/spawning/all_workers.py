@@ -1,0 +1,127 @@
+"""Judges all workers that are past their limit in spawning, as one: alike is one incident, and nothing is fixed one by one."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.spawning.around import ELSEWHERE, LIVE, judge_stale
+from runbooks.spawning.evidence import Evidence, WorkerRow
+from runbooks.spawning.limits import Limits
+from runbooks.spawning.view import View
+
+SHARED = ("orchestrator", "deployment", "variables", "tasks", "queued", "workers", "pods", "stock")
+ALWAYS = ("shut down all workers, or terminate pods by a listing: one pod, by its id",)
+Judge = Callable[[Evidence, Limits], Diagnosis]
+
+
+def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) -> Diagnosis:
+    """One diagnosis over what all workers share, every worker past its limit, and what was seen of the others.
+
+    The same facts get the same judgment as in a run on one worker."""
+    whole = judge_shared(e, limits)
+    shared = {name: getattr(e, name) for name in SHARED}
+    found = {x.worker: judge(x.model_copy(update=shared), limits) for x in e.each}
+    alike = _alike(found, limits)
+    stale = _stale(e, limits)
+    first = [c for c in whole.causes if c.slug not in ELSEWHERE]
+    causes = _unique(([alike] if alike else []), first, *(d.causes for d in found.values()), stale, whole.causes)
+    own = [p for d in found.values() for p in d.plans if p in whole.plans]
+    kept = () if alike else tuple(found.items())
+    plans = [p.model_copy(update={"name": f"{p.name}: {w}"}) for w, d in kept for p in d.plans if p not in own]
+    parts = (whole, *found.values())
+    return Diagnosis(
+        state=_state(whole, found, stale),
+        headline=_headline(e, found, alike, causes, whole),
+        symptom=f"{len(e.each)} workers are past {limits.spawning_s:.0f} s in spawning",
+        causes=causes,
+        must_not=tuple(dict.fromkeys((*(m for d in parts for m in d.must_not), *ALWAYS))),
+        plans=(*whole.plans, *plans),
+        do_now=_do_now(e, whole, found, alike),
+        waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
+        findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
+        unknowns=_unknowns(whole, found),
+        by_hand=("SELECT id, created_at FROM workers WHERE status = 'spawning' ORDER BY created_at;",),
+    )
+
+
+def _unknowns(whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:
+    """What all share is said once."""
+    each = (f"{w}: {u}" for w, d in found.items() for u in d.unknowns if u not in whole.unknowns)
+    return tuple(dict.fromkeys((*whole.unknowns, *each)))
+
+
+def _first(d: Diagnosis) -> str:
+    sure = (Certainty.CONFIRMED, Certainty.LIKELY)
+    return next((c.slug for c in d.wrong if c.certainty in sure), "")
+
+
+def _alike(found: dict[str, Diagnosis], limits: Limits) -> Cause | None:
+    """The cause that most of them share, from `breaker_least` workers on."""
+    firsts = Counter(slug for d in found.values() if (slug := _first(d)))
+    slug, count = firsts.most_common(1)[0] if firsts else ("", 0)
+    if count < limits.breaker_least or count <= limits.breaker_share * len(found):
+        return None
+    who = [w for w, d in found.items() if _first(d) == slug]
+    said = f"{count} of {len(found)} stuck workers have one cause, {slug}: {', '.join(who[:8])}"
+    return Cause(slug="spawns-fail-alike", certainty=Certainty.CONFIRMED, subject="all workers", evidence=(said,),
+                 decides=("what changed for all of them: image, template, key, account, data centre",))  # fmt: skip
+
+
+def _stale(e: Evidence, limits: Limits) -> list[Cause]:
+    """Live workers that do not report, claim nothing or never change."""
+    rows: tuple[WorkerRow, ...] = e.workers.value if isinstance(e.workers, Known) else ()
+    out: list[Cause] = []
+    for row in rows:
+        if row.status in LIVE:
+            v = View(e.model_copy(update={"worker": row.id, "row": Known(value=row)}), limits)
+            judge_stale(v)
+            out += v.causes
+    return out
+
+
+def _unique(*groups: "list[Cause] | tuple[Cause, ...]") -> tuple[Cause, ...]:
+    """Each (cause, subject) once: what all share is said once."""
+    seen: dict[tuple[str, str], Cause] = {}
+    for cause in (c for group in groups for c in group):
+        seen.setdefault((cause.slug, cause.subject), cause)
+    return tuple(seen.values())
+
+
+def _state(whole: Diagnosis, found: dict[str, Diagnosis], stale: list[Cause]) -> State:
+    states = {whole.state, *(d.state for d in found.values())}
+    if State.SICK in states or stale:
+        return State.SICK
+    return State.CANNOT_TELL if State.CANNOT_TELL in states else State.HEALTHY
+
+
+def _headline(
+    e: Evidence, found: dict[str, Diagnosis], alike: Cause | None, causes: tuple[Cause, ...], whole: Diagnosis
+) -> str:
+    if alike:
+        return f"one incident: {alike.evidence[0]}"
+    faults = [c for c in causes if not c.innocent and c.certainty is not Certainty.RULED_OUT]
+    told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in sorted(faults, key=_doubt)[:3])
+    if not found or whole.state is State.SICK:
+        late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
+        return f"{told}; {late}" if told else f"{late}, and the orchestrator, its records and its queue are well"
+    said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]
+    more = len(said) - 6 + len(e.not_looked_at)
+    count = len(e.each) + len(e.not_looked_at)
+    return f"{count} worker{'s' if count > 1 else ''} stuck in spawning: {'; '.join(said[:6])}" + (
+        f"; {more} more" if more > 0 else ""
+    )
+
+
+def _doubt(cause: Cause) -> int:
+    return list(Certainty).index(cause.certainty)
+
+
+def _do_now(e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis], alike: Cause | None) -> tuple[str, ...]:
+    out = list(whole.do_now)
+    if alike:
+        out.append(f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker")
+    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now if x not in whole.do_now]
+    if e.not_looked_at:
+        out.append(f"{len(e.not_looked_at)} more workers were not looked at: {', '.join(e.not_looked_at[:10])}")
+    return tuple(dict.fromkeys(out))

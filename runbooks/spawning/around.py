@@ -1,0 +1,159 @@
+"""Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
+
+from runbooks.core.reading import Known, Unknown, Why
+from runbooks.spawning.evidence import TaskRow
+from runbooks.spawning.parsers.runpod import Phase, Pod
+from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+
+LIVE = ("active", "processing", "idle")
+DONE = ("terminated", "failed", "error")
+ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker", "queue-not-served")  # not of one worker
+DEAD = (
+    "worker-died",
+    "pod-gone",
+    "pod-stopped",
+    "pod-stopped-by-user",
+    "pod-stopped-by-provider",
+    "outbid",
+    "out-of-credit",
+)
+
+
+def judge_around(v: View) -> None:
+    """The orchestrator first: nothing is promoted without it."""
+    _orchestrator(v)
+    _variables(v)
+    rows = v.e.row if v.e.worker else v.e.workers
+    if isinstance(rows, Unknown) and rows.reason is not Why.NOT_ASKED:
+        v.say("database-unreadable", POSSIBLE, f"the workers' table: {rows.why}", about="the database",
+              decides=("gpu-runbooks doctor",))  # fmt: skip
+    if isinstance(v.e.pods, Unknown) and v.e.pods.reason is Why.DENIED:
+        refused(v, v.e.pods)
+    if v.row:
+        judge_stale(v)
+
+
+def refused(v: View, why: Unknown) -> None:
+    """The provider's API takes the call for somebody who may not ask. Said once."""
+    if not v.has("api-refused"):
+        v.say("api-refused", SURE, f"the provider's API: {why.detail}", about="the provider's API",
+              decides=("one call with the same key by hand",))  # fmt: skip
+
+
+def judge_others(v: View) -> None:
+    """Seen on the way, about other workers and pods. Read only."""
+    _records(v)
+    _held(v)
+    _queue(v)
+
+
+def _orchestrator(v: View) -> None:
+    deployment = v.e.deployment.value if isinstance(v.e.deployment, Known) else ""
+    if deployment in ("CRASHED", "FAILED", "REMOVED", "SLEEPING"):
+        v.say("orchestrator-down", SURE, f"the platform says {deployment}", about="the orchestrator")
+    elif v.orch and v.cycling is False:
+        age = v.age(v.orch.last_cycle) or 0.0
+        v.say(
+            "orchestrator-down",
+            SURE,
+            f"its last cycle line is {age:.0f} s old (limit {v.limits.cycle_s:.0f} s)",
+            about="the orchestrator",
+        )
+    elif v.orch and v.orch.lines >= 50 and not v.orch.cycles:
+        v.say("orchestrator-down", LIKELY, f"no cycle line among its last {v.orch.lines} lines", about="the orchestrator",
+              decides=("the deployment's state; does it log cycles at this level?",))  # fmt: skip
+    if v.orch and v.orch.database_failed and not v.has("database-writes-fail"):
+        v.say("database-writes-fail", LIKELY, *v.orch.database_failed[-2:], about="the orchestrator")
+
+
+def _variables(v: View) -> None:
+    if not isinstance(v.e.variables, Known):
+        return
+    x = v.e.variables.value
+    if x.private_fault:
+        v.say("private-half-missing", SURE if x.sealed_known else LIKELY, f"the orchestrator's private key: {x.private_fault}",
+              f"public half: {x.public_fingerprint or 'not set either'}", about="the orchestrator's variables")  # fmt: skip
+    elif x.private_fingerprint and x.public_fingerprint and x.private_fingerprint != x.public_fingerprint:
+        v.say("key-halves-differ", SURE, f"private {x.private_fingerprint}", f"public {x.public_fingerprint}",
+              about="the orchestrator's variables")  # fmt: skip
+
+
+def judge_stale(v: View) -> None:
+    """An active worker that does not report, claims nothing, or never changes."""
+    row = v.row
+    if row is None or row.status not in LIVE:
+        return
+    beat, still = v.age(row.heartbeat), v.age(row.changed)
+    mine = [t for t in v.tasks if t.worker == row.id]
+    if beat is None or beat > v.limits.heartbeat_s:
+        said = "no heartbeat" if beat is None else f"heartbeat {beat:.0f} s old"
+        v.say(
+            "heartbeat-old",
+            SURE if beat is not None and not (v.inside and v.inside.processes) else LIKELY,
+            f"status {row.status}, {said}",
+        )
+    queued = v.e.queued.value if isinstance(v.e.queued, Known) else 0
+    up = v.age(row.created) or 0.0
+    if beat is not None and beat <= v.limits.heartbeat_s and not mine and queued and up > v.limits.still_s:
+        if still is None or still > v.limits.still_s:
+            v.say(
+                "claims-nothing",
+                LIKELY,
+                f"{queued} tasks wait and it holds none",
+                decides=("the claim function; the task types it takes",),
+            )
+    elif not v.has("heartbeat-old") and (still or 0.0) > v.limits.still_s and row.status == "processing" and not mine:
+        v.say("status-still", LIKELY, f"status {row.status} for {still:.0f} s without a task", decides=("its log",))
+
+
+def _records(v: View) -> None:
+    """Provider and database disagree about other pods. Read only."""
+    if not isinstance(v.e.pods, Known) or not isinstance(v.e.workers, Known):
+        return
+    named = {w.pod_id for w in v.workers if w.pod_id and w.status not in DONE}
+    for p in v.pods:
+        old = (v.age(p.created_at or p.started_at) or 0.0) > v.limits.leak_age_s
+        if p.id not in named and p.phase in (Phase.RUNNING, Phase.STARTING) and old:
+            cost = f", {p.cost_per_hour:.2f} an hour" if p.cost_per_hour else ""
+            v.say("pod-without-row", POSSIBLE, f"pod {p.id} ({p.name}) runs{cost} and no live row names it", about=f"pod {p.id}",
+                  decides=("a second look minutes later; is it somebody else's?",))  # fmt: skip
+    there = {p.id for p in v.pods}
+    for w in v.workers:
+        if w.id != v.e.worker and w.pod_id and w.status in LIVE and w.pod_id not in there:
+            v.say("row-without-pod", POSSIBLE, f"row {w.id} ({w.status}) names pod {w.pod_id}, which is not listed", about=f"worker {w.id}",
+                  decides=("a run of this runbook on that worker",))  # fmt: skip
+
+
+def _queue(v: View) -> None:
+    """Tasks wait, and no worker lives or comes up that could take one."""
+    waiting = v.e.queued.value if isinstance(v.e.queued, Known) else 0
+    if not waiting or not isinstance(v.e.workers, Known) or any(w.status not in DONE for w in v.workers):
+        return
+    idle = [p for p in v.pods if p.phase in (Phase.RUNNING, Phase.STARTING)]
+    paid = f"{len(idle)} pods run meanwhile{_cost(idle)}" if idle else ""
+    words = (f"{waiting} tasks wait, and no row is of a worker that lives or comes up", *([paid] if paid else []))
+    last = v.orch.last_cycle if v.orch else None
+    turn = "" if last is None else f" (its last cycle was {v.age(last) or 0.0:.0f} s ago)"
+    v.say("queue-not-served", LIKELY if idle or v.cycling is False else POSSIBLE, *words, about="the queue",
+          decides=(f"whether the orchestrator's next cycle spawns a worker{turn}", "how old the oldest waiting task is"))  # fmt: skip
+
+
+def _cost(pods: list[Pod]) -> str:
+    cost = sum(p.cost_per_hour or 0.0 for p in pods)
+    return f", {cost:.2f} an hour" if cost else ""
+
+
+def _claim(v: View, t: TaskRow) -> str:
+    since = v.age(t.claimed)
+    return f"task {t.id} is in progress at {t.worker}" + (f", claimed {since:.0f} s ago" if since is not None else "")
+
+
+def _held(v: View) -> None:
+    """Tasks in progress whose worker is dead, unknown, or proven dead by this look."""
+    live = {w.id for w in v.workers if w.status not in DONE}
+    if v.has(*DEAD) and not v.reports:
+        live.discard(v.e.worker)
+    dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
+    if dead:
+        v.say("task-held-by-dead-worker", LIKELY, *(_claim(v, t) for t in dead[:5]), about="tasks",
+              decides=("the queue's own rule for giving a task back",))  # fmt: skip

@@ -1,0 +1,147 @@
+"""Four views of one worker that often disagree: database row, provider's pod, network, inside; and the orchestrator."""
+
+from datetime import datetime
+
+from runbooks.core.base import Frozen
+from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog
+from runbooks.spawning.parsers.runpod import Pod
+
+
+class WorkerRow(Frozen):
+    """A row of the workers' table."""
+
+    id: str
+    status: str
+    created: datetime | None = None
+    heartbeat: datetime | None = None
+    changed: datetime | None = None
+    pod_id: str = ""
+
+
+class TaskRow(Frozen):
+    """A task that a worker holds."""
+
+    id: str
+    status: str
+    worker: str
+    claimed: datetime | None = None
+
+
+class PodRead(Frozen):
+    """One read of the pod: there, or not there at that moment."""
+
+    at: datetime
+    pod: Pod | None
+
+
+class SshLook(Frozen):
+    """What the stages of ssh-auth-failure say of the pod."""
+
+    stage: str
+    cause: str  # slug; "" when the log-in works
+    certainty: str
+    headline: str
+    first_seen: bool = False  # nobody vouches for its host key: it was only seen first and recorded
+    trust: str = ""  # "pinned", "published" (by the start script, in the pod's log) or "first-seen <when> <machine>"
+    key_of_pod_changed: bool = False  # or it is none of those that the start script published
+
+
+class Process(Frozen):
+    """A worker process inside the pod."""
+
+    pid: int
+    start_ticks: int
+    age_s: float
+    command: str
+
+
+class Inside(Frozen):
+    """What the pod itself shows."""
+
+    boot_id: str
+    pod_id: str = ""  # as its own environment says
+    processes: tuple[Process, ...] = ()
+    log_exists: bool = False
+    log: tuple[str, ...] = ()
+    log_age_s: float | None = None
+    free_bytes: dict[str, int] = {}
+    gpus: int | None = None
+    driver_cuda: str = ""
+    image_cuda: str = ""
+
+
+class Variables(Frozen):
+    """The orchestrator's variables: which are set, and the fingerprints of the key halves. Never a value."""
+
+    names: tuple[str, ...]
+    private_fingerprint: str = ""
+    private_fault: str = ""
+    public_fingerprint: str = ""
+    private_name: str = ""  # the variable that should hold the private half
+    here_fingerprint: str = ""  # of the private half that this machine has under the same name
+    sealed_known: bool = True  # False: whether a variable that seems missing is a sealed one could not be read
+
+
+class Stock(Frozen):
+    """What the provider has of what the orchestrator asks for. Words are the provider's (High, Medium, Low); empty: none."""
+
+    gpu_type: str
+    gpus: int
+    anywhere: str
+    data_center: str = ""  # the one that the request is tied to
+    tied_by: str = ""  # what ties it
+    here: str = ""  # stock in that data centre
+    others: tuple[str, ...] = ()  # types with at least as much memory that are in stock where the request may go
+    cloud: str = ""  # SECURE or COMMUNITY, where the request is tied to one of them; `anywhere` and `here` are for both
+    in_cloud: str = ""  # stock in that cloud, anywhere
+    here_in_cloud: str = ""  # stock in that cloud, in the data centre
+
+
+class Usual(Frozen):
+    """How long pods of one image took from their start to their container, by earlier reports of this runbook."""
+
+    image: str
+    seconds: tuple[float, ...]  # one for each pod
+
+
+class Names(Frozen):
+    """What the fleet file calls the things that a person's own commands name."""
+
+    user: str = "root"  # of the log-in to pods
+    log: str = ""  # where the worker writes, in the pod
+    database: str = "DATABASE_URL"  # variable that holds the connection string
+    table: str = "workers"  # and its columns
+    id: str = "id"
+    status: str = "status"
+    heartbeat: str = "last_heartbeat"
+    pod: str = "runpod_id"
+    metadata: str = ""  # JSON column that holds `pod`
+
+
+class Evidence(Frozen):
+    """Everything read about one worker; with `each`, about all that are past their limit in spawning."""
+
+    worker: str
+    taken_at: datetime
+    row: Reading[WorkerRow]
+    pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
+    pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
+    ssh: Reading[SshLook] = NOT_RECORDED
+    inside: Reading[Inside] = NOT_RECORDED
+    stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
+    orchestrator: Reading[OrchestratorLog] = NOT_RECORDED
+    deployment: Reading[str] = NOT_RECORDED  # the platform's word: SUCCESS, CRASHED, …
+    variables: Reading[Variables] = NOT_RECORDED
+    tasks: Reading[tuple[TaskRow, ...]] = NOT_RECORDED  # in progress, of all workers
+    queued: Reading[int] = NOT_RECORDED
+    workers: Reading[tuple[WorkerRow, ...]] = NOT_RECORDED  # all rows
+    pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
+    stock: Reading[Stock] = NOT_RECORDED  # read only where a row has no pod
+    usual: Reading[Usual] = NOT_RECORDED  # Absent: no earlier report saw this image come up
+    can_start: bool = False  # the fleet file knows how the worker is started
+    start_argv: tuple[str, ...] = ()
+    names: Names = Names()
+    waited_s: float = 0.0  # how long this look waited for the pod to come up
+    each: tuple["Evidence", ...] = ()  # one per worker past its limit; what all share stands only outside
+    not_looked_at: tuple[str, ...] = ()  # workers past their limit beyond the most that one run looks at

@@ -1,0 +1,217 @@
+"""Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
+
+from runbooks.core.reading import Unknown, Why
+from runbooks.core.verdict import Certainty
+from runbooks.spawning.around import refused
+from runbooks.spawning.capacity import judge_capacity
+from runbooks.spawning.inside import judge_step
+from runbooks.spawning.parsers.orchestrator_log import line_time
+from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, last_phase, read_log_line
+from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.triage.closing import closing_error
+from runbooks.triage.text import meanings, says
+
+TOLD: dict[str, tuple[str, ...]] = {
+    slug: (f"stuck-spawning/{slug}",)
+    for slug in (
+        "disk-full-on-host", "image-auth", "image-not-found", "image-registry-limit", "driver-too-old",
+        "gpu-broken-on-host", "image-unpullable", "start-command-fails",
+    )
+}  # fmt: skip  # causes that a pod's system log names, and their names in the knowledge base
+TOLD["disk-full-on-host"] += ("container-death/disk-full", "checkpoint-fallback/quota")
+OF_A_START = ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
+STOPS = {
+    Stop.USER: "pod-stopped-by-user", Stop.PROVIDER: "pod-stopped-by-provider", Stop.OUTBID: "outbid",
+    Stop.CREDIT: "out-of-credit",
+}  # fmt: skip
+
+
+def judge_pod(v: View) -> None:
+    """Everything about the pod that the provider says."""
+    if isinstance(v.e.pod, Unknown):
+        if v.e.pod.reason is Why.DENIED:
+            refused(v, v.e.pod)
+        return
+    if v.row and not v.row.pod_id:
+        _never(v)
+        return
+    if not v.reads:
+        return
+    if v.pod is None:
+        _missing(v)
+        return
+    _log(v)
+    if v.pod.phase in (Phase.EXITED, Phase.ERROR, Phase.TERMINATED) or v.pod.terminated:
+        _stopped(v, v.pod)
+    elif v.pod.phase is Phase.UNKNOWN:
+        v.say("pod-status-unknown", POSSIBLE, f"the provider says {v.pod.status!r}", about=f"pod {v.pod.id}")
+    else:
+        _coming(v, v.pod)
+
+
+def _never(v: View) -> None:
+    lines = v.orch.no_capacity if v.orch else ()
+    old = (v.age(v.row.created if v.row else None) or 0.0) > v.limits.spawning_s
+    poor = v.orch.out_of_credit if v.orch else ()
+    if poor:
+        v.say("out-of-credit", LIKELY, "the row has no pod, and the orchestrator's log says:", *poor[-2:],
+              decides=("the account's balance now", "is that line about this worker's create call?"))  # fmt: skip
+    elif lines:
+        judge_capacity(v, lines)
+    elif v.orch and v.orch.step_failed:
+        judge_step(v, "the row has no pod")
+    elif old:
+        v.say("pod-never-existed", SURE if v.cycling is not None else LIKELY,
+              f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
+
+
+def _missing(v: View) -> None:
+    """Not in this answer. Gone only when two reads apart say so, and nothing says otherwise."""
+    pod = v.row.pod_id if v.row else "?"
+    about, doubt = f"pod {pod}", _doubt(v, pod)
+    young = v.age(v.row.created if v.row else None)
+    if young is not None and young <= v.limits.visible_s:
+        doubt = doubt or f"its row is only {young:.0f} s old: the provider may not show a pod that new"
+    if v.gone and not doubt:
+        v.say(
+            "pod-gone", SURE, f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart", about=about
+        )
+    elif v.gone:
+        v.say("pod-gone", POSSIBLE, f"pod {pod} was not in two answers, but {doubt}", about=about,
+              decides=("does the API key belong to the account that holds the pods?", "the provider's console"))  # fmt: skip
+    else:
+        v.say("pod-gone", POSSIBLE, f"pod {pod} was not in one answer", about=about,
+              decides=("a second read some seconds later",))  # fmt: skip
+
+
+def _doubt(v: View, pod: str) -> str:
+    """What speaks against a pod's being gone although it was not found."""
+    if v.reports:
+        return "its worker reports: the row's heartbeat is fresh"
+    if any(p.id == pod for p in v.pods):
+        return "the provider's listing shows it"
+    others = {
+        w.pod_id for w in v.workers if w.pod_id and w.pod_id != pod and w.status in ("active", "processing", "idle")
+    }
+    if others and not others & {p.id for p in v.pods}:
+        return f"none of the {len(others)} other pods that live rows name is listed either"
+    return ""
+
+
+def _log(v: View) -> None:
+    """What the pod's system log says last: an error that the lines after it have not outlived."""
+    known = bool(meanings(v.log, TOLD))
+    last: dict[str, str] = {}
+    sure: dict[str, Certainty] = {}
+    starts = 0
+    for line in v.log:
+        found = meanings(line, TOLD) if known else {}
+        told = next((s for s, c in found.items() if c.certainty is LIKELY), "")
+        if told:
+            last.pop("image-unpullable", None)
+            last[told], sure[told] = line, SURE
+        elif read_log_line(line) is LogSaid.STARTED:
+            starts += 1
+            last = {k: x for k, x in last.items() if k in OF_A_START}
+        elif found and not last:  # the general word for a pull that failed
+            last["image-unpullable"], sure["image-unpullable"] = line, LIKELY
+    up = v.running and v.ssh is not None and not v.ssh.cause
+    for slug, line in last.items():
+        if not up:
+            v.say(slug, sure[slug], f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
+    if starts >= 4 and not up and not last:
+        v.say(
+            "start-command-fails",
+            SURE,
+            f"the container was started {starts} times",
+            about=f"pod {v.pod.id if v.pod else '?'}",
+        )
+
+
+def _stopped(v: View, pod: Pod) -> None:
+    word = f"{pod.status or pod.phase}" + (f": {pod.last_change}" if pod.last_change else "")
+    if says(v.log, "stuck-spawning/host-gpus-taken"):
+        v.say("host-gpus-taken", SURE, f"pod {pod.id}: its machine's GPUs are taken", about=f"pod {pod.id}")
+    slug = STOPS.get(pod.stop)
+    if slug:
+        v.say(slug, SURE, f"pod {pod.id} is {word}", about=f"pod {pod.id}")
+    elif not v.causes:
+        v.say("pod-stopped", SURE if v.apart else LIKELY, f"pod {pod.id} is {word}; by whom is not said", about=f"pod {pod.id}",
+              decides=("the provider's own page of the pod", "the account's balance"))  # fmt: skip
+
+
+def _coming(v: View, pod: Pod) -> None:
+    """It should run: no container yet, no GPUs, no address."""
+    about = f"pod {pod.id}"
+    container = pod.runtime is not Runtime.NULL and pod.phase is Phase.RUNNING
+    seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
+    if not container and not seen and not v.causes:
+        phase, line = last_phase(v.log)
+        if phase is LogSaid.STARTED:
+            _started(v, pod, line)
+        else:
+            _pulling(v, pod)
+    if container and pod.gpus == 0:
+        v.say(
+            "gpus-lost-on-resume",
+            SURE if v.apart else LIKELY,
+            f"pod {pod.id} runs with 0 GPUs of {pod.gpus_wanted or '?'}",
+            about=about,
+        )
+    if container and pod.wants_ssh is False:
+        v.say("port-22-not-exposed", SURE, f"pod {pod.id} was created without 22/tcp", about=about)
+    elif container and not (pod.ip and pod.ssh_port) and not v.causes and not (v.ssh and not v.ssh.cause):
+        late = LIKELY if v.waits_s > v.limits.boot_s and v.apart else POSSIBLE
+        v.say("running-without-address", late, f"pod {pod.id}: no address for port 22 after {v.waits_s:.0f} s",
+              about=about, decides=("the pod's log", "its list of ports in the provider's page"))  # fmt: skip
+
+
+def _started(v: View, pod: Pod, line: str) -> None:
+    """The log says that the container was started, and there is none: it comes up this moment, or it has ended."""
+    about, at = f"pod {pod.id}", line_time(line)
+    since = v.age(at) if at else None
+    fresh = since <= v.limits.container_s if since is not None else v.waits_s <= v.limits.boot_s and not v.unusual
+    when = f"{since:.0f} s ago" if since is not None else f"within the {v.waits_s:.0f} s since the pod's start"
+    said = (f"its log says “{line.strip()[:120]}”, {when}: the image is there and its container was started",
+            f"there is no container {'on two reads apart' if v.apart else 'in one answer'}", *_usually(v))  # fmt: skip
+    if fresh:
+        v.say("image-pulling", LIKELY, *said, about=about, innocent=True)
+        return
+    said += tuple(f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:])
+    check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
+    v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
+
+
+def _usually(v: View) -> tuple[str, ...]:
+    if not v.usual:
+        return ()
+    return (f"{len(v.usual)} earlier starts of this image took {min(v.usual):.0f} to {max(v.usual):.0f} s to their container",)
+
+
+def _pulling(v: View, pod: Pod) -> None:
+    size = f"{v.image_gb:.1f} GB of layers seen" if v.image_gb else "size not known"
+    lines = [line for line in v.log if read_log_line(line) is LogSaid.PULLING]
+    said = [f"pod {pod.id}: no container yet after {v.waits_s:.0f} s of {v.budget_s:.0f} s ({size})"]
+    said += [f"last: {lines[-1].strip()[:200]}"] if lines else []
+    said += _usually(v)
+    unread = isinstance(v.e.pod_log, Unknown)
+    if v.waits_s <= v.budget_s and not (v.unusual and not lines):
+        v.say(
+            "image-pulling",
+            SURE if lines else POSSIBLE if unread and v.waits_s > v.limits.spawning_s else LIKELY,
+            *said,
+            f"wait until {v.until:%H:%M:%S} UTC",
+            about=f"pod {pod.id}",
+            innocent=True,
+        )
+    elif lines:
+        v.say(
+            "pull-over-budget",
+            LIKELY,
+            *said,
+            about=f"pod {pod.id}",
+            decides=("does the pull still move? two looks at the log",),
+        )
+    else:
+        v.say("no-container", LIKELY if v.apart and v.e.pod_log.kind == "known" else POSSIBLE, *said, about=f"pod {pod.id}",
+              decides=("the pod's system log", "the account's balance", "another machine"))  # fmt: skip

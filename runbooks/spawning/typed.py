@@ -1,0 +1,40 @@
+"""Commands that a person types instead of a step, from the arguments that are carried out and the fleet file's own names. Pure."""
+
+import posixpath
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from runbooks.core.by_hand import detached, while_booted
+from runbooks.spawning.evidence import Names
+from runbooks.spawning.parsers.runpod import Pod
+from runbooks.spawning.words import in_sql
+
+
+def starting(args: Mapping[str, Any], pod: Pod, names: Names) -> str:
+    """The worker's start in its pod, which writes where its worker writes; in the life of the pod that was judged."""
+    out = names.log.replace("{worker}", args["worker"])
+    folder = f"mkdir -p {shlex.quote(posixpath.dirname(out))} && " if out else ""
+    inside = while_booted(args["boot_id"], f"{folder}{detached(args['argv'], out)}")
+    return f"{log_in(pod, names)} {shlex.quote(inside)}"
+
+
+def log_in(pod: Pod, names: Names) -> str:
+    """The way into the pod."""
+    return f"ssh -p {pod.ssh_port} {shlex.quote(f'{names.user}@{pod.ip}')}"
+
+
+def marking(args: Mapping[str, Any], names: Names) -> str:
+    """The row's new status, where the row is as it was read."""
+    pod = f"{_sql(names.metadata)} ->> {in_sql(names.pod)}" if names.metadata else f"CAST({_sql(names.pod)} AS text)"
+    beat = in_sql(args["heartbeat"]) if args["heartbeat"] else "NULL"
+    update = (
+        f"UPDATE {_sql(names.table)} SET {_sql(names.status)} = {in_sql(args['to'])} "  # noqa: S608
+        f"WHERE CAST({_sql(names.id)} AS text) = {in_sql(args['worker'])} AND {_sql(names.status)} = {in_sql(args['from'])} "
+        f"AND {_sql(names.heartbeat)} IS NOT DISTINCT FROM {beat} AND COALESCE({pod}, '') = {in_sql(args['pod'])}"
+    )
+    return f'psql "${names.database}" -c {shlex.quote(update)}'
+
+
+def _sql(name: str) -> str:
+    return ".".join(f'"{part}"' for part in name.split("."))

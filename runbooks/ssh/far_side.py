@@ -1,0 +1,243 @@
+"""Judges the far side once a key was refused: which of the server's reasons it was, in sshd's own order."""
+
+from datetime import UTC, datetime
+
+from runbooks.parsers.ssh_text import LogLine, Said, ban_s, spoken
+from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
+from runbooks.ssh.user_lists import left_out
+from runbooks.ssh.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.triage.text import says
+
+NO_LOGIN = ("nologin", "false")
+
+
+def judge_far_side(v: View) -> None:
+    """Causes that only the server's own side can tell; without it, what would tell them."""
+    w = v.wire
+    if w is None:
+        return
+    if w.stage is Stage.TCP and w.tcp is Tcp.REFUSED and v.far:
+        said = "sshd runs there, but not on this port" if v.far.sshd_runs else "no sshd runs there"
+        v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"{v.far.way}: {said}")})
+    if w.stage is Stage.COMMAND and v.far and v.far.shell.rpartition("/")[2] in NO_LOGIN:
+        v.causes.pop()
+        v.say("shell-missing", SURE, f"the shell of {v.e.user} is {v.far.shell}", about=f"account {v.e.user}")
+    if w.stage is Stage.BANNER and any(c.slug == "banner-closed" for c in v.causes):
+        _before_banner(v, w)
+    if w.auth not in (Auth.REFUSED, Auth.TOO_MANY):
+        return
+    explained = {c.slug for c in v.causes}
+    if v.far is None:
+        _blind(v, w, explained)
+        return
+    before = len(v.causes)
+    _account(v, v.far)
+    _settings(v, v.far)
+    _path(v, v.far)
+    _keys(v, v.far, w)
+    if len(v.causes) == before and not explained & EXPLAINS and _old_rsa(v, w, registered=True):
+        return
+    if len(v.causes) == before and not explained & EXPLAINS:
+        log = tuple(line.line for line in v.far.log[-3:])
+        v.say("publickey-denied", POSSIBLE, "the key is refused, and nothing on the far side explains it", *log,
+              decides=("sshd -T -C user=…", "LogLevel VERBOSE for one try"))  # fmt: skip
+
+
+DROPS = {Said.PENALTY: "address-penalised", Said.MAX_STARTUPS: "too-many-unauthenticated", Said.REFUSED_BEFORE: "banner-closed"}
+
+
+def _before_banner(v: View, w: Wire) -> None:
+    """sshd's own word on connections that it closed before its banner: to this one, or in its log about this one's address."""
+    here, settings = spoken(w.before_banner), v.far.settings if v.far else {}
+    told = [line for line in (v.far.log if v.far else ()) if line.said in DROPS]
+    mine = [line for line in told if line.about == w.own_address]
+    line = next(reversed(mine or told), None)
+    kind = here or (line.said if line else None)
+    if kind is None:
+        return
+    words = [f"TCP is accepted, then {w.banner_says}", *_quote(line)]
+    seconds = ban_s(line.line, settings.get("persourcepenalties", "")) if line else None
+    words += [f"such a penalty lasts {seconds} s (PerSourcePenalties)"] if seconds is not None else []
+    words += [f"MaxStartups is {settings['maxstartups']}"] if kind is Said.MAX_STARTUPS and "maxstartups" in settings else []
+    sure = bool(mine or here)
+    if line and not sure:
+        words.append(f"that address is {line.about}; this side's own is {w.own_address or 'not known'}")
+    v.causes[:] = [c for c in v.causes if c.slug != "banner-closed"]
+    decides = () if sure else ("whether the server sees this machine under that address",)
+    v.say(DROPS[kind], SURE if sure else LIKELY, *words, decides=decides)
+
+
+EXPLAINS = {
+    "key-type-not-accepted", "certificate-expired", "certificate-not-yet-valid", "certificate-of-another-key",
+    "certificate-wrong-principal", "too-many-keys",
+}  # fmt: skip
+
+
+def _blind(v: View, w: Wire, explained: set[str]) -> None:
+    """No other way in: right key or wrong key cannot be told apart, except by what the own side shows."""
+    if explained & (EXPLAINS | {"key-pair-mismatch"}):
+        return
+    _old_rsa(v, w, registered=False)
+    v.say("publickey-denied", POSSIBLE, f"{v.where} refuses {', '.join(w.offered) or 'the key'}",
+          "whether the key is wrong or the server refuses the right one shows only on the server",
+          decides=("ssh-keygen -lf ~USER/.ssh/authorized_keys there", "sshd's log: 'Failed publickey' (wrong key) or "
+                   "'Authentication refused' (right key, server refuses)", "second_way in the fleet file"))  # fmt: skip
+
+
+def _old_rsa(v: View, w: Wire, registered: bool) -> bool:
+    """An RSA key and a server that names no signature (RFC 8308), as those from before SHA-2 (RFC 8332): it was signed with SHA-2."""
+    if w.signatures or not w.methods or v.key is None or v.key.type != "ssh-rsa":
+        return False
+    words = ("the key is ssh-rsa, and the server names no signature that it takes, as one that knows SHA-1 only; this side uses SHA-2",
+             f"its banner: {w.banner}", *(("the key is registered there",) if registered else ()))  # fmt: skip
+    v.say("key-type-not-accepted", LIKELY if registered else POSSIBLE, *words,
+          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.where}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
+    return True
+
+
+def _said(far: FarSide, *kinds: Said) -> LogLine | None:
+    return next((line for line in far.log if line.said in kinds), None)
+
+
+def _quote(line: LogLine | None) -> tuple[str, ...]:
+    return (f"sshd says: {line.line}",) if line else ()
+
+
+def _account(v: View, far: FarSide) -> None:
+    user = f"account {v.e.user}"
+    if not far.user_exists:
+        v.say(
+            "wrong-user",
+            SURE,
+            f"there is no user {v.e.user} on {far.host}",
+            *_quote(_said(far, Said.NO_USER)),
+            about=user,
+        )
+        return
+    line = _said(far, Said.LOCKED)
+    if line or (far.locked and far.settings.get("usepam") == "no"):
+        v.say("account-locked", SURE, f"the password field of {v.e.user} begins with '!'", *_quote(line), about=user)
+    line = _said(far, Said.NO_SHELL)
+    if line or not far.shell_exists:
+        v.say(
+            "shell-missing",
+            SURE,
+            f"the shell of {v.e.user}, {far.shell}, does not exist or may not be run",
+            *_quote(line),
+            about=user,
+        )
+
+
+def _settings(v: View, far: FarSide) -> None:
+    s, about = far.settings, f"sshd on {far.host}"
+    line = _said(far, Said.ROOT_REFUSED)
+    if v.e.user == "root" and (line or s.get("permitrootlogin") == "no"):
+        v.say(
+            "root-login-refused", SURE, f"PermitRootLogin {s.get('permitrootlogin', '?')}", *_quote(line), about=about
+        )
+    line, listed = _said(far, Said.NOT_ALLOWED), left_out(v.e.user, far)
+    if line:
+        v.say(
+            "user-not-allowed",
+            SURE,
+            f"AllowUsers, DenyUsers or a group leaves {v.e.user} out",
+            *_quote(line),
+            about=about,
+        )
+    elif listed:
+        check = () if listed.sure else (f"`id -nG {v.e.user}` there, and sshd's log: 'not allowed because'",)
+        v.say("user-not-allowed", SURE if listed.sure else POSSIBLE, listed.words, about=about, decides=check)
+    line = _said(far, Said.ALGORITHM)
+    if line and not any(c.slug == "key-type-not-accepted" for c in v.causes):
+        v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *_quote(line), about=about)
+    line = _said(far, Said.CERTIFICATE)
+    if line and not any(c.slug.startswith("certificate-") for c in v.causes):
+        other = says(line.line, "ssh-auth-failure/certificate-wrong-principal")
+        slug = "certificate-wrong-principal" if other else "certificate-refused"
+        v.say(slug, SURE, *_quote(line), about=about)
+    if v.key and v.key.certificate and not any(c.slug.startswith("certificate-") for c in v.causes):
+        cas = s.get("trustedusercakeys", "?")
+        certainty = SURE if cas == "none" else LIKELY if cas == "?" else POSSIBLE
+        v.say("certificate-refused", certainty, f"TrustedUserCAKeys is {cas}", about=about)
+    if s.get("authorizedkeysfile") == "none" and not s.get("trustedusercakeys", "none") not in ("none", ""):
+        v.say("authorized-keys-elsewhere", SURE, "AuthorizedKeysFile is none: no key file is read at all", about=about)
+
+
+def wrong_entries(far: FarSide) -> tuple[PathEntry, ...]:
+    """Paths that StrictModes refuses: another owner, or writable by group or others."""
+    ok = (0, far.uid)
+    return tuple(p for p in far.path if p.exists and (p.uid not in ok or p.mode & 0o022))
+
+
+def _path(v: View, far: FarSide) -> None:
+    line = _said(far, Said.STRICT_MODES)
+    strict = far.settings.get("strictmodes", "yes") == "yes"
+    for p in wrong_entries(far) if strict else ():
+        said = f"{p.path}: owner {p.uid}, mode {p.mode:04o}; {v.e.user} is {far.uid}"
+        home = p.path == far.home and p.uid not in (0, far.uid)
+        v.say(
+            "home-of-another-user" if home else "server-strict-modes",
+            SURE if line or p.exists else LIKELY,
+            said,
+            *_quote(line),
+            about=p.path,
+        )
+    if line and not (strict and wrong_entries(far)):
+        v.say("server-strict-modes", LIKELY, *_quote(line), about=line.about)
+    line = _said(far, Said.UNREADABLE_KEYS)
+    if line:
+        v.say("authorized-keys-unreadable", SURE, *_quote(line), about=line.about)
+
+
+def _keys(v: View, far: FarSide, w: Wire) -> None:
+    """Whether the key is in the file at all; only once the server's other reasons are known."""
+    if not far.user_exists or (v.key and v.key.certificate) or _not_offered(v, w):
+        return
+    read = [f for f in far.files if f.by_sshd]
+    there = [(f.path, k) for f in read for k in f.lines if k.fingerprint in w.offered]
+    aside = [f.path for f in far.files if not f.by_sshd and any(k.fingerprint in w.offered for k in f.lines)]
+    files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in read) or "none is configured"
+    if there:
+        _registered(v, far, there)
+    elif aside and far.settings:
+        setting = far.settings.get("authorizedkeysfile", "?")
+        said = f"the key stands in {', '.join(aside)}, and this sshd reads {files}: AuthorizedKeysFile {setting}"
+        v.say("authorized-keys-elsewhere", SURE, said, about=f"sshd on {far.host}")
+    elif not read and "authorizedkeyscommand" in far.settings and far.settings["authorizedkeyscommand"] != "none":
+        v.say(
+            "publickey-denied",
+            POSSIBLE,
+            "keys come from AuthorizedKeysCommand",
+            decides=("run that command for the user",),
+        )
+    else:
+        v.say(
+            "key-not-registered",
+            SURE if far.settings else LIKELY,
+            f"{', '.join(w.offered)} stands in none of: {files}",
+            *_history(far, read, w),
+            about=files,
+        )
+
+
+def _not_offered(v: View, w: Wire) -> bool:
+    """Whether the tries were used up by other keys of the agent, before any that is known to be the right one."""
+    given = v.key.fingerprint if v.key else ""
+    return given not in w.offered and any(k.fingerprint not in w.offered for k in v.agent)
+
+
+def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:
+    """When the file was last written, and that the key was let in before: somebody took it out."""
+    words = [f"{f.path} was last written {datetime.fromtimestamp(f.entry.written_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+             for f in read if f.entry and f.entry.written_s is not None]  # fmt: skip
+    before = [a for a in far.accepted if a.fingerprint in w.offered]
+    return words + ([f"this key was let in before: {before[-1].line}"] if before else [])
+
+
+def _registered(v: View, far: FarSide, there: list[tuple[str, AuthorizedKey]]) -> None:
+    line = _said(far, Said.FROM)
+    path, key = there[0]
+    limits = [o for o in key.options if o in ("from", "expiry-time", "cert-authority")]
+    if line or limits:
+        said = f"{path} line {key.line}: the key is there with {', '.join(limits) or 'a restriction'}"
+        v.say("key-restricted", SURE if line else LIKELY, said, *_quote(line), about=path)

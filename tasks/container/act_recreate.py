@@ -1,0 +1,78 @@
+"""Changes containers: recreate one with the same configuration, restart its application, remove a kept one."""
+
+import shlex
+from typing import Any
+
+from runbooks.container.backoff import delay_s, is_kept, recent
+from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.plan import Step
+from runbooks.core.reading import Known
+from tasks.clients.ray_join import ids_at, ray_container, wait_joined
+from tasks.container.docker import read_siblings
+from tasks.context import ActResult, Context
+from tasks.remote.changing import change
+
+
+def recreate_container(step: Step, context: Context) -> ActResult:
+    """Create a container with the configuration of the dead one, under its name; keep the old one, unable to restart.
+
+    One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises Refused;
+    RuntimeError when a step failed.
+    """
+    args, host = step.args, context.host
+    it = ray_container(context, args["name"])
+    before = ids_at(context, it)
+    budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
+    got = change(context, host, "recreate", args, budget)
+    said = [*got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
+            f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
+    said += _compared(context, got["differences"])
+    said += _ran(context, got["ran"])
+    return ActResult(said=(*said, *wait_joined(context, it, before)))
+
+
+def recreation_wait(step: Step, context: Context) -> tuple[float, str]:
+    """(seconds to wait first, why): as the number of recent deaths asks for (`backoff_*` of the limits). Changes nothing."""
+    args, host = step.args, context.host
+    it = ManagedContainer(name=args["name"], node=context.target, engine=tuple(args["engine"]))
+    found = read_siblings(context, host, it, args["id"])
+    kept = [s for s in found.value if is_kept(s.name, it.name)] if isinstance(found, Known) else []
+    window = float(context.limits.get("deaths_window_s", 3600))
+    deaths = recent([s.finished_at for s in kept if s.finished_at], context.now(), window)
+    base, cap = float(context.limits.get("backoff_base_s", 1)), float(context.limits.get("backoff_cap_s", 60))
+    wait = delay_s(len(deaths) + 1, base, cap)
+    return max(0.0, wait), f"waited {wait:.0f} s: {len(deaths) + 1} deaths within {window:.0f} s"
+
+
+def _compared(context: Context, differences: list[str]) -> list[str]:
+    if not differences:
+        return ["configuration compared field by field: equal"]
+    return [context.redactor.text(f"differs: {d}") for d in differences]
+
+
+def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
+    """What ran inside, each with its exit code. Raises RuntimeError when the last one failed."""
+    lines = []
+    for r in ran:
+        argv = shlex.join(context.redactor.argv(r["argv"]))
+        last = f": {context.redactor.text(r['last'])}" if r["last"] else ""
+        lines.append(f"inside: {argv} -> exit {r['exit']} after {r['seconds']} s{last}")
+    if ran and ran[-1]["exit"] != 0:
+        raise RuntimeError(
+            "the container is there, but a command inside failed and the rest was not run: " + "; ".join(lines)
+        )
+    return lines
+
+
+def restart_application(step: Step, context: Context) -> ActResult:
+    """End what is left of the application inside a running container and start it again. Raises Refused."""
+    it = ray_container(context, str(step.args.get("name", "")))
+    before = ids_at(context, it)
+    got = change(context, context.host, "restart_application", step.args, 120)
+    return ActResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
+
+
+def remove_kept_container(step: Step, context: Context) -> ActResult:
+    """Remove a container that a recreation has set aside, by id; its volumes stay. Raises Refused."""
+    got = change(context, context.host, "remove_kept", step.args, 60)
+    return ActResult(said=tuple(got["said"]))

@@ -1,0 +1,110 @@
+"""Checks training data files on the node as streams. Changes nothing. JSON argument: {files: [{path, kind, text_key,
+vocabulary}]}."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from runbooks.data.parsers.data_index import check_ids, check_index
+from runbooks.data.parsers.data_jsonl import LIMITS, LONGEST_LINE, DataFault, check_lines, one_value, sniff
+
+
+def _open(path: str) -> BinaryIO:
+    """A regular file; a pipe or device is never waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "no file", path)
+    return os.fdopen(fd, "rb")
+
+
+def _lines(f: BinaryIO, left: int) -> Iterator[bytes]:
+    """Lines up to the size that the file had: one that grows is not followed for ever."""
+    while left > 0:
+        line = f.readline(min(LONGEST_LINE + 1, left))
+        if not line:
+            return
+        left -= len(line)
+        yield line
+
+
+def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
+    """One JSONL file."""
+    with _open(ask["path"]) as f:
+        before = os.fstat(f.fileno())
+        head = f.read(512)
+        f.seek(0)
+        if sniff(head) is None and _is_one_value(f, head, before.st_size):
+            f.seek(0)
+            found = one_value(f.read(min(before.st_size, LONGEST_LINE)), before.st_size)
+        else:
+            f.seek(0)
+            found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
+        after = os.stat(ask["path"])
+    if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
+        return {"error": "it changed while it was read: somebody writes it"}
+    return {**found._asdict(), **_told(found.faults)}
+
+
+def _is_one_value(f: BinaryIO, head: bytes, size: int) -> bool:
+    """Begins as an array, or as an object that its first line does not end."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"["):
+        first = f.readline(min(LONGEST_LINE, size))
+        return not (first.rstrip().endswith(b"]") and f.read(1))  # lines of small arrays are lines
+    return text.startswith(b"{") and f.readline(512).strip() == b"{"
+
+
+def _told(found: Iterable[DataFault]) -> dict[str, Any]:
+    """Faults, and apart from them what the reader could not judge."""
+    known = [list(x) for x in found]
+    return {"faults": [x for x in known if x[0] not in LIMITS], "limits": [x for x in known if x[0] in LIMITS]}
+
+
+def index(ask: dict[str, Any]) -> dict[str, Any]:
+    """One .idx/.bin pair, named by its stem or by either file."""
+    stem = ask["path"][:-4] if ask["path"].endswith((".idx", ".bin")) else ask["path"]
+    idx, data = stem + ".idx", stem + ".bin"
+    faults: list[Any] = []
+    for path in (idx, data):
+        if not os.path.exists(path):
+            faults.append(["index-missing" if path == idx else "data-missing", "%s is not there" % path, 0, 0])
+    if faults:
+        return {"faults": faults}
+    with _open(idx) as i, _open(data) as b:
+        size, data_size = os.path.getsize(idx), os.path.getsize(data)
+        head, found = check_index(lambda at, n: os.pread(i.fileno(), n, at), size, data_size)
+        faults = [list(x) for x in found]
+        if head and not found and ask.get("vocabulary"):
+            ids = check_ids(lambda at, n: os.pread(b.fileno(), n, at), data_size, head.code, ask["vocabulary"])
+            faults += [list(x) for x in ids]
+    limits = [x for x in faults if x[0] in LIMITS]
+    faults = [x for x in faults if x[0] not in LIMITS]
+    older = os.path.getmtime(idx) < os.path.getmtime(data) - 1
+    return {"faults": faults, "limits": limits, "older": older, "lines": head.sequences if head else 0, "bytes": data_size}
+
+
+def check(ask: dict[str, Any]) -> dict[str, Any]:
+    """One file, by its kind."""
+    try:
+        path = ask["path"]
+        as_index = ask.get("kind") == "index" or (not ask.get("kind") and path.endswith((".idx", ".bin")))
+        out = index(ask) if as_index else jsonl(ask)
+        return {"path": path, "kind": "index" if as_index else "jsonl", **out}
+    except OSError as e:
+        return {"path": ask["path"], "error": errno.errorcode.get(e.errno or 0, "?")}
+
+
+def main(ask: dict[str, Any]) -> dict[str, Any]:
+    """All files."""
+    return {"files": [check(f) for f in ask["files"]]}
+
+
+if __name__ == "__main__":
+    json.dump(main(json.loads(sys.argv[1])), sys.stdout)

@@ -1,0 +1,47 @@
+"""Starts a job of the fleet file again on its node, detached, by its configured command."""
+
+from runbooks.core.fleet import Job
+from runbooks.core.plan import Step
+from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
+from tasks.context import ActResult, Context, Refused
+from tasks.remote.changing import change
+from tasks.remote.probe import redact
+from tasks.transport.base import TransportError
+
+WATCH_S = 2.0  # how long a start is watched for dying at once
+
+
+def restart_job(step: Step, context: Context) -> ActResult:
+    """Run the job's restart command on the context's node; says its pid and where its output goes.
+
+    Refused when the fleet file's command is not the planned one, or a process that matches the job already runs.
+    """
+    job = _job(context, step.args["job"])
+    if list(job.restart) != list(step.args["argv"]):
+        raise Refused(Code.CONFIG, f"the fleet file's restart command of {job.name} is not the one that was planned")
+    ask = {"job": job.name, "argv": list(job.restart), "match": job.match, "watch_s": WATCH_S}
+    got = change(context, context.host, "start_job", ask, timeout_s=WATCH_S + 20)
+    if got["exit"] not in (None, 0):
+        tail = redact(context, got["tail"]).strip()
+        raise TransportError(
+            Why.FAILED, f"{job.name} ended at once with {got['exit']}; {got['log']}: {tail}", step.commands[0]
+        )
+    running = ", ".join(str(r["pid"]) for r in got["running"])
+    said = (
+        f"started as pid {got['pid']} (start tick {got['start_ticks']}, boot {got['boot_id']}); output in {got['log']}"
+    )
+    if got["exit"] == 0:
+        said = f"the start command ended with 0; output in {got['log']}"
+    more = [f"pid {pid} was started by somebody else in the same moment: it may run twice" for pid in got["others"]]
+    if got["exit"] == 0:
+        more = []  # its start command ended, and who started what is left can't be told
+    now = f"processes of {job.name} now: {running or 'none seen yet'}"
+    return ActResult(said=(f"job {job.name}: {said}", now, *more))
+
+
+def _job(context: Context, name: str) -> Job:
+    for job in context.fleet.jobs_on(context.node.name):
+        if job.name == name:
+            return job
+    raise Refused(Code.CONFIG, f"the fleet file has no job {name!r} on {context.node.name}")

@@ -1,0 +1,51 @@
+"""Reads the kernel log's lines about GPUs on a node, since boot: `dmesg`, else `journalctl -k -b`."""
+
+from typing import Any
+
+from runbooks.core.reading import Known, Source, Unknown, Why
+from runbooks.gpu.evidence import KernelEvent
+from runbooks.gpu.parsers.kernel_log import KernelLine, parse_kernel_log
+from tasks.context import Context
+from tasks.remote.probe import redact, run_probe, source, unknown
+from tasks.transport.base import TransportError
+
+Events = tuple[KernelEvent, ...]
+COMMAND = "dmesg | grep -iE 'nvrm|xid|nvidia'"
+REACHES_BACK_S = 60.0  # a ring buffer whose first line is later than this has lost the boot
+
+
+def read_kernel_events(context: Context) -> Known[Events] | Unknown:
+    """GPU faults in the kernel log since boot. Denied, timed out and missing tools stay apart."""
+    try:
+        got = run_probe(context.host, "kernel", {"match": "nvrm|xid|nvidia", "cap": 2000}, timeout_s=25)
+    except TransportError as e:
+        return unknown(context, e, COMMAND)
+    if not got["tool"]:
+        return _no_log(got, source(context, COMMAND))
+    lines = parse_kernel_log(redact(context, "\n".join(got["lines"])))
+    note = _note(got["begins"])
+    at = source(context, COMMAND.replace("dmesg", _command(got["tool"])), note + "\n".join(x.text for x in lines[-20:]))
+    return Known[Events](value=tuple(_event(x) for x in lines), source=at)
+
+
+def _command(tool: str) -> str:
+    return "dmesg" if tool == "dmesg" else "journalctl -k -b -o short-monotonic --no-pager"
+
+
+def _note(begins: float | None) -> str:
+    if begins is None or begins < REACHES_BACK_S:
+        return ""
+    return f"(the log begins {begins:.0f} s after boot: what came before is lost)\n"
+
+
+def _no_log(got: dict[str, Any], at: Source) -> Unknown:
+    tried = "; ".join(f"{t['tool']}: {t['said'] or 'no lines'} (exit {t['exit']})" for t in got["tried"])
+    exits = {t["exit"] for t in got["tried"]}
+    missing = Why.TOOL_MISSING if exits == {127} else Why.TIMED_OUT if exits <= {124, 127} else Why.FAILED
+    return Unknown(reason=Why.DENIED if got["denied"] else missing, detail=tried, source=at)
+
+
+def _event(line: KernelLine) -> KernelEvent:
+    return KernelEvent(
+        at_s=line.at_s, text=line.text, xid=line.xid, bus_id=line.bus_id, pid=line.pid, process=line.process
+    )

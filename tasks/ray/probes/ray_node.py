@@ -1,0 +1,146 @@
+"""Reads one Ray node: its logs, raylet, workers' activity in a window, kills, interfaces. JSON in, JSON out.
+
+Argument: temp_dir, window_s, tail (bytes of each log), logs (how many, newest first), driver (glob or ""), ip.
+"""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tasks.ray.probes.ray_version import ray_process, ray_version
+from tasks.remote.probes.kernel_kills import kernel
+from tasks.remote.probes.proc import command, pids, read, stat
+
+WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
+
+
+def last_bytes(path: str, size: int) -> str:
+    """The end of a file in whole lines: half a secret is not known for one."""
+    try:
+        with open(path, "rb") as f:
+            before = max(0, os.fstat(f.fileno()).st_size - size)
+            f.seek(before)
+            text = f.read(size).decode("utf-8", "replace")
+            return (text.partition("\n")[2] or text.partition(" ")[2]) if before else text
+    except OSError:
+        return ""
+
+
+def logs(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Worker and driver logs, the newest first, each with its end."""
+    folder = ask["temp_dir"] + "/session_latest/logs"
+    paths = (
+        glob.glob(folder + "/worker-*.err")
+        + glob.glob(folder + "/worker-*.out")
+        + glob.glob(folder + "/job-driver-*.log")
+    )
+    paths += glob.glob(ask["driver"]) if ask["driver"] else []
+    found = []
+    for path in paths:
+        try:
+            info = os.stat(path)
+        except OSError:
+            continue
+        if info.st_size:
+            found.append((info.st_mtime, info.st_size, path))
+    found.sort(reverse=True)
+    return [{"path": p, "size": s, "age": time.time() - m, "lines": last_bytes(p, ask["tail"]).splitlines()[-60:]}
+            for m, s, p in found[: ask["logs"]]]  # fmt: skip
+
+
+def scaler(folder: str) -> "dict[str, Any] | None":
+    """The end of the autoscaler's log; None where there is none."""
+    path = folder + "/monitor.log"
+    written = age(path)
+    if written is None:
+        return None
+    return {"path": path, "size": os.path.getsize(path), "age": written, "lines": last_bytes(path, 1 << 16).splitlines()[-300:]}
+
+
+def events(folder: str) -> "list[str]":
+    """The head's last events about jobs."""
+    found = []
+    for line in last_bytes(folder + "/events/event_JOBS.log", 1 << 16).splitlines()[-100:]:
+        try:
+            found.append(str(json.loads(line).get("message") or "")[:400])
+        except (ValueError, AttributeError):
+            found.append(line[:400])
+    return [x for x in found if x]
+
+
+def age(path: str) -> "float | None":
+    """Seconds since the file was written."""
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return None
+
+
+def look() -> "dict[int, dict[str, Any]]":
+    """CPU seconds and bytes read of Ray's workers and drivers."""
+    found = {}
+    for pid in pids():
+        now = stat(pid)
+        text = command(pid, now["state"], now["comm"]) if now else ""
+        if now and WORKER.search(text):
+            io = dict(re.findall(r"^(rchar): (\d+)$", read("/proc/%d/io" % pid) or "", re.M))
+            found[pid] = {
+                "cpu": now["cpu_s"],
+                "read": int(io.get("rchar", 0)),
+                "state": now["state"],
+                "command": text[:200],
+            }
+    return found
+
+
+def activity(window_s: float) -> "list[dict[str, Any]]":
+    """What each did within the window."""
+    before = look()
+    time.sleep(window_s)
+    after = look()
+    return [{"pid": p, "command": b["command"], "state": b["state"], "cpu": b["cpu"] - before[p]["cpu"],
+             "read": b["read"] - before[p]["read"]} for p, b in after.items() if p in before]  # fmt: skip
+
+
+def interfaces() -> "list[str]":
+    """Network interfaces that are up."""
+    names = sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []
+    return [n for n in names if (read("/sys/class/net/%s/operstate" % n) or "").strip() in ("up", "unknown")]
+
+
+def gpu_use() -> "list[float] | None":
+    """Use of each GPU in per cent; [] where there is none; None where there is one that could not be read."""
+    if not glob.glob("/dev/nvidia[0-9]*") and not os.path.exists("/dev/kfd"):
+        return []
+    ask = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=True).stdout
+        return [float(word) for word in said.decode("ascii", "replace").split()] or None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def main(ask: "dict[str, Any]") -> "dict[str, Any]":
+    """Everything in one answer."""
+    folder = ask["temp_dir"] + "/session_latest/logs"
+    try:
+        disk = os.statvfs(ask["temp_dir"])
+        free = disk.f_bavail * disk.f_frsize  # type: int | None
+    except OSError:
+        free = None
+    ages = [a for a in (age(p) for p in glob.glob(folder + "/raylet*.out")) if a is not None]
+    raylet = ray_process("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
+    return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
+            "raylet_state": raylet["state"] if raylet else "", "versions": ray_version(raylet["pid"]) if raylet else None,
+            "logs": logs(ask), "autoscaler": scaler(folder), "events": events(folder),
+            "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
+            "interfaces": interfaces(), "gpu_use": gpu_use()}  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -1,0 +1,51 @@
+"""Which Ray and Python a running process of Ray belongs to, by its files. Part of other probes; starts nothing of Ray."""
+
+import os
+import re
+import subprocess
+from typing import Any
+
+from tasks.remote.probes.proc import link, names, pids, read, stat
+
+PACKAGE = re.compile(r"^(/.*)/ray/core/src/ray/\w+/\w+(?: \(deleted\))?$")
+
+
+def ray_version(pid: int) -> "dict[str, str]":
+    """{"ray", "python"} of a gcs_server or raylet, "" what cannot be told; its Python in full where a child shows it."""
+    where = PACKAGE.match(link("/proc/%d/exe" % pid))
+    if not where:
+        return {"ray": "", "python": ""}
+    folder = where.group(1)
+    found = [m.group(1) for m in (re.match(r"ray-(\d+\.\d+[\w.+-]*)\.dist-info$", n)
+             for n in names("/proc/%d/root%s" % (pid, folder)) or []) if m]  # fmt: skip
+    return {"ray": found[0] if len(found) == 1 else "", "python": python_version(pid, folder)}
+
+
+def python_version(pid: int, folder: str) -> str:
+    """Of the virtual environment, of the interpreter where this machine's files are the process's, else as the path has it."""
+    root = "/proc/%d/root" % pid
+    kept = re.search(r"^version(?:_info)? = (\d+\.\d+\.\d+)", read(root + folder + "/../../../pyvenv.cfg") or "", re.M)
+    if kept:
+        return kept.group(1)
+    minor = re.search(r"/python(\d+\.\d+)/", folder + "/")
+    program = "%s/bin/python%s" % (os.path.normpath(folder + "/../../.."), minor.group(1)) if minor else ""
+    if program and link("/proc/%d/ns/mnt" % pid) == link("/proc/self/ns/mnt") and os.path.exists(program):
+        try:
+            said = subprocess.run([program, "-V"], stdout=subprocess.PIPE, timeout=3, check=False).stdout.decode()
+        except (OSError, subprocess.TimeoutExpired):
+            said = ""
+        exact = re.match(r"Python (\d+\.\d+\.\d+)", said)
+        if exact:
+            return exact.group(1)
+    return minor.group(1) if minor else ""
+
+
+def ray_process(comm: str, words: "tuple[str, ...]") -> "dict[str, Any] | None":
+    """The stat of a living process of Ray's own, by name and what its command line must hold."""
+    for pid in pids():
+        now = stat(pid)
+        if now and now["comm"].startswith(comm) and now["state"] not in "ZX":
+            line = " %s " % (read("/proc/%d/cmdline" % pid) or "").replace("\0", " ")
+            if all(w in line for w in words):
+                return dict(now, line=line)
+    return None

@@ -1,0 +1,70 @@
+"""Changes something on a machine: the one place that does. Every command of an act holds its owner's lock file there."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runbooks.core.names import slug
+from runbooks.core.reading import Why
+from runbooks.core.refusal import Code
+from tasks.context import Acting, Context, Refused
+from tasks.installation import lasting
+from tasks.remote.probe import probe_text, redact, run_probe, run_program
+from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.local import LocalHost
+
+FOLDER_ENV = "GPU_RUNBOOKS_LOCKS"  # of the engine: where lock files lie on every machine, if not at the usual place
+GRACE_S = 10.0  # beyond a command's time-out: where nobody is left to end it, it ends itself
+
+
+def change(
+    context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, program: str = "",
+    limit_bytes: int = 8 << 20,
+) -> dict[str, Any]:  # fmt: skip
+    """The changing probe's answer. Raises Refused (nothing was changed) or TransportError (how far it got is unknown).
+
+    Refused as well while a command of another act on the same owner still works there, whatever became of its engine."""
+    acting = context.acting or Acting(run=f"none (process {os.getpid()})", owner=host.name)
+    lock = _place(host, acting.lock or acting.owner) | {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S}
+    got = run_program(
+        host, probe, probe_text("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
+        more=(json.dumps(lock), program or probe_text(probe)),
+    )  # fmt: skip
+    if "refused" in got:
+        raise Refused(Code(str(got["code"])), redact(context, str(got["refused"])))
+    if "failed" in got:
+        raise TransportError(Why.FAILED, redact(context, str(got["failed"])), probe)
+    return got
+
+
+def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float) -> Done:
+    """One command that changes something, as it ended. Raises as `change` does, and where the tool is missing or denied."""
+    shown = shlex.join(argv)
+    try:
+        got = change(context, host, "run_command", {"argv": list(argv)}, timeout_s)
+    except TransportError as e:
+        e.shown_as(shown)
+        raise
+    if "missing" in got:
+        raise TransportError(Why.TOOL_MISSING, f"{argv[0]} is not installed on {host.name}", shown)
+    if "denied" in got:
+        raise TransportError(Why.DENIED, str(got["denied"]), shown)
+    return Done(command=shown, exit=got["exit"], out=got["out"], err=got["err"], seconds=0.0)
+
+
+def _place(host: Host, name: str) -> dict[str, str]:
+    """The lock file's name and folder. Here, without root, it lies in the state folder, which all processes of this
+    installation share: services see a home and a /tmp of their own. "": the usual place of that machine."""
+    here = isinstance(host, LocalHost) and os.geteuid() != 0
+    return {"owner": slug(name), "folder": os.environ.get(FOLDER_ENV) or (str(lasting("locks")) if here else "")}
+
+
+def ask_over(host: Host, lock: str, act_run: str) -> tuple[bool | None, str]:
+    """Does a command of an act with that lock still work on that machine? (True, who), (False, ""), or (None, why not known).
+
+    False is final: a command of `act_run` that comes later is refused there. Raises TransportError."""
+    got = run_probe(host, "lock_state", _place(host, lock) | {"run": act_run}, timeout_s=15)
+    state, said = str(got.get("state", "")), str(got.get("said", ""))
+    return {"held": True, "free": False}.get(state), said

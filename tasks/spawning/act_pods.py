@@ -1,0 +1,144 @@
+"""Ends or stops one pod by its id, or starts the worker in it, after reading again that it is what was judged."""
+
+from collections.abc import Callable
+
+from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.plan import Step
+from runbooks.core.refusal import Code
+from runbooks.spawning.evidence import TaskRow
+from runbooks.spawning.parsers.runpod import Pod
+from runbooks.spawning.words import is_plain
+from tasks.clients.runpod import NotFound, RunPodClient
+from tasks.clients.worker_db import open_db
+from tasks.context import ActResult, Context, Refused
+from tasks.remote.changing import change
+from tasks.remote.unseen import UNSEEN
+from tasks.spawning.pod_inside import pod_node
+from tasks.spawning.pod_trust import FIRST_SEEN, trust_of
+from tasks.spawning.read import start_argv
+from tasks.ssh.attempts import memory_of
+from tasks.transport.base import TransportError
+
+WATCH_S = 2.0
+
+
+def orchestrator_of(context: Context) -> Orchestrator:
+    """The fleet file's section. Raises Refused."""
+    if context.fleet.orchestrator is None:
+        raise Refused(Code.CONFIG, "the fleet file has no `orchestrator` section")
+    return context.fleet.orchestrator
+
+
+def terminate_pod(step: Step, context: Context) -> ActResult:
+    """End one pod for good, by its id.
+
+    Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
+    judged, its worker reports, or it holds other tasks than were shown. Between that reading and the call a moment remains."""
+    return _end(step, context, "ended", RunPodClient.terminate)
+
+
+def stop_pod(step: Step, context: Context) -> ActResult:
+    """Stop one pod, by its id; its volume disk stays. Refused as ending it is."""
+    return _end(step, context, "stopped", RunPodClient.stop)
+
+
+def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActResult:
+    a, config = step.args, orchestrator_of(context)
+    client = RunPodClient(config.runpod, context.redactor)
+    try:
+        _same(_read(client, a["pod"]), step, config)
+        _claims(context, config, a["worker"], tuple(a["tasks"]))
+        _silent(context, config, a["worker"])
+        try:
+            call(client, a["pod"])
+        except NotFound:
+            raise Refused(Code.TARGET_CHANGED, f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
+        except TransportError as e:
+            raise RuntimeError(f"whether pod {a['pod']} was {done} is not known: {e}") from e
+        left = _left(client, a["pod"])
+    finally:
+        client.close()
+    return ActResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", UNSEEN))
+
+
+def _read(client: RunPodClient, pod_id: str) -> Pod:
+    try:
+        return client.pod(pod_id)
+    except NotFound:
+        raise Refused(Code.TARGET_CHANGED, f"pod {pod_id} is gone already") from None
+    except TransportError as e:
+        raise Refused(Code.CANNOT_CHECK, f"pod {pod_id} could not be read again: {e}") from None
+
+
+def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
+    a = step.args
+    if pod.locked:
+        raise Refused(Code.HANDS_OFF, f"pod {pod.id} is locked")
+    if pod.name != a["name"] or not pod.name.startswith(config.runpod.name_prefix):
+        raise Refused(Code.NOT_OURS, f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
+    if pod.status != a["status"] or pod.machine_id != a["machine"]:
+        raise Refused(
+            Code.TARGET_CHANGED, f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
+        )
+
+
+def _claims(context: Context, config: Orchestrator, worker: str, shown: tuple[str, ...]) -> None:
+    """Refuses when the worker holds other tasks than the person was shown."""
+    try:
+        tasks: tuple[TaskRow, ...] = open_db(config.database, context.redactor).tasks()
+    except TransportError as e:
+        raise Refused(Code.CANNOT_CHECK, f"the tasks in progress could not be read again: {e}") from None
+    held = sorted(t.id for t in tasks if t.worker == worker)
+    if set(held) - set(shown):
+        raise Refused(Code.IN_USE, f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
+
+
+def _silent(context: Context, config: Orchestrator, worker: str) -> None:
+    """Refuses for a worker that reports."""
+    try:
+        row = next((r for r in open_db(config.database, context.redactor).workers() if r.id == worker), None)
+    except TransportError as e:
+        raise Refused(Code.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
+    limit = float(context.limits["heartbeat_s"])
+    if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
+        raise Refused(Code.IN_USE, f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
+
+
+def _left(client: RunPodClient, pod_id: str) -> str:
+    try:
+        pod = client.pod(pod_id)
+    except NotFound:
+        return "no such pod"
+    except TransportError as e:
+        return f"no answer ({e.reason})"
+    return f"{pod.status} {pod.last_change}".strip()
+
+
+def start_worker(step: Step, context: Context) -> ActResult:
+    """Start the worker in its pod, detached, under a lock file.
+
+    Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
+    a, config = step.args, orchestrator_of(context)
+    if not is_plain(a["worker"]):
+        raise Refused(Code.NOT_SUPPORTED, "the worker's id is none that may stand in a command")
+    if list(start_argv(config, a["worker"])) != list(a["argv"]):
+        raise Refused(Code.CONFIG, "the fleet file's start command is not the one that was planned")
+    _claims(context, config, a["worker"], ())
+    client = RunPodClient(config.runpod, context.redactor)
+    try:
+        pod = _read(client, a["pod"])
+    finally:
+        client.close()
+    trust = trust_of(config.ssh, pod.id)
+    if not trust.key or not pod.ip or not pod.ssh_port:
+        raise Refused(Code.NOT_SUPPORTED, f"pod {pod.id} has no address or no recorded host key")
+    if trust.how == FIRST_SEEN and step.kind == "start-worker":
+        raise Refused(Code.NOT_SUPPORTED, f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
+    p = config.process
+    out = p.log.replace("{worker}", a["worker"])
+    ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
+           "watch_s": WATCH_S}  # fmt: skip
+    got = change(context, context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
+    memory_of(context).changed()
+    more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
+    return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))

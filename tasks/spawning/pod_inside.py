@@ -1,0 +1,122 @@
+"""Reads a pod's network and inside: the stages of ssh-auth-failure first, then one probe over SSH. Changes nothing on it."""
+
+from runbooks.core.fleet import KeySource, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.parsers.ssh_key import public_shape
+from runbooks.parsers.ssh_text import published_host_keys
+from runbooks.spawning.evidence import Inside, Process, SshLook
+from runbooks.spawning.parsers.runpod import Pod
+from runbooks.spawning.words import is_plain
+from runbooks.ssh.diagnose import Limits, diagnose
+from runbooks.ssh.evidence import Evidence as SshEvidence
+from runbooks.ssh.evidence import HostKeyFact, Stage, Wire
+from tasks.context import Context
+from tasks.remote.probe import run_probe
+from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
+from tasks.ssh.read import gather_log_in
+from tasks.transport.base import TransportError
+
+
+def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
+    """The pod as a node. Without a recorded key no host key is accepted."""
+    return Node(
+        name=pod.id, host=pod.ip, port=pod.ssh_port or 22, user=config.ssh.user, key=KeySource(env=config.ssh.key_env),
+        host_key=key or None, known_hosts="/dev/null", connect_timeout_s=5,
+    )  # fmt: skip
+
+
+def look_at_ssh(
+    context: Context, config: Orchestrator, pod: Pod | None, log: tuple[str, ...]
+) -> Known[SshLook] | Absent | Unknown:
+    """The stages. A pod's first key is recorded with pod and machine id; a changed or unpublished one is refused."""
+    if pod is None or not pod.ip or not pod.ssh_port:
+        return Absent(proof="the pod has no public address for port 22")
+    command = f"ssh -p {pod.ssh_port} {config.ssh.user}@{pod.ip} true"
+    source = Source(command=command, host="local", taken_at=context.now())
+    try:
+        return Known(value=_look(context, config, pod, published_host_keys(log)), source=source)
+    except (TransportError, ValueError, OSError) as e:
+        why = e.reason if isinstance(e, TransportError) else Why.FAILED
+        return Unknown(reason=why, detail=str(e)[:300], source=source)
+
+
+def _look(context: Context, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshLook:
+    trust = trust_of(config.ssh, pod.id)
+    evidence = gather_log_in(context, pod_node(config, pod, trust.key))
+    shown = _shown(evidence)
+    if not trust.key and shown:
+        if published and _mark(shown) not in published:
+            said = f"it shows {_mark(shown)}; its start script published {', '.join(published)}"
+            return _summary(evidence, Trust(), refused=said)
+        at = context.now().isoformat(timespec="seconds")
+        trust = record_key(config.ssh, pod.id, Trust(shown, _how(shown, published), at, pod.machine_id))
+        evidence = gather_log_in(context, pod_node(config, pod, trust.key))
+    elif trust.how == FIRST_SEEN and _how(trust.key, published) == PUBLISHED:
+        trust = record_key(config.ssh, pod.id, Trust(trust.key, PUBLISHED))
+    return _summary(evidence, trust)
+
+
+def _mark(key: str) -> str:
+    shape = public_shape(key)
+    return shape.fingerprint if shape else ""
+
+
+def _how(key: str, published: tuple[str, ...]) -> str:
+    return PUBLISHED if _mark(key) in published else FIRST_SEEN
+
+
+def _wire(evidence: SshEvidence) -> Wire | None:
+    return evidence.wire.value if isinstance(evidence.wire, Known) else None
+
+
+def _shown(evidence: SshEvidence) -> str:
+    """The unknown host key that was shown."""
+    wire = _wire(evidence)
+    h = wire.host_key if wire else None
+    return h.public if h and h.fact is HostKeyFact.UNKNOWN else ""
+
+
+def _summary(evidence: SshEvidence, trust: Trust, refused: str = "") -> SshLook:
+    limits = load_runbook("ssh-auth-failure").limit_values()
+    d = diagnose(evidence, Limits.model_validate(limits))
+    wire = _wire(evidence)
+    cause = d.causes[0] if d.causes and (wire is None or wire.stage is not Stage.DONE) else None
+    changed = bool(wire and wire.host_key and wire.host_key.fact is HostKeyFact.CHANGED)
+    first = trust.how == FIRST_SEEN
+    return SshLook(
+        stage=str(wire.stage) if wire else "", cause=cause.slug if cause else "", certainty=str(cause.certainty) if cause else "",
+        headline=refused or d.headline, first_seen=first, key_of_pod_changed=changed or bool(refused),
+        trust=f"{trust.how} {trust.since} on machine {trust.machine}" if first else trust.how,
+    )  # fmt: skip
+
+
+def read_inside(
+    context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshLook] | Absent | Unknown, worker: str
+) -> Known[Inside] | Absent | Unknown:
+    """Processes, log, disks and GPUs, over the key that is recorded for the pod id."""
+    if pod is None or not isinstance(ssh, Known):
+        return Absent(proof="there is no way into the pod")
+    if ssh.value.cause or ssh.value.stage != "done":
+        return Unknown(reason=Why.UNREACHABLE, detail=f"SSH stops at {ssh.value.stage}: {ssh.value.cause}")
+    if not is_plain(worker):
+        return Unknown(
+            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a path: its log is not read"
+        )
+    source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
+    p = config.process
+    ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}
+    try:
+        host = context.open_host(pod_node(config, pod, trust_of(config.ssh, pod.id).key))
+        got = run_probe(host, "pod_inside", ask)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+    inside = Inside(
+        boot_id=str(got["boot_id"]), pod_id=str(got["pod_id"]),
+        processes=tuple(Process(**x) for x in got["processes"]),
+        log_exists=bool(got["log"]["exists"]), log_age_s=got["log"]["age_s"],
+        log=tuple(context.redactor.text(line)[:500] for line in got["log"]["lines"]),
+        free_bytes=got["free"], gpus=got["gpus"], driver_cuda=got["driver_cuda"], image_cuda=got["image_cuda"],
+    )  # fmt: skip
+    return Known(value=inside, source=source)

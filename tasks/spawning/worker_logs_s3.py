@@ -1,0 +1,59 @@
+"""Reads the newest lines of a worker's log on S3 without downloading the whole object. Changes nothing."""
+
+from typing import Any
+
+from runbooks.core.orchestrator_config import WorkerLogs
+from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.spawning.words import is_plain
+from tasks.context import Context
+
+TAIL = 256 << 10
+
+
+def read_stored_log(
+    context: Context, config: WorkerLogs | None, worker: str
+) -> Known[tuple[str, ...]] | Absent | Unknown:
+    """The last lines of the object's last 256 KiB."""
+    if config is None:
+        return Absent(proof="the fleet file names no place of worker logs")
+    if not is_plain(worker):
+        return Unknown(
+            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a key: its log is not read"
+        )
+    key = config.key.replace("{worker}", worker)
+    source = Source(command=f"aws s3 cp s3://{config.bucket}/{key} - | tail", host="s3", taken_at=context.now())
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        got = log_client(config).get_object(Bucket=config.bucket, Key=key, Range=f"bytes=-{TAIL}")
+        text = got["Body"].read().decode("utf-8", "replace")
+    except ClientError as e:
+        return _refused(e, source)
+    except (BotoCoreError, OSError) as e:
+        return Unknown(reason=Why.UNREACHABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
+    lines = context.redactor.text(text).splitlines()[-config.lines :]
+    return Known(value=tuple(line[:500] for line in lines), source=source)
+
+
+def _refused(error: Any, source: Source) -> Absent | Unknown:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if code in ("NoSuchKey", "404"):
+        return Absent(proof="there is no such log", source=source)
+    if code == "InvalidRange":
+        return Absent(proof="the log is empty", source=source)
+    why = Why.DENIED if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch") else Why.FAILED
+    return Unknown(reason=why, detail=code, source=source)
+
+
+def log_client(config: WorkerLogs) -> Any:
+    """A client of the place of worker logs; one retry."""
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.session.Session(profile_name=config.profile)
+    style = {"addressing_style": "path"} if config.endpoint else {}
+    settings = Config(
+        connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2}, s3=style,
+        request_checksum_calculation="when_required", response_checksum_validation="when_required",
+    )  # fmt: skip
+    return session.client("s3", endpoint_url=config.endpoint, region_name=config.region or "us-east-1", config=settings)

@@ -1,0 +1,119 @@
+"""The one log-in of a run: methods offered, key, session, a command that answers. Each key is offered once."""
+
+import threading
+from contextlib import closing, suppress
+from typing import Any
+
+import paramiko
+
+from runbooks.core.fleet import Node
+from runbooks.parsers.ssh_key import fingerprint
+from runbooks.ssh.evidence import Auth, Stage, Wire
+from tasks.ssh.attempts import Memory
+
+MARK = "gpu-runbooks-answers"
+MOST_KEYS = 6  # a server's default MaxAuthTries
+
+
+def log_in(
+    node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], transport: paramiko.Transport
+) -> Wire:
+    """From the list of methods to the answering command."""
+    wire = _methods(wire, transport)
+    if wire.auth is Auth.ACCEPTED:
+        return _session(wire, transport, node.connect_timeout_s)
+    if wire.stage is not Stage.AUTH or not keys:
+        return wire
+    asked = "|".join([wire.user, wire.host, str(wire.port), *(fingerprint(k.asbytes()) for k in keys)])
+    if asked in memory.attempts:
+        return _remembered(wire, memory.attempts[asked])
+    wire = _offer(wire, transport, keys)
+    if wire.auth is Auth.ACCEPTED:
+        wire = _session(wire, transport, node.connect_timeout_s)
+    memory.attempts[asked] = wire
+    return wire
+
+
+def _remembered(wire: Wire, earlier: Wire) -> Wire:
+    kept = ("stage", "auth", "auth_says", "offered", "session_says", "command_says")
+    return wire.model_copy(update={name: getattr(earlier, name) for name in kept} | {"remembered": True})
+
+
+def _methods(wire: Wire, transport: paramiko.Transport) -> Wire:
+    """Asks with method `none`, which servers do not count as a try."""
+    try:
+        transport.auth_none(wire.user)
+        return wire.model_copy(
+            update={"auth": Auth.ACCEPTED, "auth_says": "let in without any key", "stage": Stage.SESSION}
+        )
+    except paramiko.BadAuthenticationType as e:
+        methods = tuple(e.allowed_types)
+    except (paramiko.SSHException, EOFError, OSError) as e:
+        return wire.model_copy(update={"auth": Auth.BROKEN, "auth_says": str(e) or type(e).__name__})
+    known: Any = getattr(transport, "server_extensions", {})
+    with suppress(AttributeError):
+        raw = known.get("server-sig-algs", b"")
+        wire = wire.model_copy(update={"signatures": tuple(n for n in raw.decode("ascii", "replace").split(",") if n)})
+    stage = Stage.AUTH if "publickey" in methods else Stage.METHODS
+    return wire.model_copy(update={"methods": methods, "stage": stage})
+
+
+def _offer(wire: Wire, transport: paramiko.Transport, keys: tuple[paramiko.PKey, ...]) -> Wire:
+    offered: list[str] = []
+    for key in keys[:MOST_KEYS]:
+        offered.append(fingerprint(key.asbytes()))
+        auth, says = _one(transport, wire.user, key)
+        wire = wire.model_copy(update={"auth": auth, "auth_says": says, "offered": tuple(offered)})
+        if auth is not Auth.REFUSED:
+            break
+    return wire.model_copy(update={"stage": Stage.SESSION}) if wire.auth is Auth.ACCEPTED else wire
+
+
+def _one(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> tuple[Auth, str]:
+    try:
+        more = transport.auth_publickey(user, key)
+    except paramiko.BadAuthenticationType as e:
+        return Auth.REFUSED, f"it allows {', '.join(e.allowed_types)}"
+    except paramiko.AuthenticationException as e:
+        text = str(e) or type(e).__name__
+        if not transport.is_active():
+            return Auth.TOO_MANY, f"the server ended the connection: {text}"
+        return Auth.REFUSED, text
+    except (paramiko.SSHException, EOFError, OSError) as e:
+        text = str(e) or type(e).__name__
+        return (Auth.TOO_MANY if "oo many" in text else Auth.BROKEN), text
+    return (Auth.PARTIAL, f"the key is right; {', '.join(more)} is wanted as well") if more else (Auth.ACCEPTED, "")
+
+
+def _session(wire: Wire, transport: paramiko.Transport, timeout_s: float) -> Wire:
+    try:
+        channel = transport.open_session(timeout=timeout_s)
+    except paramiko.ChannelException as e:
+        return wire.model_copy(update={"stage": Stage.SESSION, "session_says": f"no session channel: {e.text}"})
+    except (paramiko.SSHException, EOFError, OSError) as e:
+        return wire.model_copy(update={"stage": Stage.SESSION, "session_says": str(e) or type(e).__name__})
+    with closing(channel):
+        return _answer(wire, channel, timeout_s)
+
+
+def _answer(wire: Wire, channel: paramiko.Channel, timeout_s: float) -> Wire:
+    channel.settimeout(timeout_s)
+    watch = threading.Timer(3 * timeout_s, channel.close)  # paramiko waits for ever for the server's word on a command
+    watch.daemon = True
+    watch.start()
+    try:
+        channel.exec_command(f"echo {MARK}")
+        heard = channel.makefile("rb").read(4096).decode("utf-8", "replace")
+        said = channel.makefile_stderr("rb").read(4096).decode("utf-8", "replace")
+        ended = channel.status_event.wait(timeout_s)  # a server may end the output and never say how the command ended
+        code = str(channel.recv_exit_status()) if ended else "not told"
+    except TimeoutError:
+        return wire.model_copy(update={"stage": Stage.COMMAND, "command_says": f"no answer within {timeout_s:g} s"})
+    except (paramiko.SSHException, EOFError, OSError) as e:
+        return wire.model_copy(update={"stage": Stage.COMMAND, "command_says": str(e) or type(e).__name__})
+    finally:
+        watch.cancel()
+    if MARK in heard.split():
+        return wire.model_copy(update={"stage": Stage.DONE})
+    words = " ".join((heard + " " + said).split())[:200] or "no output"
+    return wire.model_copy(update={"stage": Stage.COMMAND, "command_says": f"exit {code}: {words}"})

@@ -1,0 +1,103 @@
+"""Gathers everything that the SSH judgment looks at, of one node's log-in. Reads only, within a budget of attempts."""
+
+import getpass
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import paramiko
+
+from runbooks.core.fleet import Node
+from runbooks.core.reading import Absent, Known, Source, Unknown
+from runbooks.parsers.ssh_key import KeyShape, fingerprint
+from runbooks.ssh.evidence import Evidence, GivenKey, Wire
+from tasks.context import Context
+from tasks.ssh.alike import read_alike
+from tasks.ssh.attempts import Memory, memory_of
+from tasks.ssh.far_side import log_position, read_far_side
+from tasks.ssh.key import (
+    configured_public_text,
+    read_agent,
+    read_client_config,
+    read_configured_public,
+    read_given_key,
+)
+from tasks.ssh.wire import walk
+from tasks.transport.base import TransportError
+from tasks.transport.keys import default_key, load_key
+from tasks.transport.ssh import SshHost
+
+
+def gather_ssh_auth_failure(context: Context) -> Evidence:
+    """One node: the key as given, the wire, and the far side where another way in exists."""
+    return _local(context) if context.node.local else gather_log_in(context, context.node)
+
+
+def gather_log_in(context: Context, node: Node) -> Evidence:
+    """The log-in to any node, also one that stands in no fleet file (a pod)."""
+    at, memory = context.now(), memory_of(context)
+    given, public = read_given_key(context, node), read_configured_public(node)
+    since = log_position(context, node)
+    shape = public.value if isinstance(public, Known) else None
+    wire = _wire(context, node, memory, shape)
+    mark = given.value.fingerprint if isinstance(given, Known) else ""
+    return Evidence(
+        node=node.name,
+        taken_at=at,
+        user=node.user or getpass.getuser(),
+        host=str(node.host),
+        port=node.port,
+        hands_off=node.hands_off,
+        key=given,
+        configured_public=public,
+        public_line=" ".join(configured_public_text(node)[0].split()[:2]) if isinstance(public, Known) else "",
+        agent=read_agent(context),
+        client=read_client_config(context, node),
+        wire=wire,
+        far=read_far_side(context, node, wire.value if isinstance(wire, Known) else None, since, memory),
+        alike=read_alike(context, mark),
+    )
+
+
+def _local(context: Context) -> Evidence:
+    here = Absent(proof=f"{context.node.name} is this machine: no SSH is needed")
+    return Evidence(
+        node=context.node.name, taken_at=context.now(), user=getpass.getuser(), host="", port=0,
+        key=Known(value=GivenKey(source="none is needed")), wire=here, far=here,
+    )  # fmt: skip
+
+
+def _wire(context: Context, node: Node, memory: Memory, public: KeyShape | None) -> Known[Wire] | Unknown:
+    command = f"ssh -v -p {node.port} {node.user or getpass.getuser()}@{node.host} true"
+    source = Source(command=command, host="local", taken_at=context.now())
+    others = {n.name: n.host_key for n in context.fleet.nodes if n.host_key}
+    try:
+        keep = _keeper(context, node)
+        return Known(value=walk(node, memory, keys_to_offer(node, public), others, keep), source=source)
+    except TransportError as e:
+        return Unknown(reason=e.reason, detail=e.detail, source=source)
+
+
+def _keeper(context: Context, node: Node) -> Callable[[paramiko.Transport], bool]:
+    """Hands the connection that is logged in to the run's host, so that later commands need no second log-in."""
+
+    def keep(transport: paramiko.Transport) -> bool:
+        host = context.open_host(node)
+        return isinstance(host, SshHost) and host.adopt(transport)
+
+    return keep
+
+
+def keys_to_offer(node: Node, public: KeyShape | None) -> tuple[Any, ...]:
+    """The keys to offer: the configured one; of an agent, only the one that matches the configured public half."""
+    with suppress(TransportError, paramiko.SSHException, OSError):
+        source = node.key or default_key()
+        if not source.agent:
+            key = load_key(source)
+            return (key,) if key is not None else ()
+        if os.environ.get("SSH_AUTH_SOCK"):
+            keys = paramiko.Agent().get_keys()
+            mine = [k for k in keys if public and fingerprint(k.asbytes()) == public.fingerprint]
+            return tuple(mine or keys)
+    return ()

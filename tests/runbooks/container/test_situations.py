@@ -1,0 +1,57 @@
+"""Every situation file of this folder: evidence = base.yaml with its changes; the judgment must be the expected one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runbooks.container.diagnose import Limits, diagnose
+from runbooks.container.evidence import Evidence
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.verdict import Diagnosis
+
+HERE = Path(__file__).parent
+FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")
+BASE = yaml.safe_load((HERE / "base.yaml").read_text())
+
+
+def merge(base: Any, change: Any) -> Any:
+    """`change` over `base`; a mapping that names a `kind` replaces the whole reading."""
+    if not isinstance(base, dict) or not isinstance(change, dict) or "kind" in change:
+        return change
+    return {**base, **{k: merge(base.get(k), v) for k, v in change.items()}}
+
+
+def judged(path: Path) -> tuple[dict[str, Any], Diagnosis]:
+    situation = yaml.safe_load(path.read_text())
+    evidence = Evidence.model_validate(merge(BASE, situation["change"]))
+    limits = Limits(**load_runbook("container-death").limit_values(situation.get("limits")))
+    return situation["expect"], diagnose(evidence, limits)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_situation(path: Path) -> None:
+    expect, found = judged(path)
+    for certainty in ("confirmed", "likely", "possible"):
+        slugs = [c.slug for c in found.causes if c.certainty == certainty]
+        assert slugs == expect.get(certainty, []), found
+    assert found.state == expect["state"]
+    assert [p.name for p in found.plans] == expect["plans"]
+    if "steps" in expect:
+        assert [s.kind for s in found.plans[0].steps] == expect["steps"]
+    for words in expect.get("must_not", ()):
+        assert any(words in line for line in found.must_not), found.must_not
+    assert any(expect.get("finding", "") in f.issue for f in found.findings) or "finding" not in expect
+    assert found.must_not or found.state in ("not-applicable",)
+    assert all(c.evidence for c in found.causes)
+
+
+def test_every_cause_has_a_situation() -> None:
+    seen = {c.slug for path in FILES for c in judged(path)[1].causes}
+    assert seen == set(load_runbook("container-death").causes)
+
+
+def test_a_diagnosis_survives_json() -> None:
+    evidence = Evidence.model_validate(BASE)
+    assert Evidence.model_validate_json(evidence.model_dump_json()) == evidence

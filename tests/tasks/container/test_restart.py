@@ -1,0 +1,136 @@
+"""Restarting a container by its id on a real Docker engine; and what the process reading sees of one."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runbooks.core.containers_config import ManagedContainer, engine_of
+from runbooks.core.plan import Step
+from runbooks.core.reading import Absent, Known
+from tasks.container.act_restart import restart_container
+from tasks.context import Refused
+from tasks.gpu.container_gpus import read_container_gpus
+from tests.support.docker_engine import Engine, docker_engine
+from tests.support.gpu_node import BOOT, context, job, look
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    """One engine for these tests."""
+    with docker_engine() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _client(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker` on this node is that engine's client."""
+    (tmp_path / "docker").write_text("#!/bin/sh\nexec " + " ".join(engine.argv) + ' "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+def step(box: str, boot: str = BOOT) -> Step:
+    """Its restart."""
+    args = {"container": box, "boot_id": boot}
+    return Step(kind="restart-container", owner="node-a", args=args, commands=("docker restart",), effect="runs")
+
+
+def start(engine: Engine, name: str, *options: str, words: tuple[str, ...] = ("sleep", "600")) -> str:
+    """A running container's full id."""
+    box = engine.run("run", "-d", "--network=none", "--name", name, *options, "bb:1", *words)
+    return box.strip()
+
+
+def test_the_same_container_runs_anew(engine: Engine) -> None:
+    box = start(engine, "again", "--stop-timeout", "1")
+    before = engine.inspect("again")["State"]["Pid"]
+    (said,) = restart_container(step(box), context()).said
+    after = engine.inspect("again")
+    assert after["Id"] == box
+    assert after["State"]["Pid"] != before
+    assert f"again ({box[:12]}) was started at {after['State']['StartedAt']}" in said
+
+
+def test_identities_and_the_opt_out(engine: Engine) -> None:
+    box = start(engine, "mine", "--label", "gpu-runbooks.hands-off=true")
+    for one, words in (
+        (step("mine"), "not a full container id"),
+        (step(box[:12]), "not a full container id"),
+        (step("f" * 64), "no container"),
+        (step(box, "other-boot"), "was booted since"),
+        (step(box), "opts out"),
+    ):
+        began = engine.inspect("mine")["State"]["StartedAt"]
+        with pytest.raises(Refused, match=words):
+            restart_container(one, context())
+        assert engine.inspect("mine")["State"]["StartedAt"] == began
+
+
+def test_a_process_in_a_container_is_seen_from_the_host(engine: Engine) -> None:
+    box = start(engine, "seen", words=("sleep", "601"))
+    pid = engine.inspect("seen")["State"]["Pid"]
+    time.sleep(0.2)
+    found = look(jobs=(job("c", match=r"^sleep 601$"),))[pid]
+    assert found.container == box
+    assert found.ns_pids[-1] == 1
+    assert len(found.ns_pids) == 2
+
+
+def test_containers_without_gpus_are_not_asked(engine: Engine) -> None:
+    start(engine, "plain")
+    found = read_container_gpus(context())
+    assert isinstance(found, Known)
+    assert found.value == ()
+
+
+def test_a_container_that_lost_its_devices_says_it_in_the_drivers_words(tmp_path: Path) -> None:
+    asked = {"HostConfig": {"DeviceRequests": [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]}}
+    boxes = [{"Id": c * 64, "Name": f"/box-{c}", **asked} for c in "abc"]  # as `docker run --gpus all` shows in inspect
+    (tmp_path / "boxes.json").write_text(json.dumps(boxes))
+    (tmp_path / "docker").write_text(
+        f"""#!/bin/sh
+case "$1 $2" in
+ps*) printf '%064d\n' 1 2 3 ;;
+inspect*) cat {tmp_path}/boxes.json ;;
+"exec a"*) echo 'Failed to initialize NVML: Unknown Error'; exit 255 ;;
+"exec b"*) echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a3c1e90)' ;;
+*) echo 'exec: "nvidia-smi": executable file not found in $PATH'; exit 127 ;;
+esac
+"""
+    )
+    found = read_container_gpus(context())
+    assert isinstance(found, Known), found
+    assert [(c.name, c.nvml) for c in found.value] == [
+        ("box-a", "Failed to initialize NVML: Unknown Error"),
+        ("box-b", ""),
+    ]
+    assert found.source is not None
+    assert "1 containers with GPUs have no nvidia-smi" in found.source.excerpt
+
+
+def test_the_fleet_files_engine_is_asked_and_acts(engine: Engine, tmp_path: Path) -> None:
+    """No `docker` on this node answers: the client and its options are those of the node's containers."""
+    box = start(engine, "odd", "--stop-timeout", "1")
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 'nobody asks this one' >&2; exit 1\n")
+    usual = context()
+    kept = ManagedContainer(name="odd", node=usual.node.name, engine=tuple(engine.argv))
+    odd = replace(usual, fleet=usual.fleet.model_copy(update={"containers": (kept,)}))
+    assert engine_of(odd.fleet.containers_on(usual.node.name)) == tuple(engine.argv)
+    assert isinstance(read_container_gpus(odd), Known)
+    began = engine.inspect("odd")["State"]["StartedAt"]
+    args = {"container": box, "boot_id": BOOT, "engine": list(engine.argv)}
+    restart_container(step(box).model_copy(update={"args": args}), odd)
+    assert engine.inspect("odd")["State"]["StartedAt"] != began
+
+
+def test_no_docker_is_absent(tmp_path: Path) -> None:
+    (tmp_path / "docker").unlink()
+    (tmp_path / "docker").write_text(
+        "#!/bin/sh\necho 'Cannot connect to the Docker daemon at unix:///x.' >&2; exit 1\n"
+    )
+    (tmp_path / "docker").chmod(0o755)
+    assert isinstance(read_container_gpus(context()), Absent)

@@ -1,0 +1,119 @@
+"""Holds the folders: a subject has one name in every room, subjects meet in shared places only, and no modules import in a circle."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from runbooks.core.knowledge import folder_of, runbook_slugs
+from tasks.remote.program import probe_module, source_of
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("runbooks", "tasks", "flows", "deployments")
+SUBJECTS = {folder_of(slug).partition(".")[0] for slug in runbook_slugs()}
+SHARED = {
+    "runbooks": {"alerts", "core", "knowledge", "notify", "parsers", "triage"},
+    "tasks": {"approvers", "clients", "notify", "remote", "transport"},
+}
+ACROSS = {  # imports between subjects that are left: a shared fact belongs to runbooks/core, a shared act to tasks/remote. No new ones
+    "runbooks.memory.evidence -> runbooks.gpu.evidence",
+    "tasks.memory.read -> runbooks.gpu.evidence",
+    "tasks.spawning.act_pods -> tasks.ssh.attempts",
+    "tasks.spawning.pod_inside -> runbooks.ssh.diagnose",
+    "tasks.spawning.pod_inside -> runbooks.ssh.evidence",
+    "tasks.spawning.pod_inside -> tasks.ssh.read",
+}
+CIRCLES = {  # the first module of each circle that is left -> how many modules are in it. No new ones, and none grows
+    "deployments.contact": 2,
+    "deployments.doctor": 6,
+    "deployments.fleet_hosts": 3,
+    "deployments.register": 3,
+    "deployments.run_online": 2,
+    "deployments.watch.runs": 2,
+    "flows.outcomes": 2,
+    "runbooks.checkpoint.plans": 2,
+    "runbooks.memory.device": 4,
+    "runbooks.ray.cluster": 6,
+    "runbooks.triage.loose": 4,
+    "tasks.clients.worker_db": 2,
+    "tasks.notify.send": 2,
+}
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """Module -> modules of ours that it imports, wherever in its text."""
+    files = {_name(p): p for room in ROOMS for p in (ROOT / room).rglob("*.py") if "__pycache__" not in p.parts}
+    return {name: {m for m in _imports(path, set(files)) if m in files} for name, path in files.items()}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imports(path: Path, ours: set[str]) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {a.name: f"{node.module}.{a.name}" for a in node.names}
+            found |= {full if full in ours else node.module for full in whole.values()}
+    return found
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Modules that reach themselves, those that reach each other together. Sorted."""
+    reach = {name: _reached(name, arrows) for name in arrows}
+    within = {name: frozenset(o for o in reach[name] if name in reach[o]) for name in arrows if name in reach[name]}
+    return sorted(sorted(group) for group in set(within.values()))
+
+
+def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    left = [*arrows[start]]
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            left += arrows[name]
+    return seen
+
+
+def subject_of(module: str) -> str:
+    """The subject of a module in runbooks/ or tasks/; "" of a shared one."""
+    room, _, rest = module.partition(".")
+    name = rest.partition(".")[0]
+    return name if room in SHARED and name in SUBJECTS else ""
+
+
+def test_a_subject_has_the_same_name_in_every_room() -> None:
+    for room, shared in SHARED.items():
+        found = {p.parent.name for p in (ROOT / room).glob("*/__init__.py")}
+        assert found - shared == SUBJECTS, room
+
+
+def test_subjects_meet_in_shared_places_only() -> None:
+    found = {
+        f"{name} -> {other}"
+        for name, others in graph().items()
+        for other in others
+        if (mine := subject_of(name)) and (theirs := subject_of(other)) and mine != theirs
+    }
+    assert found - ACROSS == set(), "put what both need into a shared place"
+    assert ACROSS - found == set(), "gone: take it off the list"
+
+
+def test_no_modules_import_in_a_circle() -> None:
+    found = {group[0]: len(group) for group in circles(graph())}
+    assert found == CIRCLES
+
+
+def test_circles_are_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a", "d"}, "e": {"d"}}) == [["a", "b", "c"], ["d"]]
+
+
+def test_a_probe_is_found_by_its_name() -> None:
+    names = [p.stem for p in (ROOT / "tasks").glob("*/probes/*.py") if p.stem != "__init__"]
+    assert len(names) == len(set(names)) > 60
+    for name in names:
+        assert source_of(name) == source_of(probe_module(name)) != ""
