@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from flows import store
-from flows.specs import SLUGS
+from flows.specs import SLUGS, entrypoint
 from flows.ui_pages import start_path
 from runbooks.core.knowledge import load_runbook
 
@@ -51,10 +51,9 @@ def _begin() -> str:
 
 
 def _runbook(slug: str) -> Spec:
-    name = slug.replace("-", "_")
     return Spec(
         slug,
-        f"flows.{name}.{name}",
+        entrypoint(slug),
         description=_begin() + describe(slug),
         tags=(store.RUNBOOK_TAG, f"runbook:{slug}"),
         takes=("fleet", "policy"),
@@ -63,9 +62,8 @@ def _runbook(slug: str) -> Spec:
 
 def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> Spec:
     tags = (store.RUNBOOK_TAG, f"runbook:{name}")
-    entrypoint = "flows.nightly_shard.nightly_shard" if name == "nightly-shard" else f"flows.nightly.{name}"
     return Spec(
-        name, entrypoint, description=_begin() + about, tags=tags, cron=cron, every_s=every_s, takes=takes
+        name, entrypoint(name), description=_begin() + about, tags=tags, cron=cron, every_s=every_s, takes=takes
     )
 
 

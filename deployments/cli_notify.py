@@ -37,7 +37,7 @@ def cmd_notify(ns: argparse.Namespace) -> int:
 
 
 def _config(path: str | None) -> Notifications:
-    from flows.notify_file import load_notifications
+    from flows.notify.notify_file import load_notifications
 
     found = load_notifications(path)
     if found is None:

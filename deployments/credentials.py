@@ -104,7 +104,7 @@ def _either(rows: list[tuple[Need, str]]) -> list[tuple[Need, str]]:
 
 def _of_channels() -> Iterator[Need]:
     """Secret blocks that notifications.yaml names."""
-    from flows.notify_file import load_notifications
+    from flows.notify.notify_file import load_notifications
 
     config = load_notifications()
     for name, channel in config.channels.items() if config else ():

@@ -19,7 +19,7 @@ def _waiting_run(name: str) -> str:
     from prefect.client.schemas.objects import StateType
 
     from flows import store
-    from flows.waiting_name import usual_name
+    from flows.engine.waiting_name import usual_name
 
     waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED])
     found = [r for r in waiting if name in (str(r.id), r.name, usual_name(r.name)) or (len(name) >= 6 and str(r.id).startswith(name))]
@@ -47,8 +47,8 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
 
 def _choice(run_id: str, decision: str, choice: str, why: str) -> str:
     """The plan that is approved, by its name. Raises CommandError where it is not said which one, or not rightly."""
-    from flows.asked import asked_now
-    from flows.knowingly import named, unknowing
+    from flows.engine.asked import asked_now
+    from flows.engine.knowingly import named, unknowing
 
     asked = asked_now(run_id)
     plans = asked.plans if asked and decision == "approve" else ()
@@ -74,7 +74,7 @@ def who_types() -> str:
 def _asked_code(run_id: str, decision: str) -> str:
     """The approver code, asked for where the run's policy wants one. The engine checks it."""
     from flows import store
-    from flows.approval import CODES
+    from flows.engine.approval import CODES
 
     wanted = str(store.read_run(run_id).labels.get(CODES, "no"))
     if decision != "approve" or wanted == "no":
@@ -87,7 +87,7 @@ def _asked_code(run_id: str, decision: str) -> str:
 
 
 def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: str = "") -> None:
-    from flows.approval import answer_run
+    from flows.engine.approval import answer_run
 
     answer = {"decision": decision, "who": who, "why": why} | ({"choice": choice} if choice else {})
     answer |= {"code": code} if code else {}

@@ -24,7 +24,7 @@ def check_people(ns: Namespace) -> "Iterator[Check]":
 
 def _notifications(server: bool) -> "Iterator[Check]":
     from deployments.doctor import Check
-    from flows.notify_file import load_notifications, notifications_file
+    from flows.notify.notify_file import load_notifications, notifications_file
     from tasks.notify.address import NoAddress, read_address
     from tasks.notify.keys import NoKey, link_key
 
@@ -80,7 +80,7 @@ def _approvers(ns: Namespace) -> "Iterator[Check]":
 def _not_told() -> "Iterator[Check]":
     from deployments.doctor import Check
     from flows import store
-    from flows.outbox import FAILED, PROBLEM
+    from flows.notify.outbox import FAILED, PROBLEM
 
     lost = store.find_runs([FAILED], since=datetime.now(UTC) - WEEK, limit=50)
     for run in lost[:5]:

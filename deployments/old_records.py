@@ -13,9 +13,10 @@ from prefect.states import Completed
 from deployments.errors import CommandError
 from deployments.serving import find
 from deployments.state import LocalState
-from flows import guards, records, store, used_codes
-from flows.state_table import OPEN
-from flows.states import change
+from flows import records, store
+from flows.engine import guards, used_codes
+from flows.engine.state_table import OPEN
+from flows.engine.states import change
 
 COUNTED = (guards.BUDGET_TAG, used_codes.TAG)
 

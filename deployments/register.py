@@ -31,7 +31,7 @@ def fingerprint() -> str:
 
     h = hashlib.sha256(prefect.__version__.encode())
     root = Path(__file__).parent.parent
-    files = [*root.glob("flows/*.py"), *root.glob("runbooks/**/runbook.yaml"), Path(__file__).with_name("catalog.py")]
+    files = [*root.glob("flows/**/*.py"), *root.glob("runbooks/**/runbook.yaml"), Path(__file__).with_name("catalog.py")]
     for path in (*sorted(files), Path(__file__)):
         h.update(path.read_bytes())
     return h.hexdigest()

@@ -70,18 +70,18 @@ def run_online(
     ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here
+    from flows.specs import entrypoint
 
     _show_progress(quiet)
     parameters = {"target": target, "mode": mode, "choice": choice, "fleet": fleet, "policy": policy, "out": out}
     run = create_pending(slug, parameters | {"trigger": "by hand", "options": cleaned(options)})
     if allowed:
-        from flows.approval import IN_ADVANCE
+        from flows.engine.approval import IN_ADVANCE
         from flows.store import label
 
         label(run.id, {IN_ADVANCE: allowed})
-    name = slug.replace("-", "_")
     with report_named(str(run.id), fleet, out):
-        run_here(load(f"flows.{name}.{name}"), run)
+        run_here(load(entrypoint(slug)), run)
     if to_the_end:
         follow(str(run.id), quiet)
     return facts_of(str(run.id))
@@ -125,7 +125,7 @@ def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> Non
 
 
 def _show_progress(quiet: bool) -> None:
-    from flows.progress import LISTENERS
+    from flows.engine.progress import LISTENERS
 
     brief()
     if not quiet:
@@ -213,7 +213,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     _show_progress(ns.json)
     run = create_pending("nightly", _parameters(ns))
     with report_named(str(run.id), ns.fleet, ns.out):
-        run_here(load("flows.nightly.nightly"), run)
+        run_here(load("flows.sweep.nightly.nightly"), run)
     from flows import store
     from flows.ui_pages import Page, ui_url
 

@@ -25,7 +25,7 @@ def find_run(name: str) -> str:
     from prefect.exceptions import ObjectNotFound
 
     from flows import store
-    from flows.waiting_name import usual_name
+    from flows.engine.waiting_name import usual_name
 
     try:
         return str(store.read_run(UUID(name)).id)
@@ -45,8 +45,8 @@ def find_run(name: str) -> str:
 
 def question_page(run_id: str) -> Markdown | None:
     """The whole question, and the commands that answer it; None if the run asks nothing."""
-    from flows.asked import asked_now
-    from flows.knowingly import ways
+    from flows.engine.asked import asked_now
+    from flows.engine.knowingly import ways
 
     asked = asked_now(run_id)
     if asked is None:
@@ -84,7 +84,7 @@ def _report_data(path: str) -> Any:
 def cmd_show(ns: argparse.Namespace) -> int:
     """0 if it could be shown, whatever it says."""
     use_answering_server()
-    from flows.asked import asked_now  # Prefect reads where its server is when it is imported
+    from flows.engine.asked import asked_now  # Prefect reads where its server is when it is imported
 
     run_id = find_run(ns.run)
     facts = facts_of(run_id)

@@ -45,10 +45,10 @@ def cmd_status(ns: argparse.Namespace) -> int:
 
 def _server_facts() -> dict[str, Any]:
     from flows import store
-    from flows.board import wrong_now
     from flows.clock import server_now
-    from flows.guards import FREEZE
+    from flows.engine.guards import FREEZE
     from flows.self_health import read_health
+    from flows.sweep.board import wrong_now
     from flows.ui_pages import Page, ui_url
 
     health = read_health(POOL)

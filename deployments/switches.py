@@ -14,7 +14,7 @@ from deployments.server import ensure_server
 from deployments.state import freeze_file
 
 if TYPE_CHECKING:
-    from flows.in_progress import AtWork
+    from flows.engine.in_progress import AtWork
 
 LOOK_EVERY_S = 1.0
 LONGEST_WAIT_S = 600.0
@@ -28,7 +28,7 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
     freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
     try:
         ensure_server()
-        from flows.guards import FREEZE
+        from flows.engine.guards import FREEZE
         from flows.store import set_variable
 
         set_variable(FREEZE, {"at": at, "why": ns.why, "who": os.environ.get("USER", "")})
@@ -55,7 +55,7 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
 def _at_work(wait_s: float, say: bool) -> "tuple[AtWork, ...]":
     """What is being changed now, after the freeze; looked at again for `wait_s` while there is anything."""
     from flows.clock import server_now
-    from flows.in_progress import in_progress
+    from flows.engine.in_progress import in_progress
 
     deadline, told = time.monotonic() + wait_s, False
     while left := in_progress(server_now()):
@@ -71,7 +71,7 @@ def _at_work(wait_s: float, say: bool) -> "tuple[AtWork, ...]":
 def cmd_unfreeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks unfreeze`."""
     ensure_server()
-    from flows.guards import FREEZE
+    from flows.engine.guards import FREEZE
     from flows.store import delete_variable
 
     was = delete_variable(FREEZE)
@@ -91,7 +91,7 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
 
     fleet = load_fleet(ns.fleet).name
     ensure_server()
-    from flows.guards import reset_breaker
+    from flows.engine.guards import reset_breaker
 
     was = reset_breaker(fleet, ns.who or os.environ.get("USER", ""))
     print(

@@ -83,8 +83,8 @@ def cmd_up(ns: argparse.Namespace) -> int:
 
 def _publish_page(fleet: str | None) -> None:
     """The page to begin with is there from the first moment."""
-    from flows.board import publish_board
     from flows.config import load_fleet
+    from flows.sweep.board import publish_board
 
     try:
         publish_board(load_fleet(fleet))

@@ -15,12 +15,12 @@ from prefect.states import Pending
 
 from flows import store
 from flows.alert_notes import ALERT_TAG, EARLIER, LABEL, SINCE, Notes, note_over, note_taken, notes_on, times
-from flows.approval import REAPER, answer_run
 from flows.clock import server_now
+from flows.engine.approval import REAPER, answer_run
+from flows.engine.liveness import joinable
+from flows.engine.state_table import OPEN
+from flows.engine.waiting_name import WAITS, usual_name
 from flows.launch import deployment_name
-from flows.liveness import joinable
-from flows.state_table import OPEN
-from flows.waiting_name import WAITS, usual_name
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome

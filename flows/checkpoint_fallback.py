@@ -1,10 +1,3 @@
-"""The checkpoint-fallback runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-checkpoint_fallback = standard_flow(
-    "checkpoint-fallback",
-    "After a crash: which checkpoint to resume from, with proof, over memory, disk and S3; "
-    "repairs what keeps the next save from working. Option: log.",
-    "node of the fleet file's `checkpoints`.",
-)
+from flows.runbooks import checkpoint_fallback as checkpoint_fallback

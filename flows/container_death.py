@@ -1,10 +1,3 @@
-"""The container-death runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-container_death = standard_flow(
-    "container-death",
-    "A container died, or lives without its application: judges host, container and application in order "
-    "and restores them.",
-    "node that the fleet file's `containers` name; option container=NAME where there are several.",
-)
+from flows.runbooks import container_death as container_death

@@ -1,10 +1,3 @@
-"""The data-check runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-data_check = standard_flow(
-    "data-check",
-    "Training data that does not read: JSONL and token indexes, with file, line and offset. Changes nothing. "
-    "Options: data, text_key, vocabulary, log.",
-    "node that holds the data.",
-)
+from flows.runbooks import data_check as data_check

@@ -1,9 +1,3 @@
-"""The distributed-setup runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-distributed_setup = standard_flow(
-    "distributed-setup",
-    "Before a distributed launch: reads all nodes at once and the training configuration. Changes nothing.",
-    "name of a launch in the fleet file.",
-)
+from flows.runbooks import distributed_setup as distributed_setup

@@ -1,10 +1,3 @@
-"""The host-limits runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-host_limits = standard_flow(
-    "host-limits",
-    "What of a node is at its limit: open files, threads, shared memory, inotify, locked memory; its clock and its "
-    "names. Changes nothing. Option: names.",
-    "node of the fleet.",
-)
+from flows.runbooks import host_limits as host_limits

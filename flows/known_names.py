@@ -42,7 +42,7 @@ def policy_faults(policy: Policy) -> Iterator[Fault]:
     """Kinds of action that nothing here carries out: a limit for one would hold nothing."""
     if not policy.kinds:
         return
-    from flows.actions import ACTIONS
+    from flows.engine.actions import ACTIONS
 
     for kind in (k for k in policy.kinds if k not in ACTIONS):
         yield ("kinds", kind), f"no such kind of action; {there_are(kind, sorted(ACTIONS))}"

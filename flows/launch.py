@@ -14,9 +14,9 @@ from prefect.states import Pending, Scheduled
 
 from flows import store
 from flows.client import kept_settings
+from flows.engine.states import change
+from flows.engine.stopping import settle
 from flows.patience import one_run
-from flows.states import change
-from flows.stopping import settle
 from tasks.this_machine import this_process
 
 

@@ -1,10 +1,3 @@
-"""The memory-pressure runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-memory_pressure = standard_flow(
-    "memory-pressure",
-    "Out of memory on GPU or host: who holds it, and what to change for the given configuration. Changes nothing. "
-    "Options: log, batch, gpus, accumulation, checkpointing.",
-    "node name in the fleet file.",
-)
+from flows.runbooks import memory_pressure as memory_pressure

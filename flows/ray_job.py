@@ -1,10 +1,3 @@
-"""The ray-job runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-ray_job = standard_flow(
-    "ray-job",
-    "A Ray job looks stuck, or failed without saying why: the first real error, the phase of the start, "
-    "who holds the resources.",
-    "node that reaches the Ray head of the fleet file; option job=SUBMISSION-ID.",
-)
+from flows.runbooks import ray_job as ray_job

@@ -12,12 +12,12 @@ from prefect.states import Crashed
 from flows import reaper_runs, store
 from flows.clock import server_now
 from flows.draining import lift_lost
-from flows.liveness import after_an_absence, forget, owner_gone
-from flows.node_over import ASKED, ask_machines
-from flows.retelling import retell
-from flows.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
-from flows.states import cancel, change
-from flows.steps import began, deliver, left_behind, revoke, unfinished
+from flows.engine.liveness import after_an_absence, forget, owner_gone
+from flows.engine.node_over import ASKED, ask_machines
+from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
+from flows.engine.states import cancel, change
+from flows.engine.steps import began, deliver, left_behind, revoke, unfinished
+from flows.notify.retelling import retell
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")

@@ -8,11 +8,9 @@ from prefect.states import Cancelled, Cancelling, Crashed, Scheduled
 
 from flows import store
 from flows.alert_notes import resolved
-from flows.approval import EXPIRES, REAPER, answer_run
-from flows.launch import deployment_name
-from flows.liveness import asks, owner_gone, since
-from flows.outbox import DUE, owe, told_on
-from flows.state_table import (
+from flows.engine.approval import EXPIRES, REAPER, answer_run
+from flows.engine.liveness import asks, owner_gone, since
+from flows.engine.state_table import (
     ASKED_LIMIT,
     ENDING_LIMIT,
     PENDING_LIMIT,
@@ -26,9 +24,11 @@ from flows.state_table import (
     longest,
     name_of,
 )
-from flows.states import cancel, change
-from flows.steps import began, left_behind
-from flows.waiting_name import name_ended
+from flows.engine.states import cancel, change
+from flows.engine.steps import began, left_behind
+from flows.engine.waiting_name import name_ended
+from flows.launch import deployment_name
+from flows.notify.outbox import DUE, owe, told_on
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 

@@ -5,14 +5,14 @@ from datetime import datetime
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.approval import EXPIRES
 from flows.clock import server_now
-from flows.guards import FREEZE
-from flows.in_progress import unsettled
+from flows.engine.approval import EXPIRES
+from flows.engine.guards import FREEZE
+from flows.engine.in_progress import unsettled
+from flows.engine.state_table import OPEN
+from flows.engine.steps import unfinished
 from flows.pool import pool_is_paused
 from flows.reaper_lead import Reaper, leader, reapers
-from flows.state_table import OPEN
-from flows.steps import unfinished
 from runbooks.core.base import Frozen
 from tasks.this_machine import Owner
 

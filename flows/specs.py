@@ -26,6 +26,18 @@ def load_spec(slug: str) -> RunbookSpec:
     return SPECS[slug]()
 
 
+SWEEPS = {
+    "nightly": "flows.sweep.nightly.nightly",
+    "sweep": "flows.sweep.nightly.sweep",
+    "nightly-shard": "flows.sweep.shard.nightly_shard",
+}
+
+
+def entrypoint(slug: str) -> str:
+    """module.name of the flow of a runbook or a sweep, as deployments name it."""
+    return SWEEPS.get(slug) or f"flows.runbooks.{slug.replace('-', '_')}"
+
+
 def by_convention(slug: str, **more: Any) -> RunbookSpec:
     """The spec of a runbook whose parts are where CONTRIBUTING.md says; `more` are RunbookSpec's optional fields."""
     name, folder = slug.replace("-", "_"), folder_of(slug)

@@ -1,9 +1,3 @@
-"""The ssh-auth-failure runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-ssh_auth_failure = standard_flow(
-    "ssh-auth-failure",
-    "Permission denied, refused, timed out: at which stage a log-in stops, and the one thing that is wrong.",
-    "node name in the fleet file.",
-)
+from flows.runbooks import ssh_auth_failure as ssh_auth_failure

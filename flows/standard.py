@@ -5,8 +5,8 @@ from typing import Any
 from prefect import Flow
 from prefect.client.schemas.objects import State
 
-from flows.ends import clean_end
-from flows.entry import Asked, run_by_name
+from flows.engine.ends import clean_end
+from flows.engine.entry import Asked, run_by_name
 from flows.form import OnWorker, Options, options_type, target_type
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode

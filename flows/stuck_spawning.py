@@ -1,9 +1,3 @@
-"""The stuck-spawning runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-stuck_spawning = standard_flow(
-    "stuck-spawning",
-    "A worker that does not come up: database row, pod, network and inside joined into one cause.",
-    "`worker/<id>`, with the id of the workers' table, or `workers`: all past their limit in spawning.",
-)
+from flows.runbooks import stuck_spawning as stuck_spawning

@@ -1,9 +1,3 @@
-"""The zombie-gpu runbook as a Prefect flow."""
+"""The old name of flows.runbooks, for deployments that an earlier version registered. Goes with the next release."""
 
-from flows.standard import standard_flow
-
-zombie_gpu = standard_flow(
-    "zombie-gpu",
-    "Busy on paper, not working: finds out why a node's GPUs do nothing, or only look busy.",
-    "node name in the fleet file; `local` is this machine.",
-)
+from flows.runbooks import zombie_gpu as zombie_gpu

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from flows.actions import ACTIONS
+from flows.engine.actions import ACTIONS
 from runbooks.core.plan import Step
 from tests.runbooks.every import situations
 from tests.support.printed import NOT_HERE, RUN

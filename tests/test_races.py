@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.actions import ACTIONS
+from flows.engine.actions import ACTIONS
 from tasks.remote import unseen
 
 ROOT = Path(__file__).parents[1]

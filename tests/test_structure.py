@@ -198,7 +198,7 @@ def test_readme_lists_every_runbook() -> None:
 
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) -> None:
-    from flows.actions import ACTIONS
+    from flows.engine.actions import ACTIONS
 
     trees = [ast.parse(p.read_text(encoding="utf-8")) for p in folder(slug).rglob("*.py")]
     shared = ast.parse((ROOT / "runbooks/core/signals.py").read_text(encoding="utf-8")).body
@@ -211,7 +211,7 @@ def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) 
 
 def test_every_kind_of_action_stands_in_one_table_and_there_is_no_second() -> None:
     """runbooks/core/kinds.py says everything of a kind; beside it stand what does it, and in runbook.yaml which runbook plans it."""
-    from flows.actions import ACTIONS
+    from flows.engine.actions import ACTIONS
     from runbooks.core.kinds import KINDS
 
     done = {k for k in ACTIONS if not k.startswith("toy-")}
@@ -219,7 +219,7 @@ def test_every_kind_of_action_stands_in_one_table_and_there_is_no_second() -> No
     assert set(rows) == done
     assert done == {kind for slug in runbook_slugs() for kind in load_runbook(slug).actions}
     assert [k for k, row in rows.items() if not (row.changes and row.proven and row.undone)] == []
-    assert _tables_of(done) == {"runbooks/core/kinds.py", "flows/actions.py"}
+    assert _tables_of(done) == {"runbooks/core/kinds.py", "flows/engine/actions.py"}
 
 
 def _tables_of(kinds: set[str]) -> set[str]:
@@ -236,10 +236,13 @@ def _tables_of(kinds: set[str]) -> set[str]:
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_is_whole(slug: str) -> None:
     """Knowledge and judgment in its folder, its reading under the same name in tasks/, its flow."""
-    name, place = slug.replace("-", "_"), folder_of(slug).replace(".", "/")
+    from flows.runbooks import ROWS
+
+    place = folder_of(slug).replace(".", "/")
+    assert slug in ROWS
     assert load_runbook(slug).slug == slug
     wanted = [f"runbooks/{place}/{part}" for part in ("__init__.py", "evidence.py", "diagnose.py", "runbook.yaml")]
-    wanted += [f"tasks/{place}/read.py", f"flows/{name}.py"]
+    wanted += [f"tasks/{place}/read.py"]
     assert [w for w in wanted if not (ROOT / w).is_file()] == []
 
 

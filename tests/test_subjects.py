@@ -29,7 +29,7 @@ CIRCLES = {  # the first module of each circle that is left -> how many modules 
     "deployments.register": 3,
     "deployments.run_online": 2,
     "deployments.watch.runs": 2,
-    "flows.outcomes": 2,
+    "flows.engine.outcomes": 2,
     "runbooks.checkpoint.plans": 2,
     "runbooks.memory.device": 4,
     "runbooks.ray.cluster": 6,

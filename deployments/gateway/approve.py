@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from deployments.gateway import approve_page as page
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
-from flows.link_answers import Standing, decide, look
+from flows.notify.link_answers import Standing, decide, look
 from runbooks.core.clean import one_line
 from runbooks.core.show import Html
 from runbooks.notify.link import BadLink, Ticket, form_token, read

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from flows.link_answers import Question, Standing
+from flows.notify.link_answers import Question, Standing
 from runbooks.core.clean import one_command, one_line
 from runbooks.core.form import WITHHELD
 from runbooks.core.plan import Plan, Step

@@ -14,6 +14,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from flows.specs import entrypoint
 from tasks.this_machine import start_ticks
 
 WARM = (
@@ -33,7 +34,7 @@ WARM = (
     "pwd",
     "rich._emoji_codes",
     "flows.launch",
-    "flows.entry",
+    "flows.engine.entry",
     "deployments.register",
 )
 POLL_S = 0.5  # SIGCHLD wakes it up earlier
@@ -68,7 +69,7 @@ def warm_up() -> None:
 
 def _warm_channels() -> None:
     """Where people are to be told: what that needs."""
-    from flows.notify_file import load_notifications
+    from flows.notify.notify_file import load_notifications
     from tasks.notify.send import warm
 
     try:
@@ -76,12 +77,6 @@ def _warm_channels() -> None:
             warm()
     except Exception as e:  # the runs will say so
         print(f"notifications cannot be made warm: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
-
-
-def entrypoint(slug: str) -> str:
-    """module.function of a runbook's flow."""
-    name = slug.replace("-", "_")
-    return f"flows.{name}.{name}"
 
 
 def main() -> int:
@@ -155,8 +150,8 @@ def _fork(job: dict[str, Any], close: tuple[int, ...]) -> int:
 def _run(job: dict[str, Any]) -> None:
     from deployments.register import load
     from flows import store
+    from flows.engine.stopping import settle
     from flows.launch import run_here
-    from flows.stopping import settle
 
     run = store.read_run(job["run"])
     if run.state is None or not run.state.is_pending():

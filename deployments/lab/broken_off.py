@@ -93,8 +93,8 @@ def _say(line: str) -> None:
 def _end_runs(fleet: str, who: str) -> None:
     """Rejects what waits and lets the rest come to its end."""
     from flows import store
-    from flows.approval import answer_run
-    from flows.state_table import OPEN
+    from flows.engine.approval import answer_run
+    from flows.engine.state_table import OPEN
 
     deadline = time.monotonic() + LEFT_S
     while time.monotonic() < deadline:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from flows import store
 from flows.clock import server_now
+from flows.engine.liveness import joinable
+from flows.engine.state_table import OPEN
 from flows.launch import create_pending
-from flows.liveness import joinable
-from flows.state_table import OPEN
 from runbooks.container.watching import Case
 from runbooks.core.base import Frozen
 from runbooks.core.containers_config import ManagedContainer

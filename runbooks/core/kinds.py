@@ -1,7 +1,7 @@
 """Every kind of action, once: how much it can hurt and take away, what it changes, how it is proven and undone, and what it ends.
 
 `gpu-runbooks list --actions` and the runbooks' pages show it; the engine reads risks here, and beside who is at work what a
-step ends. Which function does it and how long that may take stands in flows/actions.py; which runbook plans it, in its
+step ends. Which function does it and how long that may take stands in flows/engine/actions.py; which runbook plans it, in its
 runbook.yaml. Besides what is said here, each plan is proven by reading and judging everything again.
 """
 

@@ -1,7 +1,7 @@
 """Nobody is ended while a mate is at work: a plan that ends a member of such a group is withheld, and the report says who works.
 
 A group is what one look found to belong together. Who knows better may choose the plan by its name and with a reason, having read
-the sentence (flows/knowingly.py): never by default, never by itself, and nothing that another rule withholds. Pure.
+the sentence (flows/engine/knowingly.py): never by default, never by itself, and nothing that another rule withholds. Pure.
 """
 
 from runbooks.core.kinds import KINDS

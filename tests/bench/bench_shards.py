@@ -25,7 +25,7 @@ from deployments.register import load
 from flows import store
 from flows.launch import create_pending, run_here
 run = create_pending("nightly", json.loads(sys.argv[1]))
-run_here(load("flows.nightly.nightly"), run)
+run_here(load("flows.sweep.nightly.nightly"), run)
 labels = store.read_run(run.id).labels
 report = json.loads(open(labels["report.json"]).read())
 shards = [r.state.name for r in store.find_runs([store.RUNBOOK_TAG, "runbook:nightly-shard"]) if r.labels.get("nightly") == str(run.id)]

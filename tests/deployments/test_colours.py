@@ -10,7 +10,7 @@ from prefect.states import Crashed, Suspended
 
 from deployments.state import auth_string
 from flows import store
-from flows.outcomes import end_state
+from flows.engine.outcomes import end_state
 from runbooks.core.outcome import Outcome
 from tests.support.engine_rig import Rig
 from tests.support.ui import Ui, open_ui

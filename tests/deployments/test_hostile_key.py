@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deployments.state import auth_string
 from flows import store
-from flows.approval import answer_run, asked_plans
+from flows.engine.approval import answer_run, asked_plans
 from runbooks.core.clean import CONTINUED
 from tests.flows.test_rendezvous import put_state, world
 from tests.support.engine_rig import Rig

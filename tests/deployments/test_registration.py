@@ -16,7 +16,7 @@ from flows import store
 from flows.config import load_fleet
 from flows.fan_out import nodes_with
 from flows.form import offered
-from flows.specs import SLUGS
+from flows.specs import SLUGS, entrypoint
 from runbooks.core.config import ConfigError
 from runbooks.core.knowledge import load_runbook
 from tests.support.engine_rig import REPO, Rig
@@ -42,9 +42,24 @@ def test_one_deployment_per_runbook_with_module_entrypoints() -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_form_of_a_runbook_offers_the_fleet_and_explains_itself(slug: str) -> None:
+def test_a_deployment_of_an_earlier_version_finds_its_flow(slug: str) -> None:
     name = slug.replace("-", "_")
-    made = form(f"flows.{name}.{name}")
+    assert load(f"flows.{name}.{name}") is load(entrypoint(slug))
+
+
+def test_the_other_old_entry_points_load() -> None:
+    olds = ("nightly.nightly", "nightly.sweep", "nightly_shard.nightly_shard")
+    assert {load(f"flows.{old}").name.replace("-", "_") for old in olds} == {old.partition(".")[2] for old in olds}
+
+
+def test_no_flow_is_made_of_a_name_that_is_no_runbook() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'no_such'"):
+        load("flows.runbooks.no_such")
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_form_of_a_runbook_offers_the_fleet_and_explains_itself(slug: str) -> None:
+    made = form(entrypoint(slug))
     listed, typed = made["properties"]["target"]["anyOf"]
     assert listed["enum"] == list(offered(slug, load_fleet(FLEET)))
     assert {"node-a", "label:gpu=h100"} <= set(listed["enum"])
@@ -70,7 +85,7 @@ def test_options_that_the_runbook_does_not_know_are_refused_by_name() -> None:
 
 def test_a_damaged_fleet_file_leaves_a_plain_text_field(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("nodes: []\n")
-    assert form("flows.zombie_gpu.zombie_gpu", str(tmp_path / "fleet.yaml"))["properties"]["target"]["type"] == "string"
+    assert form("flows.runbooks.zombie_gpu", str(tmp_path / "fleet.yaml"))["properties"]["target"]["type"] == "string"
 
 
 def test_labels_name_nodes_and_never_everything() -> None:

@@ -10,9 +10,9 @@ from deployments.processes import stop
 from deployments.register import register_all
 from deployments.state import auth_string
 from flows import artifacts, store
-from flows.board import board_key
 from flows.config import load_fleet
 from flows.reaper import sweep
+from flows.sweep.board import board_key
 from runbooks.core.names import slug
 from tasks.context import utc_now
 from tests.faults.test_worker import ended, start_worker, wait_until

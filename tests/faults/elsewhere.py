@@ -7,7 +7,7 @@ ours, `$BEAT_EVERY_S` how often it says that it lives.
 import os
 from datetime import UTC, datetime, timedelta
 
-import flows.ownership
+import flows.engine.ownership
 import tasks.context
 import tasks.this_machine
 
@@ -32,4 +32,4 @@ def be_elsewhere() -> None:
     if name != "=":
         tasks.this_machine.machine_name = lambda: name
     tasks.this_machine.boot_id = lambda: f"boot-of-{name}"
-    flows.ownership.BEAT_EVERY_S = float(os.environ["BEAT_EVERY_S"])
+    flows.engine.ownership.BEAT_EVERY_S = float(os.environ["BEAT_EVERY_S"])

@@ -36,7 +36,7 @@ def _hold(path: Path, limit_s: float = 120.0) -> None:
 
 def install_faults() -> None:
     """Listens to the progress of runs in this process; `$FAULT` names the fault's file."""
-    from flows.progress import LISTENERS
+    from flows.engine.progress import LISTENERS
 
     seen: dict[str, int] = {}
 

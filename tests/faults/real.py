@@ -1,7 +1,7 @@
 """Any runbook on any fleet file through the engine, each run in a process of its own that may be killed at a point.
 
     w = RealWorld(rig, folder, "stale-rendezvous", "my-target", fleet_dict, kinds=("delete-run-keys",))
-    w.arm("step-begins")            # SIGKILL when the next run gets there: see flows.progress.Point
+    w.arm("step-begins")            # SIGKILL when the next run gets there: see flows.engine.progress.Point
     run = w.run("auto")             # or "diagnose", "approve"; then w.approve(run)
     w.carry_on()                    # what reaper and workers do until nothing is left to do
     w.check(max_acts=1)             # every run ended, at most so many acts began, a report, the lock is free
@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from flows import store
-from flows.approval import answer_run
-from flows.claim import claim_all, release
 from flows.clock import server_now
+from flows.engine.approval import answer_run
+from flows.engine.claim import claim_all, release
+from flows.engine.steps import began, unfinished
 from flows.reaper import sweep
-from flows.steps import began, unfinished
 from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now
 from tests.faults.fault import arm, struck

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from flows import store
-from flows.approval import answer_run
+from flows.engine.approval import answer_run
 from tests.faults.test_faults import carry_on, check, usable
 from tests.support.api_proxy import BAD, ApiProxy
 from tests.support.engine_rig import Rig, World

@@ -18,14 +18,15 @@ from prefect.states import Cancelling, Scheduled
 
 from deployments import switches
 from deployments.switches import cmd_freeze, cmd_unfreeze
-from flows import acting, execution, steps, store
-from flows.acting import Work
-from flows.actions import ACTIONS, UNKNOWN_S
-from flows.approval import answer_run
-from flows.claim import Claim
-from flows.in_progress import in_progress
-from flows.places import Place
-from flows.steps import read_steps
+from flows import store
+from flows.engine import acting, execution, steps
+from flows.engine.acting import Work
+from flows.engine.actions import ACTIONS, UNKNOWN_S
+from flows.engine.approval import answer_run
+from flows.engine.claim import Claim
+from flows.engine.in_progress import in_progress
+from flows.engine.places import Place
+from flows.engine.steps import read_steps
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
 from runbooks.core.report import ActRecord

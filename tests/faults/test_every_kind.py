@@ -9,14 +9,15 @@ from uuid import uuid4
 import pytest
 from prefect.states import Completed, Crashed, Running, Scheduled
 
-from flows import act, execution, records, store
-from flows.act import Session
-from flows.actions import ACTIONS
-from flows.approval import answer_run
-from flows.claim import Claim, claim_all
-from flows.guards import FREEZE, reset_breaker, trip
-from flows.progress import LISTENERS, Timeline
-from flows.steps import read_steps
+from flows import records, store
+from flows.engine import act, execution
+from flows.engine.act import Session
+from flows.engine.actions import ACTIONS
+from flows.engine.approval import answer_run
+from flows.engine.claim import Claim, claim_all
+from flows.engine.guards import FREEZE, reset_breaker, trip
+from flows.engine.progress import LISTENERS, Timeline
+from flows.engine.steps import read_steps
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Plan, Step
 from runbooks.core.refusal import Code

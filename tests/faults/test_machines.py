@@ -12,10 +12,11 @@ import yaml
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.objects import State as PrefectState
 
-from flows import liveness, reaper, store
+from flows import reaper, store
 from flows.clock import server_now
-from flows.liveness import owner_gone
-from flows.ownership import BEAT, SIGNED
+from flows.engine import liveness
+from flows.engine.liveness import owner_gone
+from flows.engine.ownership import BEAT, SIGNED
 from flows.reaper import sweep
 from tasks import this_machine
 from tasks.this_machine import Owner, boot_id, is_gone, machine_name, this_process

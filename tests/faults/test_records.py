@@ -18,14 +18,15 @@ from deployments.errors import CommandError
 from deployments.processes import stop
 from deployments.registered import register_if_changed
 from deployments.state import Proc
-from flows import claim, guards, records, store
-from flows.claim import claim_all, history_of, used_by
+from flows import records, store
 from flows.clock import server_now
-from flows.guards import take_slot
-from flows.places import Place
+from flows.engine import claim, guards
+from flows.engine.claim import claim_all, history_of, used_by
+from flows.engine.guards import take_slot
+from flows.engine.places import Place
+from flows.engine.steps import SETTLED
+from flows.engine.used_codes import first_use
 from flows.reaper import sweep
-from flows.steps import SETTLED
-from flows.used_codes import first_use
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
 from tasks.context import Refused

@@ -14,15 +14,16 @@ import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Paused, Pending, Running, Scheduled
 
-from flows import claim, reaper_runs, store
-from flows.claim import claim_all, history_of
+from flows import reaper_runs, store
 from flows.clock import server_now
+from flows.engine import claim
+from flows.engine.claim import claim_all, history_of
+from flows.engine.ownership import BEAT, SIGNED
+from flows.engine.places import Place
+from flows.engine.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
+from flows.engine.steps import SETTLED
 from flows.launch import create_pending, run_here
-from flows.ownership import BEAT, SIGNED
-from flows.places import Place
 from flows.reaper import sweep
-from flows.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
-from flows.steps import SETTLED
 from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import KindPolicy, Policy
 from tasks.context import Refused
@@ -261,7 +262,7 @@ def test_a_run_that_is_cancelled_before_it_began(rig: Rig) -> None:
     w = rig.world()
     run = create_pending("zombie-gpu", w.parameters("diagnose"))
     cancel_as_the_ui_does(str(run.id))
-    assert run_here(load("flows.zombie_gpu.zombie_gpu"), run).is_cancelled()
+    assert run_here(load("flows.runbooks.zombie_gpu"), run).is_cancelled()
     assert w.reports() == []
 
 

@@ -14,9 +14,10 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Cancelled, Completed
 
 import tasks.this_machine
-from flows import node_over, steps, store
-from flows.approval import answer_run
-from flows.claim import claim_all, going_on, release
+from flows import store
+from flows.engine import node_over, steps
+from flows.engine.approval import answer_run
+from flows.engine.claim import claim_all, going_on, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from tasks.context import Refused, utc_now

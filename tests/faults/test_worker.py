@@ -17,7 +17,7 @@ from deployments.processes import stop
 from deployments.server import POOL
 from deployments.state import Proc, read_state, write_state
 from flows import store
-from flows.approval import answer_run
+from flows.engine.approval import answer_run
 from flows.pool import pause_pool
 from flows.reaper import sweep
 from tasks.context import utc_now

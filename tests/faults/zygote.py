@@ -24,8 +24,8 @@ from tests.support.set_state import set_state
 def main() -> None:
     """Serves jobs until stdin ends. Only imports happen here; clients and threads live in the children."""
     import flows.launch
-    import flows.reaper
-    import flows.zombie_gpu  # noqa: F401
+    import flows.reaper  # noqa: F401
+    from flows.runbooks import zombie_gpu  # noqa: F401
     from runbooks.core.knowledge import load_runbook
 
     for name in ("prefect.artifacts", "prefect.events.clients", "prefect.events.utilities", "graphviz", "apprise"):
@@ -70,7 +70,7 @@ def _child(job: dict[str, Any]) -> None:
 def _stand_in() -> None:
     """`$STAND_INS`: real kinds whose work the toy's stand-in does in this process."""
     if kinds := os.environ.get("STAND_INS", "").split():
-        from flows.actions import ACTIONS
+        from flows.engine.actions import ACTIONS
         from tests.support.toy import stand_in_for
 
         ACTIONS.update(stand_in_for(*kinds))
@@ -79,11 +79,11 @@ def _stand_in() -> None:
 def _run(job: dict[str, Any]) -> int:
     from deployments.register import load
     from flows.launch import create_pending, run_here
+    from flows.specs import entrypoint
 
     run = create_pending(job["slug"], job["parameters"])
     Path(job["id_file"]).write_text(str(run.id), encoding="utf-8")
-    name = job["slug"].replace("-", "_")
-    run_here(load(f"flows.{name}.{name}"), run)
+    run_here(load(entrypoint(job["slug"])), run)
     return 0
 
 
@@ -94,14 +94,14 @@ def _work(job: dict[str, Any]) -> int:
     from deployments.register import load
     from flows import store
     from flows.launch import run_here
+    from flows.specs import entrypoint
 
     for run in store.find_runs([store.RUNBOOK_TAG], [StateType.SCHEDULED]):
         if run.parameters.get("fleet") not in job["fleets"]:
             continue
         set_state(run.id, Pending(), force=False)
         slug = next(t.removeprefix("runbook:") for t in run.tags if t.startswith("runbook:"))
-        name = slug.replace("-", "_")
-        run_here(load(f"flows.{name}.{name}"), store.read_run(run.id))
+        run_here(load(entrypoint(slug)), store.read_run(run.id))
     return 0
 
 
@@ -137,8 +137,8 @@ def _sweep(job: dict[str, Any]) -> int:
 
 
 def _tell(job: dict[str, Any]) -> int:
-    from flows.retelling import retell
-    from flows.telling import tell
+    from flows.notify.retelling import retell
+    from flows.notify.telling import tell
     from tasks.context import utc_now
 
     time.sleep(max(0.0, job["wait_until"] - time.time()))
@@ -147,7 +147,7 @@ def _tell(job: dict[str, Any]) -> int:
 
 
 def _claim(job: dict[str, Any]) -> int:
-    from flows.claim import claim_all
+    from flows.engine.claim import claim_all
     from runbooks.core.plan import Plan, Step
     from tasks.context import Refused
 

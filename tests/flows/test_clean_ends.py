@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.ends import RunFailed, clean_end
+from flows.engine.ends import RunFailed, clean_end
 from runbooks.core.error_text import error_text
 from tasks.clean_log import clean_process, clean_traceback
 from tests.support.engine_rig import REPO, Rig
@@ -24,7 +24,7 @@ PIECE = SECRET[3:9]  # a quotation cut in the middle keeps an end
 def decorated() -> list[tuple[str, list[str]]]:
     """Every function that Prefect runs for us, with its decorators, outermost first."""
     found = []
-    for path in sorted((REPO / "flows").glob("*.py")):
+    for path in sorted((REPO / "flows").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -9,8 +9,8 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed
 
 from flows import records, store
-from flows.approval import answer_run
-from flows.guards import FREEZE, breaker_name, reset_breaker
+from flows.engine.approval import answer_run
+from flows.engine.guards import FREEZE, breaker_name, reset_breaker
 from flows.reaper import sweep
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.actions import risks
-from flows.gate import May, PastAct, decide, overtaken
+from flows.engine.actions import risks
+from flows.engine.gate import May, PastAct, decide, overtaken
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.gate import Gate, May, PastAct, decide, overtaken, risk_of
+from flows.engine.gate import Gate, May, PastAct, decide, overtaken, risk_of
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import Budget, KindPolicy, Mode, Policy
 from runbooks.core.refusal import Code, Refusal

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from flows import guards, records
-from flows.guards import FREEZE, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
+from flows import records
+from flows.engine import guards
+from flows.engine.guards import FREEZE, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
 from tasks.context import Refused

@@ -8,7 +8,7 @@ LOGS_AND_GOES_ON = """
 import logging, sys
 from prefect.logging.configuration import setup_logging
 from prefect.logging import get_logger
-from flows.log_pipe import outlive_the_pipe
+from flows.engine.log_pipe import outlive_the_pipe
 setup_logging()
 log = get_logger("engine")
 if sys.argv[1] == "outlive":

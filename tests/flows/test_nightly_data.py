@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flows.look import context_of
+from flows.engine.look import context_of
 from flows.specs import load_spec
-from flows.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, _checked
 from runbooks.core.data_config import DataSet
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.nightly import Result

@@ -13,13 +13,14 @@ import yaml
 from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Cancelling, Running
 
-from flows import artifacts, overlap, shards, store
-from flows.board import board_key, wrong_now
+from flows import artifacts, store
 from flows.config import load_fleet
 from flows.launch import create_pending
-from flows.shards import parts_of
 from flows.specs import SLUGS
-from flows.sweeping import Sweep
+from flows.sweep import overlap, shards
+from flows.sweep.board import board_key, wrong_now
+from flows.sweep.shards import parts_of
+from flows.sweep.sweeping import Sweep
 from tasks.context import utc_now
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World

@@ -11,7 +11,7 @@ import pytest
 from deployments.run_offline import run_offline
 from flows import specs
 from flows.config import load_fleet
-from flows.sweeping import Sweep, _all
+from flows.sweep.sweeping import Sweep, _all
 from tasks.transport.open import HostPool
 from tests.support import toy
 from tests.support.engine_rig import REPO, Rig

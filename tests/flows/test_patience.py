@@ -8,7 +8,8 @@ from httpx import ConnectError
 from prefect.exceptions import Abort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import stopping, store
+from flows import store
+from flows.engine import stopping
 from flows.patience import last_words, one_run
 
 PATIENCE_S = 0.4

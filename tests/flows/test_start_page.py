@@ -6,8 +6,8 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from deployments.catalog import programs
 from flows import artifacts, store
-from flows.board import publish_board
 from flows.config import load_fleet
+from flows.sweep.board import publish_board
 from flows.ui_pages import START, start_path
 from tests.support.engine_rig import Rig
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 
+from flows.engine.state_table import TABLE, Does, Kind, states_for
 from flows.reaper import HANDLERS
-from flows.state_table import TABLE, Does, Kind, states_for
 
 
 def test_every_state_of_every_kind_of_run_has_a_row_and_its_handler() -> None:

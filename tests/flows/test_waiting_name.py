@@ -8,8 +8,8 @@ from deployments.decide import _waiting_run
 from deployments.show_run import find_run, question_page
 from flows import store
 from flows.alerts import Start, runs_on
-from flows.approval import answer_run
-from flows.asked import asked_now
+from flows.engine.approval import answer_run
+from flows.engine.asked import asked_now
 from flows.reaper import sweep
 from flows.self_health import read_health
 from runbooks.core.unmark import plain

@@ -14,9 +14,9 @@ from flows import alert_notes, alerts, store
 from flows.alert_notes import OVER, TOOK, Notes, note_over, note_taken, notes_on, void
 from flows.alerts import Done, place, resolve, runs_on
 from flows.clock import server_now
-from flows.liveness import joinable
-from flows.ownership import SIGNED
-from flows.state_table import LONGEST, QUEUED_LIMIT
+from flows.engine.liveness import joinable
+from flows.engine.ownership import SIGNED
+from flows.engine.state_table import LONGEST, QUEUED_LIMIT
 from tasks.this_machine import Owner, this_process
 from tests.faults.test_states import dead_process
 from tests.gateway.test_chain import start

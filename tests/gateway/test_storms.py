@@ -6,7 +6,7 @@ import time
 import pytest
 
 from flows import store
-from flows.guards import breaker_name
+from flows.engine.guards import breaker_name
 from tests.faults.test_worker import start_worker
 from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.gateway import ALERTS, ago, firing

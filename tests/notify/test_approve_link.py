@@ -17,7 +17,7 @@ from prefect.states import Cancelled
 
 from deployments.gateway.approve import approve_router
 from flows import store
-from flows.approval import answer_run
+from flows.engine.approval import answer_run
 from runbooks.notify.link import Ticket, read, sign
 from tasks.approvers.secrets import new_secret, put_approver
 from tasks.context import utc_now
@@ -146,7 +146,7 @@ def test_a_plan_that_changed_makes_the_link_void(rig: Rig, told: Told, waiting: 
 @pytest.mark.soak
 def test_an_answer_that_slips_to_the_next_question_is_not_taken(rig: Rig, waiting: tuple[World, str, str]) -> None:
     """Between the gateway's look and its answer the plan changes: the engine sees that the proof is for the old one."""
-    from flows.answers import LINK
+    from flows.engine.answers import LINK
     from runbooks.notify.link import proof
 
     w, run, link = waiting
@@ -238,8 +238,8 @@ def test_the_server_being_away_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise httpx.ConnectError("refused")
 
-    monkeypatch.setattr("flows.link_answers.store.read_run", away)
-    monkeypatch.setattr("flows.link_answers._person", lambda _: None)
+    monkeypatch.setattr("flows.notify.link_answers.store.read_run", away)
+    monkeypatch.setattr("flows.notify.link_answers._person", lambda _: None)
     ticket = Ticket(run=str(UUID(int=1)), key="0" * 40 + "-0", person="ana", ends=utc_now() + timedelta(hours=1))
     found = gateway().get(f"/approve/{sign(ticket, link_key())}")
     assert found.status_code == 503
@@ -249,7 +249,7 @@ def test_the_server_being_away_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_senders_of_bad_links_are_slowed_down(
     waiting_for_fuzz: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.link_answers._person", lambda _: None)  # its notifications.yaml is gone by now
+    monkeypatch.setattr("flows.notify.link_answers._person", lambda _: None)  # its notifications.yaml is gone by now
     _, link, _ = waiting_for_fuzz
     client = gateway()
     codes = [client.get(f"/approve/{link[-20:]}{i}").status_code for i in range(30)]

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from hypothesis import example, given, settings
 
 from deployments.gateway.approve_page import notice, question_page
-from flows.link_answers import Question, Standing
+from flows.notify.link_answers import Question, Standing
 from runbooks.core.clean import one_command
 from runbooks.core.verdict import Diagnosis
 from runbooks.notify.link import Ticket

@@ -11,10 +11,11 @@ import pytest
 from httpx import TransportError
 from prefect.context import SettingsContext, get_settings_context
 
-from flows import answers, store
-from flows.answers import check_answer
-from flows.approval import answer_run
-from flows.used_codes import first_use
+from flows import store
+from flows.engine import answers
+from flows.engine.answers import check_answer
+from flows.engine.approval import answer_run
+from flows.engine.used_codes import first_use
 from runbooks.core.plan import Plan, Step
 from runbooks.core.totp import STEP_S, base32, code_at, matching_step, provisioning_uri
 from tasks.approvers import ledger, secrets

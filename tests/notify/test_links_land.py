@@ -10,8 +10,8 @@ from prefect.states import Cancelled
 from deployments.run_online import facts_of
 from deployments.state import auth_string
 from flows import artifacts, store
-from flows.board import board_key
 from flows.config import load_fleet
+from flows.sweep.board import board_key
 from runbooks.core.names import slug
 from tests.notify.conftest import Told
 from tests.notify.test_approve_link import gateway, link_in

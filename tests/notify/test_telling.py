@@ -10,14 +10,15 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed
 
-from flows import retelling, store, tell_turn, telling
-from flows.approval import answer_run
-from flows.notify_file import load_notifications
-from flows.outbox import DUE, FAILED, PROBLEM, message_on, owe, prepare, told_on
+from flows import store
+from flows.engine.approval import answer_run
+from flows.notify import retelling, tell_turn, telling
+from flows.notify.notify_file import load_notifications
+from flows.notify.outbox import DUE, FAILED, PROBLEM, message_on, owe, prepare, told_on
+from flows.notify.retelling import retell
+from flows.notify.tell_turn import take_turn
+from flows.notify.telling import tell
 from flows.reaper import sweep
-from flows.retelling import retell
-from flows.tell_turn import take_turn
-from flows.telling import tell
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
 from tasks.context import utc_now

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.link_answers import Standing, _person
-from flows.notify_file import FILE_ENV
+from flows.notify.link_answers import Standing, _person
+from flows.notify.notify_file import FILE_ENV
 
 FILE = "channels:\n  mail: {url: {env: MAIL_URL}, person: ana}\ndefault: [mail]\n"
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from flows.actions import ACTIONS
+from flows.engine.actions import ACTIONS
 from runbooks.core.forbidden import allowed, is_about, objection
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.plan import Step

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from flows.specs import SLUGS
+from flows.specs import SLUGS, entrypoint
 from runbooks.core.knowledge import load_runbook
 from tests.runbooks.every import situations
 
@@ -30,5 +30,5 @@ def said(slug: str) -> str:
     """What the form says of `choice`."""
     from deployments.register import load
 
-    doc = str(load(f"flows.{slug.replace('-', '_')}.{slug.replace('-', '_')}").fn.__doc__)
+    doc = str(load(entrypoint(slug)).fn.__doc__)
     return next(line for line in doc.splitlines() if line.strip().startswith("choice:"))

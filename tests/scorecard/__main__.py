@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flows.actions import ACTIONS
+from flows.engine.actions import ACTIONS
 from tests.scorecard.audit import LOOKED_AT, PROMISES
 from tests.scorecard.notes import FOLDER, NO_FAULT, STAND_INS
 

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from flows import store
-from flows.actions import risks
-from flows.approval import IN_ADVANCE
-from flows.steps import began
+from flows.engine.actions import risks
+from flows.engine.approval import IN_ADVANCE
+from flows.engine.steps import began
 from runbooks.core.plan import Risk
 from runbooks.core.policy import Mode, Policy
 from tests.scorecard.notes import FROZEN

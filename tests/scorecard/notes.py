@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows import store
-from flows.guards import FREEZE
+from flows.engine.guards import FREEZE
 from tasks.context import utc_now
 
 FOLDER = "SCORECARD"

@@ -32,7 +32,7 @@ def pytest_runtest_makereport(
 
 
 def _write(item: pytest.Item, report: pytest.TestReport) -> None:
-    from flows.steps import began
+    from flows.engine.steps import began
 
     marked = item.get_closest_marker("scored")
     given: dict[str, Any] = dict(marked.kwargs) if marked else {}

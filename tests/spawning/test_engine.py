@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.specs import load_spec
-from flows.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, _checked
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig

@@ -62,7 +62,7 @@ def test_a_pod_is_ended_once(rig: Rig, folder: Path, world: World, point: str) -
 
 def test_killed_while_the_pod_is_being_ended_it_is_not_ended_again(rig: Rig, folder: Path, world: World) -> None:
     """The provider has done it, the answer never arrives: the engine looks, and ends nothing a second time."""
-    from flows.approval import answer_run
+    from flows.engine.approval import answer_run
 
     world.row()
     world.pod(gpus=0)

@@ -24,7 +24,7 @@ def old_deployments() -> None:
             c.create_deployment(
                 flow_id=c.create_flow_from_name(name),
                 name=name,
-                entrypoint=f"flows.act.{name}",
+                entrypoint=f"flows.engine.act.{name}",
                 pull_steps=[],
                 enforce_parameter_schema=False,
                 parameter_openapi_schema={"type": "object", "properties": {}},

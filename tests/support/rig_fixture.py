@@ -24,7 +24,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 def _open() -> "list[FlowRun]":
     from flows import store
-    from flows.state_table import OPEN
+    from flows.engine.state_table import OPEN
 
     return store.find_runs([store.RUNBOOK_TAG], OPEN) + store.find_runs([store.ACT_TAG], OPEN)
 
@@ -49,7 +49,7 @@ def nothing_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
     if "rig" in request.fixturenames:
         request.getfixturevalue("rig").stop_workers()
         from flows import store
-        from flows.guards import BREAKER, TRIPPED
+        from flows.engine.guards import BREAKER, TRIPPED
 
         for prefix in (BREAKER, TRIPPED):
             for name in store.variables(prefix):

@@ -123,7 +123,7 @@ def changed(ui: Ui, folder: Path) -> None:
 def page(ui: Ui) -> None:
     """The landing page and a report."""
     from flows import artifacts, store
-    from flows.board import board_key
+    from flows.sweep.board import board_key
     from runbooks.core.names import slug
 
     for name, key in (("fleet", board_key("eu-train")), ("report", slug("report", "zombie-gpu", NODE))):

@@ -17,8 +17,9 @@ from typing import Any
 from httpx import ConnectError
 from pydantic import ConfigDict
 
-from flows import client, specs, steps, store
-from flows.actions import ACTIONS, Action
+from flows import client, specs, store
+from flows.engine import steps
+from flows.engine.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.kinds import KINDS, Harsh, Kind

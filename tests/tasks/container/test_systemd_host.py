@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.actions import risks
+from flows.engine.actions import risks
 from runbooks.container.diagnose import Limits, diagnose
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet

@@ -8,7 +8,7 @@ import yaml
 from flows.config import load_fleet
 from flows.spec import about_one
 from flows.specs import load_spec
-from flows.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, _checked
 from tests.deployments.test_cli import call
 from tests.support.docker_engine import Engine
 from tests.tasks.container.world import World

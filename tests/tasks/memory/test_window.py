@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flows import look as looks_at
-from flows import sweeping
+from flows.engine import look as looks_at
 from flows.specs import load_spec
-from flows.sweeping import Sweep
+from flows.sweep import sweeping
+from flows.sweep.sweeping import Sweep
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.nightly import Result
 from runbooks.core.outcome import Outcome

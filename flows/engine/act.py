@@ -1,0 +1,237 @@
+"""The act flow: does the steps of one claim, once. The only place from which anything is changed."""
+
+import contextlib
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.exceptions import Abort
+from prefect.flow_engine import run_flow
+from prefect.states import Completed, Failed
+
+from flows import store
+from flows.alert_notes import resolved
+from flows.engine.actions import ACTIONS
+from flows.engine.claim import Claim
+from flows.engine.ends import clean_end, in_words
+from flows.engine.execution import check_newest
+from flows.engine.guards import check_breaker, check_freeze
+from flows.engine.progress import Timeline
+from flows.engine.running_on import may_run_on
+from flows.engine.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
+from flows.engine.stopping import LOOK_EVERY_S, end_of, settle
+from flows.engine.uninterrupted import uninterrupted
+from flows.launch import without_prefect_heartbeat
+from runbooks.core.clean import one_line
+from runbooks.core.plan import Step
+from runbooks.core.refusal import Code, Refusal
+from runbooks.core.report import ActRecord
+from tasks.context import Acting, Context, Refused, utc_now
+from tasks.installation import installation_redactor
+from tasks.transport.base import TransportError
+
+
+@dataclass
+class Session:
+    """What a runbook run lends to the act flow that it calls."""
+
+    claim: Claim
+    context: Context
+    timeline: Timeline
+    runbook_run: str
+    execution: int
+    before: Callable[[int], bool]  # does what the plan wants done before step i of the claim; False: it was not done
+    allowed: Callable[[], None]  # raises Refused if the files say by now that this may not be
+    said: list[str] = field(default_factory=list)
+    outcome: str = "not-started"
+    refused: Refusal | None = None  # the guard's no that ended it
+    ends: list[str] = field(default_factory=list)  # of each step of the claim, for people
+    rows: list[str] = field(default_factory=list)  # what its row says; "" if it was not begun
+
+
+_SESSION: ContextVar[Session | None] = ContextVar("act_session", default=None)
+
+
+@flow(name="act", persist_result=False, retries=0, validate_parameters=False)
+@clean_end
+def act(
+    owner: str,
+    n: int,
+    token: str,
+    digest: str,
+    kinds: list[str],
+    causes: list[str],
+    steps: list[dict[str, Any]],
+    process: dict[str, Any],
+    about: dict[str, Any],
+) -> State[Any]:
+    """Does the claimed steps on `owner`. Only the runbook run that holds the claim can call it."""
+    session = _SESSION.get()
+    ctx = FlowRunContext.get()
+    run = ctx.flow_run if ctx else None
+    if session is None or run is None or str(run.id) != session.claim.act_run or token != session.claim.token:
+        return Failed(
+            name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again"
+        )
+    if run.run_count > 1:
+        said = "an act never runs twice; start the runbook again"
+        session.outcome, session.refused = "refused", Refusal(code=Code.SUPERSEDED, why=said)
+        return Failed(name="Refused", message=said)
+    end = _do_all(session)
+    try:
+        return end_of(store.read_run(session.claim.act_run).state, end)
+    except Abort:
+        raise
+    except Exception:  # the server is silent: what was done is no failure for that, and Prefect asks a minute more to tell it
+        return end
+
+
+def _do_all(session: Session) -> State[Any]:
+    steps = session.claim.steps
+    session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
+    for i, step in enumerate(steps):
+        if not session.before(i):
+            said = f"{step.kind} was not begun: an earlier step of the plan was not done"
+            session.outcome, session.refused = "refused", Refusal(code=Code.EARLIER_STEP, why=said)
+            session.said.append(said)
+            return Failed(name="Refused", message=said)
+        session.ends[i], said = _one(session, i, step)
+        said = installation_redactor().text(said)  # Prefect stores it
+        if session.ends[i] == "done":
+            session.timeline.reached("step-done", f"{step.kind}: {said}")
+            continue
+        session.said.append(said)
+        session.timeline.reached("step-done", said)
+        session.outcome = session.ends[i]
+        return Failed(name=session.outcome.capitalize(), message=one_line(said, 500))
+    session.outcome = "done"
+    return Completed(name="Done", message=one_line("; ".join(session.said), 500))
+
+
+def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
+    """(how the step ended, what is said of it). What was begun is written down before and after."""
+    act_run, action = session.claim.act_run, ACTIONS[step.kind]
+    try:
+        _wait_first(session, step)
+        session.allowed()
+        _still_allowed(session)
+        session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
+    except Exception as e:
+        return "refused", _not_begun(session, step, e)
+    try:
+        deadline_s = action.deadline_s(step, session.context)
+        begun = begin(act_run, i, session.claim.token, step.kind, deadline_s)
+    except Refused as e:
+        return "refused", _not_begun(session, step, e)
+    except Exception as e:  # it may stand there as begun: it is not
+        record(act_run, i, WITHDRAWN, store.PATIENCE_S)
+        return "refused", _not_begun(session, step, e)
+    with uninterrupted():
+        session.timeline.passed("step-begun")
+        try:
+            _still_allowed(session)  # asked last: what comes after it is named as the window that remains
+            begun.check()
+        except Exception as e:
+            record(act_run, i, WITHDRAWN, store.PATIENCE_S)
+            return "refused", _not_begun(session, step, e)
+        how, said, end = _do(session, step)
+        session.rows[i] = end
+        session.timeline.passed("step-acted")
+        if not record(act_run, i, end):
+            said += "; the server did not answer, so this is not in its record yet"
+    return how, said
+
+
+def _not_begun(session: Session, step: Step, error: Exception) -> str:
+    """Why a step was not begun, in words; and, with its code, for the report."""
+    if isinstance(error, Refused):
+        code, said = error.code, f"{step.kind} refused: {error}"
+    else:  # who cannot ask does not act
+        code, said = Code.CANNOT_CHECK, f"{step.kind} was not begun: {in_words(error)}"
+    session.refused = Refusal(code=code, why=installation_redactor().text(said))
+    return said
+
+
+def _wait_first(session: Session, step: Step) -> None:
+    """What a step has to wait for is waited for before it begins, so that a freeze or a cancellation still counts."""
+    wait_s = ACTIONS[step.kind].wait_s
+    left, why = wait_s(step, session.context) if wait_s else (0.0, "")
+    if left > 0:
+        session.said.append(why)
+    while left > 0:
+        _still_allowed(session)
+        session.context.sleep(min(left, LOOK_EVERY_S))
+        left -= LOOK_EVERY_S
+
+
+def _do(session: Session, step: Step) -> tuple[str, str, str]:
+    """(how it ended, what is said of it, what goes into its row)."""
+    try:
+        said = ACTIONS[step.kind].act(step, session.context).said
+    except Refused as e:
+        return "refused", _not_begun(session, step, e), "refused"
+    except TransportError as e:
+        return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
+    except Exception as e:
+        return "failed", f"{step.kind}: {in_words(e)}", RUNS_ON if may_run_on(e) else "failed"
+    clean = tuple(map(installation_redactor().text, said))
+    session.said.extend(clean)
+    return "done", "; ".join(clean), "done"
+
+
+def _still_allowed(session: Session) -> None:
+    """Freeze, breaker, and fencing: a run declared dead or begun anew, or whose alert ended, may not go on."""
+    check_freeze()
+    check_breaker(session.context.fleet.name, session.claim.place.marks)
+    for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
+        run = store.read_run(run_id)
+        state = run.state
+        if state is None or not state.is_running():
+            said = f"{what} is {state.name if state else 'gone'}, not running: another process took over"
+            raise Refused(Code.SUPERSEDED, said)
+        if resolved(run):
+            raise Refused(Code.ALERT_RESOLVED, "the alert that started this run was resolved meanwhile")
+    check_newest(session.runbook_run, session.execution)
+
+
+def do_claim(
+    claim: Claim,
+    context: Context,
+    timeline: Timeline,
+    runbook_run: str,
+    execution: int,
+    before: Callable[[int], bool],
+    allowed: Callable[[], None],
+) -> ActRecord:
+    """Runs the act flow for `claim` in this process and returns what happened."""
+    context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner, lock=claim.place.lock))
+    session = Session(claim, context, timeline, runbook_run, execution, before, allowed)
+    reset = _SESSION.set(session)
+    began = utc_now()
+    try:
+        with without_prefect_heartbeat(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
+            run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
+        settle(claim.act_run)
+    except Exception as e:
+        if session.outcome == "not-started" and not session.ends:
+            raise
+        session.said.append(f"the act's own state could not be set ({in_words(e)}): what was done stands here")
+    finally:
+        _SESSION.reset(reset)
+    label_steps(claim.act_run, [s.kind for s in claim.steps], session.rows)
+    return ActRecord(
+        owner=claim.owner,
+        kinds=tuple(s.kind for s in claim.steps),
+        act_run=claim.act_run,
+        digest="",
+        started_at=began,
+        ended_at=utc_now(),
+        outcome=session.outcome,
+        steps=tuple(session.ends),
+        said=tuple(session.said),
+        refused=session.refused,
+    )

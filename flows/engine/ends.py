@@ -1,0 +1,57 @@
+"""How a task or flow of ours may end: with its result, or with an exception that holds no secret.
+
+Prefect stores an exception's text as the run's state, in its events and in its log, from every @task and @flow.
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from prefect.exceptions import ExternalSignal, PrefectSignal
+
+from flows.engine.log_once import say_once
+from runbooks.core.error_text import error_text
+from tasks.clean_log import clean_process, clean_traceback
+from tasks.installation import installation_redactor
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger("flows.ends")
+SIGNALS = (PrefectSignal, ExternalSignal, asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What Prefect and Python end code by. Prefect writes words of its own for them."""
+
+
+class RunFailed(Exception):
+    """A task or run ended by an error of its own; the message has no secrets."""
+
+
+def clean_end(fn: Callable[P, T]) -> Callable[P, T]:
+    """Every function of ours that Prefect runs is wrapped in this, inside @task and @flow.
+
+    What is raised instead hangs on nothing: no cause, no context, no frame that still holds the value.
+    """
+
+    @functools.wraps(fn)
+    def ended(*args: P.args, **kwargs: P.kwargs) -> T:
+        clean_process()
+        say_once()
+        try:
+            return fn(*args, **kwargs)
+        except RunFailed as e:
+            e.__cause__ = e.__context__ = None
+            raise
+        except SIGNALS:
+            raise
+        except BaseException as e:
+            failure = RunFailed(in_words(e))
+            log.error("%s", clean_traceback(e))
+        raise failure
+
+    return ended
+
+
+def in_words(error: BaseException) -> str:
+    """What an exception says, without secrets."""
+    return str(error) if isinstance(error, RunFailed) else installation_redactor().text(error_text(error))

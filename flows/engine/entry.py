@@ -1,0 +1,98 @@
+"""From the plain parameters of a flow to a run of the engine."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prefect.client.schemas.objects import State
+
+from flows import store
+from flows.config import fleet_file, load_fleet, load_policy, with_target
+from flows.engine.engine import run_runbook
+from flows.engine.log_pipe import outlive_the_pipe
+from flows.engine.look import context_of
+from flows.engine.outcomes import Draft, publish_bad_config
+from flows.engine.ownership import own_run
+from flows.engine.progress import run_timeline
+from flows.engine.run import Run, current_run_id
+from flows.engine.stopping import own_end
+from flows.fan_out import fan_out
+from flows.spec import about_one
+from flows.specs import load_spec
+from runbooks.core.config import ConfigError
+from runbooks.core.fleet import Fleet, Reports
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import LABEL
+from runbooks.core.policy import Mode, Policy
+from tasks.context import utc_now
+from tasks.report_store import history, reports_root
+from tasks.transport.open import HostPool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The parameters that a runbook's flow was given."""
+
+    target: str
+    mode: Mode
+    fleet: str | None
+    policy: str | None
+    choice: str
+    out: str | None
+    trigger: str
+    options: dict[str, Any]
+
+
+def run_by_name(slug: str, asked: Asked) -> State[Any]:
+    """Runs the runbook `slug` inside the current flow run. Bad configuration ends in a report as well."""
+    outlive_the_pipe()
+    run_id = current_run_id()
+    own_run(run_id, {"runbook": slug, "target": asked.target})
+    try:
+        return own_end(run_id, _run(slug, asked, run_id))
+    except ConfigError as e:
+        folder = reports_root(asked.out or Reports().folder)
+        return own_end(
+            run_id, publish_bad_config(slug, asked.target, asked.mode, asked.trigger, run_id, folder, str(e))
+        )
+
+
+def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
+    spec = load_spec(slug)
+    given = load_fleet(asked.fleet)
+    if asked.target.startswith(LABEL):
+        return fan_out(slug, given, dict(vars(asked)), run_id)
+    full, target = with_target(given, asked.target, fleet_file(asked.fleet) is not None, spec.targets(given))
+    folder = reports_root(asked.out or full.reports.folder)
+    stored = store.read_run(run_id)
+    timeline = run_timeline()
+    draft = Draft(
+        started_at=stored.start_time or utc_now(),
+        trigger=asked.trigger,
+        folder=folder,
+        timeline=timeline,
+        tags={"fleet": full.name, "target": target, "runbook": slug},
+    )
+    own_run(run_id, draft.tags)
+    draft.resume_from(history(folder, slug, target), run_id)
+    pool = HostPool()
+    context = about_one(spec, context_of(spec, full, target, folder, pool, asked.options))
+
+    def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
+        now, _ = with_target(load_fleet(asked.fleet), asked.target, bool(asked.fleet), spec.targets(given))
+        return now, load_policy(asked.policy), load_runbook(slug).limit_values(now.limits.get(slug))
+
+    run = Run(
+        spec=spec,
+        reread=reread,
+        fleet=full,
+        policy=load_policy(asked.policy),
+        context=context,
+        mode=asked.mode,
+        choice=asked.choice,
+        run_id=run_id,
+        draft=draft,
+    )
+    try:
+        return run_runbook(run, pool)
+    finally:
+        pool.close_all()

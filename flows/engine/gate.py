@@ -1,0 +1,198 @@
+"""Decides what a run may do with a plan: nothing, ask, act, or why not. Pure: history and time are passed in."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from flows.engine.knowingly import how_to, on_offer
+from runbooks.core.base import Frozen
+from runbooks.core.plan import Plan, Risk
+from runbooks.core.policy import KindPolicy, Mode, Policy
+from runbooks.core.refusal import Code, Refusal
+from runbooks.core.verdict import Certainty, Diagnosis
+
+
+class May(StrEnum):
+    """What the gate says."""
+
+    NOTHING = "nothing"  # nothing to do, or diagnose mode
+    ASK = "ask"
+    ACT = "act"
+    REFUSE = "refuse"
+    AGAIN = "again"  # another run has changed the target since it was read: read it again
+
+
+class PastAct(Frozen):
+    """An act run on one owner, as history."""
+
+    owner: str
+    kinds: tuple[str, ...]
+    causes: tuple[str, ...]
+    started_at: datetime
+    verified: str = ""  # "fixed", "not-fixed", "" when nobody saw
+    going_on: str = ""  # name of its run while it has not ended
+    ended_at: datetime | None = None
+    of: tuple[str, ...] = ()  # what its steps were about, besides the owner
+
+
+class Gate(Frozen):
+    """The gate's answer: `plans` are the choices left, `why` explains every limit that applied."""
+
+    may: May
+    plans: tuple[Plan, ...] = ()
+    why: tuple[Refusal, ...] = ()
+    approval_ttl_s: float = 0.0
+    frozen: str = ""  # the freeze that alone refuses it
+
+
+def _no(code: Code, why: str) -> Refusal:
+    return Refusal(code=code, why=why)
+
+
+def risk_of(plan: Plan, risks: dict[str, Risk]) -> Risk:
+    """The worst risk among the steps. An unknown kind counts as destructive."""
+    order = [Risk.SAFE, Risk.DISRUPTIVE, Risk.DESTRUCTIVE]
+    return max((risks.get(s.kind, Risk.DESTRUCTIVE) for s in plan.steps), key=order.index)
+
+
+def decide(
+    diagnosis: Diagnosis,
+    mode: Mode,
+    policy: Policy,
+    risks: dict[str, Risk],
+    history: tuple[PastAct, ...],
+    now: datetime,
+    hands_off: str = "",
+    choice: str = "",
+) -> Gate:
+    """What may be done about `diagnosis`: the chosen plan first, judged as the one that would be done.
+
+    `hands_off`: why the target is opted out ("" if it isn't). `choice`: name of the plan that was asked for.
+    """
+    offered = on_offer(diagnosis, mode, choice)
+    if not offered:
+        return Gate(may=May.NOTHING, why=tuple(_no(Code.IN_USE, w) for w in how_to(diagnosis, mode)))
+    if mode is Mode.DIAGNOSE:
+        return Gate(may=May.NOTHING, why=(_no(Code.MODE, "diagnose mode: nothing was changed"),))
+    if hands_off:
+        return Gate(may=May.REFUSE, why=(_no(Code.HANDS_OFF, f"hands off: {hands_off}"),))
+    plans, why = _allowed(diagnosis, offered, policy, risks)
+    if not plans:
+        return Gate(may=May.REFUSE, why=why)
+    named = [p for p in plans if p.name == choice]
+    first = [p for p in named if not p.despite]
+    plans = (*first, *(p for p in plans if p not in first))
+    unknown = (_no(Code.NEEDS_APPROVAL, f"no plan is named “{choice}” here"),) if choice and not named else ()
+    kinds = sorted({s.kind for p in plans for s in p.steps})
+    ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
+    asks = unknown + _must_ask(plans[0], mode, policy, risks, history, now)
+    may = May.ASK if asks else May.ACT
+    return Gate(may=may, plans=plans, why=why + asks, approval_ttl_s=ttl)
+
+
+def _allowed(
+    diagnosis: Diagnosis, offered: tuple[Plan, ...], policy: Policy, risks: dict[str, Risk]
+) -> tuple[tuple[Plan, ...], tuple[Refusal, ...]]:
+    sure = {c.slug for c in diagnosis.wrong if c.certainty is Certainty.CONFIRMED}
+    plans, why = [], []
+    for plan in offered:
+        unsure = [c for c in plan.for_causes if c not in sure]
+        unknown = [s.kind for s in plan.steps if s.kind not in risks]
+        barred = sorted({s.kind for s in plan.steps if policy.kind(s.kind).mode is Mode.DIAGNOSE})
+        if unsure or not plan.for_causes:
+            why.append(_no(Code.NOT_CONFIRMED, f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})"))
+        elif unknown:
+            said = f"“{plan.name}” has a step that this engine cannot do: {', '.join(unknown)}"
+            why.append(_no(Code.UNKNOWN_ACTION, said))
+        elif policy.mode is Mode.DIAGNOSE or barred:
+            said = f"“{plan.name}”: the policy file allows only diagnosis for {', '.join(barred) or 'every run'}"
+            why.append(_no(Code.POLICY, said))
+        else:
+            plans.append(plan)
+    return tuple(plans), tuple(why)
+
+
+def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None) -> Gate:
+    """`gate`, unless another run is at work on the same owner now, or was after the target was read at `read_at`."""
+    if gate.may not in (May.ASK, May.ACT):
+        return gate
+    busy = [
+        _no(Code.OWNER_BUSY, f"{a.owner} is being worked on by act run {a.going_on}") for a in history if a.going_on
+    ]
+    if busy:
+        return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
+    stale = read_at is not None and any((a.ended_at or a.started_at) >= read_at for a in history)
+    return gate.model_copy(update={"may": May.AGAIN}) if stale else gate
+
+
+def _must_ask(
+    plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAct, ...], now: datetime
+) -> tuple[Refusal, ...]:
+    """Reasons why a person must decide; empty: may act by itself."""
+    if mode is not Mode.AUTO:
+        return (_no(Code.MODE, "approve mode"),)
+    reasons = []
+    if policy.mode is not Mode.AUTO:
+        reasons.append(_no(Code.POLICY, f"the policy file caps every run at {policy.mode}"))
+    for kind in sorted({s.kind for s in plan.steps}):
+        if policy.kind(kind).mode is not Mode.AUTO:
+            reasons.append(_no(Code.POLICY, f"the policy file does not name {kind} as automatic"))
+    if risk_of(plan, risks) is Risk.DESTRUCTIVE:
+        reasons.append(_no(Code.NEEDS_APPROVAL, "destructive steps are never automatic"))
+    return tuple(reasons) + _worn(plan, policy, history, now)
+
+
+def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> tuple[Refusal, ...]:
+    """Cooldown, attempts, and a last change that was not seen to work."""
+    reasons = []
+    for kind in sorted({s.kind for s in plan.steps}):
+        limits, past = policy.kind(kind), _past(plan, kind, policy, history, now)
+        alike = past if limits.of_each is None else [a for a in past if _shares(a, plan, kind)]
+        reasons += _too_often(kind, limits, past, alike, now)
+        if alike:
+            reasons += _too_soon(kind, limits, max(alike, key=lambda a: a.started_at), now)
+    return tuple(reasons)
+
+
+def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> list[PastAct]:
+    """Acts of that kind on the same owners for one of the same causes that still count."""
+    limits, owners = policy.kind(kind), {s.owner for s in plan.steps if s.kind == kind}
+    return [
+        a
+        for a in history
+        if a.owner in owners
+        and kind in a.kinds
+        and set(a.causes) & set(plan.for_causes)
+        and now - a.started_at < timedelta(seconds=max(limits.window_s, limits.cooldown_s))
+    ]
+
+
+def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[PastAct], now: datetime) -> list[Refusal]:
+    """`attempts` bounds everything on the owner; `of_each`, where it is set, one of its things besides."""
+    reasons: list[Refusal] = []
+    window = timedelta(seconds=limits.window_s)
+    done = sum(now - a.started_at < window for a in past)
+    if done >= limits.attempts:
+        said = f"{kind} was done {done} times in {limits.window_s:.0f} s for the same cause: escalate"
+        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
+    own = sum(now - a.started_at < window for a in alike)
+    if limits.of_each is not None and own >= limits.of_each:
+        said = f"{kind} was done {own} times in {limits.window_s:.0f} s on the same one: escalate"
+        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
+    return reasons
+
+
+def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> list[Refusal]:
+    reasons, age = [], (now - last.started_at).total_seconds()
+    if age < limits.cooldown_s:
+        said = f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
+        reasons.append(_no(Code.COOLDOWN, said))
+    if last.verified != "fixed":
+        said = f"the last {kind} here was not seen to work; nothing is retried by itself"
+        reasons.append(_no(Code.LAST_NOT_PROVEN, said))
+    return reasons
+
+
+def _shares(act: PastAct, plan: Plan, kind: str) -> bool:
+    """True if the act was about the same finer thing as a step of the plan, or does not say about which."""
+    things = {s.of for s in plan.steps if s.kind == kind}
+    return not any(act.of) or bool(things & set(act.of))

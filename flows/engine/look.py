@@ -1,0 +1,152 @@
+"""One look at a target and one report of it: for the engine, the sweep and a run without a server. Needs no Prefect."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from flows.spec import RunbookSpec
+from runbooks.core.base import Frozen
+from runbooks.core.covers import with_unused
+from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.reading import Why
+from runbooks.core.redact_own import own_model
+from runbooks.core.report import Report
+from runbooks.core.verdict import Diagnosis, State
+from tasks.context import Context, utc_now
+from tasks.installation import installation_redactor
+from tasks.report_store import earlier_evidence, last_answer
+from tasks.transport.base import TransportError
+from tasks.transport.open import HostPool
+
+
+class Unread(Frozen):
+    """What stands for evidence where the target gave no answer."""
+
+    reason: Why
+    said: str
+
+
+def context_of(
+    spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, pool: HostPool, options: dict[str, Any] | None = None, sweep: str = ""
+) -> Context:
+    """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's. Raises
+    ConfigError."""
+    limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
+    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
+    earlier = earlier_evidence(folder, spec.slug, target, bridge, utc_now())
+    since = None
+    if spec.window and sweep:
+        earlier = last_answer(folder, spec.slug, target, sweep)
+        since = _news_since(earlier, float(limits[spec.window]))
+    return Context(
+        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep
+    )
+
+
+def _news_since(last: dict[str, Any] | None, window_s: float) -> datetime:
+    """The last sweep that gave an answer, and at least so long ago: a second sweep of one day tells the same once more."""
+    at = utc_now() - timedelta(seconds=window_s)
+    return min(at, datetime.fromisoformat(last["evidence"]["taken_at"])) if last else at
+
+
+def read(spec: RunbookSpec, context: Context) -> Any:
+    """The evidence, or Unread where the target gave no answer. Raises what the reading itself fails with."""
+    try:
+        return spec.gather(context)
+    except TransportError as e:
+        return Unread(reason=e.reason, said=installation_redactor().text(str(e)))
+
+
+def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:
+    """The judgment of what `read` gave."""
+    if isinstance(evidence, Unread):
+        return Diagnosis(
+            state=State.CANNOT_TELL,
+            headline=f"{context.target} could not be read: {evidence.reason}",
+            unknowns=(f"{context.target}: {evidence.said}",),
+            must_not=("Do not take this for healthy, or for a fault of its GPUs: nothing was read.",),
+        )
+    found = spec.diagnose(evidence, spec.limits.model_validate(context.limits))
+    return with_unused(found, context.not_used)
+
+
+def look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
+    """(evidence, judgment); evidence is None where the target gave no answer. Raises what the runbook itself fails with."""
+    evidence = read(spec, context)
+    return (None if isinstance(evidence, Unread) else evidence), judge(spec, context, evidence)
+
+
+def failed_look(why: str) -> Diagnosis:
+    """The judgment of a run that failed by a fault of its own. `why`: in words without secrets."""
+    return Diagnosis(
+        state=State.CANNOT_TELL,
+        headline=f"the run itself failed: {why}",
+        unknowns=(f"everything: the run failed before it could judge ({why}); this is a fault of gpu-runbooks",),
+        must_not=("Do not take this for healthy: nothing was judged.",),
+    )
+
+
+def report_of(
+    spec: RunbookSpec, context: Context, diagnosis: Diagnosis, evidence: Any, started: datetime, **more: Any
+) -> Report:
+    """The report of a run, with secrets replaced once more. `more`: fields of Report that only this run knows."""
+    given = {"mode": "diagnose", "outcome": outcome_of(diagnosis.state), "headline": diagnosis.headline} | more
+    if "after_evidence" in given:
+        given["after_evidence"] = _clean(given["after_evidence"])
+    if diagnosis.plans:
+        given["risks"] = _risks()
+    return _cleaned(
+        Report(
+            runbook=spec.slug,
+            title=load_runbook(spec.slug).title,
+            target=context.target,
+            fleet=context.fleet.name,
+            started_at=started,
+            ended_at=utc_now(),
+            diagnosis=diagnosis,
+            evidence=_clean(evidence) or {},
+            limits=dict(context.limits),
+            **given,
+        )
+    )
+
+
+def _risks() -> dict[str, str]:
+    from flows.engine.actions import risks  # with everything that acts: only for a report that shows a plan
+
+    return {kind: risk.value for kind, risk in risks().items()}
+
+
+def report_unread(slug: str, target: str, headline: str, do_now: str, **more: Any) -> Report:
+    """The report of a run that could not begin to look."""
+    now, said = utc_now(), installation_redactor().text(headline)
+    found = Diagnosis(state=State.CANNOT_TELL, headline=said, do_now=(do_now,))
+    return _cleaned(
+        Report(
+            runbook=slug,
+            target=target,
+            fleet="",
+            outcome=Outcome.CANNOT_TELL,
+            headline=said,
+            started_at=now,
+            ended_at=now,
+            diagnosis=found,
+            evidence={},
+            limits={},
+            **more,
+        )
+    )
+
+
+def _cleaned(report: Report) -> Report:
+    """Secrets replaced once more, whatever slipped through where it was read. Its evidence is clean already."""
+    was_read = {"evidence": report.evidence, "after_evidence": report.after_evidence}
+    rest = report.model_copy(update={"evidence": {}, "after_evidence": None})
+    return Report.model_validate(own_model(installation_redactor(), rest, sentences=True) | was_read)
+
+
+def _clean(evidence: Any) -> dict[str, Any] | None:
+    """What was read as JSON data, with secrets replaced once more."""
+    return dict(own_model(installation_redactor(), evidence, sentences=False)) if evidence is not None else None

@@ -1,0 +1,215 @@
+"""Collects what a run did, and turns it into report, artifact and end state."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Failed
+
+from flows import store
+from flows.clock import server_now
+from flows.engine.approval import EXPIRES
+from flows.engine.knowingly import ways
+from flows.engine.look import failed_look, report_of, report_unread
+from flows.engine.progress import Timeline
+from flows.engine.stopping import can_be_told
+from flows.notify.outbox import label_and_owe
+from flows.notify.telling import tell
+from flows.patience import last_words
+from flows.sweep.board import publish_board
+from flows.ui_pages import report_links
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import slug
+from runbooks.core.outcome import Outcome
+from runbooks.core.plan import Plan
+from runbooks.core.policy import Mode
+from runbooks.core.refusal import CODES, Code, Refusal
+from runbooks.core.render import render
+from runbooks.core.report import ActRecord, Event, Permission, Report
+from runbooks.core.show import Markdown, md, shortened
+from runbooks.core.verdict import Diagnosis
+from runbooks.core.verdict import State as Verdict
+from runbooks.notify.message import Message, message_of
+from tasks.report_store import save
+from tasks.transport.open import HostPool
+
+if TYPE_CHECKING:
+    from flows.engine.run import Run
+
+log = logging.getLogger("flows.outcomes")
+ARTIFACT_LIMIT = 400_000
+NOTHING_READ = Diagnosis(state=Verdict.CANNOT_TELL, headline="the run ended before anything was read")
+
+
+@dataclass
+class Draft:
+    """The report in the making."""
+
+    started_at: datetime
+    trigger: str
+    folder: Path
+    tags: dict[str, str]
+    timeline: Timeline
+    headline: str = ""
+    diagnosis: Diagnosis | None = None
+    evidence: Any = None
+    guards: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    chosen: Plan | None = None
+    permission: Permission | None = None
+    waiting_until: datetime | None = None
+    offered: tuple[Plan, ...] = ()  # in the form
+    approval_key: str = ""
+    acts: list[ActRecord] = field(default_factory=list)
+    after_diagnosis: Diagnosis | None = None
+    after_evidence: Any = None
+    crashed: str = ""
+
+    def first(self, evidence: Any, diagnosis: Diagnosis) -> None:
+        """The look that the plan rests on."""
+        self.evidence, self.diagnosis, self.headline = evidence, diagnosis, diagnosis.headline
+
+    def after(self, evidence: Any, diagnosis: Diagnosis) -> None:
+        """The look after the act."""
+        self.after_evidence, self.after_diagnosis = evidence, diagnosis
+
+    def refused(self, *why: Refusal, said: str | None = None) -> None:
+        """Notes each guard's no once, for the report's JSON and the metrics; and for people in their words, or as `said`.
+
+        The mode that was asked for is no refusal."""
+        self.refusals.extend(w for w in why if w not in self.refusals and w.code is not Code.MODE)
+        words = [w.why for w in why] if said is None else [said] * bool(said)
+        self.guards.extend(w for w in words if w not in self.guards)
+
+    def resume_from(self, reports: Iterable[dict[str, Any]], run_id: str) -> None:
+        """Takes over the timeline of the same run's waiting report, if it is among the newest of `reports`."""
+        for report in islice(reports, 20):
+            if report.get("id") == run_id:
+                self.timeline.events[:0] = [Event.model_validate(e) for e in report.get("timeline", [])]
+                return
+
+
+def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
+    """The report as data."""
+    d = run.draft
+    evidence = d.evidence if d.evidence is not None else run.evidence
+    diagnosis = d.diagnosis or run.diagnosis or (failed_look(d.crashed) if d.crashed else NOTHING_READ)
+    return report_of(
+        run.spec,
+        run.context,
+        diagnosis,
+        evidence,
+        d.started_at,
+        id=run.run_id,
+        flow_run=run.run_id,
+        mode=run.mode.value,
+        trigger=d.trigger,
+        outcome=outcome,
+        headline=headline or diagnosis.headline,
+        guards=tuple(d.guards),
+        refusals=tuple(d.refusals),
+        chosen=d.chosen,
+        permission=d.permission,
+        acts=tuple(d.acts),
+        after=d.after_diagnosis,
+        after_evidence=d.after_evidence,
+        timeline=tuple(d.timeline.events),
+        connection=tuple(pool.notes if pool else ()),
+        links=report_links(run.run_id),
+        approve_command="\n".join(ways(run.run_id, d.offered)) if outcome is Outcome.WAITING else "",
+    )
+
+
+def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
+    """Writes JSON and Markdown files, S3 if set, and the Prefect artifact. One that fails never stops the others."""
+    if outcome is not Outcome.WAITING:
+        last_words()
+    report = build(run, outcome, headline, pool)
+    page = render(report, load_runbook(run.spec.slug))
+    saved = save(report, page, run.draft.folder, keep=run.fleet.reports.keep)
+    for problem in saved.problems:
+        log.error("report not saved as it should be: %s", problem)
+    if saved.problems:
+        log.error("the report, so that it is not lost:\n%s", page)
+    if run.fleet.reports.s3:
+        _to_s3(run.fleet.reports.s3, report, page)
+    try:
+        key = slug("report", run.spec.slug, run.context.target)
+        store.save_markdown(key, shortened(page, ARTIFACT_LIMIT), md(f"{report.outcome}: {report.headline}", 250))
+        labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
+        if report.refusals:
+            labels[CODES] = ",".join(sorted({r.code for r in report.refusals}))
+        if run.draft.waiting_until:
+            labels[EXPIRES] = run.draft.waiting_until.isoformat()
+        label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())
+    except Exception as e:
+        log.error("report artifact not published: %s", e)
+    publish_board(run.fleet)
+    run.draft.timeline.reached("reported", f"report written: {outcome}")
+    return report
+
+
+def _message(run: "Run", report: Report, path: str, artifact: str) -> Message:
+    d, waits = run.draft, report.outcome is Outcome.WAITING
+    return message_of(
+        report,
+        offered=tuple(p.name for p in d.offered) if waits else (),
+        approval_key=d.approval_key if waits else "",
+        expires=d.waiting_until if waits else None,
+        path=path,
+        artifact=artifact,
+    )
+
+
+def tell_of(run: "Run", report: Report) -> None:
+    """Tells people at once what can be told; what could not be told stands in the report. Never raises."""
+    problems = tell(run.run_id)
+    for problem in problems:
+        run.draft.timeline.reached("told", f"people were not told yet: {problem}")
+    if problems:
+        again = report.model_copy(update={"timeline": tuple(run.draft.timeline.events)})
+        save(again, render(again, load_runbook(run.spec.slug)), run.draft.folder)
+
+
+def _to_s3(where: str, report: Report, markdown: Markdown) -> None:
+    from tasks.report_s3 import upload
+
+    try:
+        upload(where, report, markdown)
+    except Exception as e:
+        log.error("report not uploaded to %s: %s", where, e)
+
+
+def publish_bad_config(
+    slug_: str, target: str, mode: Mode, trigger: str, run_id: str, folder: Path, why: str
+) -> State[Any]:
+    """The report of a run that could not begin (or go on): a fleet or policy file that cannot be used."""
+    report = report_unread(
+        slug_,
+        target,
+        f"bad configuration, nothing was read: {why}",
+        "Correct the file, then run again.",
+        id=run_id,
+        mode=mode.value,
+        trigger=trigger,
+        flow_run=run_id,
+        guards=("nothing was changed by this look",),
+        links=report_links(run_id),
+    )
+    last_words()
+    saved = save(report, render(report, None), folder)
+    can_be_told(run_id)
+    labels = {"outcome": report.outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
+    label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
+    tell(run_id)
+    return Failed(name="Bad configuration", message=report.headline[:400])
+
+
+def end_state(outcome: Outcome, headline: str) -> State[Any]:
+    """The run's last state: its name is the outcome, and the outcome decides its colour in the UI."""
+    return State(type=StateType(outcome.row.state_type), name=outcome.row.name, message=headline[:400])

@@ -1,0 +1,102 @@
+"""One run of a runbook on its way through the engine: what it is about, and how it looks at its target."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+
+from flows.clock import server_now
+from flows.engine.ends import clean_end
+from flows.engine.look import Unread, judge, read
+from flows.engine.outcomes import Draft
+from flows.engine.progress import Point
+from flows.engine.stopping import go_on
+from flows.spec import RunbookSpec
+from runbooks.core.fleet import Fleet
+from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.policy import Mode, Policy
+from runbooks.core.verdict import Diagnosis
+from tasks.context import Context
+
+
+@dataclass
+class Run:
+    """One run of one runbook on one target, on its way through the engine."""
+
+    spec: RunbookSpec
+    fleet: Fleet
+    policy: Policy
+    context: Context
+    mode: Mode
+    choice: str
+    run_id: str
+    draft: Draft
+    reread: Callable[[], tuple[Fleet, Policy, dict[str, Any]]] | None = None  # fleet, policy and limits as they are now
+    execution: int = 0  # which execution of the run this process is
+    looks: int = 0
+    read_at: datetime | None = None  # when the last look began
+    evidence: Any = None
+    diagnosis: Diagnosis | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def look(self, point: Point = "gathered") -> Diagnosis:
+        """Reads the target and judges it, as two tasks."""
+        go_on(self.run_id)
+        self.looks += 1
+        self.read_at = server_now()
+        name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
+        found = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
+        self.evidence = None if isinstance(found, Unread) else found
+        self.draft.timeline.reached(point, f"read {self.context.target}")
+        judged = judge_target.with_options(task_run_name=f"judge {name}")
+        self.diagnosis = judged(Sealed(self.spec, self.context, found))
+        self.draft.timeline.reached("judged", self.diagnosis.headline, logged=_judged(self.diagnosis))
+        return self.diagnosis
+
+
+class Sealed:
+    """What a task is given, unopened: Prefect walks through every model that it is handed, and takes one with a field
+    `keys` for a mapping (TypeError: 'tuple' object is not callable)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
+def read_target(given: Sealed) -> Any:
+    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is Unread."""
+    spec, context = given.parts
+    return read(spec, context)
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
+def judge_target(given: Sealed) -> Diagnosis:
+    """Judges the evidence. No input or output."""
+    return judge(*given.parts)
+
+
+def _judged(found: Diagnosis) -> str:
+    """The headline stands in the run's last state, and so at the end of its log."""
+    causes = [f"{c.slug} ({c.certainty.value})" for c in found.wrong]
+    return f"judged: {', '.join([found.state.value, *causes])}"
+
+
+def current_run_id() -> str:
+    """Id of the flow run that this code runs in. Raises RuntimeError outside one."""
+    ctx = FlowRunContext.get()
+    if ctx is None or ctx.flow_run is None:
+        raise RuntimeError("not inside a flow run")
+    return str(ctx.flow_run.id)
+
+
+def unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:
+    run.draft.headline = diagnosis.headline
+    return outcome_of(diagnosis.state)

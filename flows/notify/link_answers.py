@@ -1,0 +1,161 @@
+"""What a signed approve link leads to: the question as it stands now, and the one answer that it gives."""
+
+import json
+import logging
+import secrets
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import ObjectNotFound
+
+from flows import store
+from flows.clock import server_now
+from flows.engine.answers import LINK
+from flows.engine.approval import CODES, EXPIRES, answer_run, asked_plans
+from flows.engine.knowingly import named, unknowing
+from flows.notify.notify_file import load_notifications
+from flows.notify.outbox import message_on
+from flows.ui_pages import Page, ui_url
+from runbooks.core.base import Frozen
+from runbooks.core.config import ConfigError
+from runbooks.core.plan import Plan
+from runbooks.notify.link import Ticket, proof
+from runbooks.notify.message import Message
+
+log = logging.getLogger("flows.telling")
+TAKEN_OVER = timedelta(seconds=15)  # a gateway that died between claim and answer: the same answer may be given again
+
+
+class Standing(StrEnum):
+    """How the question stands."""
+
+    OPEN = "open"
+    EXPIRED = "expired"
+    DECIDED = "decided"  # this question has its answer
+    CHANGED = "changed"  # another question is asked by now
+    ENDED = "ended"
+    NOT_YET = "not-yet"
+    GONE = "gone"
+    REVOKED = "revoked"  # its person is no longer in notifications.yaml
+    UNCHECKED = "unchecked"  # notifications.yaml is missing here, or cannot be used: nobody knows who may decide
+
+
+class Question(Frozen):
+    """What the page shows."""
+
+    standing: Standing
+    message: Message | None = None  # None where the plans cannot be shown
+    plans: tuple[Plan, ...] = ()  # whole: what is approved is what is seen
+    codes: str = "no"  # approver codes: no, optional, needed
+    said: str = ""
+    until: datetime | None = None
+    page: str = ""  # of the run in Prefect's UI
+
+
+def look(ticket: Ticket, now: datetime | None = None) -> Question:
+    """The question as it stands. Changes nothing. Raises what the API raises when it cannot be asked."""
+    return _look(ticket, now or server_now()).model_copy(update={"page": _in_prefect(ticket)})
+
+
+def _in_prefect(ticket: Ticket) -> str:
+    try:
+        config = load_notifications()
+    except ConfigError:
+        config = None
+    return ui_url(Page.RUN, ticket.run, config.links.ui if config else "")
+
+
+def _look(ticket: Ticket, now: datetime) -> Question:
+    if ticket.expired(now):
+        return Question(standing=Standing.EXPIRED)
+    person = _person(ticket.person)
+    if person is not None:
+        return Question(standing=person)
+    try:
+        run = store.read_run(ticket.run)
+    except ObjectNotFound:
+        return Question(standing=Standing.GONE)
+    return _stands(run, ticket, now)
+
+
+def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> Question:
+    state = run.state
+    headline = str(run.labels.get("headline", ""))
+    if state is None or state.is_final():
+        return Question(standing=Standing.ENDED, said=f"{state.name if state else 'gone'}: {headline}")
+    if not state.is_paused():
+        asked = any(s.is_paused() and s.state_details.pause_key == ticket.key for s in store.states_of(run.id))
+        return Question(standing=Standing.DECIDED if asked else Standing.NOT_YET)
+    if state.state_details.pause_key != ticket.key:
+        return Question(standing=Standing.CHANGED)
+    ends = run.labels.get(EXPIRES)
+    until = datetime.fromisoformat(str(ends)) if ends else ticket.ends
+    if until < now:
+        return Question(standing=Standing.EXPIRED)
+    if _claimed_by_another(store.read_input(run.id, _claim_key(ticket)), "", now):
+        return Question(standing=Standing.DECIDED)
+    message = message_on(run)
+    plans = asked_plans(str(run.id), ticket.key)
+    same = message is not None and message.approval_key == ticket.key and bool(plans)
+    return Question(
+        standing=Standing.OPEN,
+        message=message if same else None,
+        plans=plans if same else (),
+        codes=str(run.labels.get(CODES, "no")),
+        until=min(until, ticket.ends),
+    )
+
+
+def _person(person: str) -> Standing | None:
+    """Why that person may not decide by link; None if notifications.yaml names them. Unknown is not allowed."""
+    try:
+        config = load_notifications()
+    except ConfigError as e:
+        log.error("links cannot be checked: %s", e)
+        return Standing.UNCHECKED
+    if config is None:
+        log.error("links cannot be checked: there is no notifications.yaml here")
+        return Standing.UNCHECKED
+    return None if person in {c.person for c in config.channels.values()} else Standing.REVOKED
+
+
+def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, code: str) -> tuple[bool, Question]:
+    """Gives the answer, if the question is still open and nobody gave one. (was it taken?, how the question stands)."""
+    now = server_now()
+    question = look(ticket, now)
+    if question.standing is not Standing.OPEN:
+        return False, question
+    names = [p.name for p in question.plans]
+    choice = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
+    if choice not in names:
+        return False, question.model_copy(update={"said": "There is no plan of that name, or none that can be shown."})
+    plan = named(question.plans, choice)
+    if decision == "approve" and (no := unknowing(plan, {"choice": choice, "why": why})):
+        return False, question.model_copy(update={"said": no})
+    what = f"{decision} {choice}"
+    mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
+    stored = store.claim_input(ticket.run, _claim_key(ticket), mine)
+    if stored != mine and _claimed_by_another(stored, what, now):
+        return False, question.model_copy(update={"standing": Standing.DECIDED})
+    signed = f"{LINK}{proof(ticket, decision, choice, key)}:{code}"
+    answer = {"decision": decision, "choice": choice, "who": ticket.person, "why": why, "code": signed}
+    problem = answer_run(ticket.run, answer)
+    if problem:
+        log.warning("answer by link not taken for run %s: %s", ticket.run, problem)
+        return False, look(ticket).model_copy(update={"said": problem})
+    log.info("answer by link: %s run %s", decision, ticket.run)
+    return True, question
+
+
+def _claim_key(ticket: Ticket) -> str:
+    return f"answered-{ticket.key}"
+
+
+def _claimed_by_another(stored: str | None, what: str, now: datetime) -> bool:
+    """True unless there is no claim, or an old one that led to nothing (and, if `what` is given, was the same answer)."""
+    if not stored:
+        return False
+    claim = json.loads(stored)
+    young = now - datetime.fromisoformat(claim["at"]) < TAKEN_OVER
+    return young or (bool(what) and claim["what"] != what)

@@ -1,0 +1,117 @@
+"""The reaper's part of telling people: what a killed process left, what failed, what quiet hours held back."""
+
+import logging
+import time
+from collections import defaultdict
+from datetime import datetime
+
+from prefect.client.schemas.objects import FlowRun
+
+from flows import store
+from flows.notify.folding import end_folded
+from flows.notify.notify_file import load_notifications
+from flows.notify.outbox import DUE, STATE, Told, message_on, told_on
+from flows.notify.tell_turn import Turn, take_turn
+from flows.notify.telling import LATE, send_all, settle, tell_run
+from runbooks.core.outcome import Outcome
+from runbooks.notify.config import Notifications
+from runbooks.notify.message import Message
+from runbooks.notify.text import digest_of
+from tasks.notify.send import Outgoing, Sent, send
+
+log = logging.getLogger("flows.telling")
+BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
+Held = list[tuple[FlowRun, Message, Told]]
+Taken = list[tuple[Turn, Message, Told]]
+
+
+def retell(now: datetime) -> list[str]:
+    """One round. Returns a line for each message that was sent, dropped or failed. Never raises."""
+    try:
+        config = load_notifications()
+        return _retell(config, now) if config else []
+    except Exception as e:
+        log.error("notifications: %s: %s", type(e).__name__, e)
+        return [f"notifications: {type(e).__name__}: {e}"]
+
+
+def _retell(config: Notifications, now: datetime) -> list[str]:
+    stop = time.monotonic() + BUDGET_S
+    lines: list[str] = end_folded(now)
+    held: Held = []
+    for run in sorted(store.find_runs([DUE]), key=lambda r: _rank(r)):
+        if time.monotonic() > stop:
+            break
+        try:
+            line = _one(run, config, now, held)
+        except Exception as e:
+            line = f"{run.name}: not told: {type(e).__name__}: {e}"
+        lines += [line] if line else []
+    return lines + (_digest(held, config, now) if held else [])
+
+
+def _rank(run: FlowRun) -> tuple[bool, int]:
+    """Urgent ones first, then those that failed least often."""
+    message, told = message_on(run), told_on(run)
+    return not (message and message.severity.needs_somebody), told.tries if told else 0
+
+
+def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
+    message, told = message_on(run), told_on(run)
+    if message is None or told is None:
+        store.retag(run.id, remove=[DUE])
+        return ""
+    if told.next_at and told.next_at > now:
+        return ""
+    stale = _overtaken(run, message)
+    if stale == "wait":
+        return ""
+    if stale:
+        store.label(run.id, {STATE: told.model_copy(update={"done": True, "why": stale}).model_dump_json()})
+        store.retag(run.id, remove=[DUE])
+        return f"{run.name}: not told: {stale}"
+    if told.held_until:
+        if told.held_until <= now:
+            held.append((run, message, told))
+        return ""
+    failed = tell_run(run, config, now)
+    if failed:
+        return f"{run.name}: not told: {failed[0]}"
+    done = told_on(store.read_run(run.id))
+    return f"{run.name}: told that it {message.outcome}" if done and done.of == told.of and done.done else ""
+
+
+def _overtaken(run: FlowRun, message: Message) -> str:
+    """Why a question need not be asked any more; "wait" while its run is on the way to asking it."""
+    if message.outcome is not Outcome.WAITING or run.state is None:
+        return ""
+    if run.state.is_paused():
+        same = not message.approval_key or run.state.state_details.pause_key == message.approval_key
+        return "" if same else "another question is asked by now"
+    if run.state.is_final():
+        return "the run has ended meanwhile"
+    asked = any(s.is_paused() and s.state_details.pause_key == message.approval_key for s in store.states_of(run.id))
+    return "decided meanwhile" if asked else "wait"
+
+
+def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
+    """What quiet hours held back: one message per channel."""
+    if config.quiet and config.quiet.until(now):
+        return []
+    taken: Taken = [(turn, message, told) for run, message, told in held if (turn := take_turn(run, told, now))]
+    by_channel: dict[str, Taken] = defaultdict(list)
+    for entry in sorted(taken, key=lambda e: e[1].at):
+        for name in config.channels_for(entry[1].labels):
+            if not (before := entry[2].channels.get(name)) or not before.ok:
+                by_channel[name].append(entry)
+    sent: dict[str, Sent] = {}
+    for name, entries in by_channel.items():
+        title, body = digest_of([m for _, m, _ in entries], entries[0][1].at)
+        first = entries[0][1]
+        out = Outgoing(incident=f"digest-{now:%Y%m%d}", severity=first.severity, title=title, body=body)
+        sent[name] = LATE if any(turn.too_late for turn, _, _ in entries) else send(config.channels[name], out)
+    for turn, message, told in taken:
+        mine = {n: s for n, s in sent.items() if n in config.channels_for(message.labels)}
+        ends = [n for n, t in told.channels.items() if t.ref and not t.ok and n in mine and message.outcome.row.closing]
+        settle(turn, message, told, mine | send_all(message, config, ends, told, now, turn), now)
+    return [f"digest to {n}: {s.said}" for n, s in sent.items()]

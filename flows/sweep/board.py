@@ -1,0 +1,164 @@
+"""Publishes the fleet's landing page from what Prefect knows: the runs' labels and the last sweeps' verdicts."""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from prefect.client.schemas.objects import FlowRun, StateType
+from pydantic import ValidationError
+
+from flows import artifacts, store
+from flows.clock import server_now
+from flows.engine.approval import EXPIRES
+from flows.specs import SLUGS
+from flows.ui_pages import START, Page, ui_path
+from runbooks.core.board import Board, Runnable, Verdict, Waiting, headline, newest, render_board, render_fleets
+from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import slug
+from runbooks.core.nightly import NightlyReport
+from runbooks.core.outcome import Outcome
+from runbooks.core.show import Markdown, markdown, md
+
+log = logging.getLogger("flows.board")
+LOOK_BACK = timedelta(days=7)
+MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from the sweeps
+FLEETS = "fleet-"  # how the keys of the fleets' pages begin
+SWEEPS = ("nightly", "sweep")
+
+
+def board_key(fleet: str) -> str:
+    """The stable key of a fleet's page."""
+    return slug("fleet", fleet)
+
+
+def publish_board(fleet: Fleet) -> None:
+    """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
+    try:
+        board = gather_board(fleet)
+        page = render_board(board)
+        artifacts.put_markdown(board_key(fleet.name), page, md(headline(board), 250))
+        _publish_start(board, page)
+    except Exception as e:
+        log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
+
+
+def _publish_start(board: Board, page: Markdown) -> None:
+    """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
+    fleets = artifacts.described(FLEETS)
+    if len(fleets) > 1:
+        page = render_fleets(((key.removeprefix(FLEETS), ui_path(Page.ARTIFACT, key), said) for key, said in fleets), board.to_run)
+    artifacts.put_markdown(START, page, md("what is wrong now, what waits, how to run something"))
+
+
+def _to_run() -> tuple[Runnable, ...]:
+    """What this server has a form for."""
+    found = {d.name: d for d in store.ask(lambda c: c.read_deployments(limit=store.PAGE))}
+    titles = {name: load_runbook(name).title for name in SLUGS} | {"nightly": "every node, every runbook that applies; changes nothing"}
+    return tuple(
+        Runnable(name=name, title=title, link=ui_path(Page.DEPLOYMENT, f"{found[name].id}/run"))
+        for name, title in titles.items()
+        if name in found
+    )
+
+
+def gather_board(fleet: Fleet) -> Board:
+    """The fleet as the server's records show it now."""
+    now = server_now()
+    runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
+    nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
+    return Board(
+        fleet=fleet.name,
+        at=now,
+        nodes=tuple(n.name for n in fleet.nodes),
+        verdicts=tuple(_verdicts(fleet.name, runs)),
+        waiting=tuple(_waiting(r) for r in runs if _waits(r)),
+        to_run=_to_run(),
+        nightly=ui_path(Page.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
+        nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
+    )
+
+
+def wrong_now() -> tuple[Verdict, ...]:
+    """What the newest run of each runbook on each target found wrong and did not mend, of all fleets; the worst first."""
+    runs = _runs(server_now())
+    fleets = sorted({str(r.labels["fleet"]) for r in runs if r.labels.get("fleet")})
+    found = [v for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
+    wrong = [v for v in found if v.outcome.exit_code in (1, 4) and v.outcome not in (Outcome.WAITING, Outcome.CANCELLED)]
+    return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
+
+
+def _verdicts(fleet: str, runs: list[FlowRun]) -> list[Verdict]:
+    """What the fleet's runs and its last sweeps said."""
+    swept = [v for kind in SWEEPS for v in _swept(kind, fleet)]
+    return [*swept, *(v for v in map(_verdict, runs) if v)]
+
+
+def _runs(now: datetime) -> list[FlowRun]:
+    """The newest runs, and every one that waits, however old."""
+    recent = store.find_runs([store.RUNBOOK_TAG], limit=MOST_RUNS, since=now - LOOK_BACK)
+    waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED], limit=MOST_RUNS)
+    return list({r.id: r for r in (*recent, *waiting)}.values())
+
+
+def _waits(run: FlowRun) -> bool:
+    """True from the moment its report says so, shortly before it is suspended."""
+    state = run.state
+    return run.labels.get("outcome") == Outcome.WAITING and bool(state and (state.is_paused() or state.is_running()))
+
+
+def _waiting(run: FlowRun) -> Waiting:
+    until = run.labels.get(EXPIRES)
+    return Waiting(
+        target=str(run.labels.get("target", "")),
+        runbook=str(run.labels.get("runbook", "")),
+        headline=str(run.labels.get("headline", "")),
+        since=run.state.timestamp if run.state else server_now(),
+        until=datetime.fromisoformat(str(until)) if until else None,
+        link=ui_path(Page.RUN, str(run.id)),
+    )
+
+
+def _verdict(run: FlowRun) -> Verdict | None:
+    runbook, target = str(run.labels.get("runbook", "")), str(run.labels.get("target", ""))
+    try:
+        outcome = Outcome(str(run.labels.get("outcome")))
+    except ValueError:
+        return None  # still running, or ended without a report
+    if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
+        return None
+    at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
+    link = ui_path(Page.ARTIFACT, slug("report", runbook, target))
+    text = str(run.labels.get("headline", ""))
+    return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
+
+
+def keep_verdicts(report: NightlyReport) -> None:
+    """Stores what a sweep said of each node, for the page. Replaces what the sweep before it said."""
+    rows = [
+        Verdict(
+            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at
+        ).model_dump(mode="json", exclude={"link"})
+        for r in report.results
+    ]
+    about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
+    artifacts.put_table(_verdicts_key(report.kind, report.fleet), rows, about)
+
+
+def _verdicts_key(kind: str, fleet: str) -> str:
+    return slug("verdicts", kind, fleet)
+
+
+def sweep_key(kind: str, fleet: str) -> str:
+    """The stable key of the page of a fleet's last sweep of that kind."""
+    return slug("nightly", kind, fleet)
+
+
+def _swept(kind: str, fleet: str) -> Iterable[Verdict]:
+    """What the last sweep of that kind said of each node, with the link to its page."""
+    link = ui_path(Page.ARTIFACT, sweep_key(kind, fleet))
+    for row in artifacts.get_table(_verdicts_key(kind, fleet)):
+        try:
+            yield Verdict.model_validate(row | {"link": link})
+        except ValidationError:
+            continue  # written by an older version

@@ -1,0 +1,176 @@
+"""The nightly: every runbook that can apply, on every node, diagnose only; one report."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+from pydantic import ValidationError
+
+from flows import store
+from flows.clock import server_now
+from flows.config import load_fleet
+from flows.engine.ends import clean_end
+from flows.engine.outcomes import end_state
+from flows.engine.ownership import heartbeat, own_run
+from flows.engine.progress import Timeline, run_timeline
+from flows.engine.run import current_run_id
+from flows.engine.stopping import can_be_told, own_end
+from flows.form import AtOnce, OnWorker
+from flows.notify.outbox import label_and_owe
+from flows.notify.telling import tell
+from flows.patience import last_words
+from flows.specs import SLUGS
+from flows.sweep.board import keep_verdicts, publish_board, sweep_key
+from flows.sweep.overlap import why_skip
+from flows.sweep.shards import check_fleet
+from flows.sweep.sweeping import Sweep, check_targets
+from flows.ui_pages import report_links
+from runbooks.core.clean import one_line
+from runbooks.core.fleet import Fleet
+from runbooks.core.fleet_names import names_of
+from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
+from runbooks.core.nightly_table import nightly_table
+from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.core.show import md, shortened
+from runbooks.notify.nightly import message_of_nightly
+from tasks.context import utc_now
+from tasks.remote.systems import look_at_system
+from tasks.report_store import history, reports_root, save_nightly
+
+AT_ONCE = 8
+
+
+@flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
+@clean_end
+def nightly(
+    fleet: OnWorker = None,
+    policy: OnWorker = None,
+    out: OnWorker = None,
+    at_once: AtOnce = AT_ONCE,
+    shards: AtOnce = 1,
+) -> State[Any]:
+    """Diagnoses the whole fleet and writes one report. Changes nothing.
+
+    Args:
+        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
+        policy: not used: the nightly never acts. It is here so that every deployment takes the same files.
+        out: folder for the reports. Default: as the fleet file says.
+        at_once: nodes that one process reads at the same time, 1 to 64.
+        shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
+    """
+    return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
+
+
+@flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
+@clean_end
+def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
+    """Standing zombie detection: the nightly's zombie-GPU check, meant for every five minutes. Changes nothing.
+
+    Args:
+        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
+        out: folder for the reports. Default: as the fleet file says.
+        at_once: nodes that are read at the same time, 1 to 64.
+    """
+    return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep"))
+
+
+def sweep_fleet(
+    fleet: Fleet,
+    slugs: tuple[str, ...],
+    out: str | None,
+    at_once: int,
+    trigger: str,
+    shards: int = 1,
+    fleet_file: str | None = None,
+) -> State[Any]:
+    """The sweep itself, inside a flow run."""
+    run_id, began, cpu, at = current_run_id(), time.monotonic(), os.times(), utc_now()
+    skip = why_skip(run_id, trigger)
+    if skip:
+        return Completed(name="Skipped", message=skip)
+    timeline = run_timeline()
+    own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
+    whole = Sweep(
+        fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger
+    )
+    with heartbeat(run_id):
+        timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
+        answers = check_fleet(whole, at_once, shards, {"fleet": fleet_file, "out": out}, timeline)
+        answers += check_targets(whole, timeline)
+        systems = _all_systems(fleet, at_once)
+        wall = time.monotonic() - began
+        used = os.times()
+        cost = Cost(
+            wall_s=round(wall, 2),
+            cpu_s=round(used.user + used.system - cpu.user - cpu.system, 2),
+            nodes=len(fleet.nodes),
+            readings=sum(len(r) for r, _ in answers),
+        )
+        results = tuple(r for found, _ in answers for r in found)
+        report = NightlyReport(
+            id=run_id,
+            kind=trigger,
+            fleet=fleet.name,
+            trigger=trigger,
+            flow_run=run_id,
+            started_at=at,
+            ended_at=utc_now(),
+            results=results,
+            nodes=tuple(n.name for n in fleet.nodes),
+            not_read=tuple(u for _, unread in answers for u in unread),
+            systems=systems,
+            troubles=compare(_earlier_nights(whole), results, at),
+            cost=cost,
+            links=report_links(run_id),
+        )
+        return _publish(report, whole, run_id, timeline)
+
+
+def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
+    """Earlier sweeps of this kind, newest first; records that today's code cannot read are passed over."""
+    found = []
+    nights = (night for name in names_of(sweep.fleet.name) for night in history(sweep.folder, sweep.trigger, name))
+    for data in islice(nights, LOOK_BACK):
+        with suppress(ValidationError):
+            found.append(NightlyReport.model_validate(data))
+    return found
+
+
+def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemLook, ...]:
+    if not fleet.systems:
+        return ()
+    with ThreadPoolExecutor(max_workers=max(1, min(at_once, 16))) as pool:
+        return tuple(pool.map(look_at_system, fleet.systems))
+
+
+def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:
+    last_words()
+    markdown, headline = render_nightly(report), one_line(nightly_headline(report))
+    saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
+    for problem in saved.problems:
+        timeline.reached("problem", problem)
+    can_be_told(run_id)
+    page = sweep_key(report.kind, report.fleet)
+    with suppress(Exception):  # the files are there already
+        store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))
+    labels = {
+        "outcome": report.outcome.value,
+        "headline": headline[:300],
+        "report": str(saved.markdown or ""),
+        "report.json": str(saved.record or ""),
+        "table": nightly_table(report)[:20_000],
+    }
+    label_and_owe(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), server_now())
+    with suppress(Exception):
+        keep_verdicts(report)
+    publish_board(sweep.fleet)
+    timeline.reached("reported", headline)
+    for problem in tell(run_id):
+        timeline.reached("told", f"people were not told yet: {problem}")
+    return end_state(report.outcome, headline)

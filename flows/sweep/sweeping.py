@@ -1,0 +1,207 @@
+"""Reads and judges nodes for a sweep: every runbook that can apply, over one connection per node. Changes nothing."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from flows.engine.ends import clean_end, in_words
+from flows.engine.look import context_of, failed_look, look, report_of
+from flows.engine.progress import Timeline
+from flows.engine.stopping import why_stop
+from flows.spec import RunbookSpec
+from flows.specs import load_spec
+from flows.ui_pages import report_links
+from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.names import slug
+from runbooks.core.nightly import Result
+from runbooks.core.outcome import Outcome
+from runbooks.core.reading import Why
+from runbooks.core.report import Report
+from tasks.context import Context, utc_now
+from tasks.report_store import save
+from tasks.transport.base import Host, TransportError
+from tasks.transport.open import HostPool
+
+MOST_AT_ONCE = 64
+LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
+Answer = tuple[list[Result], list[str]]
+"""What one node said: results, and what could not be read."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What every node task of one sweep shares."""
+
+    fleet: Fleet
+    slugs: tuple[str, ...]
+    folder: Path
+    run_id: str
+    trigger: str
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
+def check_node(sweep: Sweep, node: Node) -> Answer:
+    """Every runbook on one node, over one connection. Returns results and what could not be read; never raises.
+
+    A node that cannot be entered is asked one thing: at which stage its log-in stops.
+    """
+    names = [name for name in sweep.slugs if _applies(sweep, node, name)]
+    with HostPool() as pool:
+        if not (why := why_shut(pool(node))):
+            return _checked(sweep, node.name, names, pool)
+    found, _ = _checked(sweep, node.name, [LOG_IN])
+    if found[0].outcome is Outcome.HEALTHY:  # it can be entered by now
+        return _checked(sweep, node.name, names)
+    return [_shut(found[0], why)], [f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {why}"]
+
+
+def why_shut(host: Host) -> str:
+    """Why no command at all can be run there, in a sentence; "" if one can, or if only that command failed."""
+    try:
+        host.run(("true",), timeout_s=10)
+    except TransportError as e:
+        return e.detail if e.reason in (Why.UNREACHABLE, Why.DENIED) else ""
+    return ""
+
+
+def _shut(found: Result, why: str) -> Result:
+    """The node needs a person, whatever the look at its log-in could tell."""
+    more = {} if found.causes else {"causes": (NOT_ENTERED,)}
+    headline = f"cannot be entered: {found.headline if found.causes else why}"
+    return found.model_copy(update={"outcome": Outcome.SICK, "headline": headline, "shut": True} | more)
+
+
+@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
+@clean_end
+def check_target(sweep: Sweep, target: str, name: str) -> Answer:
+    """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
+    return _checked(sweep, target, [name])
+
+
+def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> Answer:
+    with pool or HostPool() as hosts:
+        results = [r for name in names for r in _all(sweep, target, name, hosts)]
+    unread = [f"{target}: {u}" for r in results for u in r.unknowns]
+    return results, list(dict.fromkeys(unread))
+
+
+def _applies(sweep: Sweep, node: Node, name: str) -> bool:
+    """Whether it applies; one that cannot even say so is run, and its failure shows in the report."""
+    try:
+        applies = load_spec(name).nightly
+        return applies is not None and applies(sweep.fleet, node)
+    except Exception:
+        return True
+
+
+def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
+    """One runbook on everything that a node or other target is. Never raises."""
+    try:
+        spec = load_spec(name)
+        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger)
+        parts = spec.parts(whole)
+    except Exception as e:
+        return [_failed(target, name, e)]
+    return [_one(sweep, spec, replace(whole, options=part), pool) for part in parts]
+
+
+def _failed(target: str, name: str, error: Exception) -> Result:
+    why = f"{name} itself failed: {in_words(error)}"
+    return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+
+
+def _one(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Result:
+    """One look. Never raises."""
+    began = time.monotonic()
+    try:
+        report = _diagnose(sweep, spec, context, pool)
+        saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
+    except Exception as e:
+        return _failed(context.target, spec.slug, e)
+    d = report.diagnosis
+    return Result(
+        node=context.target,
+        runbook=spec.slug,
+        outcome=report.outcome,
+        headline=report.headline,
+        causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
+        do_now=d.do_now,
+        unknowns=d.unknowns,
+        report=str(saved.markdown or ""),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _render(report: Report) -> str:
+    from runbooks.core.render import render
+
+    return render(report, load_runbook(report.runbook))
+
+
+def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Report:
+    at = utc_now()
+    try:
+        evidence, diagnosis = look(spec, context)
+    except Exception as e:
+        evidence, diagnosis = None, failed_look(in_words(e))
+    return report_of(
+        spec,
+        context,
+        diagnosis,
+        evidence,
+        at,
+        id="-".join((sweep.run_id, slug(context.target, *map(str, context.options.values())))),
+        trigger=sweep.trigger,
+        flow_run=sweep.run_id,
+        connection=pool.notes,
+        links=report_links(sweep.run_id),
+        guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
+    )
+
+
+def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[Answer]:
+    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`.
+
+    Once the sweep is cancelled no further node is begun; the report names those that were not looked at.
+    """
+    chosen = list(nodes)
+    futures: list[Any] = []
+    limit = max(1, min(at_once, MOST_AT_ONCE))
+    running: list[Any] = []
+    stop = ""
+    for node in chosen:
+        if len(running) >= limit:
+            running.pop(0).wait()
+            stop = stop or why_stop(sweep.run_id)
+        if stop:
+            futures.append(None)
+            continue
+        future = check_node.with_options(task_run_name=f"check {node.name}").submit(sweep, node)
+        futures.append(future)
+        running.append(future)
+    answers = []
+    for node, future in zip(chosen, futures, strict=True):
+        found, unread = future.result() if future else ([], [f"{node.name}: not looked at: {stop}"])
+        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in found) or "no runbook applies"
+        timeline.reached("gathered", f"{node.name}: {worst}")
+        answers.append((found, unread))
+    return answers
+
+
+def check_targets(sweep: Sweep, timeline: Timeline) -> list[Answer]:
+    """What a sweep looks at besides nodes, one task each; runbooks name them (RunbookSpec.nightly_targets)."""
+    chosen = [(t, name) for name in sweep.slugs for t in load_spec(name).nightly_targets(sweep.fleet)]
+    futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]
+    answers = []
+    for (target, _), future in zip(chosen, futures, strict=True):
+        found, unread = future.result()
+        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in found)}")
+        answers.append((found, unread))
+    return answers
