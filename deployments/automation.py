@@ -12,7 +12,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.actions import RunDeployment
 from prefect.events.schemas.automations import EventTrigger, Posture
 
-from deployments.ending import ended
+from deployments.cli.ending import ended
 from flows import store
 from flows.launch import deployment_name
 from runbooks.core.policy import Mode

@@ -11,7 +11,7 @@ import time
 
 from prefect.client.schemas.objects import FlowRun, StateType
 
-from deployments.ending import ended
+from deployments.cli.ending import ended
 from deployments.server import POOL
 from flows import draining, store
 from flows.draining import LIMIT_S

@@ -27,7 +27,7 @@ COMMAND = re.compile(r"^    (\S.*)$", re.M)
 SHOWN = re.compile(r"^```markdown\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 PARTS = ("README.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci", "deployments", "flows", "tasks", "runbooks")
-CLI = "import sys; from deployments.cli import main; sys.exit(main())"
+CLI = "import sys; from deployments.cli.main import main; sys.exit(main())"
 LOG = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
 ALERT = ROOT / "tests/gateway/payloads/alertmanager.json"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from deployments.cli_parser import build_parser
-from deployments.cli_words import Parser
+from deployments.cli.parser import build_parser
+from deployments.cli.words import Parser
 
 ROOT = Path(__file__).parents[1]
 PLACES = ("*.md", "deployments/*.md", "deployments/*/*.md", "runbooks/*/*.md", "tests/*.md")

@@ -9,7 +9,7 @@ import pytest
 
 import runbooks
 import tasks
-from deployments.run_offline import run_offline
+from deployments.cli.run_offline import run_offline
 from flows.spec import RunbookSpec
 from runbooks.core.config import parse_yaml
 from runbooks.core.fleet import LOCAL_FLEET

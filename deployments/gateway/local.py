@@ -22,7 +22,7 @@ def start_beside(ns: argparse.Namespace, fleet: str | None, policy: str | None) 
     """Starts the gateway on loopback unless it runs already; returns its address. Raises CommandError."""
     if not secrets_from_environment().any:
         own_token()
-    argv = [sys.executable, "-m", "deployments.cli", "gateway", "--port", str(ns.gateway_port)]
+    argv = [sys.executable, "-m", "deployments.cli.main", "gateway", "--port", str(ns.gateway_port)]
     alerts = absolute(ns.alerts)
     before = read_mark()  # the files that `up` was given an earlier time
     fleet, policy = fleet or before.get("fleet"), policy or before.get("policy")

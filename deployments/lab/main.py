@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deployments.display import show_table
+from deployments.cli.display import show_table
 from deployments.errors import CommandError
 from deployments.lab import screens
 from deployments.lab.broken_off import nothing_open, one_end
@@ -32,7 +32,7 @@ def cmd_lab(ns: argparse.Namespace) -> int:
         return _list(ns)
     if ns.runbook not in SCENES:
         raise CommandError(f"no rehearsal for {ns.runbook!r}; there are: {', '.join(SCENES)}")
-    from deployments import run_online
+    from deployments.cli import run as run_online
 
     run_online.ready()  # before anything is broken
     scene: Callable[[Path], AbstractContextManager[Scene]] = import_module(SCENES[ns.runbook]).scene
@@ -86,7 +86,7 @@ def _first_choice(run: str) -> str:
 
 
 def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
-    from deployments.run_online import run_online
+    from deployments.cli.run import run_online
     from deployments.state import state_dir
 
     out = str(state_dir() / "lab-reports")  # kept: the screens name them
@@ -94,7 +94,7 @@ def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
 
 
 def _decide(ns: argparse.Namespace, run: str, decision: str, choice: str) -> dict[str, Any]:
-    from deployments.decide import decide_and_follow
+    from deployments.cli.approve import decide_and_follow
 
     return decide_and_follow(run, decision, _who(), quiet=ns.json, choice=choice if decision == "approve" else "")
 
@@ -135,7 +135,7 @@ def _lent(secrets: dict[str, str]) -> Iterator[None]:
     if not secrets:
         yield
         return
-    from deployments.run_online import ready
+    from deployments.cli.run import ready
     from tasks.credentials import block_name
 
     ready()

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from deployments.display import show_heading, show_lines, show_outcome, show_page
+from deployments.cli.display import show_heading, show_lines, show_outcome, show_page
 from deployments.lab.scenario import Scene
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook

@@ -113,7 +113,7 @@ def measure(site: Site, home: Path, seconds: float, every: float) -> dict[str, A
 
 def cli(*words: str) -> None:
     """A command of ours, that must succeed."""
-    subprocess.run([sys.executable, "-m", "deployments.cli", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "deployments.cli.main", *words], check=True, stdout=subprocess.DEVNULL)
 
 
 def _peers(ns: argparse.Namespace) -> list[tuple[str, Callable[[Site, Path, int], list[float]]]]:

@@ -68,7 +68,7 @@ def measure(nodes: list[Node], home: Path) -> dict[str, float]:
     path = home / "fleet.yaml"
     data = [n.model_dump(mode="json", exclude_defaults=True) for n in nodes]
     path.write_text(yaml.safe_dump({"name": "bench", "nodes": data}), encoding="utf-8")
-    cli = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+    cli = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"GPU_RUNBOOKS_HOME": str(home)}
     subprocess.run([*cli, "up"], env=env, check=True, capture_output=True)
     try:

@@ -18,7 +18,7 @@ import yaml
 from tests.bench.bench_transport import simulated_nodes
 from tests.support.postgres import Postgres
 
-CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
 RUN = """
 import json, sys
 from deployments.register import load

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.run_offline import run_offline
+from deployments.cli.run_offline import run_offline
 from flows.specs import load_spec
 from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet, Node

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deployments.cli import main
+from deployments.cli.main import main
 from deployments.lab.sshd import Sshd
 from deployments.ports import free_port
 

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from deployments import cli, cli_offline
-from deployments.cli import COMMANDS, main
-from deployments.cli_parser import build_parser
+from deployments.cli import list as cli_offline
+from deployments.cli import main as cli
+from deployments.cli.main import COMMANDS, main
+from deployments.cli.parser import build_parser
 from runbooks.core.knowledge import runbook_slugs
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
 from tests.core.samples import report
 
 ROOT = Path(__file__).parents[2]
-GPU_CLI = [sys.executable, "-m", "deployments.cli"]
+GPU_CLI = [sys.executable, "-m", "deployments.cli.main"]
 
 
 def call(*args: str, stdin: str = "", **env: str) -> "subprocess.CompletedProcess[str]":
@@ -207,7 +208,7 @@ def test_doctor_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_closed_pipe_is_quiet() -> None:
-    script = f"{sys.executable} -m deployments.cli list --json | true; echo ${{PIPESTATUS[0]}}"
+    script = f"{sys.executable} -m deployments.cli.main list --json | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
@@ -244,7 +245,7 @@ def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setitem(
         sys.modules,
-        "deployments.cli_triage",
+        "deployments.cli.triage",
         SimpleNamespace(main=lambda args: seen.append(args) or 3),  # type: ignore[func-returns-value]
     )
     assert main(["triage", "-", "--help"]) == 3

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments import cli
+from deployments.cli import main as cli
 from tests.deployments.test_cli import call, report_of_this_machine
 
 

@@ -6,7 +6,7 @@ import sys
 import prefect.main  # noqa: F401 - makes the handlers
 import pytest
 
-from deployments.console import Brief, brief
+from deployments.cli.console import Brief, brief
 
 
 @pytest.mark.parametrize("name", ["prefect.flow_runs", "prefect.task_runs", "prefect.engine"])

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 import pytest
 
-from deployments import credentials
-from deployments.credentials import Need, _either, cmd_secrets, needs, place_of, store_value, table
+from deployments.cli import secrets as credentials
+from deployments.cli.secrets import Need, _either, cmd_secrets, needs, place_of, store_value, table
 from deployments.errors import CommandError
 from flows.config import load_fleet
 from tasks.credentials import credential
@@ -31,7 +31,7 @@ def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value, name = secrets.token_urlsafe(24), "LEADER_TOKEN"
-    monkeypatch.setattr("deployments.run_online.ready", lambda: "")
+    monkeypatch.setattr("deployments.cli.run.ready", lambda: "")
     monkeypatch.setattr("sys.stdin", io.StringIO(value + "\n"))
     assert cmd_secrets(Namespace(fleet=FLEET, set=name, json=False)) == 0
     assert credential(name) == value
@@ -54,8 +54,8 @@ def test_nothing_is_stored_for_an_empty_or_huge_input(monkeypatch: pytest.Monkey
 
 
 def test_a_name_that_no_file_has_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.run_online.ready", lambda: "")
-    monkeypatch.setattr("deployments.credentials.store_value", lambda *_: pytest.fail("stored"))
+    monkeypatch.setattr("deployments.cli.run.ready", lambda: "")
+    monkeypatch.setattr("deployments.cli.secrets.store_value", lambda *_: pytest.fail("stored"))
     with pytest.raises(CommandError, match=r"nor notifications.yaml names it; there are: .*; nearest: LEADER_TOKEN"):
         cmd_secrets(Namespace(fleet=FLEET, set="LEADER_TOKN", json=False))
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from deployments import display
-from deployments.terminal import cleaned
+from deployments.cli import display
+from deployments.cli.terminal import cleaned
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
@@ -149,7 +149,7 @@ def pty_of(*words: str, cwd: Path, **env: str) -> str:
     whole = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "GPU_RUNBOOKS_HOME": str(cwd / "home"), **env}
     whole["NO_COLOR"] = env.get("NO_COLOR", "")
     command = subprocess.Popen(
-        [sys.executable, "-m", "deployments.cli", *words], stdin=terminal, stdout=terminal, stderr=subprocess.DEVNULL, env=whole
+        [sys.executable, "-m", "deployments.cli.main", *words], stdin=terminal, stdout=terminal, stderr=subprocess.DEVNULL, env=whole
     )
     os.close(terminal)
     said = b""

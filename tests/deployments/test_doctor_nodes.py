@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deployments.doctor_nodes import ASKED, _judged, check_nodes
+from deployments.doctor.nodes import ASKED, _judged, check_nodes
 from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
@@ -55,7 +55,7 @@ def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
 
 
 def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.doctor_nodes.ASKED", "echo welcome to this machine; id -u")
+    monkeypatch.setattr("deployments.doctor.nodes.ASKED", "echo welcome to this machine; id -u")
     (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "answers oddly" in check.says) == ("FAULT", True)
 
@@ -63,7 +63,7 @@ def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the action that sets the mark to the command that takes it away, which works as printed."""
     path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
-    monkeypatch.setattr("deployments.doctor_nodes.MARK", str(path))
+    monkeypatch.setattr("deployments.doctor.nodes.MARK", str(path))
     (before,) = check_nodes(fleet)
     args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
@@ -83,6 +83,6 @@ def test_a_mark_of_somebody_else_is_a_mark(mark: str) -> None:
 
 
 def test_a_greeting_of_one_word_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.doctor_nodes.ASKED", f"echo hello; {ASKED}")
+    monkeypatch.setattr("deployments.doctor.nodes.ASKED", f"echo hello; {ASKED}")
     (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "answers oddly" in check.says) == ("FAULT", True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from deployments.cli.fleet_import import from_hosts_yaml, from_ssh_config
 from deployments.errors import CommandError
-from deployments.fleet_import import from_hosts_yaml, from_ssh_config
 from runbooks.core.config import parse_yaml
 from runbooks.core.fleet import Fleet
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from deployments.cli.fleet_import import made_from
 from deployments.errors import CommandError
-from deployments.fleet_import import made_from
 from runbooks.core.config import parse_yaml
 from runbooks.core.fleet import Fleet
 

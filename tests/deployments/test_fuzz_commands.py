@@ -20,7 +20,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from deployments import contact
-from deployments.cli import main
+from deployments.cli.main import main
 from deployments.errors import FAULT
 from tests.support.commands import EXPECTED, bad_files, calls, leaves
 from tests.support.silent_servers import refusing
@@ -156,7 +156,7 @@ def test_a_disk_that_is_full(
 
 def run(script: str, **env: str) -> "subprocess.CompletedProcess[str]":
     """A command in a shell, as somebody types it."""
-    argv = ["bash", "-c", script.replace("gpu-runbooks", f"{sys.executable} -m deployments.cli")]
+    argv = ["bash", "-c", script.replace("gpu-runbooks", f"{sys.executable} -m deployments.cli.main")]
     root = str(Path(contact.__file__).parents[1])
     return subprocess.run(argv, cwd=root, env=os.environ | env, capture_output=True, text=True, timeout=120, check=False)
 
@@ -197,7 +197,7 @@ def test_the_fuzz_sees_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def broken(_place: str) -> Any:
         raise KeyError("container")
 
-    monkeypatch.setattr("deployments.cli._function", broken)
+    monkeypatch.setattr("deployments.cli.main._function", broken)
     assert "exit 6" in wrong(["list"], capsys)
 
 

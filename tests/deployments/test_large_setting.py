@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from deployments import drain
-from deployments.cli import COMMANDS
+from deployments.cli.main import COMMANDS
 from deployments.server import POOL
 from flows import store
 from flows.clock import server_now

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments import login
+from deployments.cli import login
 from deployments.state import auth_string
 
 UI = "http://127.0.0.1:4200/v2/dashboard"

@@ -8,10 +8,10 @@ import yaml
 from prefect.utilities.callables import parameter_schema
 
 from deployments.catalog import programs
+from deployments.cli.run_options import check_options
 from deployments.errors import CommandError
 from deployments.prefect_yaml import PATH, render
 from deployments.register import load, offering, register_all
-from deployments.run_options import check_options
 from flows import store
 from flows.config import load_fleet
 from flows.fan_out import nodes_with

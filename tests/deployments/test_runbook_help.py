@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from deployments.cli import main
-from deployments.cli_words import Parser
+from deployments.cli.main import main
+from deployments.cli.words import Parser
 from runbooks.core.catalog import runbook_heads
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import load_runbook, runbook_slugs

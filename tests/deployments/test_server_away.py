@@ -10,7 +10,7 @@ import pytest
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from deployments import server
-from deployments.cli import COMMANDS, main
+from deployments.cli.main import COMMANDS, main
 from deployments.errors import NO_SERVER
 from deployments.serving import use_answering_server
 from deployments.state import LocalState, Proc, write_state
@@ -91,7 +91,7 @@ def test_a_process_of_its_own_needs_no_longer(home: Path) -> None:
     with refusing() as api:
         env = {"PATH": "/usr/bin:/bin", "PREFECT_API_URL": api, "GPU_RUNBOOKS_HOME": str(home)}
         began = time.monotonic()
-        argv = [sys.executable, "-X", "importtime", "-m", "deployments.cli", "status"]
+        argv = [sys.executable, "-X", "importtime", "-m", "deployments.cli.main", "status"]
         done = subprocess.run(argv, env=env, cwd=server.__file__.rsplit("/", 2)[0], capture_output=True, text=True, check=False)
     assert done.returncode == NO_SERVER
     assert "| prefect\n" not in done.stderr
@@ -131,7 +131,7 @@ def test_a_local_server_that_hangs(command: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_server_that_goes_away_after_the_first_contact(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`approve` waits for it as a run does, then ends in a sentence as well."""
-    from deployments import decide
+    from deployments.cli import approve as decide
 
     with answering(FINE, FINE) as api, temporary_settings({PREFECT_API_URL: api}):
         monkeypatch.setenv("PREFECT_API_URL", api)

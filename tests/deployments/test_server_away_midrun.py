@@ -15,7 +15,7 @@ import pytest
 from deployments.errors import NO_SERVER
 from flows.store import PATIENCE_S
 
-CLI = [sys.executable, "-c", "import sys; from deployments.cli import main; sys.exit(main())"]
+CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deployments import ages
-from deployments.status import MOST, status_lines
+from deployments.cli import ages
+from deployments.cli.status import MOST, status_lines
 
 NOW = datetime(2026, 3, 2, 2, 17, 5, 123456, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deployments.cli import main
-from deployments.cli_offline import print_summary
-from deployments.terminal import cleaned, rewrite
+from deployments.cli.list import print_summary
+from deployments.cli.main import main
+from deployments.cli.terminal import cleaned, rewrite
 from tests.core.samples import report
 from tests.support.foreign import NASTY
 
@@ -67,7 +67,7 @@ def test_the_installed_command_is_cleaned_to_its_last_line(tmp_path: Path) -> No
     """A real process, its own streams: what argparse and the last error say as well."""
     for words in (["run", "zombie-gpu", "x", f"--{CODES}"], ["replay", str(tmp_path / CODES[:4])]):
         done = subprocess.run(
-            [sys.executable, "-m", "deployments.cli", *words], capture_output=True, text=True, check=False, timeout=60
+            [sys.executable, "-m", "deployments.cli.main", *words], capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode == 2
         assert obeyed(done.stdout) + obeyed(done.stderr) == []

@@ -16,8 +16,8 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Cancelling, Scheduled
 
-from deployments import switches
-from deployments.switches import cmd_freeze, cmd_unfreeze
+from deployments.cli import freeze as switches
+from deployments.cli.freeze import cmd_freeze, cmd_unfreeze
 from flows import store
 from flows.engine import acting, execution, steps
 from flows.engine.acting import Work

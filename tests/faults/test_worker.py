@@ -137,7 +137,7 @@ def test_down_lets_an_act_finish(rig: Rig) -> None:
         [
             sys.executable,
             "-c",
-            "from deployments.updown import drain_runs; from deployments.state import read_state; drain_runs(read_state())",
+            "from deployments.cli.up import drain_runs; from deployments.state import read_state; drain_runs(read_state())",
         ],
         env=os.environ.copy(),
         cwd=REPO,

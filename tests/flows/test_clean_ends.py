@@ -97,7 +97,7 @@ def test_no_secret_of_an_error_is_in_prefects_database(rig: Rig, how: str) -> No
     w = rig.world(raises=how, raised=TEXT)
     command = ["run", "zombie-gpu", w.name, "--fleet", str(w.fleet), "--out", str(w.out)]
     done = subprocess.run(
-        [sys.executable, "-m", "deployments.cli", *command],
+        [sys.executable, "-m", "deployments.cli.main", *command],
         env=os.environ | {"PYTHONPATH": f"{REPO / 'tests/faults/inject'}:{REPO}", "PREFECT_API_URL": rig.state.api},
         cwd=REPO,
         capture_output=True,

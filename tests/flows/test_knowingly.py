@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from deployments.decide import _choice
+from deployments.cli.approve import _choice
 from deployments.errors import CommandError
 from flows.engine.approval import answer_run, approval_model
 from flows.engine.asked import asked_now

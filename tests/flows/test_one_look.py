@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deployments.run_offline import run_offline
+from deployments.cli.run_offline import run_offline
 from flows import specs
 from flows.config import load_fleet
 from flows.sweep.sweeping import Sweep, _all

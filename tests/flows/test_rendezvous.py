@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from deployments import restore, run_online
+from deployments.cli import restore
+from deployments.cli import run as run_online
 from deployments.ports import free_port
 from deployments.processes import stop
 from flows import store

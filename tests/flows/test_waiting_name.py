@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from prefect.states import Cancelled
 
-from deployments.decide import _waiting_run
-from deployments.show_run import find_run, question_page
+from deployments.cli.approve import _waiting_run
+from deployments.cli.show import find_run, question_page
 from flows import store
 from flows.alerts import Start, runs_on
 from flows.engine.approval import answer_run

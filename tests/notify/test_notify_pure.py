@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.cli import main
+from deployments.cli.main import main
 from runbooks.core.clean import one_command
 from runbooks.core.config import ConfigError, parse_yaml
 from runbooks.core.outcome import TABLE, Outcome

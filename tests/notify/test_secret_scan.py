@@ -60,7 +60,7 @@ def database(home: Path) -> str:
 def run_as_a_user(rig: Rig, *words: str) -> str:
     """The command line in a process of its own, whose log goes to the server. Returns what it printed."""
     env = os.environ | {"PYTHONPATH": f"{REPO / 'tests/faults/inject'}:{REPO}", "PREFECT_API_URL": rig.state.api}
-    command = [sys.executable, "-m", "deployments.cli", *words]
+    command = [sys.executable, "-m", "deployments.cli.main", *words]
     done = subprocess.run(command, env=env, cwd=REPO, capture_output=True, text=True, timeout=150)
     return done.stdout + done.stderr
 

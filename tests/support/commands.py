@@ -6,8 +6,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from deployments import cli_triage, restore
-from deployments.cli_parser import build_parser
+from deployments.cli import restore
+from deployments.cli import triage as cli_triage
+from deployments.cli.parser import build_parser
 
 PATHS = ("FILE", "DIR", "PATH", "PEM", "REPORT.json")
 NUMBERS = ("0", "-1", "1000", "99999", "1" + "0" * 30, "1.5", "nan", "inf", "x", "")

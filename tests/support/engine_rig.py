@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from deployments import server, serving, updown
+from deployments import server, serving
+from deployments.cli import up as updown
 from deployments.processes import stop
 from deployments.state import LocalState, auth_string, read_state, use_server
 from flows import store

@@ -50,7 +50,7 @@ class Gateway:
         self.url = f"http://127.0.0.1:{self.port}"
         self.file = home / "alerts.yaml"
         self.file.write_text(alerts, encoding="utf-8")
-        self.argv = [sys.executable, "-m", "deployments.cli", "gateway", "--port", str(self.port), "--fleet", str(fleet)]
+        self.argv = [sys.executable, "-m", "deployments.cli.main", "gateway", "--port", str(self.port), "--fleet", str(fleet)]
         self.argv += ["--alerts", str(self.file), "--out", str(home / "reports")]
         self.argv += ["--policy", str(policy)] if policy else []
         path = f"{REPO / 'tests/faults/inject'}:{REPO}" if toy else str(REPO)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from deployments import server, updown
+from deployments import server
+from deployments.cli import up as updown
 from deployments.lab import zombie_gpu
 from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.scenario import Scene
@@ -86,7 +87,7 @@ def waiting(not_with: str = "") -> str:
 
 def ended(run: str) -> None:
     """Waits for the run's end."""
-    from deployments.run_online import follow
+    from deployments.cli.run import follow
 
     follow(run, quiet=True)
 

@@ -49,7 +49,7 @@ class WatchRoom:
     def start(self, mode: str = "auto") -> None:
         """Starts it and waits until it watches."""
         seen = self.log.read_text().count("watching") if self.log.exists() else 0
-        argv = [sys.executable, "-m", "deployments.cli", "watch", "--mode", mode, "--out", str(self.world.out)]
+        argv = [sys.executable, "-m", "deployments.cli.main", "watch", "--mode", mode, "--out", str(self.world.out)]
         argv += ["--fleet", str(self.world.folder / "fleet.yaml"), "--policy", str(self.world.folder / "policy.yaml")]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(argv, cwd=REPO, env=plain_environment(), stdout=out, stderr=out)

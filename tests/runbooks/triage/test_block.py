@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments import cli_triage
+from deployments.cli import triage as cli_triage
 from runbooks.triage.block import Block, is_code, without_comments
 
 FAULT = "OSError: [Errno 28] No space left on device"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.cli_triage import main
+from deployments.cli.triage import main
 from runbooks.triage.judge import judge
 from runbooks.triage.model import Outcome
 from runbooks.triage.sources import BLOCK, stream_blocks

@@ -19,7 +19,7 @@ FIRST = "[rank0]: RuntimeError: can't start new thread"
 LAST = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."
 PEAK = """
 import resource, sys
-from deployments.cli import main
+from deployments.cli.main import main
 code = main()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
 sys.exit(code)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.cli_triage import main
+from deployments.cli.triage import main
 from runbooks.triage.advice import AFTER_CHECK, mild
 from runbooks.triage.load import library
 from runbooks.triage.model import Outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from deployments.cli_triage import main
+from deployments.cli.triage import main
 from runbooks.triage.judge import judge
 from runbooks.triage.sources import blocks, stream_blocks
 from runbooks.triage.unpack import SourceError

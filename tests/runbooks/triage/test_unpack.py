@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from deployments.cli_triage import main
+from deployments.cli.triage import main
 from runbooks.triage import folder, unpack
 from tests.runbooks.triage.test_inputs import LINE, archive, read
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from deployments.doctor_scaling import check_scaling
-from deployments.doctor_systems import check_systems
+from deployments.doctor.scaling import check_scaling
+from deployments.doctor.systems import check_systems
 from deployments.lab import fake_runpod
 from tests.tasks.spawning.conftest import World
 

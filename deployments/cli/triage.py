@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from deployments.cli_words import Parser
-from deployments.terminal import rewrite
+from deployments.cli.terminal import rewrite
+from deployments.cli.words import Parser
 from runbooks.core.clean import one_line
 from runbooks.core.names import there_are
 from runbooks.core.redact import Redactor

@@ -7,10 +7,11 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from deployments.display import show_table
+from deployments.cli.display import show_table
+from deployments.doctor.check import Check
 from deployments.errors import NO_SERVER
 from deployments.ports import is_free
 from runbooks.core.config import ConfigError
@@ -23,16 +24,6 @@ TOOLS = {
     "ps": ("procps", "only for the commands that reports print for this machine"),
     "nvidia-smi": ("the NVIDIA driver", "only where this machine has a GPU"),
 }
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line. `state` is ok, note (works without), or FAULT."""
-
-    name: str
-    state: str
-    says: str
-    fix: str = ""
 
 
 def cmd_doctor(ns: Namespace) -> int:
@@ -152,7 +143,7 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
 
 def _systems(ns: Namespace) -> Iterator[Check]:
     """The orchestrator's systems, where the fleet file names them."""
-    from deployments.doctor_systems import check_systems
+    from deployments.doctor.systems import check_systems
     from flows.config import load_fleet
 
     try:
@@ -164,7 +155,7 @@ def _systems(ns: Namespace) -> Iterator[Check]:
 
 def _nodes(ns: Namespace) -> Iterator[Check]:
     """Every node of the fleet file, where there is one."""
-    from deployments.doctor_nodes import check_nodes
+    from deployments.doctor.nodes import check_nodes
     from flows.config import fleet_file, load_fleet
 
     try:
@@ -176,7 +167,7 @@ def _nodes(ns: Namespace) -> Iterator[Check]:
 
 
 def _people(ns: Namespace) -> Iterator[Check]:
-    from deployments.doctor_people import check_people
+    from deployments.doctor.people import check_people
 
     yield from check_people(ns)
 

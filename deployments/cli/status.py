@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from deployments.ages import ago, began, moment, since, span
+from deployments.cli.ages import ago, began, moment, since, span
+from deployments.cli.display import show_lines
 from deployments.contact import lost
-from deployments.display import show_lines
 from deployments.errors import CommandError
 from deployments.server import POOL
 from deployments.serving import describe, own_server, use_answering_server

@@ -16,7 +16,7 @@ def cmd_fleet(ns: Namespace) -> int:
 
 def check(ns: Namespace) -> int:
     """Reads the fleet file (and the policy file) and prints what they say. Raises ConfigError with every fault."""
-    from deployments.display import show_lines
+    from deployments.cli.display import show_lines
     from flows.config import load_fleet, load_policy
 
     fleet = load_fleet(ns.file)
@@ -56,7 +56,7 @@ def _warnings(fleet: "Fleet") -> list[str]:
 
 def import_from(ns: Namespace) -> int:
     """Prints a fleet file made from an ssh config or a hosts YAML."""
-    from deployments import fleet_import
+    from deployments.cli import fleet_import
 
     if not ns.json:
         return fleet_import.cmd_import(ns)

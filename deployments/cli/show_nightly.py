@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from deployments.display import is_rendered, show_outcome, show_table
+from deployments.cli.display import is_rendered, show_outcome, show_table
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.nightly_table import nightly_rows
 from runbooks.core.render import nightly_headline

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from deployments.console import brief
+from deployments.cli.console import brief
+from deployments.cli.display import show_outcome, show_page
+from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
-from deployments.display import show_outcome, show_page
 from deployments.errors import NO_SERVER, CommandError
 from deployments.paths import absolute
-from deployments.run_options import check_options, parse_options
 from deployments.server import ensure_up
 from runbooks.core.outcome import Outcome
 
@@ -185,7 +185,7 @@ def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
     if facts["ui"]:
         print(f"UI:     {facts['ui']}")
     if outcome is Outcome.WAITING:
-        from deployments.show_run import question_page
+        from deployments.cli.show import question_page
 
         question = question_page(facts["run"])
         if question:
@@ -229,7 +229,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
-        from deployments.show_nightly import show_nightly
+        from deployments.cli.show_nightly import show_nightly
 
         show_nightly(facts["json"], str(stored.labels.get("table", "")))
         print(f"report: {report}\njson:   {facts['json']}\nUI:     {facts['ui']}")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from deployments.display import show_outcome, show_page
+from deployments.cli.display import show_outcome, show_page
+from deployments.cli.run import facts_of, outcome_named
 from deployments.errors import CommandError
-from deployments.run_online import facts_of, outcome_named
 from deployments.serving import use_answering_server
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, commands_block, kept, md

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Generator, Iterator
 
-from deployments.doctor import Check
-from deployments.doctor_request import check_request
-from deployments.doctor_scaling import check_scaling
+from deployments.doctor.check import Check
+from deployments.doctor.request import check_request
+from deployments.doctor.scaling import check_scaling
 from runbooks.core.fleet import Fleet
 from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
 from runbooks.parsers.ssh_key import describe_key_text, public_shape

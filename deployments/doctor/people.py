@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runbooks.core.config import ConfigError
 
 if TYPE_CHECKING:
-    from deployments.doctor import Check
+    from deployments.doctor.check import Check
 WEEK = timedelta(days=7)
 
 
@@ -23,7 +23,7 @@ def check_people(ns: Namespace) -> "Iterator[Check]":
 
 
 def _notifications(server: bool) -> "Iterator[Check]":
-    from deployments.doctor import Check
+    from deployments.doctor.check import Check
     from flows.notify.notify_file import load_notifications, notifications_file
     from tasks.notify.address import NoAddress, read_address
     from tasks.notify.keys import NoKey, link_key
@@ -55,7 +55,7 @@ def _notifications(server: bool) -> "Iterator[Check]":
 
 
 def _approvers(ns: Namespace) -> "Iterator[Check]":
-    from deployments.doctor import Check
+    from deployments.doctor.check import Check
     from flows.config import load_policy
     from tasks.approvers.secrets import NoSecrets, approvers_file, read_approvers
 
@@ -78,7 +78,7 @@ def _approvers(ns: Namespace) -> "Iterator[Check]":
 
 
 def _not_told() -> "Iterator[Check]":
-    from deployments.doctor import Check
+    from deployments.doctor.check import Check
     from flows import store
     from flows.notify.outbox import FAILED, PROBLEM
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import TypeAlias
 
-from deployments.cli_words import Parser, port, seconds, within
+from deployments.cli.words import Parser, port, seconds, within
 
 EXIT_CODES = """exit codes:
   0  nothing wrong, not applicable, or fixed

@@ -7,9 +7,9 @@ import signal
 import sys
 import time
 
+from deployments.cli.login import login_lines
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
-from deployments.login import login_lines
 from deployments.paths import absolute
 from deployments.processes import stop
 from deployments.registered import read_mark

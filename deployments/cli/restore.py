@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deployments.cli_words import Parser
+from deployments.cli.words import Parser
 
 if TYPE_CHECKING:
     from runbooks.core.rendezvous_config import Rendezvous
@@ -80,8 +80,8 @@ def _file(ns: argparse.Namespace) -> str:
 
 def _through_the_engine(ns: argparse.Namespace, place: "Rendezvous", digest: str) -> int:
     """One run in mode approve; the command itself is the approval of exactly that plan."""
+    from deployments.cli.run import finish, run_online
     from deployments.paths import absolute
-    from deployments.run_online import finish, run_online
 
     facts = run_online(
         "stale-rendezvous",

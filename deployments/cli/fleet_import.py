@@ -46,7 +46,7 @@ def cmd_import(ns: Namespace) -> int:
 
 def made_from(source: str, path: Path) -> str:
     """Fleet file text from what that source's file says. Raises CommandError."""
-    from deployments.fleet_sources import SOURCES
+    from deployments.cli.fleet_sources import SOURCES
 
     if source == "ssh-config":
         return from_ssh_config(path)
@@ -239,7 +239,7 @@ def _number(value: Any, default: int) -> int:
 
 def from_hosts_yaml(path: Path) -> str:
     """Fleet file text from a hosts YAML (name -> ssh_host, ssh_port, ssh_user, ssh_key …)."""
-    from deployments.fleet_hosts import read_hosts
+    from deployments.cli.fleet_hosts import read_hosts
 
     found = Imported()
     read_hosts(read_text(path), str(path), found)

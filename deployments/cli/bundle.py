@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deployments.cli.terminal import rewrite
 from deployments.errors import CommandError
 from deployments.paths import home
-from deployments.terminal import rewrite
 from runbooks.core.clean import one_line
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _known_here(fleet: "Fleet", target: str, redact: "Redactor") -> "Iterator[Pi
 
 
 def _reports(fleet: "Fleet", target: str) -> Iterable[Path]:
-    from deployments.cli_offline import own_reports
+    from deployments.cli.list import own_reports
     from runbooks.core.catalog import runbook_heads
     from tasks.report_store import report_folder
 

@@ -6,36 +6,36 @@ from argparse import Namespace
 from collections.abc import Callable
 from importlib import import_module
 
-from deployments.cli_parser import build_parser
-from deployments.ending import ended, open_streams
+from deployments.cli.ending import ended, open_streams
+from deployments.cli.parser import build_parser
+from deployments.cli.terminal import cleaned
 from deployments.errors import CommandError
-from deployments.terminal import cleaned
 
 COMMANDS = {
-    "up": "deployments.updown:cmd_up",
-    "down": "deployments.updown:cmd_down",
-    "status": "deployments.status:cmd_status",
-    "login": "deployments.login:cmd_login",
-    "freeze": "deployments.switches:cmd_freeze",
-    "unfreeze": "deployments.switches:cmd_unfreeze",
-    "reset-breaker": "deployments.switches:cmd_reset_breaker",
+    "up": "deployments.cli.up:cmd_up",
+    "down": "deployments.cli.down:cmd_down",
+    "status": "deployments.cli.status:cmd_status",
+    "login": "deployments.cli.login:cmd_login",
+    "freeze": "deployments.cli.freeze:cmd_freeze",
+    "unfreeze": "deployments.cli.unfreeze:cmd_unfreeze",
+    "reset-breaker": "deployments.cli.reset_breaker:cmd_reset_breaker",
     "watch": "deployments.watch.command:cmd_watch",
-    "nightly": "deployments.run_online:cmd_nightly",
-    "run": "deployments.run_online:cmd_run",
-    "approve": "deployments.decide:cmd_approve",
-    "reject": "deployments.decide:cmd_reject",
-    "show": "deployments.show_run:cmd_show",
+    "nightly": "deployments.cli.nightly:cmd_nightly",
+    "run": "deployments.cli.run:cmd_run",
+    "approve": "deployments.cli.approve:cmd_approve",
+    "reject": "deployments.cli.reject:cmd_reject",
+    "show": "deployments.cli.show:cmd_show",
     "lab": "deployments.lab.main:cmd_lab",
-    "list": "deployments.cli_offline:cmd_list",
-    "replay": "deployments.cli_offline:cmd_replay",
-    "bundle": "deployments.bundle:cmd_bundle",
-    "doctor": "deployments.doctor:cmd_doctor",
-    "secrets": "deployments.credentials:cmd_secrets",
-    "fleet": "deployments.cli_fleet:cmd_fleet",
+    "list": "deployments.cli.list:cmd_list",
+    "replay": "deployments.cli.replay:cmd_replay",
+    "bundle": "deployments.cli.bundle:cmd_bundle",
+    "doctor": "deployments.doctor.main:cmd_doctor",
+    "secrets": "deployments.cli.secrets:cmd_secrets",
+    "fleet": "deployments.cli.fleet:cmd_fleet",
     "gateway": "deployments.gateway.main:cmd_gateway",
-    "alerts": "deployments.cli_alerts:cmd_alerts",
-    "notify": "deployments.cli_notify:cmd_notify",
-    "approver": "deployments.approver:cmd_approver",
+    "alerts": "deployments.cli.alerts:cmd_alerts",
+    "notify": "deployments.cli.notify:cmd_notify",
+    "approver": "deployments.cli.approver:cmd_approver",
 }
 PLACES = (
     "GPU_RUNBOOKS_HOME",
@@ -67,10 +67,10 @@ def _dispatch(args: list[str]) -> int:
         if not _is_text(word):
             raise CommandError(f"{word!r} is not UTF-8 text, and neither the server nor a report can hold it")
     if args[:1] in (["triage"], ["restore"]):
-        module = {"triage": "deployments.cli_triage", "restore": "deployments.restore"}[args[0]]
+        module = {"triage": "deployments.cli.triage", "restore": "deployments.cli.restore"}[args[0]]
         return int(_function(f"{module}:main")(args[1:]))
     if args[:1] in (["run"], ["list"]) and {"-h", "--help"} & set(args[1:]):
-        return int(_function("deployments.runbook_help:runbook_help")(args))
+        return int(_function("deployments.cli.runbook_help:runbook_help")(args))
     parser = build_parser()
     ns = parser.parse_args(args)
     if ns.version:
@@ -92,7 +92,7 @@ def _is_text(word: str) -> bool:
 def _run(ns: Namespace) -> int:
     place = COMMANDS[ns.command]
     if ns.command == "run" and ns.no_server:
-        place = "deployments.cli_offline:cmd_run_no_server"
+        place = "deployments.cli.list:cmd_run_no_server"
     return int(_function(place)(ns))
 
 

@@ -4,9 +4,9 @@ import sys
 from argparse import Namespace
 from itertools import pairwise
 
-from deployments.cli_offline import the_head
-from deployments.cli_parser import build_parser
-from deployments.runbook_words import in_full, in_help
+from deployments.cli.list import the_head
+from deployments.cli.parser import build_parser
+from deployments.cli.runbook_words import in_full, in_help
 from runbooks.core.catalog import runbook_heads
 
 

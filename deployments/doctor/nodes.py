@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import time
 
-from deployments.doctor import Check
+from deployments.doctor.check import Check
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.reading import Why
 from runbooks.gpu.plans import MARK

@@ -68,7 +68,7 @@ def _in(value: Any, path: str, used_by: str) -> Iterator[Need]:
 
 def cmd_secrets(ns: argparse.Namespace) -> int:
     """`gpu-runbooks secrets`: 0 if nothing is missing at the end, else 1."""
-    from deployments.run_online import ready
+    from deployments.cli.run import ready
     from flows.config import load_fleet
 
     fleet = load_fleet(ns.fleet)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from deployments.terminal import seen
+from deployments.cli.terminal import seen
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome, Severity
 from runbooks.core.show import Markdown

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from deployments.doctor import Check
+from deployments.doctor.check import Check
 from runbooks.core.orchestrator_config import Orchestrator
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor

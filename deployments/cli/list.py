@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def cmd_list(ns: Namespace) -> int:
     """Prints every runbook; or one with options and what it may change; or every kind of action."""
-    from deployments.display import show_lines, show_table
-    from deployments.runbook_words import in_full, in_kinds, in_nightly, in_short, kind_rows
+    from deployments.cli.display import show_lines, show_table
+    from deployments.cli.runbook_words import in_full, in_kinds, in_nightly, in_short, kind_rows
     from runbooks.core.catalog import runbook_heads
 
     heads = runbook_heads()
@@ -99,8 +99,8 @@ def cmd_run_no_server(ns: Namespace) -> int:
     """Reads, judges and reports; refuses any mode that could change something."""
     if ns.mode != "diagnose":
         raise CommandError(f"--no-server only diagnoses; --mode {ns.mode} needs the server (leave out --no-server)")
-    from deployments.run_offline import run_offline
-    from deployments.run_options import check_options, parse_options
+    from deployments.cli.run_offline import run_offline
+    from deployments.cli.run_options import check_options, parse_options
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import NoSuchRunbook, load_spec
 
@@ -130,7 +130,7 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
     """Saves and prints a report. Where it cannot be saved it is printed whole, so that nothing is lost."""
     import sys
 
-    from deployments.display import show_page
+    from deployments.cli.display import show_page
     from runbooks.core.knowledge import load_runbook
     from runbooks.core.render import render
     from tasks.report_store import save, to_json
@@ -150,7 +150,7 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
 
 def print_summary(report: "Report", page: Path | None, record: Path | None) -> None:
     """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
-    from deployments.display import show_outcome, show_page
+    from deployments.cli.display import show_outcome, show_page
     from runbooks.core.render import do_now
     from runbooks.core.show import joined, markdown, md
 

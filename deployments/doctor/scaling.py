@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from deployments.doctor import Check
+from deployments.doctor.check import Check
 
 NUMBERS = (("MIN_ACTIVE_GPUS", 0), ("MAX_ACTIVE_GPUS", 1), ("GPU_IDLE_TIMEOUT_SEC", 1), ("TASKS_PER_GPU_THRESHOLD", 1))
 LEAST_IDLE_S = 120  # shorter than a pod takes to come up: it would be ended before its first task
