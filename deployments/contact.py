@@ -156,7 +156,7 @@ def lost(error: BaseException) -> NoServer | None:
     why = in_words(error)
     if not why:
         return None
-    from deployments.serving import own_server
+    from deployments.own_server import own_server
 
     api = os.environ.get("PREFECT_API_URL", "")
     return NoServer(api, why, OWN if own_server() else LOCAL)

@@ -12,7 +12,7 @@ import time
 from prefect.client.schemas.objects import FlowRun, StateType
 
 from deployments.cli.ending import ended
-from deployments.server import POOL
+from deployments.pool import POOL
 from flows import draining, store
 from flows.draining import LIMIT_S
 from runbooks.core.names import slug

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from deployments.catalog import ZONE, Spec, programs
-from deployments.server import POOL
+from deployments.pool import POOL
 
 PATH = Path(__file__).with_name("prefect.yaml")
 HEAD = f"""\

@@ -19,7 +19,7 @@ from prefect.utilities.callables import parameter_schema
 
 from deployments import old_records
 from deployments.catalog import ZONE, Spec, programs
-from deployments.server import POOL
+from deployments.pool import POOL
 from flows import records, store
 
 FLEET = "GPU_RUNBOOKS_FLEET"

@@ -8,10 +8,12 @@ import time
 
 from deployments.contact import CONTACT_S, check_own
 from deployments.errors import CommandError
+from deployments.own_server import own_server
+from deployments.pool import POOL
 from deployments.ports import is_free
 from deployments.processes import age_s, alive, stop
 from deployments.retention import SERVER_ENV
-from deployments.serving import find, healthy, own_server, server_log, unusable, why_unhealthy
+from deployments.serving import find, healthy, server_log, unusable, why_unhealthy
 from deployments.state import (
     LocalState,
     Proc,
@@ -25,7 +27,6 @@ from deployments.state import (
 )
 from tasks.this_machine import start_ticks
 
-POOL = "gpu-runbooks"
 START_LIMIT_S = 90.0
 OLD_PORT_LIMIT_S = 5.0
 PORTS = range(4201, 4900)

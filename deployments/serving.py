@@ -10,15 +10,9 @@ from pathlib import Path
 
 from deployments.contact import CONTACT_S, LOCAL, OFFLINE, TRY_EVERY_S, NoServer, check_own, why_silent
 from deployments.errors import NO_SERVER, CommandError
+from deployments.own_server import own_server
 from deployments.processes import alive
 from deployments.state import LocalState, Proc, auth_string, read_state, state_dir, use_server
-
-
-def own_server() -> bool:
-    """True if the operator has a Prefect server of their own (PREFECT_API_URL is set and not ours)."""
-    url = os.environ.get("PREFECT_API_URL")
-    state = read_state()
-    return bool(url) and not (state and url == state.api)
 
 
 def use_answering_server() -> None:

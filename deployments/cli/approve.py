@@ -8,7 +8,8 @@ import shlex
 import sys
 from typing import Any
 
-from deployments.cli.run import facts_of, finish, follow, ready
+from deployments.cli.facts import facts_of
+from deployments.cli.run import finish, follow, ready
 from deployments.errors import CommandError
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line

@@ -8,7 +8,7 @@ import yaml
 from deployments.errors import CommandError
 
 if TYPE_CHECKING:
-    from deployments.cli.fleet_import import Imported
+    from deployments.cli.imported import Imported
 
 _ALIASES = {
     "host": (

@@ -16,7 +16,7 @@ import yaml
 from deployments.errors import CommandError
 
 if TYPE_CHECKING:
-    from deployments.cli.fleet_import import Imported
+    from deployments.cli.imported import Imported
 
 PLACE = re.compile(r"(?:(?P<user>[^@\s:]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@\s:\[\]]+)(?::(?P<port>\d{1,5}))?")
 OFF = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "FUTURE", "UNKNOWN", "NOT_RESPONDING")

@@ -6,7 +6,8 @@ import os
 import sys
 import webbrowser
 
-from deployments.serving import own_server, use_answering_server
+from deployments.own_server import own_server
+from deployments.serving import use_answering_server
 from deployments.state import auth_string, state_dir
 
 SCREENS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")

@@ -13,7 +13,8 @@ from deployments.serving import use_running_server
 from runbooks.core.outcome import Severity
 from runbooks.core.show import chat_text
 from runbooks.notify.config import Notifications
-from tasks.notify.send import Outgoing, send
+from tasks.notify.outgoing import Outgoing
+from tasks.notify.send import send
 
 NO_FILE = (
     "nobody is told of anything: there is no notifications.yaml. Copy deployments/notifications.example.yaml into the "

@@ -11,6 +11,7 @@ from typing import Any
 
 from deployments.cli.console import brief
 from deployments.cli.display import show_outcome, show_page
+from deployments.cli.facts import facts_of, outcome_named
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
 from deployments.errors import NO_SERVER, CommandError
@@ -148,25 +149,6 @@ def follow(run_id: str, quiet: bool = False) -> None:
         time.sleep(FOLLOW_EVERY_S)
 
 
-def facts_of(run_id: str) -> dict[str, Any]:
-    """What the command line says of a run."""
-    from flows import store
-    from flows.ui_pages import Page, ui_url
-
-    run = store.read_run(run_id)
-    state, outcome = run.state, outcome_named(run.labels.get("outcome"))
-    return {
-        "run": run_id,
-        "name": run.name,
-        "state": state.name if state else None,
-        "message": (state.message or "") if state else "",
-        "outcome": outcome.value if outcome else None,
-        "headline": str(run.labels.get("headline", "")),
-        "report": str(run.labels.get("report", "")),
-        "ui": ui_url(Page.RUN, run_id),
-    }
-
-
 def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
     outcome = outcome_named(facts["outcome"])
     if ns.json:
@@ -191,14 +173,6 @@ def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
         if question:
             print()
             show_page(question, outcome)
-
-
-def outcome_named(text: object) -> Outcome | None:
-    """The outcome that a run's label names; None for none."""
-    try:
-        return Outcome(str(text))
-    except ValueError:
-        return None
 
 
 def cmd_nightly(ns: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from deployments.cli.display import show_outcome, show_page
-from deployments.cli.run import facts_of, outcome_named
+from deployments.cli.facts import facts_of, outcome_named
 from deployments.errors import CommandError
 from deployments.serving import use_answering_server
 from runbooks.core.outcome import Outcome

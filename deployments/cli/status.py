@@ -11,8 +11,9 @@ from deployments.cli.ages import ago, began, moment, since, span
 from deployments.cli.display import show_lines
 from deployments.contact import lost
 from deployments.errors import CommandError
-from deployments.server import POOL
-from deployments.serving import describe, own_server, use_answering_server
+from deployments.own_server import own_server
+from deployments.pool import POOL
+from deployments.serving import describe, use_answering_server
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome
 from runbooks.core.waiting import waits_words

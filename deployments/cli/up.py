@@ -11,9 +11,10 @@ from deployments.cli.login import login_lines
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
 from deployments.paths import absolute
+from deployments.pool import POOL
 from deployments.processes import stop
 from deployments.registered import read_mark
-from deployments.server import POOL, ensure_up
+from deployments.server import ensure_up
 from deployments.serving import find, healthy
 from deployments.state import LocalState, only_one, read_state, state_dir, use_server, write_state
 from runbooks.core.config import ConfigError

@@ -85,7 +85,8 @@ def _folders(_ns: Namespace) -> Iterator[Check]:
 def _server(ns: Namespace) -> Iterator[Check]:
     from deployments.contact import shown
     from deployments.errors import CommandError
-    from deployments.serving import find, own_server, use_answering_server
+    from deployments.own_server import own_server
+    from deployments.serving import find, use_answering_server
     from deployments.state import read_state
 
     ns.server_answers, own = False, own_server()

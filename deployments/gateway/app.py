@@ -16,7 +16,7 @@ from deployments.gateway.prefect_look import PrefectLook
 from deployments.gateway.self_metrics import SelfHealth
 from deployments.gateway.service import Service
 from deployments.gateway.settings import GatewaySettings
-from deployments.server import POOL
+from deployments.pool import POOL
 from flows.self_health import read_health
 
 DRAIN_LIMIT_S = 600.0

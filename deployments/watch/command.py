@@ -21,7 +21,8 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     fleet = load_fleet(absolute(ns.fleet))
     load_policy(absolute(ns.policy))
     use_running_server()
-    from deployments.watch.service import Settings, Watch
+    from deployments.watch.service import Watch
+    from deployments.watch.settings import Settings
     from runbooks.core.policy import Mode
     from tasks.clean_log import clean_process
 

@@ -15,7 +15,7 @@ from runbooks.core.outcome import Outcome
 from tasks.this_machine import Owner, this_process
 
 if TYPE_CHECKING:
-    from deployments.watch.service import Settings
+    from deployments.watch.settings import Settings
 
 SLUG = "container-death"
 

@@ -12,12 +12,12 @@ from deployments.gateway.runner import Runner
 from deployments.watch.fleet_file import FleetFile
 from deployments.watch.listeners import EngineListener, Listener, RayListener
 from deployments.watch.runs import Found, adopt, answer_of, open_run
+from deployments.watch.settings import Settings
 from flows.launch import hand_to_worker
-from runbooks.container.watching import Case, Patience, Seen, after_run, follow, is_due, trouble_of
+from runbooks.container.watching import Case, Seen, after_run, follow, is_due, trouble_of
 from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet
-from runbooks.core.policy import Mode
 from tasks.container.watch import living_node, seen_at_engine
 from tasks.container.watch_record import append
 from tasks.context import utc_now
@@ -39,17 +39,6 @@ class Watched:
     run: str = ""  # id of the run about it that has not ended
     ours: bool = True  # False: another process runs it; asked for its end now and then
     ask_at: float = 0.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the watch was told to run."""
-
-    mode: Mode
-    fleet: str | None
-    policy: str | None
-    out: str | None
-    patience: Patience = field(default_factory=Patience)
 
 
 class Watch:

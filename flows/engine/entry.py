@@ -7,10 +7,11 @@ from prefect.client.schemas.objects import State
 
 from flows import store
 from flows.config import fleet_file, load_fleet, load_policy, with_target
+from flows.engine.draft import Draft
 from flows.engine.engine import run_runbook
 from flows.engine.log_pipe import outlive_the_pipe
 from flows.engine.look import context_of
-from flows.engine.outcomes import Draft, publish_bad_config
+from flows.engine.outcomes import publish_bad_config
 from flows.engine.ownership import own_run
 from flows.engine.progress import run_timeline
 from flows.engine.run import Run, current_run_id

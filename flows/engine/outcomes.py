@@ -1,10 +1,6 @@
 """Collects what a run did, and turns it into report, artifact and end state."""
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +12,6 @@ from flows.clock import server_now
 from flows.engine.approval import EXPIRES
 from flows.engine.knowingly import ways
 from flows.engine.look import failed_look, report_of, report_unread
-from flows.engine.progress import Timeline
 from flows.engine.stopping import can_be_told
 from flows.notify.outbox import label_and_owe
 from flows.notify.telling import tell
@@ -26,11 +21,10 @@ from flows.ui_pages import report_links
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.outcome import Outcome
-from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
-from runbooks.core.refusal import CODES, Code, Refusal
+from runbooks.core.refusal import CODES
 from runbooks.core.render import render
-from runbooks.core.report import ActRecord, Event, Permission, Report
+from runbooks.core.report import Report
 from runbooks.core.show import Markdown, md, shortened
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
@@ -44,54 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("flows.outcomes")
 ARTIFACT_LIMIT = 400_000
 NOTHING_READ = Diagnosis(state=Verdict.CANNOT_TELL, headline="the run ended before anything was read")
-
-
-@dataclass
-class Draft:
-    """The report in the making."""
-
-    started_at: datetime
-    trigger: str
-    folder: Path
-    tags: dict[str, str]
-    timeline: Timeline
-    headline: str = ""
-    diagnosis: Diagnosis | None = None
-    evidence: Any = None
-    guards: list[str] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    chosen: Plan | None = None
-    permission: Permission | None = None
-    waiting_until: datetime | None = None
-    offered: tuple[Plan, ...] = ()  # in the form
-    approval_key: str = ""
-    acts: list[ActRecord] = field(default_factory=list)
-    after_diagnosis: Diagnosis | None = None
-    after_evidence: Any = None
-    crashed: str = ""
-
-    def first(self, evidence: Any, diagnosis: Diagnosis) -> None:
-        """The look that the plan rests on."""
-        self.evidence, self.diagnosis, self.headline = evidence, diagnosis, diagnosis.headline
-
-    def after(self, evidence: Any, diagnosis: Diagnosis) -> None:
-        """The look after the act."""
-        self.after_evidence, self.after_diagnosis = evidence, diagnosis
-
-    def refused(self, *why: Refusal, said: str | None = None) -> None:
-        """Notes each guard's no once, for the report's JSON and the metrics; and for people in their words, or as `said`.
-
-        The mode that was asked for is no refusal."""
-        self.refusals.extend(w for w in why if w not in self.refusals and w.code is not Code.MODE)
-        words = [w.why for w in why] if said is None else [said] * bool(said)
-        self.guards.extend(w for w in words if w not in self.guards)
-
-    def resume_from(self, reports: Iterable[dict[str, Any]], run_id: str) -> None:
-        """Takes over the timeline of the same run's waiting report, if it is among the newest of `reports`."""
-        for report in islice(reports, 20):
-            if report.get("id") == run_id:
-                self.timeline.events[:0] = [Event.model_validate(e) for e in report.get("timeline", [])]
-                return
 
 
 def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:

@@ -10,9 +10,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
 from flows.clock import server_now
+from flows.engine.draft import Draft
 from flows.engine.ends import clean_end
 from flows.engine.look import Unread, judge, read
-from flows.engine.outcomes import Draft
 from flows.engine.progress import Point
 from flows.engine.stopping import go_on
 from flows.spec import RunbookSpec

@@ -17,7 +17,8 @@ from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
 from runbooks.notify.text import digest_of
-from tasks.notify.send import Outgoing, Sent, send
+from tasks.notify.outgoing import Outgoing, Sent
+from tasks.notify.send import send
 
 log = logging.getLogger("flows.telling")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties

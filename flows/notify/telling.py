@@ -15,7 +15,8 @@ from flows.notify.tell_turn import Turn, take_turn
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
 from runbooks.notify.text import body_of, title_of
-from tasks.notify.send import Outgoing, Sent, send
+from tasks.notify.outgoing import Outgoing, Sent
+from tasks.notify.send import send
 
 log = logging.getLogger("flows.telling")
 log.setLevel(logging.INFO)

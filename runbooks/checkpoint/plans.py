@@ -11,6 +11,7 @@ from runbooks.checkpoint.leftovers import plans_for_leftovers
 from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.prune import plan_prune
 from runbooks.checkpoint.typed import copying, pointing, split
+from runbooks.checkpoint.unseen import unseen_clients
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Plan, Step
@@ -159,20 +160,6 @@ def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str]
         effect=f"`{tier.latest}` of {look.tier} names {text}", loses=f"the pointer's old text, {p.text}",
     )  # fmt: skip
     return Plan(name=f"repoint latest of {look.tier}", steps=(step,), for_causes=("pointer-wrong",))
-
-
-def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
-    """Why another reader or writer can't be ruled out; "" if it can."""
-    if config.others_write:
-        return "the fleet file says that others write or read here"
-    if look.kind == TierKind.S3:
-        return ""  # the write is conditional on the object's ETag: the store compares
-    if tier.shared or (isinstance(look.space, Known) and look.space.value.network):
-        return "it lies on a file system whose other clients can't be seen from here"
-    if not isinstance(look.holders, Known):
-        return "not every process could be looked at"
-    writing = [h for h in look.holders.value if h.writing]
-    return f"pid {writing[0].pid} writes {writing[0].path}" if writing else ""
 
 
 def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None:

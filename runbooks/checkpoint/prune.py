@@ -93,7 +93,7 @@ def _wanted(kept: list[Candidate], free_saves: float) -> float:
 
 
 def _forbidden(config: Checkpoints, look: TierLook) -> str:
-    from runbooks.checkpoint.plans import unseen_clients
+    from runbooks.checkpoint.unseen import unseen_clients
 
     why = unseen_clients(config, look, config.tier(look.tier))
     # a job that writes its next save is no reason not to make room for it; what it has open is spared one by one

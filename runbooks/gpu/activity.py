@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known
-from runbooks.gpu.evidence import Gpu, Process
+from runbooks.gpu.evidence import Process
 from runbooks.gpu.view import View, span
 
 CHECKPOINT = re.compile(

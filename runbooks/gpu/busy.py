@@ -3,10 +3,10 @@
 from functools import cache
 from typing import Any
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.knowledge import load_table
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import table_says_none
-from runbooks.gpu.evidence import Gpu
 from runbooks.gpu.verdicts import Verdict, of_gpu
 from runbooks.gpu.view import MIB, View, size
 

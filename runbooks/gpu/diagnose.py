@@ -1,5 +1,6 @@
 """Judges one node: which GPUs and processes are busy on paper only, and which only look so. Pure."""
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
@@ -7,7 +8,7 @@ from runbooks.gpu import story
 from runbooks.gpu.company import Company
 from runbooks.gpu.devices import judge_devices
 from runbooks.gpu.elsewhere import as_evidence
-from runbooks.gpu.evidence import Evidence, Gpu
+from runbooks.gpu.evidence import Evidence
 from runbooks.gpu.innocents import explained_here
 from runbooks.gpu.limits import Limits
 from runbooks.gpu.plans import offer

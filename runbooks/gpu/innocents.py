@@ -2,10 +2,11 @@
 
 import re
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import CHECKPOINT, Activity, Sign, activity
-from runbooks.gpu.evidence import Gpu, Process
+from runbooks.gpu.evidence import Process
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, span
 

@@ -2,9 +2,10 @@
 
 import re
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import CHECKPOINT, Activity, Sign, device_busy
-from runbooks.gpu.evidence import Gpu, Process
+from runbooks.gpu.evidence import Process
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, span
 

@@ -2,12 +2,12 @@
 
 from functools import partial
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known
 from runbooks.core.rules import book as book_of
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.core.worded import CHOOSE
 from runbooks.gpu.cautions import cautions
-from runbooks.gpu.evidence import Gpu
 from runbooks.gpu.plans import Offer
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, size, span

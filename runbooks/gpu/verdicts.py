@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.gpu.evidence import Gpu
 from runbooks.gpu.parsers.kernel_log import bus_key
 
 ORDER = (  # earliest first: what stands higher explains what stands lower

@@ -3,19 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.reading import Known, Unknown
-from runbooks.gpu.evidence import (
-    Earlier,
-    EarlierProcess,
-    Evidence,
-    Facts,
-    Gpu,
-    GpuProcess,
-    GpuSet,
-    JobFacts,
-    Process,
-    ProgressMark,
-)
+from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, Facts, JobFacts, Process, ProgressMark
 from runbooks.gpu.leader import LeaderView
 from runbooks.gpu.limits import Limits
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.knowledge import load_table
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import activity
-from runbooks.gpu.evidence import Gpu, KernelEvent
+from runbooks.gpu.evidence import KernelEvent
 from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, says_nonfatal
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, span

@@ -13,7 +13,7 @@ from runbooks.memory.parsers.cuda_oom import CudaOom, who_fills
 from runbooks.memory.parsers.gpu_names import is_integrated
 
 if TYPE_CHECKING:
-    from runbooks.memory.diagnose import Limits
+    from runbooks.memory.limits import Limits
 
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
 NOT_A_LACK = (

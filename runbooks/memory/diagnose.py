@@ -3,7 +3,6 @@ nothing. Pure."""
 
 from functools import partial
 
-from runbooks.core.base import Frozen
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
@@ -13,24 +12,11 @@ from runbooks.memory import advice, window
 from runbooks.memory.device import device_causes, snapshot_causes
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.host import host_causes
+from runbooks.memory.limits import Limits
 from runbooks.memory.parsers.cuda_oom import CudaOom
 from runbooks.triage.text import findings_of
 
 book = partial(book_of, "memory-pressure")
-
-
-class Limits(Frozen):
-    """Values come from runbook.yaml and the fleet file."""
-
-    elsewhere_share: float
-    elsewhere_bytes: int
-    fragment_share: float
-    cgroup_share: float
-    available_share: float
-    cache_share: float
-    kill_near_s: float
-    kill_old_s: float
-    kill_drift_s: float
 
 
 @by_the_rules("memory-pressure")

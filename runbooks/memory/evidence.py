@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from runbooks.core.base import Frozen
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import NOT_RECORDED, Reading
-from runbooks.gpu.evidence import GpuSet
 from runbooks.memory.parsers.cuda_oom import CudaOom, SnapshotOom
 from runbooks.memory.parsers.kernel_ooms import HostOom
 

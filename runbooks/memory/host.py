@@ -14,7 +14,7 @@ from runbooks.memory.parsers.control_group import whose
 from runbooks.memory.parsers.kernel_ooms import HostOom
 
 if TYPE_CHECKING:
-    from runbooks.memory.diagnose import Limits
+    from runbooks.memory.limits import Limits
 
 _RANK = list(Certainty).index
 

@@ -10,7 +10,7 @@ from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
 
 if TYPE_CHECKING:
-    from runbooks.memory.diagnose import Limits
+    from runbooks.memory.limits import Limits
 
 MOST = 5  # kills of another time, told one by one
 

@@ -11,7 +11,7 @@ from runbooks.ray.parsers.ray_autoscaler import repeated, stale_instance
 from runbooks.ray.words import cause, known
 
 if TYPE_CHECKING:
-    from runbooks.ray.diagnose import Limits
+    from runbooks.ray.limits import Limits
 
 AUTOSCALER_ROUND_S = 120.0  # it goes round every 5 to 20 s
 NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id

@@ -9,7 +9,7 @@ from runbooks.ray.evidence import Activity, Evidence, NodeLogs
 from runbooks.ray.words import known
 
 if TYPE_CHECKING:
-    from runbooks.ray.diagnose import Limits
+    from runbooks.ray.limits import Limits
 
 
 def groups(e: Evidence, limits: "Limits") -> tuple[Group, ...]:

@@ -1,6 +1,5 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
-from runbooks.core.base import Amount, Frozen, Size
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -8,6 +7,7 @@ from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
 from runbooks.ray.company import groups
 from runbooks.ray.evidence import Evidence, Job
+from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start
 from runbooks.ray.submission import judge_job
@@ -15,18 +15,6 @@ from runbooks.ray.words import cause, knowledge, known
 from runbooks.triage.text import findings_of, meanings
 
 ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
-
-
-class Limits(Frozen):
-    """Numbers of runbook.yaml."""
-
-    job_start_timeout_s: Amount
-    head_slow_s: Amount  # the head's lists took longer than this
-    disk_free_min_bytes: Size
-    cpu_moving_s: Amount  # CPU seconds in the window that count as work
-    read_moving_bytes: Size  # bytes read in the window that count as work
-    gpu_busy_percent: Amount
-    memory_kill_window_s: Amount
 
 
 @by_the_rules("ray-job")

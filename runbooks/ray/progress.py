@@ -10,7 +10,7 @@ from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
 if TYPE_CHECKING:
-    from runbooks.ray.diagnose import Limits
+    from runbooks.ray.limits import Limits
 
 NAN = {"loss-nan": ("ray-job/loss-nan",)}
 

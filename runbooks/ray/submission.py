@@ -12,7 +12,7 @@ from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
 if TYPE_CHECKING:
-    from runbooks.ray.diagnose import Limits
+    from runbooks.ray.limits import Limits
 
 TYPES = {"RUNTIME_ENV_SETUP_FAILURE": "runtime-env-failed", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": "start-timed-out"}
 NO_WORDS = "its record gives no reason"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from runbooks.triage.normal import PREFIXES
+from runbooks.triage.prefixes import PREFIXES
 
 MEMORY = 1 << 20  # bytes for what RE2 keeps of one pattern
 _UNKNOWN = ord("?")

@@ -2,23 +2,12 @@
 
 import re
 
+from runbooks.triage.prefixes import _ACTOR, _RANK, _TIME
 from runbooks.triage.quoted import without_quotes
 
 LONGEST = 4000  # characters of a line that are looked at: its beginning and its end
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
-_SPACE = r"\t\r\f\v "  # never a line's end: the same patterns are used on whole blocks
-_RANK = re.compile(rf"\[?(?:rank[{_SPACE}]?|Rank )(\d+)\]?:[{_SPACE}]?|\[(\d+)\]:[{_SPACE}]")
-_ACTOR = re.compile(
-    r"\((?:(?P<name>[\w.:+-]+(?:\[[^\]\n]*\])?) )?(?:pid=(?P<pid>\d+))(?:, ip=(?P<ip>[\d.a-f:]+))?\)" + f"[{_SPACE}]?"
-)
-_TIME = re.compile(
-    r"(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _,]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
-    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [\w.-]+)?)(?!\w)" + f"[{_SPACE}:|-]*"
-)
-PREFIXES = re.compile(  # all that stands before a message, at the beginning of every line of a block
-    b"(?m)^(?:%b){1,4}" % "|".join(p.pattern for p in (_ACTOR, _RANK, _TIME)).encode()
-)
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _,](\d\d):(\d\d):(\d\d)")
 FRAME = re.compile(
     r'^\s*File "[^"]*", line \d+|^\s+at [\w.$<>]+ ?\(|^\s*#\d+ (?:0x)?[0-9a-f]{6,}|^frame #\d+|^Traceback \(most recent'

@@ -7,7 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 from runbooks.triage.loose import ascii_of, compiled, for_shapes, loose, searched
-from runbooks.triage.normal import GUESS, PREFIXES, normal
+from runbooks.triage.normal import GUESS, normal
+from runbooks.triage.prefixes import PREFIXES
 from runbooks.triage.probe import PLAIN
 from runbooks.triage.ready import loose_of
 

@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.spawning.evidence import TaskRow, WorkerRow
+from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
 from tasks.credentials import credential
 from tasks.transport.base import TransportError
 
 T = TypeVar("T")
-MOST = 5000  # tasks in progress that are read
 
 
 class WorkerDb(Protocol):
@@ -49,51 +48,6 @@ def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
         return RestDb(config, rest, redactor)
     names = f"{config.url_env} nor {config.rest_url_env}"
     raise TransportError(Why.DENIED, f"neither {names} is set: the database cannot be asked")
-
-
-def worker_of(config: DatabaseConfig, row: dict[str, Any]) -> WorkerRow:
-    """A row of either interface."""
-    w = config.workers
-    more = row.get(w.metadata) if w.metadata else None
-    pod = more.get(w.pod_id) if isinstance(more, dict) else row.get(w.pod_id)
-    return WorkerRow(
-        id=str(row[w.id]), status=str(row[w.status]), created=_time(row.get(w.created)),
-        heartbeat=_time(row.get(w.heartbeat)), changed=_time(row.get(w.changed)), pod_id=str(pod or ""),
-    )  # fmt: skip
-
-
-def task_of(config: DatabaseConfig, row: dict[str, Any]) -> TaskRow:
-    """A row of either interface."""
-    t = config.tasks
-    return TaskRow(
-        id=str(row[t.id]),
-        status=str(row[t.status]),
-        worker=str(row.get(t.worker) or ""),
-        claimed=_time(row.get(t.claimed)),
-    )
-
-
-def _time(x: Any) -> datetime | None:
-    if isinstance(x, str):
-        try:
-            x = datetime.fromisoformat(x.replace("Z", "+00:00"))
-        except ValueError:
-            return None
-    if not isinstance(x, datetime):
-        return None
-    return x if x.tzinfo else x.replace(tzinfo=UTC)
-
-
-def whole(read: int, there: int, shown: str) -> None:
-    """Raises TransportError when only a part was read: a task that is not seen must never count as not there."""
-    if read < there:
-        raise TransportError(Why.FAILED, f"only {read} of {there} or more tasks in progress could be read", shown)
-
-
-def columns(config: DatabaseConfig) -> tuple[str, ...]:
-    """Columns of the workers' table that are read."""
-    w = config.workers
-    return tuple(dict.fromkeys((w.id, w.status, w.created, w.heartbeat, w.changed, w.metadata or w.pod_id)))
 
 
 class SqlDb:

@@ -9,7 +9,7 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Why
 from runbooks.core.redact import Redactor
 from runbooks.spawning.evidence import TaskRow, WorkerRow
-from tasks.clients.worker_db import MOST, columns, task_of, whole, worker_of
+from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 

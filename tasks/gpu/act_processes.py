@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Unknown, Why, value_or
-from runbooks.gpu.evidence import GpuSet
 from tasks.context import ActResult, Context
 from tasks.remote.changing import change
 from tasks.remote.gpus import Gpus, read_gpus, read_presence

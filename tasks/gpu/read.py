@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from runbooks.core.containers_config import engine_of
 from runbooks.core.fleet import Job, Node, ProgressKind
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
-from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, GpuSet, JobFacts, Process, ProgressMark
+from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, JobFacts, Process, ProgressMark
 from tasks.context import Context
 from tasks.gpu.container_gpus import read_container_gpus
 from tasks.gpu.kernel import read_kernel_events

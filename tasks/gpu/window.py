@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from runbooks.core.fleet import Job
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, value_or
-from runbooks.gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.gpu.processes import ProcessLook, read_processes
 from tasks.remote.gpus import Gpus, Presence, read_gpus, read_presence

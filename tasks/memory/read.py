@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
-from runbooks.gpu.evidence import GpuSet
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
 from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
 from runbooks.parsers.loader_log import speaks_of_loading

@@ -6,40 +6,17 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import InstanceOf
-
-from runbooks.core.base import Frozen
 from runbooks.core.outcome import Severity
-from runbooks.core.show import Chat
 from runbooks.notify.config import Channel
 from tasks.installation import installation_redactor
 from tasks.notify.address import NoAddress, read_address
+from tasks.notify.outgoing import Outgoing, Sent
 
 LIMIT_S = 8.0
 BITS, HOST = re.compile(r"[/:@?&=#,]+"), re.compile(r"://(?:[^/@]*@)?([^/:?]+)")
 ADDRESS = re.compile(r"https?://[^\s()\[\]<>]+")
 SECRET_LENGTH = 8
 ROOT = "<{}@incident.gpu-runbooks.invalid>"
-
-
-class Outgoing(Frozen):
-    """What a channel gets."""
-
-    incident: str
-    severity: Severity
-    title: InstanceOf[Chat]
-    body: InstanceOf[Chat]
-    closing: bool = False  # the incident is over
-    link: str = ""  # the best page about it
-    earlier: str = ""  # what the channel called the incident's first message, if it can be answered there
-
-
-class Sent(Frozen):
-    """What became of it. `ref` names the message in that channel, for a reply."""
-
-    ok: bool
-    said: str
-    ref: str = ""
 
 
 Sender = Callable[[Any, str, Outgoing], Sent]

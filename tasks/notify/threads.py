@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from runbooks.core.outcome import Severity
-from tasks.notify.send import Outgoing, Sent
+from tasks.notify.outgoing import Outgoing, Sent
 
 TIMEOUT = httpx.Timeout(4.0)
 PAGERDUTY = {"us": "https://events.pagerduty.com/v2/enqueue", "eu": "https://events.eu.pagerduty.com/v2/enqueue"}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet
 from runbooks.core.reading import Known, Unknown, Why
-from runbooks.gpu.evidence import Gpu, GpuError, GpuProcess, GpuSample, GpuSet
 from tasks.context import Context
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError

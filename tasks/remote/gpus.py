@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.gpu.evidence import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from tasks.context import Context
 from tasks.remote.amd_gpus import read_amd_gpus

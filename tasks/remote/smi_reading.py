@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 from runbooks.core.reading import Known, Unknown, Why, value_or
-from runbooks.gpu.evidence import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
 from runbooks.parsers.nvidia_smi import (
     AppRow,
     GpuRow,

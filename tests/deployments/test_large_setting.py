@@ -14,7 +14,7 @@ import yaml
 
 from deployments import drain
 from deployments.cli.main import COMMANDS
-from deployments.server import POOL
+from deployments.pool import POOL
 from flows import store
 from flows.clock import server_now
 from flows.draining import LIMIT_S, MARK

@@ -13,8 +13,8 @@ import pytest
 from prefect.states import Cancelling
 
 from deployments import server
+from deployments.pool import POOL
 from deployments.processes import stop
-from deployments.server import POOL
 from deployments.state import Proc, read_state, write_state
 from flows import store
 from flows.engine.approval import answer_run

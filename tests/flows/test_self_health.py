@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
 from deployments.gateway.self_metrics import SelfHealth
-from deployments.server import POOL
+from deployments.pool import POOL
 from flows import store
 from flows.clock import server_now
 from flows.pool import pause_pool

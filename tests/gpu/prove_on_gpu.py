@@ -16,9 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.gpu.evidence import Evidence, Gpu, Process
+from runbooks.gpu.evidence import Evidence, Process
 from tasks.context import Context, Refused
 from tasks.gpu.act_processes import terminate_processes
 from tasks.gpu.read import gather_zombie_gpu

@@ -16,7 +16,8 @@ import pytest
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.memory.diagnose import Limits, diagnose
+from runbooks.memory.diagnose import diagnose
+from runbooks.memory.limits import Limits
 from tasks.context import Context
 from tasks.memory.read import gather_memory_pressure
 from tasks.transport.base import Host

@@ -17,7 +17,8 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.ray.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import diagnose
+from runbooks.ray.limits import Limits
 from tasks.context import Context
 from tasks.ray.read import gather_ray_job
 from tasks.transport.local import LocalHost

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from prefect.states import Cancelled
 
-from deployments.cli.run import facts_of
+from deployments.cli.facts import facts_of
 from deployments.state import auth_string
 from flows import artifacts, store
 from flows.config import load_fleet

@@ -15,7 +15,8 @@ from runbooks.core.outcome import Severity
 from runbooks.core.show import chat, chat_link, chat_text
 from runbooks.notify.config import Address, Channel
 from tasks.notify import keys, threads
-from tasks.notify.send import Outgoing, Sent, send
+from tasks.notify.outgoing import Outgoing, Sent
+from tasks.notify.send import send
 from tests.support.etcd_secure import certificates
 from tests.support.receivers import MailServer, Webhook
 

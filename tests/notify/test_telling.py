@@ -22,7 +22,7 @@ from flows.reaper import sweep
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
 from tasks.context import utc_now
-from tasks.notify.send import Outgoing, Sent
+from tasks.notify.outgoing import Outgoing, Sent
 from tests.notify.conftest import Told
 from tests.notify.test_notify_pure import report
 from tests.support.engine_rig import Rig

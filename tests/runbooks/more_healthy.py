@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from runbooks.container.evidence import Evidence as ContainerEvidence
+from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.data.evidence import DataFile
 from runbooks.data.evidence import Evidence as DataEvidence
-from runbooks.gpu.evidence import Gpu, GpuProcess, GpuSet
 from runbooks.memory.evidence import Evidence as MemoryEvidence
 from runbooks.memory.evidence import HostMemory, LogFacts
 from runbooks.ray.evidence import Evidence as JobEvidence

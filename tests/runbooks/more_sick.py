@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.reading import Known
 from runbooks.data.diagnose import CAUSE
 from runbooks.data.evidence import DataFile, Fault
 from runbooks.data.evidence import Evidence as DataEvidence
-from runbooks.gpu.evidence import Gpu, GpuProcess, GpuSet
 from runbooks.memory.evidence import Evidence as MemoryEvidence
 from runbooks.memory.evidence import HostMemory, LogFacts, MemoryGroup
 from runbooks.memory.parsers.kernel_ooms import HostOom

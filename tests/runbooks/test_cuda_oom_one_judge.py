@@ -13,8 +13,9 @@ import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Absent, Known
-from runbooks.memory.diagnose import Limits, diagnose
+from runbooks.memory.diagnose import diagnose
 from runbooks.memory.evidence import Evidence, LogFacts
+from runbooks.memory.limits import Limits
 from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms
 from runbooks.triage.text import judge_text
 from tests.support.at_odds import at_odds

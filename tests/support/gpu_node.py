@@ -13,9 +13,10 @@ from typing import Any
 from deployments.lab import train_selfplay
 from deployments.lab.gpu import StubDriver
 from runbooks.core.fleet import Fleet, Job, Leader, Node
+from runbooks.core.gpu_set import Gpu
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.gpu.evidence import Evidence, Gpu, Process
+from runbooks.gpu.evidence import Evidence, Process
 from tasks.context import Context
 from tasks.gpu.processes import read_processes
 from tasks.gpu.read import gather_zombie_gpu

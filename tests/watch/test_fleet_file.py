@@ -8,7 +8,8 @@ import yaml
 
 from deployments.watch import fleet_file, listeners
 from deployments.watch.fleet_file import FleetFile
-from deployments.watch.service import Settings, Watch
+from deployments.watch.service import Watch
+from deployments.watch.settings import Settings
 from flows.config import load_fleet
 from runbooks.core.config import ConfigError
 from runbooks.core.policy import Mode

@@ -8,20 +8,10 @@ from typing import Any
 
 import pytest
 
+from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSample, GpuSet
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.gpu.evidence import (
-    Earlier,
-    EarlierProcess,
-    Evidence,
-    Gpu,
-    GpuProcess,
-    GpuSample,
-    GpuSet,
-    KernelEvent,
-    Process,
-    ProgressMark,
-)
+from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, KernelEvent, Process, ProgressMark
 from runbooks.gpu.parsers.kernel_log import parse_kernel_log
 from tasks.remote.smi_reading import gpu_set
 from tests.runbooks.gpu.build import AT, evidence, judge

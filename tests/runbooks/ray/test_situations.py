@@ -8,8 +8,9 @@ import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
-from runbooks.ray.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import diagnose
 from runbooks.ray.evidence import Evidence
+from runbooks.ray.limits import Limits
 
 HERE = Path(__file__).parent
 FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")

@@ -6,8 +6,8 @@ import pytest
 
 from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.gpu_state import H100, Held, StubGpu
+from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.gpu.evidence import GpuSet
 from tasks.context import Context
 from tasks.remote.gpus import Presence, read_gpus, read_presence, without_reader
 from tests.support.gpu_node import context, gather, only_gpu, running, wait_state

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.gpu.evidence import Gpu, GpuProcess, GpuSet
 from runbooks.memory.advice import cheaper_batches
-from runbooks.memory.diagnose import Limits, diagnose
+from runbooks.memory.diagnose import diagnose
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, Setup
+from runbooks.memory.limits import Limits
 from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms
 from runbooks.memory.parsers.kernel_ooms import HostOom, parse_host_ooms
 from tasks.context import Context

@@ -15,7 +15,8 @@ import pytest
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis, State
-from runbooks.ray.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import diagnose
+from runbooks.ray.limits import Limits
 from tasks.ray.read import gather_ray_job
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig

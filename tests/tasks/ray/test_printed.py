@@ -7,7 +7,8 @@ import pytest
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Diagnosis
-from runbooks.ray.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import diagnose
+from runbooks.ray.limits import Limits
 from tasks.ray.read import gather_ray_job
 from tests.support.printed import by_hand
 from tests.support.ray_cluster import RayCluster, ray_cluster

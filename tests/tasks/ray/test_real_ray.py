@@ -13,7 +13,8 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
 from runbooks.core.ray_config import RayCluster as RayConfig
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.ray.diagnose import Limits, diagnose
+from runbooks.ray.diagnose import diagnose
+from runbooks.ray.limits import Limits
 from tasks.context import Context, Refused
 from tasks.ray.act import stop_ray_job
 from tasks.ray.read import gather_ray_job

@@ -1,0 +1,32 @@
+"""What the command line says of a run."""
+
+from typing import Any
+
+from runbooks.core.outcome import Outcome
+
+
+def facts_of(run_id: str) -> dict[str, Any]:
+    """What the command line says of a run."""
+    from flows import store
+    from flows.ui_pages import Page, ui_url
+
+    run = store.read_run(run_id)
+    state, outcome = run.state, outcome_named(run.labels.get("outcome"))
+    return {
+        "run": run_id,
+        "name": run.name,
+        "state": state.name if state else None,
+        "message": (state.message or "") if state else "",
+        "outcome": outcome.value if outcome else None,
+        "headline": str(run.labels.get("headline", "")),
+        "report": str(run.labels.get("report", "")),
+        "ui": ui_url(Page.RUN, run_id),
+    }
+
+
+def outcome_named(text: object) -> Outcome | None:
+    """The outcome that a run's label names; None for none."""
+    try:
+        return Outcome(str(text))
+    except ValueError:
+        return None

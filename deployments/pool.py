@@ -1,0 +1,4 @@
+"""The name of the work pool that `up` makes."""
+
+
+POOL = "gpu-runbooks"
