@@ -259,7 +259,7 @@ def test_list_tells_what_a_person_needs_before_a_run() -> None:
     full = call("list", "container-death").stdout
     for words in ("target:      ", "nightly:     yes, where it applies", "  free-engine-space (disruptive)", "  container: "):
         assert words in full, full
-    assert "nightly:     no" in call("list", "data-check").stdout
+    assert "nightly:     no" in call("list", "ssh-auth-failure").stdout
     assert "may change:  nothing" in call("list", "data-check").stdout
     wrong = call("list", "zombi-gpu")
     assert (wrong.returncode, "nearest: zombie-gpu" in wrong.stderr) == (2, True)

@@ -132,7 +132,7 @@ def test_a_node_that_was_not_read_is_not_healthy(why: Why) -> None:
     got = diagnose(gather_host_limits(context(Silent(why))), LIMITS)
     assert got.state is State.CANNOT_TELL
     assert len(got.unknowns) == len(SEEN)
-    assert all(f": {why} as told" in u for u in got.unknowns)
+    assert all(f": {why}: as told" in u for u in got.unknowns)
 
 
 def test_names_of_the_fleet_that_a_node_needs() -> None:
