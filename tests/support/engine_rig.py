@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -47,11 +47,22 @@ class Rig:
         os.environ.pop("PREFECT_API_URL", None)
         self.state = self.start_server()
 
-    def settings(self) -> AbstractContextManager[object]:
-        """Prefect reads its environment once, at import: this makes the test process use the rig's server as well."""
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """Prefect reads its environment once, at import: this makes the test process use the rig's server as well.
+
+        A new thread begins with the settings of the whole process: without them it would start a server of its own.
+        """
+        from prefect import context
         from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-        return temporary_settings({PREFECT_API_URL: self.state.api, PREFECT_API_AUTH_STRING: auth_string()})
+        before = context.GLOBAL_SETTINGS_CONTEXT
+        with temporary_settings({PREFECT_API_URL: self.state.api, PREFECT_API_AUTH_STRING: auth_string()}):
+            context.GLOBAL_SETTINGS_CONTEXT = context.get_settings_context()
+            try:
+                yield
+            finally:
+                context.GLOBAL_SETTINGS_CONTEXT = before
 
     def begin(self) -> None:
         """Registers the deployments and warms up the zygote."""

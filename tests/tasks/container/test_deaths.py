@@ -162,7 +162,10 @@ def test_an_old_retry_loop_is_found_and_stopped_by_identity(engine: Engine, tmp_
     try:
         world = World(engine, "looped", {"life_slack_s": 1})
         found = world.judge()
-        assert confirmed(found) == ["keep-alive-ended", "second-supervisor"]
+        if "second-supervisor" not in confirmed(found):  # a busy machine: what could not be read in its time is said, and read again
+            assert found.unknowns
+            found = world.judge()
+        assert confirmed(found) == ["keep-alive-ended", "second-supervisor"], found.unknowns
         kinds = [s.kind for s in found.plans[0].steps]
         assert kinds == ["stop-supervisor", "recreate-container"]
         world.act(found.plans[0])
