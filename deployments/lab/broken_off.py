@@ -15,6 +15,7 @@ from runbooks.core.error_text import error_text
 ENDS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 """The terminal is gone (or whoever started the rehearsal), it is told to end, Ctrl-C."""
 LEFT_S = 120.0  # for the runs of a rehearsal that was broken off: one may be within an action
+AGAIN_S = 2.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -27,6 +28,7 @@ def one_end() -> Iterator[None]:
     ends = [s for s in ENDS if signal.getsignal(s) is not signal.SIG_IGN]
     by_parent = signal.SIGHUP in ends
     before = {s: signal.signal(s, _break_off) for s in ends}
+    before |= {signal.SIGALRM: signal.signal(signal.SIGALRM, _again)}
     if by_parent:
         _told_of_parents_death(signal.SIGHUP)
     try:
@@ -34,19 +36,32 @@ def one_end() -> Iterator[None]:
     finally:
         if by_parent:
             _told_of_parents_death(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for s, handler in before.items():
             signal.signal(s, handler)
 
 
 def _break_off(number: int, _frame: FrameType | None) -> None:
-    _is_ending()
+    _no_more()
     if number == signal.SIGHUP:
         _to_nobody()
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
     raise KeyboardInterrupt
+
+
+def _again(_number: int, _frame: FrameType | None) -> None:
+    """Where a signal strikes its exception may be lost (in a destructor, in a callback): until one is being handled it comes again."""
+    if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        raise KeyboardInterrupt
 
 
 def _is_ending() -> None:
     """From here on no signal breaks off the taking away."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _no_more()
+
+
+def _no_more() -> None:
     for s in ENDS:
         if signal.getsignal(s) is _break_off:
             signal.signal(s, _pass_over)  # not SIG_IGN: what is started meanwhile would inherit that

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deployments.lab import broken_off
 from tests.support.cli import CLI, Cli
 from tests.support.waiting import until
 
@@ -41,6 +42,27 @@ def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: st
     assert b"Traceback" not in said
     left = cli.json("status")
     assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
+
+
+def test_an_end_that_was_lost_where_it_struck_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broken_off, "AGAIN_S", 0.2)
+    undone: list[str] = []
+
+    @broken_off.one_end()
+    def rehearsal() -> None:
+        try:
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+            time.sleep(20)
+        finally:
+            time.sleep(0.6)  # what takes away is not broken off by it
+            undone.append("all")
+
+    with pytest.raises(KeyboardInterrupt):
+        rehearsal()
+    assert undone == ["all"]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 IN_BETWEEN = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"

@@ -4,16 +4,19 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from deployments.errors import NO_SERVER
 from flows.store import PATIENCE_S
+from tests.support.waiting import until
 
 CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
 
@@ -24,6 +27,15 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     found = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"GPU_RUNBOOKS_HOME": home}
     yield found
     subprocess.run([*CLI, "down", "--now"], env=found, check=False, capture_output=True)
+
+
+def taken(own: socket.socket, port: int) -> bool:
+    """Holds the port without listening, or the server of another test takes it: what connects is refused."""
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with suppress(OSError):
+        own.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
@@ -37,13 +49,15 @@ def test_the_report_is_kept_and_named(env: dict[str, str], command: list[str], a
     (server,) = [p["pid"] for p in state["processes"] if p["name"] == "server"]
     run = subprocess.Popen([*CLI, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert run.stdout is not None
-    lines, killed = [], 0.0
+    lines, killed, own = [], 0.0, socket.socket()
     for line in run.stdout:
         lines.append(line)
         if not killed and at_work in line:
             os.kill(server, signal.SIGKILL)
             killed = time.monotonic()
+            until(lambda: taken(own, state["port"]), 20, "the end of its server")
     code, took = run.wait(), time.monotonic() - killed
+    own.close()
     said = "".join(lines)
     assert killed, said
     assert code == NO_SERVER, said
