@@ -23,7 +23,7 @@ from tasks.this_machine import Owner, boot_id, is_gone, machine_name, this_proce
 from tests.faults.elsewhere import machine
 from tests.faults.fault import HOLD, let_go, struck
 from tests.faults.real import outcome
-from tests.support.engine_rig import Rig, World, kill_and_wait
+from tests.support.engine_rig import Rig, World, fresh_budget, kill_and_wait
 from tests.support.toy import acts_done, read_world, write_world
 
 pytestmark = pytest.mark.scored(fault="clocks apart, another machine", point="the whole run")
@@ -212,6 +212,7 @@ def test_a_budget_is_counted_by_one_clock(rig: Rig, tmp_path: Path) -> None:
     """Places are taken by machines an hour and a minute apart, in both directions: two of two, then no more."""
     several = Several(rig, tmp_path, policy(budget={"nodes": 2, "window_s": HOUR}), 3)
     first, second, third = several.names
+    fresh_budget(f"f-{first}")
     assert outcome(several.run(first, -61 * 60)) == "fixed"
     assert outcome(several.run(second, 61 * 60)) == "fixed"
     assert outcome(several.run(third, 122 * 60)) == "refused"

@@ -233,3 +233,12 @@ def kill_and_wait(pid: int, sig: int = signal.SIGKILL, limit_s: float = 10.0) ->
     deadline = time.monotonic() + limit_s
     while start_ticks(pid) is not None and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def fresh_budget(fleet: str) -> None:
+    """The fleet's budget begins now: what other tests changed on this machine, which its nodes are, took places of it."""
+    from flows.engine.guards import reset_breaker, trip
+    from tasks.context import utc_now
+
+    trip(fleet, "a test", utc_now())
+    assert reset_breaker(fleet)
