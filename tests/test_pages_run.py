@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from deployments.lab import zombie_gpu
+from tests.support.cli import PROGRAM
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "deployments/README.md")
@@ -27,7 +28,6 @@ COMMAND = re.compile(r"^    (\S.*)$", re.M)
 SHOWN = re.compile(r"^```markdown\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 PARTS = ("README.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci", "deployments", "flows", "tasks", "runbooks")
-CLI = "import sys; from deployments.cli.main import main; sys.exit(main())"
 LOG = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
 ALERT = ROOT / "tests/gateway/payloads/alertmanager.json"
 
@@ -98,7 +98,7 @@ class Tree:
         """As `make setup` leaves it: with this interpreter's packages, and our code from the copy."""
         program = self.folder / ".venv/bin/gpu-runbooks"
         program.parent.mkdir(parents=True)
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{CLI}' \"$@\"\n")
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{PROGRAM}' \"$@\"\n")
         program.chmod(0o755)
         mark = "cat pyproject.toml requirements.lock .ci/setup.sh | cksum | tr -d ' ' > .venv/.made-run"
         subprocess.run(["sh", "-c", mark], cwd=self.folder, check=True)

@@ -27,6 +27,7 @@ from tasks.context import utc_now
 from tasks.report_store import save
 from tasks.transport.open import HostPool
 from tests.bench.bench_transport import simulated_nodes
+from tests.support.cli import CLI
 
 MOST_NODES = 250
 AT_ONCE = 8  # the nightly's own default
@@ -50,9 +51,9 @@ def _of_node(fleet: Fleet, node: Node, folder: Path) -> None:
                 save(report, render(report, load_runbook(spec.slug)), folder, keep=fleet.reports.keep)
 
 
-def nightly(cli: list[str], fleet: Path, env: dict[str, str]) -> dict[str, Any]:
+def nightly(fleet: Path, env: dict[str, str]) -> dict[str, Any]:
     """The command line, warm server. Returns what the nightly's own report says of its cost."""
-    done = subprocess.run([*cli, "nightly", "--fleet", str(fleet), "--json"], env=env, capture_output=True, text=True)
+    done = subprocess.run([*CLI, "nightly", "--fleet", str(fleet), "--json"], env=env, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     report = json.loads(Path(json.loads(done.stdout)["json"]).read_text(encoding="utf-8"))
@@ -68,13 +69,12 @@ def measure(nodes: list[Node], home: Path) -> dict[str, float]:
     path = home / "fleet.yaml"
     data = [n.model_dump(mode="json", exclude_defaults=True) for n in nodes]
     path.write_text(yaml.safe_dump({"name": "bench", "nodes": data}), encoding="utf-8")
-    cli = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"GPU_RUNBOOKS_HOME": str(home)}
-    subprocess.run([*cli, "up"], env=env, check=True, capture_output=True)
+    subprocess.run([*CLI, "up"], env=env, check=True, capture_output=True)
     try:
-        cost = nightly(cli, path, env)
+        cost = nightly(path, env)
     finally:
-        subprocess.run([*cli, "down", "--now"], env=env, check=True, capture_output=True)
+        subprocess.run([*CLI, "down", "--now"], env=env, check=True, capture_output=True)
     began, used = time.monotonic(), _cpu_s()
     without_prefect(fleet, home / "floor")
     wall, cpu = time.monotonic() - began, _cpu_s() - used

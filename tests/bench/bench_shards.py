@@ -16,9 +16,9 @@ from pathlib import Path
 import yaml
 
 from tests.bench.bench_transport import simulated_nodes
+from tests.support.cli import CLI
 from tests.support.postgres import Postgres
 
-CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
 RUN = """
 import json, sys
 from deployments.register import load

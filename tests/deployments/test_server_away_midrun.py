@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,9 +15,8 @@ import pytest
 
 from deployments.errors import NO_SERVER
 from flows.store import PATIENCE_S
+from tests.support.cli import CLI
 from tests.support.waiting import until
-
-CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +28,11 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def taken(own: socket.socket, port: int) -> bool:
-    """Holds the port without listening, or the server of another test takes it: what connects is refused."""
+    """Holds the port without listening: what connects is refused, and the server of another test does not get it."""
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     with suppress(OSError):
         own.bind(("127.0.0.1", port))
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # with it, who sets it as well could bind the port, too
         return True
     return False
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-CLI = [sys.executable, "-c", "import sys; from deployments.cli.main import main; sys.exit(main())"]
+PROGRAM = "import sys; from deployments.cli.main import main; sys.exit(main())"
+CLI = [sys.executable, "-c", PROGRAM]
 
 
 ANY = -1  # exit code
