@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +17,7 @@ from runbooks.core.verdict import Diagnosis, State
 from tests.runbooks.container import test_situations as situations
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
+from tests.support.situations import merge
 from tests.tasks.container.test_deaths import pids_of
 from tests.tasks.container.world import World, confirmed
 
@@ -70,22 +70,9 @@ def test_a_kill_for_memory_is_one(engine: Engine) -> None:
     assert first(World(engine, "hungry").judge()) == "oom-container confirmed"
 
 
-@contextmanager
-def bucket(folder: Path) -> Iterator[tuple[int, Path]]:
-    """(pid of its server, mount point) of a FUSE mount."""
-    root, path = folder / "bucket", folder / "mnt"
-    root.mkdir()
-    path.mkdir()
-    pid = fuse_mount.mount(fuse_mount.write_program(folder), root, path)
-    try:
-        yield pid, path
-    finally:
-        fuse_mount.unmount(path)
-
-
 @pytest.mark.incident("CD04", came="right", fed="readers", known=True)
 def test_the_mounts_process_died_under_a_running_container(engine: Engine, tmp_path: Path) -> None:
-    with bucket(tmp_path) as (pid, path):
+    with fuse_mount.mounted(tmp_path) as (pid, path, _):
         engine.create("gcs", "sleep", "infinity", options=("-v", f"{path}:/data"))
         world = World(engine, "gcs", match="sleep")
         assert world.judge().state is State.HEALTHY
@@ -99,7 +86,7 @@ def test_the_mounts_process_died_under_a_running_container(engine: Engine, tmp_p
 
 @pytest.mark.incident("CD06", came="right", fed="readers", known=True)
 def test_killed_for_memory_and_its_mount_is_stale(engine: Engine, tmp_path: Path) -> None:
-    with bucket(tmp_path) as (pid, path):
+    with fuse_mount.mounted(tmp_path) as (pid, path, _):
         engine.create("two", "tail", "/dev/zero", options=("-m", "32m", "-v", f"{path}:/data"))
         engine.wait_status("two", "exited")
         os.kill(pid, signal.SIGKILL)
@@ -118,7 +105,7 @@ def test_killed_for_memory_and_its_mount_is_stale(engine: Engine, tmp_path: Path
 
 @pytest.mark.incident("CD06", came="right", fed="readers", known=True, twin="the mount lives")
 def test_killed_for_memory_alone(engine: Engine, tmp_path: Path) -> None:
-    with bucket(tmp_path) as (_, path):
+    with fuse_mount.mounted(tmp_path) as (_, path, _):
         engine.create("one", "tail", "/dev/zero", options=("-m", "32m", "-v", f"{path}:/data"))
         engine.wait_status("one", "exited")
         d = World(engine, "one").judge()
@@ -145,7 +132,7 @@ def test_a_kill_without_a_request(engine: Engine) -> None:
 def replaced(head_started: str) -> Diagnosis:
     doc = yaml.safe_load((situations.HERE / "cd08-head-replaced.yaml").read_text())
     doc["change"]["ray"]["value"]["nodes"][0]["started_at"] = head_started
-    evidence = Evidence.model_validate(situations.merge(situations.BASE, doc["change"]))
+    evidence = Evidence.model_validate(merge(situations.BASE, doc["change"]))
     return diagnose(evidence, Limits(**load_runbook("container-death").limit_values()))
 
 

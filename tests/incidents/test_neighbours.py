@@ -29,6 +29,7 @@ from tests.runbooks.ray import test_situations as jobs
 from tests.runbooks.rendezvous import build as stale
 from tests.runbooks.spawning import build as spawning
 from tests.runbooks.ssh import build as ssh
+from tests.support.situations import merge
 
 ALL: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "neighbours.yaml").read_text(encoding="utf-8"))
 SURE = (Certainty.CONFIRMED, Certainty.LIKELY)
@@ -43,9 +44,9 @@ def read(runbook: str, given: dict[str, Any], folder: Path) -> BaseModel:
             kills = tuple(HostOom(**k) for k in given.get("killed", ()))
             return more_sick.memory(given["log"], killed=Known[tuple[HostOom, ...]](value=kills))
         case "container-death":
-            return ContainerEvidence.model_validate(containers.merge(containers.BASE, given))
+            return ContainerEvidence.model_validate(merge(containers.BASE, given))
         case "ray-job":
-            return JobEvidence.model_validate(jobs.merge(jobs.BASE, given))
+            return JobEvidence.model_validate(merge(jobs.BASE, given))
         case "checkpoint-fallback":
             return checkpoints.evidence(given)[0]
     make: Any = {

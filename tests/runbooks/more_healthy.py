@@ -22,6 +22,7 @@ from tests.runbooks.launch import test_situations as launches
 from tests.runbooks.ray import test_situations as jobs
 from tests.runbooks.spawning import build as spawning
 from tests.runbooks.ssh import build as ssh
+from tests.support.situations import merge
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 GIB = 1 << 30
@@ -59,7 +60,7 @@ def _containers() -> Iterator[tuple[str, BaseModel]]:
             container = {"value": {**runs, "health": health, "restart_policy": policy, "command": ["sleep", "infinity"]}}
             for name, probe in (("no probe", NONE.model_dump()), ("probe", answers)):
                 change = {"container": container, "events": none, "inside": inside, "probe": probe}
-                read = containers.merge(containers.BASE, change)
+                read = merge(containers.BASE, change)
                 yield f"health {health}, policy {policy}, {name}", ContainerEvidence.model_validate(read)
 
 
@@ -127,7 +128,7 @@ def _jobs() -> Iterator[tuple[str, BaseModel]]:
                 made = [{"id": "g", "state": "CREATED", "job_id": "02000000", "bundles": [{"GPU": 8}]}] * groups
                 change: dict[str, Any] = {"driver_log": {"kind": "known", "value": lines}, "node_logs": [logs]}
                 change |= {"actors": {"kind": "known", "value": alive}, "groups": {"kind": "known", "value": made}}
-                yield f"{percent} per cent, {actors} actors, {groups} groups", JobEvidence.model_validate(jobs.merge(jobs.BASE, change))
+                yield f"{percent} per cent, {actors} actors, {groups} groups", JobEvidence.model_validate(merge(jobs.BASE, change))
 
 
 def _log_ins() -> Iterator[tuple[str, BaseModel]]:

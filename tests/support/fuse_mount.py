@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.need import need_program
 
@@ -91,6 +92,27 @@ def mount(script: Path, root: Path, path: Path) -> int:
     """Mount and give the serving process's pid."""
     subprocess.run([str(script), str(root), str(path)], check=True, timeout=30)
     return server(path)
+
+
+class Mounted(NamedTuple):
+    """A mount that stands."""
+
+    pid: int  # of its server
+    path: Path
+    command: tuple[str, str, str]  # mounts it again
+
+
+@contextmanager
+def mounted(folder: Path) -> Iterator[Mounted]:
+    """A mount of `folder`/bucket, in which lies a file `weights`, on `folder`/mnt; every layer goes after."""
+    script, root, path = write_program(folder), folder / "bucket", folder / "mnt"
+    root.mkdir()
+    path.mkdir()
+    (root / "weights").write_text("w")
+    try:
+        yield Mounted(mount(script, root, path), path, (str(script), str(root), str(path)))
+    finally:
+        unmount(path)
 
 
 def server(path: Path) -> int:

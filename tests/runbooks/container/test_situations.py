@@ -10,17 +10,11 @@ from runbooks.container.diagnose import Limits, diagnose
 from runbooks.container.evidence import Evidence
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
+from tests.support.situations import merge
 
 HERE = Path(__file__).parent
 FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")
 BASE = yaml.safe_load((HERE / "base.yaml").read_text())
-
-
-def merge(base: Any, change: Any) -> Any:
-    """`change` over `base`; a mapping that names a `kind` replaces the whole reading."""
-    if not isinstance(base, dict) or not isinstance(change, dict) or "kind" in change:
-        return change
-    return {**base, **{k: merge(base.get(k), v) for k, v in change.items()}}
 
 
 def judged(path: Path) -> tuple[dict[str, Any], Diagnosis]:

@@ -13,7 +13,8 @@ from runbooks.parsers.ssh_text import parse_sshd_log
 from runbooks.spawning.pods import TOLD
 from runbooks.triage.narrow import narrowed
 from runbooks.triage.text import findings_of, first_cause, judge_text, meanings, says
-from tests.runbooks.container.test_situations import BASE, merge
+from tests.runbooks.container.test_situations import BASE
+from tests.support.situations import merge
 
 CUDA = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.39 GiB of "

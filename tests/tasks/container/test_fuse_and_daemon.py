@@ -18,71 +18,54 @@ from tests.tasks.container.world import World, confirmed
 
 
 def test_a_dead_mount_under_a_dead_container_both_named_and_repaired_in_order(engine: Engine, tmp_path: Path) -> None:
-    script = fuse_mount.write_program(tmp_path)
-    root, path = tmp_path / "bucket", tmp_path / "mnt"
-    root.mkdir()
-    path.mkdir()
-    (root / "weights").write_text("w")
-    pid = fuse_mount.mount(script, root, path)
-    try:
-        engine.create("fused", "sleep", "1000", options=("-v", f"{path}:/data"))
-        mounts = ({"path": str(path), "where": "host", "mount": (str(script), str(root), str(path))},)
-        world = World(engine, "fused", mounts=mounts, probe=("ls", "/data"))
-        assert world.judge().state is State.HEALTHY
-        os.kill(pid, signal.SIGKILL)
-        engine.run("kill", "fused")
-        engine.wait_status("fused", "exited")
-        found = world.judge()
-        assert confirmed(found) == ["stale-fuse", "killed-through-engine"]
-        assert any("mkdir" in line for line in found.must_not)
-        assert [s.kind for s in found.plans[0].steps] == ["remount-fuse", "recreate-container"]
-        world.act(found.plans[0])
-        assert engine.run("exec", "fused", "cat", "/data/weights") == "w"
-        with pytest.raises(Refused, match="alive"):
+    with fuse_mount.mounted(tmp_path) as (pid, path, command):
+        try:
+            engine.create("fused", "sleep", "1000", options=("-v", f"{path}:/data"))
+            mounts = ({"path": str(path), "where": "host", "mount": command},)
+            world = World(engine, "fused", mounts=mounts, probe=("ls", "/data"))
+            assert world.judge().state is State.HEALTHY
+            os.kill(pid, signal.SIGKILL)
+            engine.run("kill", "fused")
+            engine.wait_status("fused", "exited")
+            found = world.judge()
+            assert confirmed(found) == ["stale-fuse", "killed-through-engine"]
+            assert any("mkdir" in line for line in found.must_not)
+            assert [s.kind for s in found.plans[0].steps] == ["remount-fuse", "recreate-container"]
             world.act(found.plans[0])
-    finally:
-        engine.run("rm", "-f", "fused", check=False)
-        fuse_mount.unmount(path)
+            assert engine.run("exec", "fused", "cat", "/data/weights") == "w"
+            with pytest.raises(Refused, match="alive"):
+                world.act(found.plans[0])
+        finally:
+            engine.run("rm", "-f", "fused", check=False)
 
 
 def test_a_dead_mount_under_a_running_container_replaces_it(engine: Engine, tmp_path: Path) -> None:
-    script = fuse_mount.write_program(tmp_path)
-    root, path = tmp_path / "bucket", tmp_path / "mnt"
-    root.mkdir()
-    path.mkdir()
-    (root / "weights").write_text("w")
-    pid = fuse_mount.mount(script, root, path)
-    try:
-        engine.create("bound", "sleep", "infinity", options=("-v", f"{path}:/data"))
-        mounts = ({"path": str(path), "where": "host", "mount": (str(script), str(root), str(path))},)
-        world = World(engine, "bound", mounts=mounts)
-        os.kill(pid, signal.SIGKILL)
-        found = world.judge()
-        assert "stale-fuse" in confirmed(found)
-        assert found.plans[0].name == "replace the running container"
-        world.act(found.plans[0])
-        assert engine.run("exec", "bound", "cat", "/data/weights") == "w"
-    finally:
-        engine.run("rm", "-f", "bound", check=False)
-        fuse_mount.unmount(path)
+    with fuse_mount.mounted(tmp_path) as (pid, path, command):
+        try:
+            engine.create("bound", "sleep", "infinity", options=("-v", f"{path}:/data"))
+            mounts = ({"path": str(path), "where": "host", "mount": command},)
+            world = World(engine, "bound", mounts=mounts)
+            os.kill(pid, signal.SIGKILL)
+            found = world.judge()
+            assert "stale-fuse" in confirmed(found)
+            assert found.plans[0].name == "replace the running container"
+            world.act(found.plans[0])
+            assert engine.run("exec", "bound", "cat", "/data/weights") == "w"
+        finally:
+            engine.run("rm", "-f", "bound", check=False)
 
 
 def test_a_hung_mount_is_not_called_dead(engine: Engine, tmp_path: Path) -> None:
-    script = fuse_mount.write_program(tmp_path)
-    root, path = tmp_path / "bucket", tmp_path / "mnt"
-    root.mkdir()
-    path.mkdir()
-    pid = fuse_mount.mount(script, root, path)
-    try:
-        engine.create("hung", "sleep", "infinity", options=("-v", f"{path}:/data"))
-        os.kill(pid, signal.SIGSTOP)
-        found = World(engine, "hung").judge()
-        assert "fuse-hung" in [c.slug for c in found.causes]
-        assert found.plans == ()
-    finally:
-        os.kill(pid, signal.SIGCONT)
-        engine.run("rm", "-f", "hung", check=False)
-        fuse_mount.unmount(path)
+    with fuse_mount.mounted(tmp_path) as (pid, path, _):
+        try:
+            engine.create("hung", "sleep", "infinity", options=("-v", f"{path}:/data"))
+            os.kill(pid, signal.SIGSTOP)
+            found = World(engine, "hung").judge()
+            assert "fuse-hung" in [c.slug for c in found.causes]
+            assert found.plans == ()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            engine.run("rm", "-f", "hung", check=False)
 
 
 def test_the_daemon_goes_down_is_started_and_its_victims_are_one_event() -> None:

@@ -95,26 +95,21 @@ def test_a_kept_container_is_removed(engine: Engine) -> None:
 
 
 def test_a_dead_mount_is_mounted_again(engine: Engine, tmp_path: Path) -> None:
-    script, root, path = fuse_mount.write_program(tmp_path), tmp_path / "bucket", tmp_path / "mnt"
-    root.mkdir()
-    path.mkdir()
-    (root / "weights").write_text("w")
-    pid = fuse_mount.mount(script, root, path)
-    try:
-        engine.create("fused2", "sleep", "infinity", options=("-v", f"{path}:/data"))
-        mounts = ({"path": str(path), "where": "host", "mount": (str(script), str(root), str(path))},)
-        world = World(engine, "fused2", mounts=mounts)
-        os.kill(pid, signal.SIGKILL)
-        engine.run("kill", "fused2")
-        engine.wait_status("fused2", "exited")
-        found = world.judge()
-        assert [s.kind for s in found.plans[0].steps] == ["remount-fuse", "recreate-container"]
-        typed(found.plans[0])
-        assert engine.run("exec", "fused2", "cat", "/data/weights") == "w"
-        assert "stale-fuse" not in confirmed(world.judge())
-    finally:
-        engine.run("rm", "-f", "fused2", check=False)
-        fuse_mount.unmount(path)
+    with fuse_mount.mounted(tmp_path) as (pid, path, command):
+        try:
+            engine.create("fused2", "sleep", "infinity", options=("-v", f"{path}:/data"))
+            mounts = ({"path": str(path), "where": "host", "mount": command},)
+            world = World(engine, "fused2", mounts=mounts)
+            os.kill(pid, signal.SIGKILL)
+            engine.run("kill", "fused2")
+            engine.wait_status("fused2", "exited")
+            found = world.judge()
+            assert [s.kind for s in found.plans[0].steps] == ["remount-fuse", "recreate-container"]
+            typed(found.plans[0])
+            assert engine.run("exec", "fused2", "cat", "/data/weights") == "w"
+            assert "stale-fuse" not in confirmed(world.judge())
+        finally:
+            engine.run("rm", "-f", "fused2", check=False)
 
 
 def test_an_engine_is_started() -> None:
