@@ -119,7 +119,7 @@ def test_a_count_that_stood_still_since_the_last_nightly_is_proof(night: Any) ->
 
 def test_by_hand_an_old_kill_is_dated_and_not_the_headline(tmp_path: Path) -> None:
     """Nobody gave a log: what is asked about is the last day."""
-    kernel = OLD_KILL.format(at="10.000001", group=GROUP)
+    kernel = OLD_KILL.format(at=now_since_boot(10), group=GROUP)
     files = {"/proc/meminfo": meminfo(512, 300, 400, 100)}
     host = PretendHost("node-a", tmp_path / "host", files, {"dmesg": BOOT + kernel}, hidden=("/sys/fs/cgroup",))
     found = look(host, at=NOW + 3 * DAY)

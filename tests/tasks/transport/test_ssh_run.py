@@ -128,9 +128,14 @@ def test_a_child_that_goes_on_does_not_hold_the_answer(host: SshHost) -> None:
 
 def test_waiting_for_a_command_that_closed_its_streams_costs_no_cpu(host: SshHost) -> None:
     host.run(["true"])
-    before = time.process_time()
-    assert host.run(["sh", "-c", "exec >&- 2>&-; sleep 2; exit 4"]).exit == 4
-    assert time.process_time() - before < 0.5
+    spent = []
+    for _ in range(3):  # the least of three: other threads of this process, and its garbage, cost time too
+        before = time.process_time()
+        assert host.run(["sh", "-c", "exec >&- 2>&-; sleep 2; exit 4"]).exit == 4
+        spent.append(time.process_time() - before)
+        if spent[-1] < 0.5:
+            return
+    raise AssertionError(spent)
 
 
 def test_noise_of_login_scripts_is_no_output(tmp_path: Path) -> None:
