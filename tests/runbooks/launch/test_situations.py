@@ -28,12 +28,14 @@ FACES = (
 )
 
 
-def node(name: str, given: Any) -> NodeView:
+def node(name: str, given: Any, others: tuple[str, ...]) -> NodeView:
+    """A node as it was read; unless something else is said, it reaches the others."""
     if isinstance(given, str):
         return NodeView(node=name, facts=Unknown(reason=Why(given)))
     given = dict(given)
     gpus = Known[tuple[str, ...]](value=tuple(given.pop("gpus", ["H100", "H100"])))
-    peers = tuple(Peer(**p) for p in given.pop("peers", []))
+    reached = [{"node": n, "address": f"{n}:29500"} for n in others]
+    peers = tuple(Peer(**p) for p in given.pop("peers", reached))
     faces = Known[tuple[Interface, ...]](value=FACES)
     fields: dict[str, Any] = {"shm_bytes": 10**11, "gpus": gpus, "peers": peers, "interfaces": faces} | given
     return NodeView(node=name, facts=Known[NodeFacts](value=NodeFacts(node=name, **fields)))
@@ -47,7 +49,8 @@ def evidence(given: dict[str, Any]) -> Evidence:
     config: Any = Absent(proof="none")
     if "config" in given:
         config = Known[ConfigText](value=ConfigText(path="c.yaml", text=given["config"]))
-    nodes = tuple(node(n, v) for n, v in given.get("nodes", {"n1": {}, "n2": {}}).items())
+    read = given.get("nodes", {"n1": {}, "n2": {}})
+    nodes = tuple(node(n, v, tuple(o for o in read if o != n)) for n, v in read.items())
     batch: Any = Known[Batch](value=Batch(**given["batch"])) if "batch" in given else Absent(proof="none")
     return Evidence(taken_at=NOW, launch=Known[Launch](value=launch), nodes=nodes, config=config, batch=batch)
 
