@@ -7,9 +7,11 @@ import pytest
 
 from deployments.runbook_pages import CONTRIBUTING, folder, page, with_refusals
 from runbooks.core.knowledge import runbook_slugs
+from tests.support.prose import LONGEST, blocks, faults
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(p for pattern in ("*.md", "*/*.md", "runbooks/*/*.md") for p in ROOT.glob(pattern) if ".venv" not in p.parts)
+PROSE = ("*.md", "deployments/*.md", "tests/RESULTS.md")  # pages that a person wrote
 LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)")
 
 
@@ -39,3 +41,25 @@ def test_a_test_that_a_page_names_is_there() -> None:
     for path in PAGES:
         for name in re.findall(r"`(tests/[\w/]+\.(?:py|yaml|json|md))`", path.read_text(encoding="utf-8")):
             assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+def written() -> list[Path]:
+    return sorted(p for place in PROSE for p in ROOT.glob(place))
+
+
+@pytest.mark.parametrize("path", written(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_page_is_read_once(path: Path) -> None:
+    """Its sentences are short, and its words are those of any on-call engineer."""
+    assert faults(blocks(path.read_text(encoding="utf-8"))) == []
+
+
+def test_what_makes_a_page_hard_to_read_is_seen() -> None:
+    long = " ".join(["word"] * (LONGEST + 1)) + "."
+    page = f"# Title\n\nShort. {long} Short `a b c` again.\n\n- It is put\n  right.\n\n| a | it was told |\n|---|---|\n\n```\nbegun\n```\n"
+    assert len(faults(blocks(page))) == 3
+
+
+def test_a_change_is_one_line() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].splitlines()[1:]
+    assert [line for line in lines if line and not line.startswith(("- ", "### ", "## "))] == []
+    assert [line for line in lines if len(line) > 200] == []

@@ -68,7 +68,7 @@ TABLE = {
     Code.POLICY: Row("The policy file does not allow this action.", "Do it by hand, or change the policy file."),
     Code.HANDS_OFF: Row(
         "The target is opted out: in the fleet file, by a container's label, or locked by its provider.",
-        "Ask whoever opted it out.",
+        "Ask the person who opted it out.",
     ),
     Code.NOT_CONFIRMED: Row("The plan needs a confirmed cause.", "Read what would decide it in the report, and run again."),
     Code.UNKNOWN_ACTION: Row("This engine has no such action.", "Update the engine, or do it by hand."),
