@@ -11,7 +11,9 @@ from tests.support.prose import LONGEST, blocks, faults
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(p for pattern in ("*.md", "*/*.md", "runbooks/*/*.md") for p in ROOT.glob(pattern) if ".venv" not in p.parts)
-PROSE = ("*.md", "deployments/*.md", "deployments/*/*.md", "runbooks/*/guide.md", "runbooks/triage/README.md", "tests/RESULTS.md")  # pages that a person wrote
+PROSE = (  # pages that a person wrote
+    "*.md", "deployments/*.md", "deployments/*/*.md", "runbooks/*/guide.md", "runbooks/triage/README.md", "tests/RESULTS.md",
+)  # fmt: skip
 LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)")
 
 
