@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from prefect.states import Scheduled
@@ -197,9 +198,10 @@ def test_read_only_report_folder_loses_nothing_and_stops_nothing(rig: Rig) -> No
 
 def race(rig: Rig, tries: int) -> None:
     """Two processes claim one owner 0-50 ms apart."""
+    race = f"race-{uuid4().hex[:8]}"
     for i in range(tries):
-        owner, at = f"race-{os.getpid()}-{i}", time.time() + 0.25
-        outs = [rig.home / f"race-{i}-{k}" for k in range(2)]
+        owner, at = f"{race}-{i}", time.time() + 0.25
+        outs = [rig.home / f"{race}-{i}-{k}" for k in range(2)]
         pids = [
             rig.start(
                 {

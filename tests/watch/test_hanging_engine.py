@@ -97,7 +97,7 @@ def engines() -> Iterator[tuple[Engine, Engine]]:
 def test_container_death_on_a_daemon_that_hangs(engines: tuple[Engine, Engine]) -> None:
     engine, _ = engines
     engine.create("wc", "sleep", "infinity")
-    world = World(engine, "wc")
+    world = World(engine, "wc", match="sleep")
     assert world.judge().state is State.HEALTHY
     with stopped(engine):
         began = time.monotonic()
@@ -124,10 +124,10 @@ def test_the_watch_goes_on_beside_a_daemon_that_hangs(
 ) -> None:
     """Two nodes. One's daemon hangs: the other's container is restored; then the hanging one's, which died meanwhile."""
     hangs, well = engines
-    more = fleet_of(well, "wb")["containers"][0] | {"node": "m"}
+    more = fleet_of(well, "wb", match="sleep")["containers"][0] | {"node": "m"}
     hangs.create("wa", "sleep", "infinity")
     well.create("wb", "sleep", "infinity")
-    with watch_room(rig, tmp_path, hangs, "wa", limits=ALLOWS_25 | {"steady_s": 0.5}) as room:
+    with watch_room(rig, tmp_path, hangs, "wa", limits=ALLOWS_25 | {"steady_s": 0.5}, match="sleep") as room:
         add_node(room.world.folder / "fleet.yaml", more)
         room.start()
         pid, old = int(hangs.inspect("wa")["State"]["Pid"]), hangs.inspect("wa")["Id"]

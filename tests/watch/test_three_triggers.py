@@ -31,7 +31,7 @@ def engine() -> Iterator[Engine]:
 def test_one_recreation(rig: Rig, engine: Engine, tmp_path: Path) -> None:
     engine.create("w1", "sleep", "infinity")
     policy = policy_of(KINDS)
-    with watch_room(rig, tmp_path, engine, "w1", policy=policy, limits=ALLOWS_25 | {"steady_s": 0.5}) as room:
+    with watch_room(rig, tmp_path, engine, "w1", policy=policy, limits=ALLOWS_25 | {"steady_s": 0.5}, match="sleep") as room:
         (tmp_path / "gw").mkdir()
         gateway = Gateway(tmp_path / "gw", tmp_path / "fleet.yaml", tmp_path / "policy.yaml", ALERTS, toy=False).start()
         try:
