@@ -46,7 +46,8 @@ def test_a_head_that_hangs_costs_nobody_a_worker(rig: Rig, place: tuple[RayClust
     with watch_room(rig, tmp_path, engine, NAME, limits=ALLOWS_25 | {"steady_s": 0.5}, ray=ray, **fields(cluster)) as room:
         path = room.world.folder / "fleet.yaml"
         fleet = yaml.safe_load(path.read_text())
-        path.write_text(yaml.safe_dump(fleet | {"containers": fleet["containers"] + fleet_of(engine, "plain", match="sleep")["containers"]}))
+        plain = fleet_of(engine, "plain", match="sleep")["containers"]
+        path.write_text(yaml.safe_dump(fleet | {"containers": fleet["containers"] + plain}))
         room.start()
         left_alone(room, cluster, engine)
         died_meanwhile(room, cluster, engine)
