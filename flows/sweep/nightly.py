@@ -110,9 +110,9 @@ def sweep_fleet(
             wall_s=round(wall, 2),
             cpu_s=round(used.user + used.system - cpu.user - cpu.system, 2),
             nodes=len(fleet.nodes),
-            readings=sum(len(r) for r, _ in answers),
+            readings=sum(len(a.results) for a in answers),
         )
-        results = tuple(r for found, _ in answers for r in found)
+        results = tuple(r for a in answers for r in a.results)
         report = NightlyReport(
             id=run_id,
             kind=trigger,
@@ -123,7 +123,8 @@ def sweep_fleet(
             ended_at=utc_now(),
             results=results,
             nodes=tuple(n.name for n in fleet.nodes),
-            not_read=tuple(u for _, unread in answers for u in unread),
+            not_read=tuple(u for a in answers for u in a.unread),
+            looks=tuple(a.look for a in answers if a.look),
             systems=systems,
             troubles=compare(_earlier_nights(whole), results, at),
             cost=cost,

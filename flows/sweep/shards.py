@@ -19,6 +19,7 @@ from flows.engine.stopping import why_stop
 from flows.sweep.sweeping import Answer, Sweep, check_nodes
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result
+from runbooks.core.node_look import NodeLook
 
 SHARD, KIND = "nightly-shard", "table"
 MOST = 64
@@ -74,8 +75,20 @@ def _gathered(run: FlowRun, count: int) -> list[Answer] | None:
 
 def give_back(run_id: str, answers: list[Answer]) -> None:
     """Hands a part's answers to the nightly, as an artifact of the part's run."""
-    data = json.dumps([{"results": [r.model_dump(mode="json") for r in found], "unread": u} for found, u in answers])
+    data = json.dumps([_told(a) for a in answers])
     store.ask(lambda c: c.create_artifact(ArtifactCreate(type=KIND, data=data, flow_run_id=run_id)))
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    look = answer.look.model_dump(mode="json") if answer.look else None
+    return {"results": [r.model_dump(mode="json") for r in answer.results], "unread": answer.unread, "look": look}
+
+
+def _heard(row: dict[str, Any]) -> Answer:
+    """A worker of the release before does not tell of its look."""
+    look = row.get("look")
+    results = [Result.model_validate(r) for r in row["results"]]
+    return Answer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None)
 
 
 def _taken(run: FlowRun, count: int) -> list[Answer] | None:
@@ -86,6 +99,6 @@ def _taken(run: FlowRun, count: int) -> list[Answer] | None:
         return None
     data: Any = artifacts[0].data
     rows = json.loads(data) if isinstance(data, str) else data
-    answers = [([Result.model_validate(r) for r in row["results"]], list(row["unread"])) for row in rows]
+    answers = [_heard(row) for row in rows]
     store.ask(lambda c: c.delete_artifact(artifacts[0].id))
     return answers if len(answers) == count else None

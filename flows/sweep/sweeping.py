@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -20,18 +20,24 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import Result
+from runbooks.core.node_look import NodeLook
 from runbooks.core.outcome import Outcome
-from runbooks.core.reading import Why
 from runbooks.core.report import Report
 from tasks.context import Context, utc_now
+from tasks.remote.node_look import look_at_node
 from tasks.report_store import save
-from tasks.transport.base import Host, TransportError
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
-Answer = tuple[list[Result], list[str]]
-"""What one node said: results, and what could not be read."""
+
+
+class Answer(NamedTuple):
+    """What one node, or another target, said."""
+
+    results: list[Result]
+    unread: list[str]  # what could not be read
+    look: NodeLook | None = None  # the first look at a node
 
 
 @dataclass(frozen=True)
@@ -48,27 +54,22 @@ class Sweep:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def check_node(sweep: Sweep, node: Node) -> Answer:
-    """Every runbook on one node, over one connection. Returns results and what could not be read; never raises.
+    """The doctor's look at one node, then every runbook, over one connection. Never raises.
 
     A node that cannot be entered is asked one thing: at which stage its log-in stops.
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     with HostPool() as pool:
-        if not (why := why_shut(pool(node))):
-            return _checked(sweep, node.name, names, pool)
-    found, _ = _checked(sweep, node.name, [LOG_IN])
-    if found[0].outcome is Outcome.HEALTHY:  # it can be entered by now
-        return _checked(sweep, node.name, names)
-    return [_shut(found[0], why)], [f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {why}"]
-
-
-def why_shut(host: Host) -> str:
-    """Why no command at all can be run there, in a sentence; "" if one can, or if only that command failed."""
-    try:
-        host.run(("true",), timeout_s=10)
-    except TransportError as e:
-        return e.detail if e.reason in (Why.UNREACHABLE, Why.DENIED) else ""
-    return ""
+        first = look_at_node(pool(node))
+        if not (shut := first.shut):
+            return _checked(sweep, node.name, names, pool)._replace(look=first)
+    found = _checked(sweep, node.name, [LOG_IN]).results[0]
+    if found.outcome is Outcome.HEALTHY:  # it can be entered by now
+        with HostPool() as pool:
+            first = look_at_node(pool(node))
+            return _checked(sweep, node.name, names, pool)._replace(look=first)
+    unread = f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {shut.detail}"
+    return Answer([_shut(found, shut.detail)], [unread], first)
 
 
 def _shut(found: Result, why: str) -> Result:
@@ -89,7 +90,7 @@ def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None 
     with pool or HostPool() as hosts:
         results = [r for name in names for r in _all(sweep, target, name, hosts)]
     unread = [f"{target}: {u}" for r in results for u in r.unknowns]
-    return results, list(dict.fromkeys(unread))
+    return Answer(results, list(dict.fromkeys(unread)))
 
 
 def _applies(sweep: Sweep, node: Node, name: str) -> bool:
@@ -188,10 +189,10 @@ def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Tim
         running.append(future)
     answers = []
     for node, future in zip(chosen, futures, strict=True):
-        found, unread = future.result() if future else ([], [f"{node.name}: not looked at: {stop}"])
-        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in found) or "no runbook applies"
+        answer = future.result() if future else Answer([], [f"{node.name}: not looked at: {stop}"])
+        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in answer.results) or "no runbook applies"
         timeline.reached("gathered", f"{node.name}: {worst}")
-        answers.append((found, unread))
+        answers.append(answer)
     return answers
 
 
@@ -201,7 +202,7 @@ def check_targets(sweep: Sweep, timeline: Timeline) -> list[Answer]:
     futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]
     answers = []
     for (target, _), future in zip(chosen, futures, strict=True):
-        found, unread = future.result()
-        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in found)}")
-        answers.append((found, unread))
+        answer = future.result()
+        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in answer.results)}")
+        answers.append(answer)
     return answers

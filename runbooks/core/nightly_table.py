@@ -2,6 +2,7 @@
 
 from runbooks.core.clean import one_line
 from runbooks.core.nightly import NightlyReport
+from runbooks.core.node_look import quarantine
 from runbooks.core.unmark import columns
 
 WIDEST = 90
@@ -19,6 +20,7 @@ def nightly_rows(report: NightlyReport) -> list[tuple[str, str, str, str]]:
     for node in (*report.nodes, *others):
         found = sorted((r for r in report.results if r.node == node), key=lambda r: r.outcome.rank)
         rows += [(node, r.runbook, r.outcome.value, r.headline) for r in found]
+        rows += [(node, "-", "quarantined", quarantine(look)) for look in report.looks if look.node == node and look.quarantined]
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
     return rows

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import Change, NightlyReport, Result
+from runbooks.core.node_look import alike
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
@@ -51,6 +52,7 @@ def render_nightly(report: NightlyReport) -> Markdown:
     others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
     lines = [(n, [r for r in report.results if r.node == n]) for n in (*report.nodes, *others)]
     needs = [r for r in report.results if r.outcome.exit_code == 1]
+    closed = _quarantined(report)
     text = (
         _environment()
         .get_template("nightly.md.j2")
@@ -59,7 +61,8 @@ def render_nightly(report: NightlyReport) -> Markdown:
             headline=nightly_headline(report),
             needs=needs,
             by=by,
-            lines=[(node, node_says(results), results) for node, results in lines],
+            lines=[(node, node_says(results) + (", quarantined" if node in closed else ""), results) for node, results in lines],
+            remarks=alike(report.looks),
             blind=[r for r in report.results if not r.answered],
             well=_well(report),
         )
@@ -71,6 +74,10 @@ def _well(report: NightlyReport) -> list[Result]:
     """What needs nobody, in words, where there is little enough of it to be read."""
     found = [r for r in report.results if r.answered and r.outcome.exit_code == 0]
     return found if len(found) <= FEW else []
+
+
+def _quarantined(report: NightlyReport) -> list[str]:
+    return [look.node for look in report.looks if look.quarantined]
 
 
 def nightly_headline(report: NightlyReport) -> str:
@@ -87,6 +94,8 @@ def nightly_headline(report: NightlyReport) -> str:
         parts.append("No fault found in what was read" if unread else "Nothing needs a person")
     if unread:
         parts.append(f"{len(unread)} could not be read in full")
+    if closed := _quarantined(report):
+        parts.append(f"{len(closed)} quarantined")
     if down:
         parts.append(f"no answer from {', '.join(down)}")
     return "; ".join(parts)

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from runbooks.core.by_hand import detached
+from runbooks.core.node_look import QUARANTINE
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.signals import ended
@@ -17,7 +18,6 @@ from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, size
 
 GRACE_S = 10  # between TERM and KILL
-MARK = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here
 HARDWARE = ("gpu-off-the-bus", "gpu-needs-reset", "driver-stuck", "gpu-unreadable")
 
 
@@ -238,8 +238,8 @@ def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
     step = Step(
         kind="quarantine-node",
         owner=view.evidence.node,
-        args=what | {"path": MARK},
-        commands=(f"mkdir -p {posixpath.dirname(MARK)}", f"set -C; printf '%s\\n' {shlex.quote(mark)} > {MARK}"),
+        args=what | {"path": QUARANTINE},
+        commands=(f"mkdir -p {posixpath.dirname(QUARANTINE)}", f"set -C; printf '%s\\n' {shlex.quote(mark)} > {QUARANTINE}"),
         effect=f"{view.evidence.node} is marked: people and schedulers that read the mark give it no work",
         loses="the capacity of the whole node, GPUs that still work included",
     )

@@ -4,7 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from runbooks.core.nightly import Cost, NightlyReport, Result, SystemLook, compare
+from runbooks.core.node_look import NodeLook
 from runbooks.core.outcome import Outcome
+from runbooks.core.reading import Unknown, Why
 from tests.core.samples import T0
 
 
@@ -36,6 +38,7 @@ BEFORE = (
     night(1, result("a", "stopped-process"), result("b"), result("c"), result("d", "gpu-lost")),
     night(2, result("a", "stopped-process"), result("b"), result("c"), result("d", "gpu-lost"), result("e", "orphan")),
 )
+MARK = '{"at": "2026-03-09T04:00:00+00:00", "by": "ana", "reason": "gpu-off-the-bus: GPU 3"}'
 TONIGHT = night(
     3,
     result(
@@ -47,6 +50,13 @@ TONIGHT = night(
     result("d", outcome=Outcome.CANNOT_TELL, headline="d could not be read", unknowns=("ssh: unreachable: no route",)),
     result("e"),
     previous=BEFORE,
+    looks=(
+        NodeLook(node="a", python=(3, 11), uid=1000),
+        NodeLook(node="b", python=(3, 11), uid=1000, mark=MARK),
+        NodeLook(node="c"),
+        NodeLook(node="d", blind=Unknown(reason=Why.UNREACHABLE, detail="no route")),
+        NodeLook(node="e", python=(3, 12), off_s=397),
+    ),
     not_read=("d: ssh: unreachable: no route",),
     systems=(
         SystemLook(name="registry", url="https://registry.example/v2/", reachable=True, detail="HTTP 200", seconds=0.2),

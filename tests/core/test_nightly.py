@@ -60,7 +60,7 @@ def test_tonight() -> None:
     }
     assert TONIGHT.outcome is Outcome.SICK
     assert (
-        nightly_headline(TONIGHT) == "3 of 5 nodes need a person; 1 could not be read in full; no answer from database"
+        nightly_headline(TONIGHT) == "3 of 5 nodes need a person; 1 could not be read in full; 1 quarantined; no answer from database"
     )
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deployments.doctor.nodes import ASKED, _judged, check_nodes
+from deployments.doctor.nodes import check_nodes, judged
 from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
 from tasks.gpu.act_quarantine import quarantine_node
+from tasks.remote.node_look import ASKED, parsed
 from tests.deployments.test_cli import call
 from tests.support.gpu_node import context
 from tests.support.sshd import Sshd, make_key
@@ -49,13 +50,13 @@ def test_each_node_is_entered_and_what_is_wrong_is_named(tmp_path: Path) -> None
     ],
 )
 def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
-    check = _judged("node n", words, 1000.0, 1002.0)
+    check = judged(parsed("n", words, 1000.0, 1002.0))
     assert check.state == state
     assert says in check.says
 
 
 def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.doctor.nodes.ASKED", "echo welcome to this machine; id -u")
+    monkeypatch.setattr("tasks.remote.node_look.ASKED", "echo welcome to this machine; id -u")
     (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "answers oddly" in check.says) == ("FAULT", True)
 
@@ -63,7 +64,8 @@ def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the action that sets the mark to the command that takes it away, which works as printed."""
     path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
-    monkeypatch.setattr("deployments.doctor.nodes.MARK", str(path))
+    for room in ("runbooks.core", "tasks.remote"):
+        monkeypatch.setattr(f"{room}.node_look.QUARANTINE", str(path))
     (before,) = check_nodes(fleet)
     args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
@@ -78,11 +80,11 @@ def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("mark", ["closed by ops, see INC-4", "[]", '{"by": "gpu-'])
 def test_a_mark_of_somebody_else_is_a_mark(mark: str) -> None:
-    check = _judged("node n", ["3", "11", "0", "1000"], 1000.0, 1002.0, mark)
+    check = judged(parsed("n", ["3", "11", "0", "1000"], 1000.0, 1002.0, mark))
     assert (check.state, "quarantined by somebody: its mark does not say why" in check.says) == ("note", True)
 
 
 def test_a_greeting_of_one_word_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.doctor.nodes.ASKED", f"echo hello; {ASKED}")
+    monkeypatch.setattr("tasks.remote.node_look.ASKED", f"echo hello; {ASKED}")
     (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "answers oddly" in check.says) == ("FAULT", True)

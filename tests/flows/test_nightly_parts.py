@@ -119,7 +119,8 @@ def test_a_worker_reads_a_shard_and_hands_it_over_once(rig: Rig, tmp_path: Path)
     rig.wait(rig.start_work(file))
     answers = shards._gathered(run, 2)
     assert answers is not None
-    assert [r[0].node for r, _unread in answers] == [w.name for w in worlds[1:]]
+    assert [a.results[0].node for a in answers] == [w.name for w in worlds[1:]]
+    assert [a.look and a.look.node for a in answers] == [w.name for w in worlds[1:]]
     assert shards._gathered(run, 2) is None  # handed over, and deleted
 
 

@@ -1,4 +1,4 @@
-"""A node that cannot be entered is a finding of its own, with the named cause, once; and it needs a person."""
+"""A node is looked at once, first of all: one that cannot be entered is a finding of its own, and a quarantine is seen."""
 
 import json
 import os
@@ -8,8 +8,11 @@ from typing import Any
 
 import yaml
 
+from deployments.doctor.nodes import check_nodes
 from deployments.ports import free_port
 from flows import store
+from runbooks.core.fleet import Fleet
+from runbooks.core.node_look import QUARANTINE
 from tests.support.engine_rig import Rig
 from tests.support.sshd import Sshd, make_key
 
@@ -48,3 +51,51 @@ def test_two_of_three_nodes_that_cannot_be_entered_need_a_person(rig: Rig, tmp_p
 def report_line(page: str) -> str:
     """The headline of a nightly report."""
     return next(line for line in page.splitlines() if line.startswith("**")).strip("*")
+
+
+HEARD = """#!/bin/sh
+printf '%s\\0' "$SSH_ORIGINAL_COMMAND" >> {folder}/heard
+exec sh -c "$(printf %s "$SSH_ORIGINAL_COMMAND" | sed 's#{there}#{folder}/mark#g')"
+"""
+
+
+def heard(folder: Path) -> list[str]:
+    """Commands since the last call."""
+    found = (folder / "heard").read_text().split("\0")[:-1]
+    (folder / "heard").unlink()
+    return found
+
+
+def test_doctor_and_nightly_look_once_at_a_node_and_see_its_quarantine(rig: Rig, tmp_path: Path) -> None:
+    """One log-in each; the look is the same command, and the nightly asks it once for all its runbooks."""
+    script = tmp_path / "hear"
+    script.write_text(HEARD.format(folder=tmp_path, there=QUARANTINE))
+    script.chmod(0o755)
+    (tmp_path / "mark").write_text('{"by": "ana", "at": "2026-03-09T04:00:00+00:00", "reason": "gpu-off-the-bus: GPU 3"}')
+    said = "quarantined since 2026-03-09T04:00:00+00:00 by ana: gpu-off-the-bus: GPU 3"
+    with Sshd(tmp_path / "sshd", rig.world(sick=False).name, options={"ForceCommand": str(script)}) as sshd:
+        (check,) = check_nodes(Fleet(nodes=(sshd.node(),)))
+        (asked,) = heard(tmp_path)
+        assert len(entered(sshd)) == 1
+        nodes = [sshd.node().model_dump(mode="json", exclude_defaults=True)]
+        report, page, labels = nightly(rig, tmp_path, nodes)
+        commands = heard(tmp_path)
+        assert len(entered(sshd)) == 2  # the second is the nightly's
+    assert said in check.says
+    assert commands[0].partition("echo none")[2] == asked.partition("echo none")[2]  # each run has a marker of its own
+    assert len([c for c in commands if QUARANTINE in c]) == 1
+    assert len(commands) > 1, "no runbook read anything"
+    assert [look["node"] for look in report["looks"]] == [sshd.name]
+    assert "; 1 quarantined" in report_line(page)
+    assert f"- {sshd.name}: {said} (once it is repaired, release it: rm {QUARANTINE})" in said_by(page)
+    assert said in str(labels["table"])
+
+
+def entered(sshd: Sshd) -> list[str]:
+    """Log-ins so far."""
+    return [line for line in sshd.read_log().splitlines() if "Accepted publickey" in line]
+
+
+def said_by(page: str) -> list[str]:
+    """The page's lines without Markdown's signs."""
+    return page.replace("\\", "").splitlines()
