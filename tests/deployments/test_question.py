@@ -18,6 +18,13 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield scene
 
 
+@pytest.fixture(scope="module")
+def served(cli: Cli) -> Cli:
+    """With its server up: the first start takes as long as a test."""
+    cli.json("up")
+    return cli
+
+
 def asking(stuck: Scene) -> list[str]:
     return ["run", "zombie-gpu", stuck.target, "--mode", "approve", "--fleet", str(stuck.fleet)]
 
@@ -36,15 +43,15 @@ def run(asked: str) -> str:
     return str(found)
 
 
-def test_freeze_refuses_and_exits_4(cli: Cli, stuck: Scene) -> None:
-    assert cli("freeze", "change window").returncode == 0
+def test_freeze_refuses_and_exits_4(served: Cli, stuck: Scene) -> None:
+    assert served("freeze", "change window").returncode == 0
     try:
-        facts = cli.json(*asking(stuck), code=4)
+        facts = served.json(*asking(stuck), code=4)
         assert facts["outcome"] == "refused"
         assert "change window" in Path(facts["report"]).read_text()
-        assert cli.json("status")["freeze"]["why"] == "change window"
+        assert served.json("status")["freeze"]["why"] == "change window"
     finally:
-        assert cli("unfreeze").returncode == 0
+        assert served("unfreeze").returncode == 0
 
 
 def test_rejected_by_name(cli: Cli, stuck: Scene) -> None:

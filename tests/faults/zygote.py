@@ -9,6 +9,7 @@ Reads one JSON job a line on stdin, answers one JSON line. Jobs:
 {"do": "wait", "pid"} waits for a child. Extra environment of a child: "env"; another machine: see elsewhere.py.
 """
 
+import gc
 import json
 import os
 import sys
@@ -31,6 +32,7 @@ def main() -> None:
     for name in ("prefect.artifacts", "prefect.events.clients", "prefect.events.utilities", "graphviz", "apprise"):
         import_module(name)
     load_runbook("zombie-gpu")
+    gc.freeze()  # what is imported stays: no child looks through it for garbage
 
     print(json.dumps({"ready": os.getpid()}), flush=True)
     children: dict[int, dict[str, Any]] = {}

@@ -37,9 +37,17 @@ class Situation(NamedTuple):
 
     def judge(self, evidence: BaseModel | None = None) -> Diagnosis:
         """The diagnosis, of other evidence where it is given."""
+        if evidence is None:
+            if id(self) not in _JUDGED:
+                _JUDGED[id(self)] = self, self.judge(self.evidence)
+            return _JUDGED[id(self)][1]
         module = import_module(f"runbooks.{folder_of(self.runbook)}.diagnose")
-        found: Diagnosis = module.diagnose(evidence or self.evidence, module.Limits.model_validate(self.limits))
+        found: Diagnosis = module.diagnose(evidence, module.Limits.model_validate(self.limits))
         return found
+
+
+_JUDGED: dict[int, tuple[Situation, Diagnosis]] = {}
+"""Judging is pure, and many files look at the diagnosis of every situation: it is made once."""
 
 
 @cache

@@ -9,8 +9,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 _ROOM = "tests/tasks/rendezvous/test_"
 _TORCHRUN = ("torchrun_v2", "torchrun_others", "old_agent", "etcd_access", "etcd_acts", "etcd_own_races", "attacks")
-TOGETHER = dict.fromkeys(["tests/flows/test_rendezvous.py", *(f"{_ROOM}{name}.py" for name in _TORCHRUN)], "torchrun")
-"""Files whose tests see each other's torchrun processes: one at a time on a machine."""
+_JUDGED = ("core/test_covers", "core/test_unmark", "deployments/test_display", "runbooks/test_form_examples", "runbooks/test_mildest",
+           "runbooks/test_raw_bytes", "runbooks/test_together", "runbooks/test_unexplained")  # fmt: skip
+TOGETHER = {
+    **dict.fromkeys(["tests/flows/test_rendezvous.py", *(f"{_ROOM}{name}.py" for name in _TORCHRUN)], "torchrun"),
+    **dict.fromkeys([f"tests/{name}.py" for name in _JUDGED], "judged"),
+}
+"""Files whose tests see each other's torchrun processes: one at a time on a machine. Files that judge every situation: once."""
 LONGEST_FIRST = (
     "tests/tasks/rendezvous/test_torchrun",
     "tests/tasks/rendezvous/test_old_agent",
@@ -39,6 +44,7 @@ PROVED = (
 LONG = (
     "tests/core/test_words",
     "tests/corpus/test_floors",
+    "tests/deployments/test_end_to_end.py::test_rehearsal",
     "tests/deployments/test_fuzz_commands",
     "tests/deployments/test_lab_broken_off",
     "tests/deployments/test_server_away",
@@ -52,11 +58,27 @@ LONG = (
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
     "tests/tasks/ray/test_printed",
+    "tests/tasks/ray/test_real_ray",
+    "tests/tasks/rendezvous/test_attacks",
     "tests/tasks/rendezvous/test_torchrun_others.py::test_the_old_backend",
     "tests/test_pages_run",
     "tests/test_printed",
 )
 """Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""
+MARKED = {"prove": PROVED, "long": LONG}
+
+
+def for_another_run(file: str, marks: str) -> bool:
+    """True if no test of this file (its path from the root) can be among those that the expression of marks asks for."""
+    terms = marks.split(" and ") if " or " not in marks and "(" not in marks else []
+    for mark, starts in MARKED.items():
+        if f"not {mark}" in terms and file.startswith(tuple(s for s in starts if "::" not in s)):
+            return True
+        if mark in terms and not file.startswith(tuple(s.split("::")[0] for s in starts)):
+            return True
+    return False
+
+
 MEASURED_LAST = "tests/deployments/test_cli_quick"  # processor time of short commands: when little else runs
 
 

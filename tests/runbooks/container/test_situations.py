@@ -1,5 +1,6 @@
 """Every situation file of this folder: evidence = base.yaml with its changes; the judgment must be the expected one."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")
 BASE = yaml.safe_load((HERE / "base.yaml").read_text())
 
 
+@cache
 def judged(path: Path) -> tuple[dict[str, Any], Diagnosis]:
     situation = yaml.safe_load(path.read_text())
     evidence = Evidence.model_validate(merge(BASE, situation["change"]))
