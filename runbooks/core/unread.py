@@ -63,6 +63,11 @@ def unread(evidence: BaseModel) -> tuple[Lost, ...]:
     return tuple(look for look in looks(evidence) if isinstance(look, Lost))
 
 
+def missing(evidence: BaseModel) -> tuple[str, ...]:
+    """A line for each reading that failed; not for what nobody asked for, and what an older record does not have."""
+    return tuple(f"{x.label}: {x.why}" for x in unread(evidence) if x.reading.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED))
+
+
 def looks(evidence: BaseModel) -> Iterator[Look]:
     """Every reading, in the order of the evidence, those that stand in another reading too."""
     return _walk(evidence, Look(path="", label=""), type(evidence))
@@ -111,7 +116,7 @@ def _walk(value: Any, at: Look, root: type[BaseModel]) -> Iterator[Look]:
     elif isinstance(value, BaseModel):
         base = at if type(value) is not root else at.model_copy(update={"path": ""})
         for field in _fields(type(value)):
-            yield from _walk(getattr(value, field), _below(base, f".{field}", f".{field}"), root)
+            yield from _walk(getattr(value, field), _below(base, f".{field.replace('_', ' ')}", f".{field}"), root)
 
 
 def _below(at: Look, label: str, path: str, *item: str) -> Look:

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Callable
 
+from runbooks.core.judgment import credible, ordered, tier, to_do
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from runbooks.spawning.around import ELSEWHERE, LIVE, judge_stale
+from runbooks.spawning.around import LIVE, judge_stale
 from runbooks.spawning.evidence import Evidence, WorkerRow
 from runbooks.spawning.limits import Limits
 from runbooks.spawning.view import View
 
+SLUG = "stuck-spawning"
 SHARED = ("orchestrator", "deployment", "variables", "tasks", "queued", "workers", "pods", "stock")
 ALWAYS = ("shut down all workers, or terminate pods by a listing: one pod, by its id",)
 Judge = Callable[[Evidence, Limits], Diagnosis]
@@ -24,8 +26,7 @@ def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) ->
     found = {x.worker: judge(x.model_copy(update=shared), limits) for x in e.each}
     alike = _alike(found, limits)
     stale = _stale(e, limits)
-    first = [c for c in whole.causes if c.slug not in ELSEWHERE]
-    causes = _unique(([alike] if alike else []), first, *(d.causes for d in found.values()), stale, whole.causes)
+    causes = ordered(SLUG, _unique([alike] if alike else [], whole.causes, *(d.causes for d in found.values()), stale))
     own = [p for d in found.values() for p in d.plans if p in whole.plans]
     kept = () if alike else tuple(found.items())
     plans = [p.model_copy(update={"name": f"{p.name}: {w}"}) for w, d in kept for p in d.plans if p not in own]
@@ -37,7 +38,7 @@ def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) ->
         causes=causes,
         must_not=tuple(dict.fromkeys((*(m for d in parts for m in d.must_not), *ALWAYS))),
         plans=(*whole.plans, *plans),
-        do_now=_do_now(e, whole, found, alike),
+        do_now=_do_now(e, whole, found, causes, alike),
         waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
         findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
         unknowns=_unknowns(whole, found),
@@ -52,8 +53,7 @@ def _unknowns(whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:
 
 
 def _first(d: Diagnosis) -> str:
-    sure = (Certainty.CONFIRMED, Certainty.LIKELY)
-    return next((c.slug for c in d.wrong if c.certainty in sure), "")
+    return next((c.slug for c in credible(d.causes)), "")
 
 
 def _alike(found: dict[str, Diagnosis], limits: Limits) -> Cause | None:
@@ -100,8 +100,7 @@ def _headline(
 ) -> str:
     if alike:
         return f"one incident: {alike.evidence[0]}"
-    faults = [c for c in causes if not c.innocent and c.certainty is not Certainty.RULED_OUT]
-    told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in sorted(faults, key=_doubt)[:3])
+    told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in causes[:3] if tier(c) < 2)
     if not found or whole.state is State.SICK:
         late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
         return f"{told}; {late}" if told else f"{late}, and the orchestrator, its records and its queue are well"
@@ -113,15 +112,14 @@ def _headline(
     )
 
 
-def _doubt(cause: Cause) -> int:
-    return list(Certainty).index(cause.certainty)
-
-
-def _do_now(e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis], alike: Cause | None) -> tuple[str, ...]:
-    out = list(whole.do_now)
-    if alike:
-        out.append(f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker")
-    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now if x not in whole.do_now]
+def _do_now(
+    e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis], causes: tuple[Cause, ...], alike: Cause | None
+) -> tuple[str, ...]:
+    """What is to be done about each cause once, with all that have it; then what concerns one worker only."""
+    out = [f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker"] if alike else []
+    out += [*to_do(SLUG, causes), *whole.do_now]
+    said = {line for d in (whole, *found.values()) for line in to_do(SLUG, d.causes)}
+    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now if x not in said]
     if e.not_looked_at:
         out.append(f"{len(e.not_looked_at)} more workers were not looked at: {', '.join(e.not_looked_at[:10])}")
-    return tuple(dict.fromkeys(out))
+    return tuple(dict.fromkeys(x for x in out if x not in said or x in to_do(SLUG, causes)))

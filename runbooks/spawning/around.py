@@ -1,9 +1,10 @@
 """Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known, Unknown, Why
 from runbooks.spawning.evidence import TaskRow
 from runbooks.spawning.parsers.runpod import Phase, Pod
-from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.spawning.view import View
 
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")

@@ -2,10 +2,11 @@
 
 import re
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
 from runbooks.spawning.evidence import Stock
-from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.spawning.view import View
 
 REQUEST = "the orchestrator's request"
 NARROW = (

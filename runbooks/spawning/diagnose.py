@@ -2,10 +2,12 @@
 
 import shlex
 
+from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, tier
 from runbooks.core.reading import Absent, Known
-from runbooks.core.rules import book, by_the_rules
+from runbooks.core.rules import by_the_rules
 from runbooks.core.unexplained import not_used
-from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
+from runbooks.core.unread import missing
+from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.spawning.all_workers import judge_all
 from runbooks.spawning.around import DONE, ELSEWHERE, judge_around, judge_others
 from runbooks.spawning.company import group_of
@@ -15,7 +17,7 @@ from runbooks.spawning.limits import Limits
 from runbooks.spawning.plans import offer, storm
 from runbooks.spawning.pods import judge_pod
 from runbooks.spawning.typed import log_in
-from runbooks.spawning.view import LIKELY, SURE, View
+from runbooks.spawning.view import View
 from runbooks.spawning.words import in_shell, in_sql, is_plain
 from runbooks.triage.text import findings_of
 
@@ -31,26 +33,6 @@ ALWAYS = (
     "shut down all workers, or terminate pods by a listing: one pod, by its id",
     "read one null runtime or one missing answer as a death",
 )
-WARN = {
-    "image-pulling": "do not terminate and respawn inside the pull budget: the pull begins again and is paid again",
-    "image-unpullable": "do not respawn in a loop: the same layer fails on every such host, whatever a NO_CAPACITY label says",
-    "start-command-fails": "do not wait longer, and do not respawn on other machines or GPU types: the same command ends there, too",
-    "setup-step-failed": "do not terminate and respawn before that step is mended: every pod of this kind meets it",
-    "out-of-credit": "do not respawn, and do not mark the row so that another is spawned: no create call works without credit",
-    "driver-too-old": "do not give the task to the same host, and do not change the driver of a rented host",
-    "host-gpus-taken": "do not terminate the stopped pod before its local disk is copied",
-    "ssh-key-wrong": "do not rotate keys before ssh-auth-failure has named the cause",
-    "running-without-address": "do not rotate keys and do not name a cause: its log decides",
-    "no-container": "do not name a cause without the pod's log",
-    "orchestrator-down": "do not end pods: nothing would spawn the next ones",
-    "worker-died": "do not respawn before its last words were read: the next one would end alike",
-    "task-held-by-dead-worker": "do not give back all tasks: only those whose worker is proven dead, once each",
-    "pod-without-row": "do not end a pod of which it is not proven that it is this orchestrator's own",
-    "queue-not-served": "do not start workers by hand beside an orchestrator that may spawn them too",
-    "private-half-missing": "do not generate a new pair: the public half that is set still lets its own private half in",
-    "request-too-narrow": "do not retry in a loop: where the request is the reason, no retry finds a host",
-    "pod-host-key-changed": "do not log in: it is another machine, or somebody between",
-}
 
 
 @by_the_rules("stuck-spawning")
@@ -68,22 +50,20 @@ def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
         judge_pod(v)
         judge_inside(v)
         judge_without_inside(v)
-    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
-    v.causes.sort(key=lambda c: (rank[c.certainty], c.slug == "heartbeat-old"))
     judge_others(v)
+    v.sort()
     state = _state(v)
     plans, withheld = offer(v)
-    return Diagnosis(
+    return v.diagnosis(
         state=state,
         headline=_headline(v, state),
         symptom=_symptom(v),
-        causes=tuple(v.causes),
-        must_not=(*dict.fromkeys(WARN[c.slug] for c in v.causes if c.slug in WARN), *ALWAYS),
+        must_not=ALWAYS,
         plans=plans,
-        do_now=_do_now(v, withheld),
+        before=withheld,
+        after=_also(v),
         waiting_costs=_costs(v),
         findings=(*_findings(v), *_worker_log(v), *_not_used(v)),
-        unknowns=v.unknowns,
         by_hand=_by_hand(v),
         groups=(group_of(v),),
     )
@@ -95,19 +75,16 @@ def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
     v = View(evidence, limits)
     judge_around(v)
     judge_others(v)
+    v.sort()
     plans, withheld = offer(v)
-    faults = [c for c in v.causes if not c.innocent]
-    sick = any(c.certainty in (SURE, LIKELY) for c in faults)
-    return Diagnosis(
-        state=State.SICK if sick else State.CANNOT_TELL if faults else State.HEALTHY,
-        headline="; ".join(f"{c.slug}: {c.evidence[0]}" for c in faults[:3]),
-        causes=tuple(v.causes),
-        must_not=tuple(dict.fromkeys(WARN[c.slug] for c in v.causes if c.slug in WARN)),
+    return v.diagnosis(
+        state=state_of(v.causes),
+        headline="; ".join(f"{c.slug}: {c.evidence[0]}" for c in v.causes[:3] if not c.innocent),
         plans=plans,
-        do_now=_do_now(v, withheld),
+        before=withheld,
+        after=_also(v),
         waiting_costs=_leaks(v),
         findings=_findings(v),
-        unknowns=v.unknowns,
     )
 
 
@@ -124,7 +101,7 @@ def _no_row(e: Evidence, proof: str) -> Diagnosis:
 
 def _state(v: View) -> State:
     mine = [c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE]
-    if any(c.certainty in (SURE, LIKELY) for c in mine):
+    if credible(mine):
         return State.SICK
     if v.row is None or mine:
         return State.CANNOT_TELL
@@ -144,7 +121,7 @@ def _headline(v: View, state: State) -> str:
         words = (
             "comes up or works as it should"
             if state is State.HEALTHY
-            else f"cannot tell: {'; '.join(v.unknowns) or 'not enough was read'}"
+            else f"cannot tell: {'; '.join(missing(v.e)) or 'not enough was read'}"
         )
         return f"{v.subject} ({status}) {words}"
     return f"{v.subject} ({status}): {first.slug}: {first.evidence[0]}"
@@ -158,23 +135,15 @@ def _symptom(v: View) -> str:
     return f"status {v.row.status} for {v.waits_s:.0f} s" + (f"; missing: {step}" if step else "") + waited
 
 
-def _do_now(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
-    out = list(withheld)
-    if any(c.slug == "image-pulling" for c in v.causes) and not any(
-        not c.innocent for c in v.causes if c.slug not in ELSEWHERE
-    ):
+def _also(v: View) -> tuple[str, ...]:
+    """What a person does besides."""
+    out = []
+    if any(c.slug == "image-pulling" for c in v.causes) and not any(tier(c) < 2 and c.slug not in ELSEWHERE for c in v.causes):
         more = f"--option wait={max(60, round((v.until - v.e.taken_at).total_seconds()))}"
         out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
-    if any(c.slug == "ssh-key-wrong" for c in v.causes):
-        out.append("go on with ssh-auth-failure for this pod: the stage and the cause are named there")
-    if any(c.slug == "request-too-narrow" and c.certainty is SURE for c in v.causes):
-        out.append(
-            "widen the request, or move the network volume; the orchestrator's next create call then finds a host"
-        )
-    out += [f"{c.slug}: look at {d}" for c in v.causes for d in c.decides if c.certainty is not SURE]
     if v.causes and storm(v).startswith(tuple("0123456789")):
         out.append(storm(v))
-    return tuple(dict.fromkeys(out))
+    return tuple(out)
 
 
 def _costs(v: View) -> tuple[str, ...]:
@@ -193,12 +162,9 @@ def _leaks(v: View) -> tuple[str, ...]:
 
 
 def _findings(v: View) -> tuple[Finding, ...]:
-    priority = {SURE: "HIGH", LIKELY: "MEDIUM"}
-    return tuple(
-        Finding(priority=priority.get(c.certainty, "LOW"), category="Worker" if c.slug not in ELSEWHERE else "Records",
-                issue=f"{c.slug}: {c.evidence[0]}", action=c.decides[0] if c.decides else book("stuck-spawning").causes[c.slug].remedy)
-        for c in v.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT
-    )  # fmt: skip
+    mine = [c for c in v.causes if c.slug not in ELSEWHERE]
+    theirs = [c for c in v.causes if c.slug in ELSEWHERE]
+    return (*findings(v.slug, mine, "Worker"), *findings(v.slug, theirs, "Records"))
 
 
 def _not_used(v: View) -> tuple[Finding, ...]:

@@ -1,8 +1,9 @@
 """Judges network and inside: the stages of SSH, the worker's process, its log, GPUs, driver, disk."""
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.spawning.evidence import Inside, SshLook
 from runbooks.spawning.parsers.orchestrator_log import last_words, line_time
-from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.spawning.view import View
 
 FULL = 256 << 20  # bytes: less cannot hold a worker's log and its temporary files
 UP = ("spawning", "starting")

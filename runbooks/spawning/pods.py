@@ -1,5 +1,6 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, Why
 from runbooks.core.verdict import Certainty
 from runbooks.spawning.around import refused
@@ -7,7 +8,7 @@ from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
 from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, last_phase, read_log_line
-from runbooks.spawning.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.spawning.view import View
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
 

@@ -1,27 +1,20 @@
-"""The evidence with its readings opened, ages, and the short way to write a cause."""
+"""The evidence with its readings opened, and ages."""
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from runbooks.core.reading import Known, Unknown, Why
-from runbooks.core.verdict import Cause, Certainty
+from runbooks.core.judgment import Judgment
+from runbooks.core.reading import Known
 from runbooks.spawning.evidence import Evidence, PodRead
 from runbooks.spawning.limits import Limits
 from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime, layer_gb
 
-SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
 
-
-@dataclass
-class View:
+class View(Judgment):
     """What was read, opened, and the causes found so far."""
 
-    e: Evidence
-    limits: Limits
-    causes: list[Cause] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        e = self.e
+    def __init__(self, e: Evidence, limits: Limits) -> None:
+        super().__init__("stuck-spawning", f"worker {e.worker}")
+        self.e, self.limits = e, limits
         self.row = e.row.value if isinstance(e.row, Known) else None
         self.reads: tuple[PodRead, ...] = e.pod.value if isinstance(e.pod, Known) else ()
         self.pod: Pod | None = self.reads[-1].pod if self.reads else None
@@ -34,21 +27,6 @@ class View:
         self.workers = e.workers.value if isinstance(e.workers, Known) else ()
         self.pods = e.pods.value if isinstance(e.pods, Known) else ()
         self.stock = e.stock.value if isinstance(e.stock, Known) else None
-        self.subject = f"worker {e.worker}"
-
-    def say(
-        self, slug: str, certainty: Certainty, *evidence: str, about: str = "", decides: tuple[str, ...] = (),
-        innocent: bool = False,
-    ) -> None:  # fmt: skip
-        """Adds a cause."""
-        self.causes.append(
-            Cause(slug=slug, certainty=certainty, subject=about or self.subject, evidence=evidence, decides=decides,
-                  innocent=innocent)
-        )  # fmt: skip
-
-    def has(self, *slugs: str) -> bool:
-        """Whether one of them was found, confirmed or likely."""
-        return any(c.slug in slugs and c.certainty in (SURE, LIKELY) for c in self.causes)
 
     def age(self, at: datetime | None) -> float | None:
         """Seconds since then."""
@@ -124,15 +102,3 @@ class View:
         """The row's heartbeat is fresh: something lives there."""
         beat = self.age(self.row.heartbeat) if self.row else None
         return beat is not None and beat <= self.limits.heartbeat_s
-
-    @property
-    def unknowns(self) -> tuple[str, ...]:
-        """What could not be read and why."""
-        names = ("row", "pod", "pod_log", "ssh", "inside", "stored_log", "orchestrator", "deployment", "variables", "tasks",
-                 "workers", "pods", "stock", "usual")  # fmt: skip
-        out = []
-        for name in names:
-            r = getattr(self.e, name)
-            if isinstance(r, Unknown) and r.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED):
-                out.append(f"{name.replace('_', ' ')}: {r.why}")
-        return tuple(out)

@@ -1,8 +1,9 @@
 """Judges one log-in: the stage at which it stops and the one thing that is wrong. Pure."""
 
+from runbooks.core.judgment import SURE, credible, findings
 from runbooks.core.reading import Absent
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.core.verdict import Diagnosis, State
 from runbooks.ssh import story
 from runbooks.ssh.evidence import Auth, Evidence, Stage
 from runbooks.ssh.far_side import judge_far_side
@@ -10,11 +11,9 @@ from runbooks.ssh.limits import Limits
 from runbooks.ssh.on_the_wire import judge_wire
 from runbooks.ssh.own_side import judge_own_side
 from runbooks.ssh.plans import offer
-from runbooks.ssh.view import SURE, View
+from runbooks.ssh.view import View
 
 __all__ = ["Limits", "diagnose"]
-
-BEFORE_KEY = (Stage.NAME, Stage.TCP, Stage.BANNER, Stage.KEX, Stage.HOST_KEY, Stage.METHODS)
 
 
 @by_the_rules("ssh-auth-failure")
@@ -24,23 +23,22 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         return _not_applicable(evidence.wire.proof)
     v = View(evidence, limits)
     judge_own_side(v)
-    own = len(v.causes)
     judge_wire(v)
     judge_far_side(v)
     _rollout(v)
-    v.causes = _ordered(v, own)
+    v.sort()
     state = _state(v)
     plans, withheld = offer(v)
-    return Diagnosis(
+    return v.diagnosis(
         state=state,
         headline=story.headline(v, state),
         symptom=story.symptom(v),
-        causes=tuple(v.causes),
-        must_not=story.must_not(v),
+        must_not=story.ALWAYS,
         plans=plans,
-        do_now=story.do_now(v, state, withheld),
-        findings=story.findings(v),
-        unknowns=v.unknowns,
+        before=story.before(v, withheld),
+        after=story.after(v, state, withheld),
+        findings=findings(v.slug, v.causes, "SSH"),
+        unknowns=v.open,
         by_hand=story.by_hand(v),
     )
 
@@ -61,20 +59,8 @@ def _rollout(v: View) -> None:
         v.say("bad-key-rollout", SURE, said, about="the fleet", decides=("what changed the keys of these nodes",))
 
 
-def _ordered(v: View, own: int) -> list[Cause]:
-    """Surest first within the order of stages. Where the wire stopped before any key was asked for, the wire leads."""
-    w = v.wire
-    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
-    mine, theirs = v.causes[:own], v.causes[own:]
-    early = w is not None and w.stage in BEFORE_KEY
-    parts = [*theirs, *mine] if early else [*mine, *theirs]
-    incident = [c for c in parts if c.slug == "bad-key-rollout"]
-    rest = sorted((c for c in parts if c.slug != "bad-key-rollout"), key=lambda c: rank[c.certainty])
-    return [*incident, *rest]
-
-
 def _state(v: View) -> State:
     done = v.wire is not None and v.wire.stage is Stage.DONE
-    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) for c in v.causes):
+    if credible(v.causes):
         return State.SICK
     return State.HEALTHY if done else State.CANNOT_TELL

@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.parsers.ssh_text import LogLine, Said, ban_s, spoken
 from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
 from runbooks.ssh.user_lists import left_out
-from runbooks.ssh.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.ssh.view import View
 from runbooks.triage.text import says
 
 NO_LOGIN = ("nologin", "false")
@@ -78,7 +79,7 @@ def _blind(v: View, w: Wire, explained: set[str]) -> None:
     if explained & (EXPLAINS | {"key-pair-mismatch"}):
         return
     _old_rsa(v, w, registered=False)
-    v.say("publickey-denied", POSSIBLE, f"{v.where} refuses {', '.join(w.offered) or 'the key'}",
+    v.say("publickey-denied", POSSIBLE, f"{v.subject} refuses {', '.join(w.offered) or 'the key'}",
           "whether the key is wrong or the server refuses the right one shows only on the server",
           decides=("ssh-keygen -lf ~USER/.ssh/authorized_keys there", "sshd's log: 'Failed publickey' (wrong key) or "
                    "'Authentication refused' (right key, server refuses)", "second_way in the fleet file"))  # fmt: skip
@@ -91,7 +92,7 @@ def _old_rsa(v: View, w: Wire, registered: bool) -> bool:
     words = ("the key is ssh-rsa, and the server names no signature that it takes, as one that knows SHA-1 only; this side uses SHA-2",
              f"its banner: {w.banner}", *(("the key is registered there",) if registered else ()))  # fmt: skip
     v.say("key-type-not-accepted", LIKELY if registered else POSSIBLE, *words,
-          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.where}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
+          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.subject}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
     return True
 
 

@@ -1,7 +1,8 @@
 """Judges the connection: the one stage at which it stopped, and why."""
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.ssh.evidence import Auth, HostKey, HostKeyFact, Stage, Tcp, Wire
-from runbooks.ssh.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.ssh.view import View
 
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
 
@@ -36,7 +37,7 @@ def _tcp(v: View, w: Wire) -> None:
               decides=("the provider's state of the machine", "security group, firewall, exposed ports"))  # fmt: skip
     else:
         slug = "jump-host-fails" if w.jump else "unreachable"
-        v.say(slug, SURE if w.jump else LIKELY, f"{w.jump or w.host}: {w.tcp_says}", about=w.jump or v.where)
+        v.say(slug, SURE if w.jump else LIKELY, f"{w.jump or w.host}: {w.tcp_says}", about=w.jump or v.subject)
 
 
 def _banner(v: View, w: Wire) -> None:

@@ -1,8 +1,9 @@
 """Judges the own side: the key as given, its halves, the agent, the client's configuration."""
 
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.parsers.ssh_key import Damage, KeyFormat, KeyShape
 from runbooks.ssh.evidence import Auth, GivenKey, Stage
-from runbooks.ssh.view import LIKELY, POSSIBLE, SURE, View
+from runbooks.ssh.view import View
 
 WORDS = {
     Damage.NO_FINAL_NEWLINE: "the final newline is lost",
@@ -133,7 +134,7 @@ def _agent(v: View, key: GivenKey) -> None:
             POSSIBLE,
             said,
             about="ssh on this machine",
-            decides=(f"ssh -v -o IdentitiesOnly=yes {v.where}",),
+            decides=(f"ssh -v -o IdentitiesOnly=yes {v.subject}",),
         )
 
 
