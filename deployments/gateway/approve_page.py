@@ -10,7 +10,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.show import Html, html, joined
 from runbooks.core.waiting import waits_words
 from runbooks.notify.link import Ticket
-from runbooks.notify.message import Message
+from runbooks.notify.message import DECIDE, Message
 
 LONGEST = 300  # characters of what is no command
 STYLE = Html(
@@ -42,19 +42,20 @@ WORDS = {
 
 
 def question_page(ticket: Ticket, question: Question, form_token: str, nonce: str) -> Html:
-    """Each plan whole, with its exact commands, what must not be done, and the two buttons."""
+    """Each plan whole, with its exact commands, the two buttons, which plans are withheld and why, what must not be done."""
     m = question.message
     if m is None:
         said = "Decide in Prefect's UI or by `gpu-runbooks approve`. Nothing was done."
         return notice("Cannot show the plan", said, nonce, _in_prefect(question))
     body = html(
-        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}{}{}",
+        "<h1>{}: {}</h1><p><b>{}</b></p>{}{}{}{}{}{}{}{}",
         m.title,
         m.target,
         m.headline,
         html("<p>{}</p>", waits_words(m.at, m.expires)),
         _list("Asked because", m.asked_because),
         _form(m, question, form_token),
+        _list("Besides", (line for line in m.do_now if line != DECIDE)),
         _list("Do NOT", m.must_not, "no"),
         _list("Waiting costs", m.waiting_costs),
         html(

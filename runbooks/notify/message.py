@@ -14,6 +14,7 @@ from runbooks.core.verdict import Diagnosis
 LINE = 300  # characters
 LINES = 5
 COMMANDS = 10  # of one plan; the report has all
+DECIDE = "Decide: approve or reject the plan."
 
 
 class Choice(Frozen):
@@ -127,7 +128,7 @@ def message_of(
 def _do_now(report: Report, verdict: Diagnosis) -> tuple[str, ...]:
     """What a person must do; nothing where nobody is needed."""
     if report.outcome is Outcome.WAITING:
-        return _lines(("Decide: approve or reject the plan.", *verdict.do_now))
+        return _lines((DECIDE, *verdict.do_now))
     if report.outcome.row.closing:
         return ()
     if report.outcome is Outcome.REFUSED:

@@ -1,5 +1,6 @@
 """Approve links on a real Prefect server: one answer, by the right link, for the plan that was shown, or no effect."""
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from prefect.states import Cancelled
 from deployments.gateway.approve import approve_router
 from flows import store
 from flows.engine.approval import answer_run
+from runbooks.core.knowledge import load_runbook
 from runbooks.notify.link import Ticket, read, sign
 from tasks.approvers.secrets import new_secret, put_approver
 from tasks.context import utc_now
@@ -25,7 +27,7 @@ from tasks.notify.keys import link_key
 from tests.notify.conftest import Told
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
-from tests.support.toy import acts_done, write_world
+from tests.support.toy import FORBIDDER, acts_done, write_world
 
 
 def gateway() -> TestClient:
@@ -141,6 +143,24 @@ def test_a_plan_that_changed_makes_the_link_void(rig: Rig, told: Told, waiting: 
     assert post(gateway(), link_in(told), decision="approve").status_code == 200
     w.work()
     assert acts_done(rig.worlds, w.name)[0].startswith("fix another pid")
+
+
+def test_a_plan_that_a_finding_forbids_is_told_with_its_reason_and_cannot_be_chosen(rig: Rig, told: Told) -> None:
+    w = rig.world(forbids=["toy-restart"])
+    run = w.run("approve")
+    client, link = gateway(), link_in(told)
+    page = client.get(link).text
+    assert re.findall(r'name="choice" value="([^"]+)"', page) == ["clean up only"]
+    assert "<pre>restart</pre>" not in page
+    why = load_runbook("zombie-gpu").causes[FORBIDDER].title
+    assert f"“clean up and restart” is not offered: “{why}” forbids toy-restart" in html.unescape(page)
+    refused = post(client, link, decision="approve", choice="clean up and restart", why="I know better")
+    assert (refused.status_code, "no plan of that name" in refused.text) == (409, True)
+    assert paused(run)
+    assert post(client, link, decision="approve").status_code == 200
+    w.work()
+    assert [line.split()[0] for line in acts_done(rig.worlds, w.name)] == ["fix"]
+    assert store.read_run(run).labels["outcome"] == "fixed"
 
 
 @pytest.mark.soak

@@ -2,7 +2,8 @@
 
 The world file holds {"sick": bool, "identity": str, "unfixable": bool, "takes_s": seconds that a fix's command takes};
 every act appends one line to `<world>.log`, and such a command two to `<world>.took`. "kinds": its plan has a step of each
-of these real kinds; in processes of such a world a stand-in does what the kinds do (see `stand_in`).
+of these real kinds; in processes of such a world a stand-in does what the kinds do (see `stand_in`). "forbids": a finding
+names a cause that forbids these kinds.
 """
 
 import json
@@ -22,14 +23,16 @@ from flows.engine import steps
 from flows.engine.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
+from runbooks.core.forbidden import allowed
 from runbooks.core.kinds import KINDS, Harsh, Kind
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.members import process
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.core.refusal import Code
 from runbooks.core.together import together
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Group, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from tasks.context import ActResult, Context, Refused
 from tasks.remote import machine_identity
 from tasks.remote.changing import FOLDER_ENV, command
@@ -37,7 +40,7 @@ from tasks.remote.command import read
 from tasks.remote.machine_identity import Machine, mark, read_machine
 from tasks.transport.base import Host, TransportError
 
-CAUSE = "stopped-process"
+CAUSE, FORBIDDER = "stopped-process", "gpu-off-the-bus"
 WITHIN_S = 5.0
 _LOOKS: dict[str, int] = {}
 REPLACED: dict[str, Callable[[], RunbookSpec]] = {}
@@ -57,6 +60,7 @@ class ToyEvidence(Frozen):
     mate: str = ""  # what another process of its group does
     to_and_fro: bool = False  # a plan goes from the node to the leader and back
     kinds: tuple[str, ...] = ()  # a plan has a step of each of these
+    forbids: tuple[str, ...] = ()  # a finding's cause forbids these
 
 
 class ToyLimits(Frozen):
@@ -112,6 +116,7 @@ def gather(context: Context) -> ToyEvidence:
         sure=bool(world.get("sure", True)),
         to_and_fro=bool(world.get("to_and_fro")),
         kinds=tuple(map(str, world.get("kinds", ()))),  # type: ignore[call-overload]
+        forbids=tuple(map(str, world.get("forbids", ()))),  # type: ignore[call-overload]
     )
 
 
@@ -207,13 +212,23 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
             ),
         ),
     )
-    return Diagnosis(
+    found = Diagnosis(
         state=State.SICK,
         headline=": ".join([f"{evidence.identity} is stuck", *said[:1]]),
         causes=(cause,),
         plans=plans,
         must_not=("reboot",),
     )
+    return _with_a_finding(found, evidence.forbids) if evidence.forbids else found
+
+
+def _with_a_finding(found: Diagnosis, forbids: tuple[str, ...]) -> Diagnosis:
+    """What a text says as well, of a cause that forbids these kinds."""
+    book = load_runbook("zombie-gpu")
+    cause = book.causes[FORBIDDER].model_copy(update={"forbids": forbids})
+    said = Finding(priority="HIGH", category=f"{book.slug}/{FORBIDDER}", issue="a log says so", action="look first")
+    toy = book.model_copy(update={"causes": {**book.causes, FORBIDDER: cause}})
+    return allowed(toy, found.model_copy(update={"findings": (said,)}))
 
 
 def _log(context: Context, line: str) -> None:
