@@ -11,6 +11,7 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.redact import Redactor
 from runbooks.core.refusal import Code, Refusal
 from tasks.installation import installation_redactor
+from tasks.shared import Shared
 from tasks.transport.base import Host
 
 
@@ -74,6 +75,7 @@ class Context:
     options: dict[str, Any] = field(default_factory=dict)  # runbook-specific parameters of the run
     earlier: dict[str, Any] | None = None  # last report's JSON of this runbook and target, to bridge limits of minutes
     sweep: str = ""  # kind of the sweep that looks: it has the whole fleet to look at
+    shared: Shared | None = None  # what that sweep reads once; None: everything is read anew
     since: datetime | None = None  # in a sweep: from when on what happened is news
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now

@@ -17,6 +17,7 @@ from runbooks.core.verdict import Diagnosis, State
 from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, last_answer
+from tasks.shared import Shared
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
@@ -29,10 +30,11 @@ class Unread(Frozen):
 
 
 def context_of(
-    spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, pool: HostPool, options: dict[str, Any] | None = None, sweep: str = ""
+    spec: RunbookSpec, fleet: Fleet, target: str, folder: Path, pool: HostPool, options: dict[str, Any] | None = None, sweep: str = "",
+    shared: Shared | None = None,
 ) -> Context:
-    """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's. Raises
-    ConfigError."""
+    """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's, and
+    `shared`: what it has read. Raises ConfigError."""
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
     bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
     earlier = earlier_evidence(folder, spec.slug, target, bridge, utc_now())
@@ -41,8 +43,9 @@ def context_of(
         earlier = last_answer(folder, spec.slug, target, sweep)
         since = _news_since(earlier, float(limits[spec.window]))
     return Context(
-        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep
-    )
+        fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep,
+        shared=shared,
+    )  # fmt: skip
 
 
 def _news_since(last: dict[str, Any] | None, window_s: float) -> datetime:

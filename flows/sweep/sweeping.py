@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from runbooks.core.report import Report
 from tasks.context import Context, utc_now
 from tasks.remote.node_look import look_at_node
 from tasks.report_store import save
+from tasks.shared import Shared
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
@@ -49,6 +50,7 @@ class Sweep:
     folder: Path
     run_id: str
     trigger: str
+    shared: Shared = field(default_factory=Shared)  # within this process: a part of the sweep in another reads by itself
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
@@ -106,7 +108,7 @@ def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
     """One runbook on everything that a node or other target is. Never raises."""
     try:
         spec = load_spec(name)
-        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger)
+        whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger, shared=sweep.shared)
         parts = spec.parts(whole)
     except Exception as e:
         return [_failed(target, name, e)]

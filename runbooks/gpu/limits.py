@@ -31,6 +31,7 @@ class Limits(Frozen):
     computing_cpu_percent: float
     working_bytes_per_s: float
     mate_nodes: int
+    share_s: float
     window_s: float
     samples: int
     min_samples: int

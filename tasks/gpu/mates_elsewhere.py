@@ -8,8 +8,8 @@ from runbooks.core.reading import Absent, Known, Unknown, Why
 from runbooks.gpu.elsewhere import places, spread
 from runbooks.gpu.evidence import ALL_HERE, Elsewhere
 from tasks.context import Context
+from tasks.gpu.look import read_look
 from tasks.gpu.processes import ProcessLook
-from tasks.gpu.window import read_window
 from tasks.transport.base import TransportError
 
 MOST = 8  # nodes; used only where the runbook's limits don't say
@@ -36,7 +36,7 @@ def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -
 def _look(context: Context) -> Elsewhere:
     """One of them."""
     try:
-        seen = read_window(context, context.fleet.jobs_on(context.target))
+        seen = read_look(context, own=False).window
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail)
         return Elsewhere(node=context.target, gpus=no, facts=no, processes=no)

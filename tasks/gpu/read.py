@@ -14,19 +14,17 @@ from tasks.gpu.container_gpus import read_container_gpus
 from tasks.gpu.kernel import read_kernel_events
 from tasks.gpu.leader import read_leader
 from tasks.gpu.mates_elsewhere import read_elsewhere
+from tasks.gpu.look import read_look
 from tasks.gpu.processes import ProcessLook
-from tasks.gpu.progress import Marks, ProgressLook, compare_progress, job_logs, look_at_progress
-from tasks.gpu.window import read_window
+from tasks.gpu.progress import Marks, ProgressLook, compare_progress, job_logs
 
 NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say so
 
 
 def gather_zombie_gpu(context: Context) -> Evidence:
     """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
-    jobs, at = context.fleet.jobs_on(context.node.name), context.now()
-    before = look_at_progress(context, jobs)
-    gpus, look, window_s = read_window(context, jobs)
-    after = look_at_progress(context, jobs) if window_s else before
+    jobs = context.fleet.jobs_on(context.node.name)
+    at, before, (gpus, look, _), after = read_look(context)
     return Evidence(
         node=context.node.name,
         taken_at=at,
