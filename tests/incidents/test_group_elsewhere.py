@@ -18,11 +18,13 @@ from runbooks.gpu.evidence import Evidence
 from tasks.context import Context
 from tasks.transport.base import Host, TransportError
 from tasks.transport.local import LocalHost
+from tasks.transport.open import HostPool
 from tests.incidents.test_group import SHORT, cards, verdicts
 from tests.runbooks.gpu.build import judge
 from tests.runbooks.gpu.test_situations import killed
 from tests.support.gpu_fixtures import built, copied, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context, gather
+from tests.support.other_node import OtherNode
 from tests.support.waiting import until
 
 WAITS = "import time\nwhile True: time.sleep(1)"
@@ -31,16 +33,34 @@ ZG08 = {"fed": "readers", "known": True}
 
 
 @contextmanager
-def rank(number: int, code: str, folder: Path, port: int = 29511) -> Iterator[int]:
+def rank(number: int, code: str, folder: Path) -> Iterator[int]:
     """A rank of a world of two; the folder's name tells its command from those of other tests."""
-    env = [f"RANK={number}", "WORLD_SIZE=2", "MASTER_ADDR=node-a", f"MASTER_PORT={port}"]
-    argv = ["env", *env, sys.executable, "-c", code, f"{folder}/rank-{number}", str(folder / "step-70.pt.tmp")]
+    argv = command(number, code, folder)
     with subprocess.Popen(argv, start_new_session=True) as process:
         try:
             until(lambda: not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"env\0"))
             yield process.pid
         finally:
             process.kill()
+
+
+def command(number: int, code: str, folder: Path) -> list[str]:
+    env = [f"RANK={number}", "WORLD_SIZE=2", "MASTER_ADDR=node-a", "MASTER_PORT=29511"]
+    return ["env", *env, sys.executable, "-c", code, f"{folder}/rank-{number}", str(folder / "step-70.pt.tmp")]
+
+
+@contextmanager
+def rank_on(node: OtherNode, number: int, code: str, folder: Path) -> Iterator[int]:
+    """The same on another node; its pid as that node numbers it. It ends with the node."""
+    told = folder / f"rank-{number}.pid"
+    script = f"echo $$ >{told}.new; mv {told}.new {told}; exec \"$@\""
+    with subprocess.Popen([*node.inside(), "sh", "-c", script, "sh", *command(number, code, folder)], start_new_session=True) as process:
+        try:
+            until(told.exists)
+            yield int(told.read_text())
+        finally:
+            process.kill()
+            node.stop()
 
 
 def two_nodes(mine: StubDriver, theirs: StubDriver, folder: Path, reached: bool = True) -> Context:
@@ -68,12 +88,17 @@ def judged(ctx: Context) -> tuple[Evidence, Diagnosis]:
 
 @pytest.mark.incident("ZG08", came="right", twin="the one that saves is on another node", **ZG08)
 def test_a_mate_on_another_node_is_at_work(driver: StubDriver, built: StubDriver, tmp_path: Path) -> None:  # noqa: F811
+    """node-b is read over SSH and numbers its processes itself."""
     theirs = copied(built, tmp_path / "b")
-    with rank(0, WAITS, tmp_path) as here, rank(1, SAVES, tmp_path) as there:
+    with OtherNode(tmp_path, "node-b") as other, rank(0, WAITS, tmp_path) as here, rank_on(other, 1, SAVES, tmp_path) as there:
         driver.show(*cards([here]))
         theirs.show(*cards([there]))
-        seen, d = judged(two_nodes(driver, theirs, tmp_path))
+        ctx = two_nodes(driver, theirs, tmp_path)
+        with HostPool() as pool:
+            nodes = (ctx.fleet.nodes[0], other.node(labels=theirs.labels(), connect_timeout_s=60))
+            seen, d = judged(replace(ctx, fleet=ctx.fleet.model_copy(update={"nodes": nodes}), open_host=pool))
     assert isinstance(seen.elsewhere, Known), seen.elsewhere
+    assert there < 100, "a pid of its own namespace"
     assert verdicts(d, [here])[here] == ("waits-for-its-mate", Certainty.CONFIRMED)
     assert any(f"pid {there}" in line and "on node-b" in line for c in d.causes for line in c.evidence)
     assert (d.state, d.plans) == (State.HEALTHY, ())
