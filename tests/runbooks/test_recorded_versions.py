@@ -1,16 +1,32 @@
 """Texts of other programs as their versions really wrote them, each with its source: the same meaning out of each.
 
-Recordings are cut to the lines and elements that are read. Torch's stand in test_cuda_oom_versions.py, an H100's in test_nvidia_smi.py.
+Recordings are cut to the lines and elements that are read. Torch's stand in test_cuda_oom_versions.py, an H100's in test_nvidia_smi.py;
+the real Docker 28, Ray 2.60, etcd 3.4 and sshd 9.2 are read in tests/tasks.
+
+Not had, so not here: a whole `docker inspect` of an older version (only State.Error, whose form changed), and one whose source names
+Docker 24 to 27; a line of sshd 6 or 10 whose source names the version; Ray's answers about actors and nodes before 2.60; any answer of
+etcd 3.6, or of 3.0, 3.2 and 3.3.
+Known and not read: an "Accepted publickey" of sshd up to 6.7, which gives an MD5 fingerprint that nothing here can be held against.
 """
 
 # ruff: noqa: E501 - a recorded line is as long as it is
 
+import json
+
 import pytest
 
+from runbooks.container.start_errors import MEANS
+from runbooks.core.fleet import Fleet, Node
 from runbooks.core.reading import Known
+from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.memory.parsers.kernel_ooms import parse_host_ooms
 from runbooks.parsers.nvidia_smi_xml import parse_smi_xml
 from runbooks.parsers.ssh_text import Said, ban_s, parse_sshd_log
+from runbooks.ray.parsers.ray_job import parse_jobs
+from runbooks.triage.text import meanings, telling
+from tasks.context import Context
+from tasks.rendezvous.etcd import parse_facts
+from tasks.transport.local import LocalHost
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -243,6 +259,36 @@ SSHD = {
         Said.PENALTY, "192.168.133.142", 5,
     ),
 }  # fmt: skip
+SSHD |= {
+    "6.2 at most, by its date of 2013-07-04 (progrium/gitreceive#10)": (
+        "Jul  4 13:40:32 du sshd[3742]: Authentication refused: bad ownership or modes for file /home/git/.ssh/authorized_keys",
+        Said.STRICT_MODES, "/home/git/.ssh/authorized_keys", None,
+    ),
+    "7 by its form (plus3it/watchmaker's documentation)": (
+        "Feb 09 12:10:50 ip-0a00dc73 sshd[2939]: input_userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedKeyTypes [preauth]",
+        Said.ALGORITHM, "ssh-rsa", None,
+    ),
+    "7.6 (termux/termux-app#774)": (
+        "Authentication refused: bad ownership or modes for directory /data/data/com.termux/files/home",
+        Said.STRICT_MODES, "/data/data/com.termux/files/home", None,
+    ),
+    "8.0, RHEL 8 (a note on Red Hat's solution 4906221)": (
+        "userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedKeyTypes [preauth]",
+        Said.ALGORITHM, "ssh-rsa", None,
+    ),
+    "8.7, RHEL 9 (a note on logging in from Tera Term, 2022-12-19)": (
+        "Dec 19 16:26:58 test sshd[88833]: userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
+        Said.ALGORITHM, "ssh-rsa", None,
+    ),
+    "9.2, Debian 12 (a note on failing log-ins)": (
+        "Jul 10 12:29:11 iZ2ze5f4ne9xf8n3h5Z sshd[8020]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
+        Said.ALGORITHM, "ssh-rsa", None,
+    ),
+    "9.8 and later, which names sshd-session (a log of 2026-08-04)": (
+        "2026-08-04T17:40:02 sshd-session[1893]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
+        Said.ALGORITHM, "ssh-rsa", None,
+    ),
+}  # fmt: skip
 PENALTIES = "crash:90 authfail:5 noauth:1 grace-exceeded:10 max:600"  # the defaults that sshd -T prints from 9.8 on
 
 
@@ -253,3 +299,89 @@ def test_sshd_says_why(version: str) -> None:
     assert (found.said, found.about) == (said, about)
     assert ban_s(line, PENALTIES) == seconds
 
+
+DOCKER = {  # State.Error of a container whose command is not in its image
+    "18, by its date of 2018-07-22 (docker/for-linux#319)": (
+        r'OCI runtime create failed: container_linux.go:348: starting container process caused "exec: \"/bin/bash\": stat /bin/bash: no such file or directory": unknown'
+    ),
+    "18.09 or older, by its runc, 2019-07-15 (docker/for-linux#726)": (
+        r'OCI runtime create failed: container_linux.go:348: starting container process caused "exec: \"db:create\": executable file not found in $PATH": unknown'
+    ),
+    "19.03.1, Docker Desktop 2.1.0.1 (docker-archive-public/docker.doodle#10)": (
+        r'OCI runtime create failed: container_linux.go:345: starting container process caused "exec: \"/bin/sh\": stat /bin/sh: no such file or directory": unknown'
+    ),
+    "20.10 by its form, 2022-02-25 (mo-xiaoxi/AWD_CTF_Platform#39)": (
+        'OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "/tmp/run.sh": stat /tmp/run.sh: no such file or directory: unknown'
+    ),
+    "20.10 with runc 1.1 by its form, 2022-06-30 (caarlos0/domain_exporter#147)": (
+        'failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/usr/local/bin/domain_exporter": stat /usr/local/bin/domain_exporter: no such file or directory: unknown'
+    ),
+    "containerd with runc 1.2 by its form (tests of burrow-cloud)": (
+        'failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to start container process: error during container init: exec: "/burrowd": stat /burrowd: no such file or directory'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", DOCKER)
+def test_a_command_that_is_not_in_the_image(version: str) -> None:
+    assert next(iter(meanings(DOCKER[version], MEANS))) == "bad-command"
+
+
+NO_SCRIPT = "python: can't open file '{}': [Errno 2] No such file or directory"
+RAY = {  # message of a job's record, and the line in it that says what went wrong
+    "1.13 or 2.0 by its date of 2022-07-24 (KubeRay's documentation of RayJob)": (
+        f"Job failed due to an application error, last available logs:\n{NO_SCRIPT.format('/tmp/code/script.ppy')}\n",
+        NO_SCRIPT.format("/tmp/code/script.ppy"),
+    ),
+    "2.5 by its date of 2023-07-11 (the same)": (
+        "Job failed due to an application error, last available logs (truncated to 20,000 chars):\n"
+        f"{NO_SCRIPT.format('/home/ray/samples/sample_code.ppy')}\n",
+        NO_SCRIPT.format("/home/ray/samples/sample_code.ppy"),
+    ),
+    "2.x of 2026-03-16 (a cloud's documentation of its ray jobs)": (
+        "Job entrypoint command failed with exit code 127, last available logs (truncated to 20,000 chars):\n"
+        "2026-03-16 20:39:14,666\tINFO job_manager.py:587 -- Runtime env is setting up.\n"
+        "Running entrypoint for job rayjob-1773664701-twd4-v6tz8: sleep1\n/bin/sh: 1: sleep1: not found\n",
+        "Job entrypoint command failed with exit code 127, last available logs (truncated to 20,000 chars):",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", RAY)
+def test_a_ray_job_that_failed(version: str) -> None:
+    message, line = RAY[version]
+    (job,) = parse_jobs(json.dumps([{"status": "FAILED", "submission_id": "s", "message": message}]), str)
+    assert (job.status, job.message, job.exit_code) == ("FAILED", message, None)
+    assert line in telling(job.message)
+
+
+ETCD = {  # /health, /version and /v2/keys as they came, "" where the source does not show one; then healthy, version, v2, None where it does not show it
+    "2.2 (a test of an etcd behind a bastion)": (
+        '{"health": "true"}', '{"etcdserver":"2.2.3","etcdcluster":"2.2.0"}', "", (True, "2.2.3", None),
+    ),
+    "2.3.6 (a note on etcd's API)": (
+        "", '{"etcdserver":"2.3.6","etcdcluster":"2.3.0"}', '{"action":"get","node":{"dir":true}}', (None, "2.3.6", True),
+    ),
+    "3.1 (etcd-io/etcd#6985, and the upgrade guide to 3.2)": (
+        '{"health": "false"}', '{"etcdserver":"3.1.7","etcdcluster":"3.1.0"}', "", (False, "3.1.7", None),
+    ),
+    "3.4.23 (recorded: started with nothing but its addresses)": (
+        '{"health":"true"}', '{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}', "404 page not found\n", (True, "3.4.23", False),
+    ),
+    "3.5 (a note on a cluster of Kubernetes 1.24, and an etcd behind Patroni)": (
+        '{"health":"true","reason":""}', '{"etcdserver":"3.5.16","etcdcluster":"3.5.0"}', "", (True, "3.5.16", None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ETCD)
+def test_what_etcd_says_of_itself(version: str) -> None:
+    health, about, keys, wanted = ETCD[version]
+    place = Rendezvous(name="e", endpoints=("http://etcd:2379",), nodes=("a",))
+    context = Context(fleet=Fleet(nodes=(Node(name="a", local=True),), rendezvous=(place,)), target="a", open_host=lambda n: LocalHost(n.name))
+    answer = {"health": {"status": 200, "body": health}, "version": {"status": 200, "body": about}}
+    tree = {"status": 404 if keys.startswith("404") else 200, "body": keys}
+    seen = parse_facts(answer | {"dynamic": tree}, place, context)
+    assert isinstance(seen, Known), seen
+    read = (seen.value.healthy, seen.value.version, seen.value.v2)
+    assert [r for r, w in zip(read, wanted, strict=True) if w is not None] == [w for w in wanted if w is not None]
