@@ -13,8 +13,8 @@ from tasks.context import Context
 from tasks.gpu.container_gpus import read_container_gpus
 from tasks.gpu.kernel import read_kernel_events
 from tasks.gpu.leader import read_leader
-from tasks.gpu.mates_elsewhere import read_elsewhere
 from tasks.gpu.look import read_look
+from tasks.gpu.mates_elsewhere import read_elsewhere
 from tasks.gpu.processes import ProcessLook
 from tasks.gpu.progress import Marks, ProgressLook, compare_progress, job_logs
 
