@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun, StateType
 from pydantic import ValidationError
 
@@ -52,8 +53,10 @@ def _publish_start(board: Board, page: Markdown) -> None:
 
 
 def _to_run() -> tuple[Runnable, ...]:
-    """What this server has a form for."""
-    found = {d.name: d for d in store.ask(lambda c: c.read_deployments(limit=store.PAGE))}
+    """What this server has a form for. Others may have put any number of deployments on it, of the same names, too."""
+    ours = [*SLUGS, "nightly"]  # flow and deployment share a name
+    flows, deployments = FlowFilter(name=FlowFilterName(any_=ours)), DeploymentFilter(name=DeploymentFilterName(any_=ours))
+    found = {d.name: d for d in store.ask(lambda c: c.read_deployments(flow_filter=flows, deployment_filter=deployments))}
     titles = {name: load_runbook(name).title for name in SLUGS} | {"nightly": "every node, every runbook that applies; changes nothing"}
     return tuple(
         Runnable(name=name, title=title, link=ui_path(Page.DEPLOYMENT, f"{found[name].id}/run"))

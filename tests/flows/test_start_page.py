@@ -1,13 +1,14 @@
 """The page to begin with: there from `up` on, linked by every deployment, the fleet's own page or a line for each fleet."""
 
 from functools import partial
+from uuid import uuid4
 
 from prefect.client.orchestration import SyncPrefectClient
 
 from deployments.catalog import programs
 from flows import artifacts, store
 from flows.config import load_fleet
-from flows.sweep.board import publish_board
+from flows.sweep.board import gather_board, publish_board
 from flows.ui_pages import START, start_path
 from tests.support.engine_rig import Rig
 
@@ -31,3 +32,20 @@ def test_every_deployment_that_people_see_links_it(rig: Rig) -> None:
     for spec in programs():
         found = store.ask(partial(SyncPrefectClient.read_deployment_by_name, name=f"{spec.name}/{spec.name}"))
         assert str(found.description).startswith(f"[What is wrong now, what waits, how to run something]({start_path()})"), spec.name
+
+
+MANY = 250  # more than the server gives at once
+
+
+def test_it_links_our_forms_on_a_server_with_many_deployments_of_others(rig: Rig) -> None:
+    """Most of them come before ours in the list; some are named like ours."""
+    fleet = load_fleet(str(rig.world().fleet))
+    ours = gather_board(fleet).to_run
+    assert {r.name for r in ours} == {s.name for s in programs()} - {"sweep", "nightly-shard"}
+    flow = store.ask(lambda c: c.create_flow_from_name(f"a-flow-of-others-{uuid4().hex[:6]}"))
+    try:
+        for name in (*(r.name for r in ours), *(f"a-{k}" for k in range(MANY))):
+            store.ask(partial(SyncPrefectClient.create_deployment, flow_id=flow, name=name))
+        assert gather_board(fleet).to_run == ours
+    finally:
+        store.ask(partial(SyncPrefectClient.delete_flow, flow_id=flow))  # its deployments go with it
