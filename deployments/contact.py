@@ -139,6 +139,8 @@ def in_words(error: BaseException) -> str:
         return "broke the connection off"
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return NO_ADDRESS
+    if isinstance(error, httpx.TransportError) and (status := getattr(error, "status", 0)):  # flows.client.NotOursError
+        return _status_in_words(status, "")
     if isinstance(error, httpx.TransportError):
         said = str(error) or type(error).__name__
         return f"cannot be reached: {said}"
@@ -159,4 +161,4 @@ def lost(error: BaseException) -> NoServer | None:
     from deployments.own_server import own_server
 
     api = os.environ.get("PREFECT_API_URL", "")
-    return NoServer(api, why, OWN if own_server() else LOCAL)
+    return NoServer(api, why, LOCAL if not own_server() else LOG_IN if "log-in" in why else OWN)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from httpx import URL, Request, Response
+from httpx import URL, Request, Response, TransportError
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import SettingsContext, get_settings_context
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, Settings
@@ -17,9 +17,18 @@ from flows.server_date import learn, steady
 
 BUSY = (408, 429, 500, 502, 503)
 """Answers after which the same is asked again for a while; 500 is what Prefect says while its database is away."""
+STRANGE = (401, 403)
 MOST_KEPT = 32
 _SETTINGS: dict[tuple[int, str], tuple[Settings, Settings]] = {}
 _CLIENTS: dict[tuple[object, ...], SyncPrefectClient] = {}
+
+
+class NotOursError(TransportError):
+    """Another server answers at the address of ours, or one with another log-in. For a run that is at work its own is gone."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"another server is there: it refuses the log-in ({status})")
+        self.status = status
 
 
 def kept_settings(updates: Mapping[Any, Any]) -> AbstractContextManager[object]:

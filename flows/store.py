@@ -19,7 +19,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
-from flows.client import BUSY, kept_client, kept_settings
+from flows.client import BUSY, STRANGE, NotOursError, kept_client, kept_settings
 from flows.patience import answered, until
 from flows.run_filter import run_filter
 from runbooks.core.clean import one_line
@@ -52,10 +52,12 @@ def ask(question: Callable[[SyncPrefectClient], T], patience_s: float = PATIENCE
             with quick(), kept_client() as c:
                 return answered(question(c))
         except HTTPStatusError as e:
+            if e.response.status_code in STRANGE:
+                raise NotOursError(e.response.status_code) from None
             if e.response.status_code not in BUSY or time.monotonic() > until(deadline, patience_s):
                 raise
-        except TransportError:
-            if time.monotonic() > until(deadline, patience_s):
+        except TransportError as e:
+            if isinstance(e, NotOursError) or time.monotonic() > until(deadline, patience_s):
                 raise
         time.sleep(wait)
         wait = min(wait * 1.5, LONGEST_WAIT_S)

@@ -1,4 +1,5 @@
-"""A real server that is killed for good while a run is at work: it is waited for once, and the verdict is kept and named."""
+"""A real server that is gone for good while a run is at work, maybe with another one in its place: it is waited for once, and the
+verdict is kept and named."""
 
 import json
 import os
@@ -6,9 +7,11 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,8 @@ from deployments.errors import NO_SERVER
 from flows.store import PATIENCE_S
 from tests.support.cli import CLI
 from tests.support.waiting import until
+
+Place = Callable[[int], AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +42,76 @@ def taken(own: socket.socket, port: int) -> bool:
     return False
 
 
+@contextmanager
+def nobody(port: int) -> Iterator[None]:
+    """From there on nothing answers."""
+    with closing(socket.socket()) as own:
+        until(lambda: taken(own, port), 60, "the end of its server")
+        yield
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """A Prefect server with another log-in, as far as we get to see it."""
+
+    def do_GET(self) -> None:
+        said = b'{"exception_message":"Unauthorized"}'
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_POST = do_PATCH = do_DELETE = do_PUT = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def a_stranger(port: int) -> Iterator[None]:
+    """From there on another server answers."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            other = ThreadingHTTPServer(("127.0.0.1", port), Stranger)
+            break
+        except OSError:
+            assert time.monotonic() < deadline, "the dead server's port is not free"
+            time.sleep(0.05)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        other.shutdown()
+        other.server_close()
+
+
 @pytest.mark.parametrize(
-    ("command", "at_work"),
-    [(["run", "host-limits", "local"], "read local"), (["nightly"], "nightly over 1 node")],
-    ids=["a run", "the nightly"],
+    ("command", "at_work", "then"),
+    [
+        (["run", "host-limits", "local"], "read local", nobody),
+        (["nightly"], "nightly over 1 node", nobody),
+        (["run", "host-limits", "local"], "read local", a_stranger),
+        (["nightly"], "nightly over 1 node", a_stranger),
+    ],
+    ids=["a run", "the nightly", "a run and a stranger", "the nightly and a stranger"],
 )
-def test_the_report_is_kept_and_named(env: dict[str, str], command: list[str], at_work: str) -> None:
+def test_the_report_is_kept_and_named(env: dict[str, str], command: list[str], at_work: str, then: Place) -> None:
     subprocess.run([*CLI, "up"], env=env, check=True, capture_output=True)
     state = json.loads((Path(env["GPU_RUNBOOKS_HOME"]) / "server.json").read_text())
     (server,) = [p["pid"] for p in state["processes"] if p["name"] == "server"]
     run = subprocess.Popen([*CLI, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert run.stdout is not None
-    lines, killed, own = [], 0.0, socket.socket()
-    for line in run.stdout:
-        lines.append(line)
-        if not killed and at_work in line:
-            os.kill(server, signal.SIGKILL)
-            killed = time.monotonic()
-            until(lambda: taken(own, state["port"]), 20, "the end of its server")
-    code, took = run.wait(), time.monotonic() - killed
-    own.close()
+    lines, killed = [], 0.0
+    with ExitStack() as place:
+        for line in run.stdout:
+            lines.append(line)
+            if not killed and at_work in line:
+                os.kill(server, signal.SIGKILL)
+                killed = time.monotonic()
+                place.enter_context(then(state["port"]))
+        code, took = run.wait(), time.monotonic() - killed
     said = "".join(lines)
     assert killed, said
     assert code == NO_SERVER, said
