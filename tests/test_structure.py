@@ -210,16 +210,19 @@ def test_a_runbook_names_the_kinds_of_action_that_its_plans_may_hold(slug: str) 
 
 
 def test_every_kind_of_action_stands_in_one_table_and_there_is_no_second() -> None:
-    """runbooks/core/kinds.py says everything of a kind; beside it stand what does it, and in runbook.yaml which runbook plans it."""
+    """runbooks/core/kinds.py says everything of a kind; beside it stand what it is told and what does it, and in runbook.yaml
+    which runbook plans it."""
     from flows.engine.actions import ACTIONS
+    from runbooks.core.args.table import ARGS
     from runbooks.core.kinds import KINDS
 
     done = {k for k in ACTIONS if not k.startswith("toy-")}
     rows = {k: row for k, row in KINDS.items() if not k.startswith("toy-")}
     assert set(rows) == done
+    assert set(ARGS) <= done
     assert done == {kind for slug in runbook_slugs() for kind in load_runbook(slug).actions}
     assert [k for k, row in rows.items() if not (row.changes and row.proven and row.undone)] == []
-    assert _tables_of(done) == {"runbooks/core/kinds.py", "flows/engine/actions.py"}
+    assert _tables_of(done) == {"runbooks/core/kinds.py", "runbooks/core/args/table.py", "flows/engine/actions.py"}
 
 
 def _tables_of(kinds: set[str]) -> set[str]:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runbooks.core.args.nodes import TerminateProcesses
 from runbooks.core.checkpoints import TierKind
 from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Risk, Step
 from runbooks.rendezvous.saved import MOST_KEYS, work_s
+from tasks.arguments import takes
 from tasks.checkpoint.act_node import (
     SLOWEST,
     abort_upload,
@@ -72,8 +74,9 @@ class Action:
         return self.within_s(step, context) if callable(self.within_s) else self.within_s
 
 
-def _terminating(step: Step, _context: Context) -> float:
-    return float(step.args.get("grace_s", 60)) + 180  # its command, two reads of the GPUs, memory that comes back
+@takes(TerminateProcesses)
+def _terminating(args: TerminateProcesses, _context: Context) -> float:
+    return args.grace_s + 180  # its command, two reads of the GPUs, memory that comes back
 
 
 def _recreating(step: Step, context: Context) -> float:

@@ -15,6 +15,7 @@ from flows.engine.node_over import ask_machines
 from flows.engine.places import Place, place_of
 from flows.engine.states import change
 from flows.engine.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
+from runbooks.core.args.table import misfit
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
@@ -97,7 +98,9 @@ def history_of(places: tuple[Place, ...], fleet: str, since: datetime | None = N
 
 def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Claim, ...]:
     """Claims every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
-    into the records. Raises Refused (owner-busy)."""
+    into the records. Raises Refused (owner-busy, bad-arguments)."""
+    if words := "; ".join(filter(None, (misfit(s.kind, s.args) for s in plan.steps))):
+        raise Refused(Code.BAD_ARGUMENTS, words)
     places = [place_of(owner, context) for owner in plan.owners]
     claims: list[Claim] = []
     try:

@@ -73,7 +73,7 @@ def _hosts(run: FlowRun, record: StepRecord, pool: HostPool) -> list[Host]:
     """Every machine that the step changes, reached as the step reaches it; [] if it is none, or not the same from here."""
     parent = store.read_run(str(run.parameters["about"]["runbook_run"]))
     fleet = load_fleet(parent.parameters.get("fleet"))
-    step = Step.model_validate(run.parameters["steps"][record.i])
+    step = Step.model_construct(**run.parameters["steps"][record.i])  # a record may hold its arguments shortened
     nodes = machines_of(step, fleet)
     if not nodes or not all(n is not None and same_from_here(n, run) for n in nodes):
         return []

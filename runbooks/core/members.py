@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from runbooks.core.args.nodes import ResetNodeJobs, TerminateProcesses
 from runbooks.core.plan import Step
 
 
@@ -26,8 +27,8 @@ def container(ident: str) -> str:
 
 
 def ends_processes(step: Step) -> Iterator[str]:
-    for one in step.args.get("processes", ()):
-        yield process(one["pid"], step.owner)
+    for one in step.typed(TerminateProcesses).processes:
+        yield process(one.pid, step.owner)
 
 
 def ends_pid(step: Step) -> Iterator[str]:
@@ -57,6 +58,7 @@ def ends_run(step: Step) -> Iterator[str]:
 
 
 def ends_gone(step: Step) -> Iterator[str]:
-    yield node(step.args["node"])
-    for one in step.args.get("gone", ()):
-        yield process(one["pid"], step.args["node"])
+    args = step.typed(ResetNodeJobs)
+    yield node(args.node)
+    for one in args.gone:
+        yield process(one.pid, args.node)

@@ -3,14 +3,17 @@
 import hashlib
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
+from runbooks.core.args.base import Args
+from runbooks.core.args.table import misfit
 from runbooks.core.base import Frozen
 from runbooks.core.clean import one_line
 
 LONGEST_NAME = 160
+A = TypeVar("A", bound=Args)
 
 
 class Risk(StrEnum):
@@ -22,7 +25,7 @@ class Risk(StrEnum):
 
 
 class Step(Frozen):
-    """One change. `args` hold identities and commands only, never a reading that moves and never a secret."""
+    """One change. Raises ValidationError where `args` are not those of its kind (runbooks/core/args/table.py)."""
 
     kind: str  # action kind, e.g. "terminate-processes"; the engine's action table says who runs it
     owner: str  # physical owner that is locked while it runs: node name, "leader", "pod:<id>", "store:<url>"
@@ -31,6 +34,16 @@ class Step(Frozen):
     effect: str  # what should be true afterwards
     loses: str = "nothing"  # what is lost by doing it
     of: str = ""  # the finer thing that it is about (a container of its node), for counting; the owner is what is locked
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if words := misfit(self.kind, self.args):
+            raise ValueError(words)
+        return self
+
+    def typed(self, model: type[A]) -> A:
+        """Its arguments as the model of its kind. Raises ValidationError: a copy may hold others."""
+        return model.model_validate(self.args)
 
 
 def choice_name(name: str) -> str:

@@ -17,6 +17,7 @@ class Code(StrEnum):
     HANDS_OFF = "hands-off"
     NOT_CONFIRMED = "not-confirmed"
     UNKNOWN_ACTION = "unknown-action"
+    BAD_ARGUMENTS = "bad-arguments"
     COOLDOWN = "cooldown"
     ATTEMPTS_SPENT = "attempts-spent"
     LAST_NOT_PROVEN = "last-not-proven"
@@ -72,6 +73,7 @@ TABLE = {
     ),
     Code.NOT_CONFIRMED: Row("The plan needs a confirmed cause.", "Read what would decide it in the report, and run again."),
     Code.UNKNOWN_ACTION: Row("This engine has no such action.", "Update the engine, or do it by hand."),
+    Code.BAD_ARGUMENTS: Row("A step's arguments do not fit its kind.", "Run again for a new plan, or do it by hand."),
     Code.COOLDOWN: Row("The same action was done here a short time ago.", "Wait, or approve it."),
     Code.ATTEMPTS_SPENT: Row("The same action was done here too often.", "Escalate: it does not help."),
     Code.LAST_NOT_PROVEN: Row("The last such action here was not seen to work.", "Look at the target, then approve or escalate."),

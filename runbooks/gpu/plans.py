@@ -5,6 +5,7 @@ import posixpath
 import shlex
 from dataclasses import dataclass, field
 
+from runbooks.core.args.nodes import Gone, QuarantineNode, ResetGpu, ResetNodeJobs, RestartJob
 from runbooks.core.by_hand import detached
 from runbooks.core.node_look import QUARANTINE
 from runbooks.core.plan import Plan, Step
@@ -142,19 +143,15 @@ def _reset_count(view: View, verdicts: tuple[Verdict, ...], ended: set[int]) -> 
     }
     if together or doubtful or (set(live_job_processes(view)) | working) - ended:
         return None
-    gone = [{"pid": p, "start_ticks": view.processes[p].start_ticks} for p in sorted(ended)]
+    gone = tuple(Gone(pid=p, start_ticks=view.processes[p].start_ticks) for p in sorted(ended))
+    boot = view.facts.boot_id if view.facts else ""
     body = json.dumps({"node_id": peer.node})
     post = ("curl", "-X", "POST", f"{leader.url.rstrip('/')}/admin/reset_node_jobs")
     head = ("-H", "Content-Type: application/json", "-d", body)
     return Step(
         kind="reset-node-jobs",
         owner="leader",
-        args={
-            "node": peer.node,
-            "leader_url": leader.url,
-            "gone": gone,
-            "boot_id": view.facts.boot_id if view.facts else "",
-        },
+        args=ResetNodeJobs(node=peer.node, leader_url=leader.url, gone=gone, boot_id=boot).plain(),
         commands=(shlex.join((*post, *head)),),
         effect=f"the leader counts no job on {peer.node}",
     )
@@ -185,7 +182,7 @@ def _restart_job(view: View, name: str, argv: tuple[str, ...]) -> Step:
     return Step(
         kind="restart-job",
         owner=view.evidence.node,
-        args={"job": name, "argv": list(argv)},
+        args=RestartJob(job=name, argv=argv).plain(),
         commands=(detached(argv),),
         effect=f"job {name} runs again, from its last checkpoint if it has one",
     )
@@ -203,7 +200,7 @@ def _reset(view: View, sure: list[Verdict], found: Offer) -> None:
         step = Step(
             kind="reset-gpu",
             owner=view.evidence.node,
-            args={"uuid": gpu.uuid, "bus_id": gpu.bus_id, "boot_id": view.facts.boot_id if view.facts else ""},
+            args=ResetGpu(uuid=gpu.uuid, bus_id=gpu.bus_id, boot_id=view.facts.boot_id if view.facts else "").plain(),
             commands=(f"nvidia-smi --gpu-reset -i {gpu.uuid}",),
             effect=f"GPU {gpu.index} answers again and asks for no recovery",
             loses="anything on that GPU (no process is on it now)",
@@ -233,12 +230,11 @@ def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
     if not causes or view.in_container:
         return
     reason = "; ".join(sorted({f"{v.slug}: {v.subject}" for v in sure if v.slug in HARDWARE}))
-    what = {"node": view.evidence.node, "reason": reason}
-    mark = json.dumps(what | {"by": "by hand"})
+    mark = json.dumps({"node": view.evidence.node, "reason": reason, "by": "by hand"})
     step = Step(
         kind="quarantine-node",
         owner=view.evidence.node,
-        args=what | {"path": QUARANTINE},
+        args=QuarantineNode(node=view.evidence.node, reason=reason, path=QUARANTINE).plain(),
         commands=(f"mkdir -p {posixpath.dirname(QUARANTINE)}", f"set -C; printf '%s\\n' {shlex.quote(mark)} > {QUARANTINE}"),
         effect=f"{view.evidence.node} is marked: people and schedulers that read the mark give it no work",
         loses="the capacity of the whole node, GPUs that still work included",

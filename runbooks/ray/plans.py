@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
+from runbooks.core.args.nodes import RestartRaylet, StopRayJob
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.cluster import NAME
@@ -32,8 +33,9 @@ def _leftovers(e: Evidence) -> list[Step]:
     return [
         Step(
             kind="stop-ray-job", owner=e.cluster,
-            args={"dashboard": e.dashboard, "submission_id": e.submission_id, "state": "FAILED",
-                  "actor_id": a.actor_id},
+            args=StopRayJob(
+                dashboard=e.dashboard, submission_id=e.submission_id, state="FAILED", actor_id=a.actor_id
+            ).plain(),
             commands=(f"curl -sSf {url} | grep -q '\"status\": *\"FAILED\"' && curl -sSf -X POST {url}/stop",),
             effect="the failed job's own supervisor is gone and what it held is free",
         )
@@ -45,7 +47,7 @@ def _raylets(e: Evidence, nodes: Sequence[str]) -> list[Step]:
     return [
         Step(
             kind="restart-raylet", owner=node,
-            args={"node": node, "start": list(e.restart_raylet[node]), "head": e.cluster},
+            args=RestartRaylet(node=node, start=e.restart_raylet[node], head=e.cluster).plain(),
             commands=(shlex.join(e.restart_raylet[node]),), effect=f"{node} is ALIVE at the head with a new node id",
         )
         for node in nodes

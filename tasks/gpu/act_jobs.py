@@ -1,9 +1,11 @@
 """Starts a job of the fleet file again on its node, detached, by its configured command."""
 
+from runbooks.core.args.nodes import RestartJob
+from runbooks.core.by_hand import detached
 from runbooks.core.fleet import Job
-from runbooks.core.plan import Step
 from runbooks.core.reading import Why
 from runbooks.core.refusal import Code
+from tasks.arguments import takes
 from tasks.context import ActResult, Context, Refused
 from tasks.remote.changing import change
 from tasks.remote.probe import redact
@@ -12,20 +14,21 @@ from tasks.transport.base import TransportError
 WATCH_S = 2.0  # how long a start is watched for dying at once
 
 
-def restart_job(step: Step, context: Context) -> ActResult:
+@takes(RestartJob)
+def restart_job(args: RestartJob, context: Context) -> ActResult:
     """Run the job's restart command on the context's node; says its pid and where its output goes.
 
     Refused when the fleet file's command is not the planned one, or a process that matches the job already runs.
     """
-    job = _job(context, step.args["job"])
-    if list(job.restart) != list(step.args["argv"]):
+    job = _job(context, args.job)
+    if tuple(job.restart) != args.argv:
         raise Refused(Code.CONFIG, f"the fleet file's restart command of {job.name} is not the one that was planned")
     ask = {"job": job.name, "argv": list(job.restart), "match": job.match, "watch_s": WATCH_S}
     got = change(context, context.host, "start_job", ask, timeout_s=WATCH_S + 20)
     if got["exit"] not in (None, 0):
         tail = redact(context, got["tail"]).strip()
         raise TransportError(
-            Why.FAILED, f"{job.name} ended at once with {got['exit']}; {got['log']}: {tail}", step.commands[0]
+            Why.FAILED, f"{job.name} ended at once with {got['exit']}; {got['log']}: {tail}", detached(args.argv)
         )
     running = ", ".join(str(r["pid"]) for r in got["running"])
     said = (

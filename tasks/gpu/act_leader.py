@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from runbooks.core.args.nodes import ResetNodeJobs
 from runbooks.core.fleet import Leader
-from runbooks.core.plan import Step
 from runbooks.core.reading import Unknown, Why
 from runbooks.core.refusal import Code
 from runbooks.gpu.parsers.leader_status import LeaderStatus
+from tasks.arguments import takes
 from tasks.context import ActResult, Context, Refused
 from tasks.gpu.leader import read_status, without_login
 from tasks.remote.probe import redact, run_probe
@@ -16,15 +17,16 @@ from tasks.transport.http import HttpReader
 PATH = "/admin/reset_node_jobs"
 
 
-def reset_node_jobs(step: Step, context: Context) -> ActResult:
+@takes(ResetNodeJobs)
+def reset_node_jobs(args: ResetNodeJobs, context: Context) -> ActResult:
     """POST <leader>/admin/reset_node_jobs for one node; says its count before and after.
 
     Refused when a listed process lives, a process matches a job of the node, the asked one is not the leader, or the
     fleet file names another leader. The window that remains: a job that starts between the proof and the POST; it is
     looked for afterwards, and the step has failed then.
     """
-    leader, node = _leader(step, context), step.args["node"]
-    proof = _nothing_runs(step, context)
+    leader, node = _leader(args, context), args.node
+    proof = _nothing_runs(args, context)
     before = _status(context, leader)
     if not before.is_leader:
         raise Refused(Code.TARGET_CHANGED, f"{before.node_id or leader.url} is not the leader (that is {before.leader_id or 'unknown'})")
@@ -38,37 +40,37 @@ def reset_node_jobs(step: Step, context: Context) -> ActResult:
         http.post(PATH, {"node_id": node})
     finally:
         http.close()
-    _started_meanwhile(step, context)
+    _started_meanwhile(args, context)
     after = _count(_status(context, leader), node)
     if after:
         raise TransportError(Why.FAILED, f"the leader still counts {after} jobs on {node} after the reset", PATH)
     return ActResult(said=(proof, f"the leader counted {count} jobs on {node} and counts {after or 0} now"))
 
 
-def _leader(step: Step, context: Context) -> Leader:
+def _leader(args: ResetNodeJobs, context: Context) -> Leader:
     leader = context.fleet.leader
-    if leader is None or without_login(leader.url.rstrip("/")) != step.args["leader_url"].rstrip("/"):
+    if leader is None or without_login(leader.url.rstrip("/")) != args.leader_url.rstrip("/"):
         raise Refused(Code.CONFIG, "the fleet file does not name the leader that was judged")
     return leader
 
 
-def _nothing_runs(step: Step, context: Context) -> str:
+def _nothing_runs(args: ResetNodeJobs, context: Context) -> str:
     """Proof, on the node itself, that nothing the count could stand for is there. Raises Refused."""
-    got = _look(step, context)
+    got = _look(args, context)
     if got["live"]:
         raise Refused(
             Code.IN_USE, f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
         )
     if got["running"]:
         raise Refused(Code.IN_USE, _runs(context, got))
-    listed = ", ".join(str(p["pid"]) for p in step.args["gone"]) or "no process was listed"
+    listed = ", ".join(str(p.pid) for p in args.gone) or "no process was listed"
     names = ", ".join(j.name for j in context.fleet.jobs_on(context.node.name))
     return f"on {context.node.name}: gone ({listed}); no process matches {names}"
 
 
-def _started_meanwhile(step: Step, context: Context) -> None:
+def _started_meanwhile(args: ResetNodeJobs, context: Context) -> None:
     """Raises TransportError when a job has begun on the node while the leader was told that there is none."""
-    got = _look(step, context)
+    got = _look(args, context)
     if got["running"]:
         words = f"{_runs(context, got)}: it began in this very moment, and the leader does not count it now"
         raise TransportError(Why.FAILED, words, PATH)
@@ -79,12 +81,12 @@ def _runs(context: Context, got: dict[str, Any]) -> str:
     return f"pid {first['pid']} runs a job of the node: {redact(context, first['command'])[:120]}"
 
 
-def _look(step: Step, context: Context) -> dict[str, Any]:
+def _look(args: ResetNodeJobs, context: Context) -> dict[str, Any]:
     """What lives of the listed processes and of the node's jobs. Raises Refused."""
     jobs = context.fleet.jobs_on(context.node.name)
     if not jobs:
         raise Refused(Code.CONFIG, "the fleet file has no job pattern for this node: that nothing runs can't be proven")
-    ask = {"gone": step.args["gone"], "boot_id": step.args["boot_id"], "matches": [j.match for j in jobs]}
+    ask = args.plain("gone", "boot_id") | {"matches": [j.match for j in jobs]}
     return run_probe(context.host, "gone", ask)
 
 

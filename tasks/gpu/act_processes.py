@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from runbooks.core.args.nodes import ContinueProcesses, TerminateProcesses
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Unknown, Why, value_or
+from tasks.arguments import arguments
 from tasks.context import ActResult, Context
 from tasks.remote.changing import change
 from tasks.remote.gpus import Gpus, read_gpus, read_presence
@@ -26,13 +28,11 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     belongs to it. A stopped process keeps TERM pending and is ended by KILL; it is not continued here (SIGCONT would let
     it run on with what it holds): `continue_processes` does that.
     """
-    args = step.args
+    args = arguments(step, TerminateProcesses)
     context = replace(context, target=step.owner)
-    before = _gpus(context) if args["gpu_uuids"] else None
-    ask = {k: args[k] for k in ("boot_id", "processes", "cgroup", "sid", "grace_s")} | _clients(
-        before, args["gpu_uuids"]
-    )
-    got = change(context, context.host, "terminate", ask, timeout_s=float(args["grace_s"]) + 40)
+    before = _gpus(context) if args.gpu_uuids else None
+    ask = args.plain("boot_id", "processes", "cgroup", "sid", "grace_s") | _clients(before, args.gpu_uuids)
+    got = change(context, context.host, "terminate", ask, timeout_s=args.grace_s + 40)
     said = [_outcome(one) for one in got["ended"]]
     said += [f"appeared meanwhile, left alone: {one}" for one in got["appeared"]]
     lasting = [one for one in got["ended"] if "survives" in one["outcome"]]
@@ -49,7 +49,7 @@ def continue_processes(step: Step, context: Context) -> ActResult:
     Refused when the boot id, a start time, user or program changed, when one has ended or runs already, and when a debugger
     holds it. Raises TransportError where one was stopped again or ended.
     """
-    ask = {"boot_id": step.args["boot_id"], "processes": step.args["processes"], "watch_s": WATCH_S}
+    ask = arguments(step, ContinueProcesses).plain() | {"watch_s": WATCH_S}
     context = replace(context, target=step.owner)
     got = change(context, context.host, "go_on", ask, timeout_s=WATCH_S + 40)
     said = tuple(_went_on(one) for one in got["continued"])
@@ -74,7 +74,7 @@ def _gpus(context: Context) -> Gpus:
     return presence if isinstance(presence, Unknown) else read_gpus(context, presence, 0, 1)
 
 
-def _clients(gpus: Gpus | None, uuids: list[str]) -> dict[str, list[int]]:
+def _clients(gpus: Gpus | None, uuids: tuple[str, ...]) -> dict[str, list[int]]:
     """PIDs that the driver lists now, on the plan's GPUs and on others."""
     found: dict[str, list[int]] = {"on_these": [], "on_others": []}
     for gpu in value_or(gpus, GpuSet(gpus=())).gpus if gpus is not None else ():
@@ -93,28 +93,28 @@ def _outcome(one: Mapping[str, Any]) -> str:
     return text
 
 
-def _memory(context: Context, args: Mapping[str, Any], before: Gpus) -> tuple[list[str], bool]:
+def _memory(context: Context, args: TerminateProcesses, before: Gpus) -> tuple[list[str], bool]:
     """What became of the memory, in words, and whether its return is proven."""
     if not isinstance(before, Known):
         return ["GPU memory could not be read before, so that its return is not proven"], False
-    used = _used(before, args["gpu_uuids"])
-    want = int(args["expect_freed_bytes"] or 0)
+    used = _used(before, args.gpu_uuids)
+    want = args.expect_freed_bytes
     after, waited = before, 0.0
     while waited <= BACK_WITHIN_S:
         now = _gpus(context)
         if not isinstance(now, Known):
             return ["GPU memory could not be read after, so that its return is not proven"], False
         after = now
-        if used - _used(after, args["gpu_uuids"]) >= want - TOLERANCE:
-            return [_freed(used, _used(after, args["gpu_uuids"]), want)], True
+        if used - _used(after, args.gpu_uuids) >= want - TOLERANCE:
+            return [_freed(used, _used(after, args.gpu_uuids), want)], True
         context.sleep(LOOK_EVERY_S)
         waited += LOOK_EVERY_S
-    back = used - _used(after, args["gpu_uuids"])
+    back = used - _used(after, args.gpu_uuids)
     missing = f"only {_mib(back)} of {_mib(want)} came back within {BACK_WITHIN_S:.0f} s: something else still holds it"
     return [missing], False
 
 
-def _used(gpus: Known[GpuSet], uuids: list[str]) -> int:
+def _used(gpus: Known[GpuSet], uuids: tuple[str, ...]) -> int:
     return sum(g.memory_used_bytes for g in gpus.value.gpus if g.uuid in uuids)
 
 

@@ -1,9 +1,11 @@
 """Changes something on a machine: the one place that does. Every command of an act holds its owner's lock file there."""
 
+import ast
 import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from runbooks.core.names import slug
@@ -25,18 +27,29 @@ def change(
 ) -> dict[str, Any]:  # fmt: skip
     """The changing probe's answer. Raises Refused (nothing was changed) or TransportError (how far it got is unknown).
 
-    Refused as well while a command of another act on the same owner still works there, whatever became of its engine."""
-    acting = context.acting or Acting(run=f"none (process {os.getpid()})", owner=host.name)
-    lock = _place(host, acting.lock or acting.owner) | {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S}
+    Refused as well while a command of another act on the same owner still works there, whatever became of its engine; and
+    where `data` is not what the probe's own table WANTS."""
+    acting, text = context.acting or Acting(run=f"none (process {os.getpid()})", owner=host.name), program or probe_text(probe)
+    lock: dict[str, Any] = {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S, "wants": wants_of(text)}
     got = run_program(
         host, probe, probe_text("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
-        more=(json.dumps(lock), program or probe_text(probe)),
+        more=(json.dumps(_place(host, acting.lock or acting.owner) | lock), text),
     )  # fmt: skip
     if "refused" in got:
         raise Refused(Code(str(got["code"])), redact(context, str(got["refused"])))
     if "failed" in got:
         raise TransportError(Why.FAILED, redact(context, str(got["failed"])), probe)
     return got
+
+
+@cache
+def wants_of(program: str) -> dict[str, str]:
+    """The table WANTS of a changing program: what it must be told. {} if it has none."""
+    found: dict[str, str] = {}
+    for node in ast.parse(program).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "WANTS":
+            found = ast.literal_eval(node.value)
+    return found
 
 
 def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float) -> Done:

@@ -24,7 +24,10 @@ PLAN = Plan(
         Step(
             kind="terminate-processes",
             owner="node-a",
-            args={"pid": 4242, "start_ticks": 99},
+            args={
+                "boot_id": "b1", "processes": [{"pid": 4242, "start_ticks": 99, "command": "python train.py", "uid": 0}], "cgroup": "",
+                "sid": 4242, "gpu_uuids": [], "expect_freed_bytes": 0, "grace_s": 10,
+            },
             commands=("kill -CONT 4242", "kill -TERM 4242"),
             effect="PID 4242 is gone and GPU 0 has 8.0 GiB more free",
             loses="whatever the process had in memory: 340 steps since its last checkpoint",

@@ -16,6 +16,7 @@ from runbooks.core.report import Report, steps_left
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.core.nights import TONIGHT
 from tests.core.samples import DIAGNOSIS, PLAN, WELL, fixed, report
+from tests.support.arguments import sample as arguments_of
 
 GOLDEN = Path(__file__).parent / "golden"
 KNOWLEDGE = Runbook(
@@ -123,9 +124,12 @@ def test_published_schema_is_that_of_the_code() -> None:
     assert text == wanted, "report.schema.json is old: `make schema`, and if a field changed its meaning raise SCHEMA"
 
 
+RESTART = arguments_of("restart-job")
+
+
 def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> None:
     plan = PLAN.model_copy(
-        update={"steps": (*PLAN.steps, Step(kind="restart-job", owner="node-a", args={}, commands=("start-it",), effect="runs"))}
+        update={"steps": (*PLAN.steps, Step(kind="restart-job", owner="node-a", args=RESTART, commands=("start-it",), effect="runs"))}
     )
     done = fixed()
     acts = (done.acts[0].model_copy(update={"outcome": "failed", "steps": ("done", "failed")}),)

@@ -9,13 +9,14 @@ from flows.engine.gate import May, PastAct, decide, overtaken
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.support.arguments import sample
 
 RISKS = {"end": Risk.DISRUPTIVE, "mark": Risk.DESTRUCTIVE}
 POLICY = Policy(mode=Mode.AUTO, kinds={"end": KindPolicy(mode=Mode.AUTO)})
 
 
 def plan(name: str, kind: str) -> Plan:
-    step = Step(kind=kind, owner="n", args={}, commands=(), effect="")
+    step = Step(kind=kind, owner="n", args=sample(kind), commands=(), effect="")
     return Plan(name=name, steps=(step,), for_causes=("c",))
 
 

@@ -12,6 +12,7 @@ from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import Budget, KindPolicy, Mode, Policy
 from runbooks.core.refusal import Code, Refusal
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.support.arguments import sample
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RISKS = {"save": Risk.SAFE, "end": Risk.DISRUPTIVE, "start": Risk.DISRUPTIVE, "wipe": Risk.DESTRUCTIVE}
@@ -19,7 +20,7 @@ AUTO = KindPolicy(mode=Mode.AUTO, approval_ttl_s=900)
 
 
 def step(kind: str, owner: str = "n", of: str = "") -> Step:
-    return Step(kind=kind, owner=owner, args={}, commands=(), effect="", of=of)
+    return Step(kind=kind, owner=owner, args=sample(kind), commands=(), effect="", of=of)
 
 
 def plan(name: str, *steps: Step, causes: tuple[str, ...] = ("c",)) -> Plan:

@@ -27,6 +27,7 @@ from runbooks.rendezvous.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
 from tests.faults.test_worker import ended, start_worker, wait_until
 from tests.runbooks.rendezvous.test_decoder import real_state
+from tests.support.arguments import sample
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.printed import by_hand
@@ -203,7 +204,7 @@ def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, mon
     monkeypatch.setattr(run_online, "ready", lambda: "")
     command = [str(file), "--fleet", str(tmp_path / "fleet.yaml")]
     owner = f"etcd:127.0.0.1:{etcd.port}"
-    step = Step(kind="delete-run-keys", owner=owner, args={}, commands=(), effect="")
+    step = Step(kind="delete-run-keys", owner=owner, args=sample("delete-run-keys"), commands=(), effect="")
     claims = claim_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
     try:
         assert restore.main(command) == 4

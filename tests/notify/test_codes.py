@@ -22,6 +22,7 @@ from tasks.approvers import ledger, secrets
 from tasks.approvers.ledger import MOST_WRONG, FirstUse, Verdict
 from tasks.approvers.secrets import NoSecrets, put_approver, read_approvers
 from tasks.context import utc_now
+from tests.support.arguments import sample
 from tests.support.engine_rig import Rig, World
 from tests.support.toy import acts_done, install
 
@@ -146,7 +147,7 @@ def test_the_secrets_file_is_for_its_owner_only(home: Path) -> None:
 
 
 def plan(kind: str) -> Plan:
-    step = Step(kind=kind, owner="n", args={}, commands=(), effect="")
+    step = Step(kind=kind, owner="n", args=sample(kind), commands=(), effect="")
     return Plan(name="p", steps=(step,), for_causes=("c",))
 
 

@@ -11,6 +11,7 @@ from runbooks.core.knowledge import Runbook, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from tests.runbooks.every import situations
+from tests.support.arguments import ending
 from tests.support.at_odds import at_odds
 
 TOLD = (Certainty.CONFIRMED, Certainty.LIKELY)
@@ -90,7 +91,7 @@ def _cause(slug: str, certainty: Certainty = Certainty.LIKELY, subject: str = "p
 
 END = Plan(
     name="end it", for_causes=("stopped",),
-    steps=(Step(kind="terminate-processes", owner="a", args={"processes": [{"pid": 7}]}, commands=(), effect="gone"),),
+    steps=(Step(kind="terminate-processes", owner="a", args=ending(7), commands=(), effect="gone"),),
 )  # fmt: skip
 DRAIN = Finding(priority="HIGH", category="c", issue="i", action="Drain it, reset it.")
 BASE = Diagnosis(state=State.SICK, headline="h", causes=(_cause("stopped"),), plans=(END,))

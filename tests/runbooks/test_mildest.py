@@ -11,6 +11,7 @@ from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.verdict import Diagnosis, State
 from tests.runbooks.every import Situation, situations
+from tests.support.arguments import sample
 
 
 @cache
@@ -75,7 +76,7 @@ def test_what_a_cause_knows_as_mildest_is_a_kind_of_its_runbook(slug: str) -> No
 
 
 def plan(name: str, *kinds: str, cause: str = "c") -> Plan:
-    steps = tuple(Step(kind=k, owner="a", args={}, commands=("x",), effect="e") for k in kinds)
+    steps = tuple(Step(kind=k, owner="a", args=sample(k), commands=("x",), effect="e") for k in kinds)
     return Plan(name=name, steps=steps, for_causes=(cause,))
 
 

@@ -11,6 +11,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.together import ends, objection, together
 from runbooks.core.verdict import Diagnosis, Group
 from tests.runbooks.every import situations
+from tests.support.arguments import ending
 
 WHO = "pid 7 is at work: it writes step-70.pt"
 
@@ -57,7 +58,7 @@ def test_each_runbook_obeys(slug: str) -> None:
 
 
 def test_a_pid_is_one_process_of_one_machine() -> None:
-    step = Step(kind="terminate-processes", owner="node-a", args={"processes": [{"pid": 460}]}, commands=("kill",), effect="gone")
+    step = Step(kind="terminate-processes", owner="node-a", args=ending(460), commands=("kill",), effect="gone")
     plan = Plan(name="p", steps=(step,), for_causes=("c",))
     for member, meant in (("pid 460 on node-a", True), ("pid 460 on node-b", False), ("pid 46 on node-a", False)):
         group = Group(name="job x", members=(member,), at_work=(WHO,))

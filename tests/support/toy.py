@@ -39,6 +39,7 @@ from tasks.remote.changing import FOLDER_ENV, command
 from tasks.remote.command import read
 from tasks.remote.machine_identity import Machine, mark, read_machine
 from tasks.transport.base import Host, TransportError
+from tests.support.arguments import sample
 
 CAUSE, FORBIDDER = "stopped-process", "gpu-off-the-bus"
 WITHIN_S = 5.0
@@ -148,7 +149,7 @@ def _of_a_group(evidence: ToyEvidence, victim: dict[str, Any]) -> Diagnosis:
 
 def step_of(kind: str, owner: str, identity: str = "") -> Step:
     """A step of a real kind, for its stand-in."""
-    return Step(kind=kind, owner=owner, args={"identity": identity}, commands=(f"{kind} {identity}",), effect="well")
+    return Step(kind=kind, owner=owner, args=sample(kind), commands=(f"{kind} {identity}",), effect="well")
 
 
 def _of_kinds(evidence: ToyEvidence) -> Diagnosis:

@@ -16,6 +16,7 @@ from tasks.remote.probes.pidfd import ended, send
 from tasks.remote.probes.proc import ancestors, read, stat, status
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {"boot_id": "str", "processes": "list", "watch_s": "number"}
 LOOK_EVERY_S = 0.1
 
 

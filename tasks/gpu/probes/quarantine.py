@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks.remote.probes.aside import rename_free, unguessable
 
+WANTS = {"path": "str", "node": "str", "reason": "str", "at": "str"}
 BY = "gpu-runbooks"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from tasks.remote.probes.proc import boot_id, in_container, nvidia_fds, pids, stat
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {"uuid": "str", "bus_id": "str", "boot_id": "str", "smi": "str", "timeout_s": "number"}
 LETS_GO = ("nvidia-persiste",)  # nvidia-persistenced (comm is cut at 15) releases the GPU itself
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tasks.remote.probes.proc import boot_id, matching, read, stat
 
+WANTS = {"job": "str", "argv": "list", "match": "str", "watch_s": "number"}
 KEEP = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR",
         "DBUS_SESSION_BUS_ADDRESS")  # fmt: skip
 PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "NCCL_")

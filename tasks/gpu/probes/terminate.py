@@ -18,6 +18,7 @@ from tasks.remote.probes.pidfd import ended, send
 from tasks.remote.probes.proc import ancestors, cgroup, container, nvidia_fds, pids, stat
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {"boot_id": "str", "processes": "list", "cgroup": "str", "sid": "int", "grace_s": "number", "on_these": "list", "on_others": "list"}
 KILL_WAIT_S = 10.0
 
 

@@ -11,6 +11,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import quote
 
+WANTS = {"dashboard": "str", "submission_id": "str", "state": "str", "actor_id": "str"}
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

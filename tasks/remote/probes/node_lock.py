@@ -1,8 +1,9 @@
 """Holds a lock file of one owner on this machine while a program that changes something runs. Sent in front of that program.
 
-sys.argv[1] is the program's own data, [2] JSON: owner (file name), run, probe, limit_s, folder ("" for the usual one), and [3]
-the program. The file says who works here: run, probe, pid, since, until (this machine's clock), and which runs were declared
-over and may not begin any more. It is never removed: whoever holds an unlinked file holds nothing.
+sys.argv[1] is the program's own data, [2] JSON: owner (file name), run, probe, limit_s, folder ("" for the usual one), wants
+(what that data must hold), and [3] the program. The file says who works here: run, probe, pid, since, until (this machine's
+clock), and which runs were declared over and may not begin any more. It is never removed: whoever holds an unlinked file
+holds nothing.
 """
 
 import errno
@@ -17,6 +18,7 @@ import time
 from typing import Any
 
 from tasks.remote.probes.refused import Refused, refusal
+from tasks.remote.probes.wants import misfit
 
 KEPT = 100  # runs that were declared over
 PATIENCE_S = 1.0
@@ -128,9 +130,12 @@ def end_in_time(limit_s: float) -> None:
 
 
 def main() -> None:
-    """Takes the lock, then runs the program; without the lock nothing of it runs."""
+    """Takes the lock, then runs the program; without the lock, or what it must be told, nothing of it runs."""
     ask, program = json.loads(sys.argv[2]), sys.argv[3]
     try:
+        no = misfit(json.loads(sys.argv[1]), ask.get("wants", {}))
+        if no:
+            raise Refused("bad-arguments", "%s was told something else than it needs: %s" % (ask["probe"], no))
         take(ask)
     except (Refused, OSError) as e:
         print(json.dumps(refusal(e)))

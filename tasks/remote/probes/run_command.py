@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import Any
 
+WANTS = {"argv": "list"}
 LAST = 1 << 16
 AFTER_EXIT_S = 0.5  # how long output is awaited when the command has ended but a child of it holds the pipe
 

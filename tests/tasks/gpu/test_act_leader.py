@@ -16,7 +16,8 @@ from tests.support.gpu_node import BOOT, context, identity, job, running
 
 def step(lab: LabLeader, gone: list[dict[str, Any]] | None = None, **change: Any) -> Step:
     """The reset of node-a."""
-    args = {"node": "node-a", "leader_url": lab.url, "gone": gone or [], "boot_id": BOOT} | change
+    ended = [{"pid": p["pid"], "start_ticks": p["start_ticks"]} for p in gone or []]
+    args = {"node": "node-a", "leader_url": lab.url, "gone": ended, "boot_id": BOOT} | change
     return Step(kind="reset-node-jobs", owner="leader", args=args, commands=("curl",), effect="0")
 
 

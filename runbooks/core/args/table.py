@@ -1,0 +1,39 @@
+"""Which arguments each kind of action takes, and why those of a step do not fit. Beside runbooks/core/kinds.py, which says the rest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from runbooks.core.args import nodes
+from runbooks.core.args.base import Args
+
+ARGS: dict[str, type[Args]] = {
+    "continue-processes": nodes.ContinueProcesses,
+    "terminate-processes": nodes.TerminateProcesses,
+    "restart-job": nodes.RestartJob,
+    "reset-node-jobs": nodes.ResetNodeJobs,
+    "reset-gpu": nodes.ResetGpu,
+    "quarantine-node": nodes.QuarantineNode,
+    "stop-ray-job": nodes.StopRayJob,
+    "restart-raylet": nodes.RestartRaylet,
+}
+
+
+def misfit(kind: str, args: Mapping[str, Any]) -> str:
+    """Which arguments of a step are not those of its kind, in words without their values; "" if all are. A kind that
+    nobody knows takes anything: the engine has no action for it."""
+    model = ARGS.get(kind)
+    if model is None:
+        return ""
+    try:
+        model.model_validate(args)
+    except ValidationError as e:
+        return f"{kind}: {in_words(e)}"
+    return ""
+
+
+def in_words(error: ValidationError) -> str:
+    """Each argument and what is wrong with it, without the value."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, f['loc'])) or 'arguments'}: {f['msg'].lower()}" for f in faults)

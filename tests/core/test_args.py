@@ -1,0 +1,74 @@
+"""A step's arguments are those of its kind: when it is made, claimed, carried out, and on the node."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from flows.engine.claim import claim_all
+from runbooks.core.args.table import ARGS, misfit
+from runbooks.core.kinds import KINDS
+from runbooks.core.plan import Plan, Step
+from runbooks.core.refusal import Code
+from tasks.context import Refused
+from tests.support.arguments import sample
+
+GIVEN = {
+    "boot_id": "b1", "processes": [{"pid": 460, "start_ticks": 9, "command": "python", "uid": 0}], "cgroup": "", "sid": 460,
+    "gpu_uuids": [], "expect_freed_bytes": 0, "grace_s": 10,
+}  # fmt: skip
+
+
+def step(kind: str, args: dict[str, Any]) -> Step:
+    return Step(kind=kind, owner="node-a", args=args, commands=("kill 460",), effect="gone")
+
+
+@pytest.mark.parametrize("kind", sorted(ARGS))
+def test_each_argument_of_each_kind_is_required_named_and_of_its_type(kind: str) -> None:
+    whole = sample(kind)
+    assert step(kind, whole).args == whole
+    assert ARGS[kind].model_validate(whole).plain() == whole, "what is sent on is what was stored"
+    for name in whole:
+        with pytest.raises(ValidationError, match=f"{kind}: {name}: field required"):
+            step(kind, {k: v for k, v in whole.items() if k != name})
+        with pytest.raises(ValidationError, match=f"{kind}: {name}[.:]"):
+            step(kind, whole | {name: object()})
+    with pytest.raises(ValidationError, match=f"{kind}: argv0: extra inputs are not permitted"):
+        step(kind, whole | {"argv0": "x"})
+
+
+@pytest.mark.parametrize("pid", [0, -1, True, "460", 460.0, None])
+def test_a_pid_is_one_process(pid: object) -> None:
+    """To the kernel 0 is the own group, -1 everything."""
+    with pytest.raises(ValidationError, match=r"terminate-processes: processes\.0\.pid: "):
+        step("terminate-processes", GIVEN | {"processes": [{"pid": pid, "start_ticks": 9, "command": "python", "uid": 0}]})
+
+
+def test_what_is_said_of_arguments_holds_none_of_their_values() -> None:
+    said = misfit("terminate-processes", GIVEN | {"cgroup": ["sk-secret"], "grace_s": "sk-secret", "sk": "sk-secret"})
+    assert all(name in said for name in ("cgroup: ", "grace_s.", "sk: "))
+    assert "sk-secret" not in said
+
+
+def test_stored_steps_and_digests_stay_as_they_were() -> None:
+    """Open approvals of the version before go on: a plan's digest is over what was stored then."""
+    plan = Plan(name="p", steps=(step("terminate-processes", GIVEN),), for_causes=("c",))
+    assert plan.digest == "fb1ec15081710446a4ed97cff497964a2caac4a99c053a2f57106b4ee52ae5d4"
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+    assert step("terminate-processes", GIVEN).model_dump(mode="json")["args"] == GIVEN
+
+
+def test_a_step_whose_arguments_were_altered_is_not_claimed() -> None:
+    """With a code, before the server is asked for anything."""
+    whole = step("terminate-processes", GIVEN)
+    plan = Plan(name="p", steps=(whole,), for_causes=("c",))
+    altered = plan.model_copy(update={"steps": (whole.model_copy(update={"args": GIVEN | {"sid": "460"}}),)})
+    with pytest.raises(Refused, match="terminate-processes: sid: input should be a valid integer") as caught:
+        claim_all(altered, {"runbook_run": "r"})
+    assert caught.value.code is Code.BAD_ARGUMENTS
+
+
+def test_a_kind_that_nobody_knows_takes_anything() -> None:
+    """The gate refuses it, with a code of its own."""
+    assert "no-such-kind" not in KINDS
+    assert step("no-such-kind", {"x": 1}).args == {"x": 1}
