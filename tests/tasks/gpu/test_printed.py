@@ -102,9 +102,9 @@ def test_a_node_is_marked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     from tests.runbooks.every import situations
 
     mark = tmp_path / "marks" / "quarantine.json"
-    monkeypatch.setattr(plans, "MARK", str(mark))
+    monkeypatch.setattr(plans, "QUARANTINE", str(mark))
     case = next(s for s in situations() if s.title == "devices:the driver says that a GPU is lost")
-    step = step_of(case.judge(), "quarantine-node")
+    step = step_of(case.judge(case.evidence), "quarantine-node")  # judged anew, and kept for nobody
     assert step.args["path"] == str(mark)
     assert by_hand([step]).returncode == 0
     assert json.loads(mark.read_text())["reason"] == step.args["reason"]
