@@ -1,80 +1,87 @@
 """Commands by hand against one limit, and the command that proves afterwards that it helped. Pure."""
 
+from collections.abc import Callable
 from shlex import quote
+from typing import NamedTuple
 
 from runbooks.host.evidence import DiskFault, Gauge, Name
 
 
-def look(slug: str, g: Gauge) -> str:
-    """What shows who uses it up."""
-    p = g.pid or "PID"
-    return {
-        "fd-limit": f"ls -l /proc/{p}/fd | awk '{{print $NF}}' | sed 's/[0-9][0-9]*/N/g' | sort | uniq -c | sort -rn | head"
-        if g.pid
-        else "for p in /proc/[0-9]*; do echo $(ls $p/fd | wc -l) $p; done 2>/dev/null | sort -rn | head",
-        "thread-limit": "ps -eo nlwp,pid,user,args --sort=-nlwp | head",
-        "shm-too-small": f"ls -lS {_shm(g)} | head; fuser -v {_shm(g)}/* 2>&1 | head",
-        "inotify-limit": "grep -c inotify /proc/[0-9]*/fdinfo/* 2>/dev/null | grep -v ':0$' | sort -t: -k2 -rn | head",
-        "file-system-full": _du(g),
-        "limit-locked-memory": f"grep -E 'VmLck|VmPin' /proc/{p}/status",
-    }[slug]
+class ByHand(NamedTuple):
+    """Three commands against one limit."""
+
+    look: str  # what shows who uses it up
+    change: str  # the smallest change that gives room
+    proof: str  # what has to look otherwise afterwards
 
 
-def _du(g: Gauge) -> str:
-    how, by = ("--inodes", "-nr") if g.of == "inodes" else ("-h", "-hr")
-    return f"du {how} -x -d 2 {quote(g.subject)} | sort {by} | head; lsof +L1 | head   # and deleted files that are still open"
+def _files(g: Gauge) -> ByHand:
+    if g.pid:
+        kinds = "awk '{print $NF}' | sed 's/[0-9][0-9]*/N/g' | sort | uniq -c | sort -rn | head"
+        return ByHand(f"ls -l /proc/{g.pid}/fd | {kinds}", f"prlimit --pid {g.pid} --nofile={_more(g)}:",
+                      f"ls /proc/{g.pid}/fd | wc -l; grep 'open files' /proc/{g.pid}/limits")  # fmt: skip
+    most = "for p in /proc/[0-9]*; do echo $(ls $p/fd | wc -l) $p; done 2>/dev/null | sort -rn | head"
+    return ByHand(most, f"sysctl -w fs.file-max={_more(g)}", "cat /proc/sys/fs/file-nr")
 
 
-def change(slug: str, g: Gauge) -> str:
-    """The smallest change that gives room."""
-    more = 2 * (g.limit or 0)
-    if slug == "fd-limit":
-        return f"prlimit --pid {g.pid} --nofile={more}:" if g.pid else f"sysctl -w fs.file-max={more}"
-    if slug == "thread-limit":
-        if g.subject.startswith("cgroup "):
-            return f"echo {more} > {_group(g)}/pids.max   # systemd: set TasksMax={more} of that unit"
-        return f"prlimit --pid {g.pid} --nproc={more}:" if g.pid else f"sysctl -w {g.setting}={more}"
-    if slug == "inotify-limit":
-        return f"sysctl -w {g.setting}={more}"
-    if slug == "file-system-full":
-        return f"du -sh {quote(g.subject)}/*   # then its owner moves or removes what is not needed; nothing is deleted from here"
-    if slug == "limit-locked-memory":
-        return f"prlimit --pid {g.pid} --memlock=unlimited:unlimited"
-    if g.pid is None:
-        return f"mount -o remount,size={more} {_shm(g)}"
-    return f"nsenter -t {g.pid} -m mount -o remount,size={more} /dev/shm   # loses nothing; a container made anew needs --shm-size as well"
+def _threads(g: Gauge) -> ByHand:
+    look = "ps -eo nlwp,pid,user,args --sort=-nlwp | head"
+    if g.subject.startswith("cgroup "):
+        group = quote(g.subject.removeprefix("cgroup "))
+        return ByHand(look, f"echo {_more(g)} > {group}/pids.max   # systemd: set TasksMax={_more(g)} of that unit",
+                      f"cat {group}/pids.current {group}/pids.max; grep max {group}/pids.events")  # fmt: skip
+    if g.pid:
+        return ByHand(look, f"prlimit --pid {g.pid} --nproc={_more(g)}:", f"grep processes /proc/{g.pid}/limits")
+    return ByHand(look, f"sysctl -w {g.setting}={_more(g)}", f"cat /proc/loadavg; sysctl {g.setting}")
 
 
-def proof(slug: str, g: Gauge) -> str:
-    """What has to look otherwise afterwards."""
-    if slug == "fd-limit":
-        if g.pid is None:
-            return "cat /proc/sys/fs/file-nr"
-        return f"ls /proc/{g.pid}/fd | wc -l; grep 'open files' /proc/{g.pid}/limits"
-    if slug == "thread-limit":
-        if g.subject.startswith("cgroup "):
-            return f"cat {_group(g)}/pids.current {_group(g)}/pids.max; grep max {_group(g)}/pids.events"
-        return f"grep processes /proc/{g.pid}/limits" if g.pid else f"cat /proc/loadavg; sysctl {g.setting}"
-    if slug == "inotify-limit":
-        return f"sysctl {g.setting}"
-    if slug == "file-system-full":
-        return f"df {'-i' if g.of == 'inodes' else '-h'} {quote(g.subject)}"
-    return f"grep 'locked memory' /proc/{g.pid}/limits" if slug == "limit-locked-memory" else f"df -B1 {_shm(g)}"
+def _shm(g: Gauge) -> ByHand:
+    where = f"/proc/{g.pid}/root/dev/shm" if g.pid else "/dev/shm"  # noqa: S108 - read, never written
+    change = f"mount -o remount,size={_more(g)} {where}"
+    if g.pid is not None:
+        inside = f"nsenter -t {g.pid} -m mount -o remount,size={_more(g)} /dev/shm"
+        change = f"{inside}   # loses nothing; a container made anew needs --shm-size as well"
+    return ByHand(f"ls -lS {where} | head; fuser -v {where}/* 2>&1 | head", change, f"df -B1 {where}")
 
 
-def _group(g: Gauge) -> str:
-    return quote(g.subject.removeprefix("cgroup "))
+def _inotify(g: Gauge) -> ByHand:
+    look = "grep -c inotify /proc/[0-9]*/fdinfo/* 2>/dev/null | grep -v ':0$' | sort -t: -k2 -rn | head"
+    return ByHand(look, f"sysctl -w {g.setting}={_more(g)}", f"sysctl {g.setting}")
 
 
-def _shm(g: Gauge) -> str:
-    return f"/proc/{g.pid}/root/dev/shm" if g.pid else "/dev/shm"  # noqa: S108 - read, never written
+def _disk(g: Gauge) -> ByHand:
+    (how, by), where = ("--inodes", "-nr") if g.of == "inodes" else ("-h", "-hr"), quote(g.subject)
+    return ByHand(
+        f"du {how} -x -d 2 {where} | sort {by} | head; lsof +L1 | head   # and deleted files that are still open",
+        f"du -sh {where}/*   # then its owner moves or removes what is not needed; nothing is deleted from here",
+        f"df {'-i' if g.of == 'inodes' else '-h'} {where}",
+    )
+
+
+def _locked(g: Gauge) -> ByHand:
+    return ByHand(f"grep -E 'VmLck|VmPin' /proc/{g.pid or 'PID'}/status", f"prlimit --pid {g.pid} --memlock=unlimited:unlimited",
+                  f"grep 'locked memory' /proc/{g.pid}/limits")  # fmt: skip
+
+
+AGAINST: dict[str, Callable[[Gauge], ByHand]] = {
+    "fd-limit": _files,
+    "thread-limit": _threads,
+    "shm-too-small": _shm,
+    "inotify-limit": _inotify,
+    "file-system-full": _disk,
+    "limit-locked-memory": _locked,
+}
+
+
+def _more(g: Gauge) -> int:
+    return 2 * (g.limit or 0)
 
 
 def steps(slug: str, g: Gauge) -> tuple[str, ...]:
     """All three, one after the other, each under a line that says what it is."""
-    who = short(g.subject)
-    return (f"# {who}: who uses it up", look(slug, g), f"# {who}: room, once that is understood", change(slug, g),
-            f"# {who}: proof afterwards", proof(slug, g))  # fmt: skip
+    who, by_hand = short(g.subject), AGAINST[slug](g)
+    return (f"# {who}: who uses it up", by_hand.look, f"# {who}: room, once that is understood", by_hand.change,
+            f"# {who}: proof afterwards", by_hand.proof)  # fmt: skip
 
 
 def short(subject: str) -> str:
