@@ -78,15 +78,16 @@ def told(lines: list[Line]) -> str:
     not_right = sorted((CAME.index(x["came"]), i, x) for i, x in incidents.items() if x["came"] != "right")
     parts = [
         "## Public incidents, rebuilt and judged",
-        f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --write`: each incident is rebuilt and judged by its "
-        "runbook with default limits, and a test holds what came. An incident counts with the worst of its tests. An incident that was "
-        "in sight proves that a fault was mended; only one that was not says something about the next. The invented ones were written down "
-        "with their right answer before they were judged, by somebody who knew the causes' names and not their judges.",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --write`. Each incident is rebuilt and judged by its "
+        "runbook with default limits, and a test holds the outcome. An incident counts with the worst of its tests. "
+        "One that was in sight only proves that a fault was fixed. Only one that was not in sight says something about the next. "
+        "The invented ones were written with their right answer before they were judged. Their author knew the names of the causes, "
+        "not the judges.",
         "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows),
-        f"Twins (the fault taken out, or the tempting wrong answer made true): {len(twins)} tried, "
-        f"{sum(x['held'] for x in twins)} with the verdict that they must have.",
-        f"Fed through the product's own readers: {len(incidents) - len(by_hand)}; by evidence built by hand, because no reader can be fed "
-        f"here: {len(by_hand)}" + (f" ({', '.join(by_hand)})." if by_hand else "."),
+        f"Twins: {len(twins)} tried, {sum(x['held'] for x in twins)} with the verdict that they must have. "
+        "In a twin the fault is taken out, or the tempting wrong answer is made true.",
+        f"Fed through the product's own readers: {len(incidents) - len(by_hand)}. Fed by evidence built by hand, because no reader can be "
+        f"fed here: {len(by_hand)}" + (f" (`{' '.join(by_hand)}`)." if by_hand else "."),
     ]
     if not_right:
         parts.append("Not right:\n\n" + "\n".join(f"- {i}: {x['came']} (`{x['test']}`)" for _, i, x in not_right))
