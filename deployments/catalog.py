@@ -27,8 +27,8 @@ BEGIN = "[What is wrong now, what waits, how to run something]({})\n\n"
 
 NIGHTLY = """Every runbook that can apply, on every node, in diagnose mode; one report. **Changes nothing.**
 
-It never overlaps with itself: a second one ends as *Skipped*, and so does one that a worker takes hours late
-(a missed night is not caught up on). Change time and time zone under *Schedules*."""
+It never overlaps with itself. A second one ends as *Skipped*, and so does one that starts hours late
+(a missed night is not repeated). Change time and time zone under *Schedules*."""
 SWEEP = """Standing zombie detection: the nightly's zombie-GPU check every five minutes. **Changes nothing.**
 
 Off until you switch its schedule on."""
@@ -74,5 +74,5 @@ def describe(slug: str) -> str:
     symptoms = "\n".join(f"- {s}" for s in book.symptoms)
     return (
         f"# {book.title}\n\n{book.summary}\n\nOne run is about {book.target}.\n\n"
-        f"## Symptoms\n\n{symptoms}\n\n## Causes it tells apart\n\n{causes}"
+        f"## Symptoms\n\n{symptoms}\n\n## Causes\n\n{causes}"
     )

@@ -17,7 +17,7 @@ from runbooks.core.clean import one_line
 CONTACT_S = 2.0  # all tries together; a server that is started anew is waited for so long
 TRY_EVERY_S = 0.2
 NOT_PREFECT = "is not the API of a Prefect server (its address ends with /api)"
-NO_ADDRESS = "is no address that can be asked: PREFECT_API_URL looks like http://HOST:PORT/api"
+NO_ADDRESS = "is not a usable address: PREFECT_API_URL looks like http://HOST:PORT/api"
 OFFLINE = "`gpu-runbooks run RUNBOOK TARGET --no-server` diagnoses without one"
 OWN = "start that server, or correct PREFECT_API_URL (without it `gpu-runbooks up` starts a local one)"
 LOCAL = "start it with `gpu-runbooks up`"
@@ -117,7 +117,7 @@ def why_refused(timeout_s: float) -> str:
         if not isinstance(theirs, str):
             return NOT_PREFECT
         fits = theirs.split(".")[0] == ours.split(".")[0]
-        return "" if fits else f"is Prefect {one_line(theirs, 20)}, and this is made for {ours}"
+        return "" if fits else f"is Prefect {one_line(theirs, 20)}, but gpu-runbooks needs {ours}"
     except Exception as e:
         code = getattr(getattr(e, "response", None), "status_code", 0)
         if code in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.METHOD_NOT_ALLOWED):
@@ -136,7 +136,7 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "does not answer in time"
     if isinstance(error, httpx.ProtocolError | httpx.DecodingError):
-        return "broke the connection off"
+        return "closed the connection"
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return NO_ADDRESS
     if isinstance(error, httpx.TransportError) and (status := getattr(error, "status", 0)):  # flows.client.NotOursError

@@ -56,7 +56,7 @@ def _retried() -> list[FlowRun]:
 def retire_and_say() -> None:
     """For commands: what keeps them is said; the reaper goes on with it."""
     if busy := retire():
-        print(f"records of the version before are still open: {', '.join(busy)}; the reaper ends what is left", file=sys.stderr)
+        print(f"records of the previous version are still open: {', '.join(busy)}; the reaper ends them", file=sys.stderr)
 
 
 def check_drained(state: LocalState) -> None:
@@ -65,7 +65,7 @@ def check_drained(state: LocalState) -> None:
     alive = [name for name in ("worker", "reaper", "gateway") if find(state, name)]
     if alive and old_deployments():
         raise CommandError(
-            f"{', '.join(alive)} of the version before still run here. What to do: `gpu-runbooks down`, which waits for what is "
-            "at work, then this again",
+            f"{', '.join(alive)} of the previous version still run here. What to do: `gpu-runbooks down`, which waits for running "
+            "actions, then repeat this command",
             3,
         )

@@ -1,4 +1,4 @@
-"""Writes prefect.yaml anew: `python -m deployments.prefect_yaml`. A test holds the file equal to what this makes."""
+"""Writes prefect.yaml again: `python -m deployments.prefect_yaml`. A test holds the file equal to what this makes."""
 
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ HEAD = f"""\
 #   prefect work-pool create {POOL} --type process --overwrite
 #   prefect --no-prompt deploy --all --prefect-file deployments/prefect.yaml
 #   prefect worker start --pool {POOL}            # as many as you need
-#   python -m deployments.reaper                       # one; it also makes the flows of the engine's own records
+#   python -m deployments.reaper                       # one; it also creates the flows for the engine's own records
 #
-# The forms offer the names and labels of that fleet file, so deploy again after changing it; both files must lie at the same path on
-# the workers. Code location: the package is installed where the worker runs (`pip install .`), hence module entrypoints
-# and nothing to pull. To run from a checkout instead, put `- prefect.deployments.steps.git_clone: {{repository: …}}`
+# The forms offer the names and labels of that fleet file, so deploy again after you change it. Both files must have the same path on
+# the workers. Code location: the package is installed where the worker runs (`pip install .`). Therefore the entrypoints are modules,
+# and there is nothing to pull. To run from a checkout instead, put `- prefect.deployments.steps.git_clone: {{repository: …}}`
 # under `pull`.
 """
 

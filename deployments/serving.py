@@ -71,7 +71,7 @@ def why_unhealthy(state: LocalState, limit_s: float) -> str:
     if not find(state, "server"):
         return "is not running"
     why = why_silent(state.api, TRY_EVERY_S)
-    return why or f"does not take the password in {state_dir() / 'auth.json'}, or cannot use its database"
+    return why or f"does not accept the password in {state_dir() / 'auth.json'}, or cannot use its database"
 
 
 def healthy(state: LocalState, timeout_s: float = 5.0) -> bool:

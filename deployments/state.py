@@ -38,7 +38,7 @@ def state_dir() -> Path:
     try:
         base = state_folder()
     except RuntimeError as e:  # neither HOME nor an entry in passwd
-        raise CommandError("this user has no home folder; set GPU_RUNBOOKS_HOME to a folder of theirs") from e
+        raise CommandError("this user has no home folder; set GPU_RUNBOOKS_HOME to a folder that it may write") from e
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         _for_this_user_only(base)
@@ -97,7 +97,7 @@ def only_one() -> Iterator[None]:
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("another command starts or stops the server; waiting for it …", file=sys.stderr, flush=True)
+            print("another command is starting or stopping the server; waiting …", file=sys.stderr, flush=True)
             fcntl.flock(f, fcntl.LOCK_EX)
         yield
 

@@ -15,18 +15,18 @@ ARGS = """
 
     Args:
         target: {target}
-        mode: diagnose: reads and reports, changes nothing. approve: asks a person, with the whole plan, before any change. auto: acts by itself only where the policy file names the action, else asks.
-        fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
-        policy: policy file. Default: the one of the worker (GPU_RUNBOOKS_POLICY), else nothing is automatic.
+        mode: “diagnose” reads and reports, and changes nothing. “approve” shows a person the whole plan and asks before any change. “auto” acts alone only if the policy file names the action; otherwise it asks.
+        fleet: fleet file. Default: the worker's (GPU_RUNBOOKS_FLEET), otherwise only this machine.
+        policy: policy file. Default: the worker's (GPU_RUNBOOKS_POLICY), otherwise no action is automatic.
         choice: {choice}
-        out: folder for the reports. Default: as the fleet file says.
+        out: folder for the reports. Default: the folder in the fleet file.
         trigger: what started this run, for the report.
         options: {options}
 """  # noqa: E501 - the UI shows each line as one paragraph, and its second version no Markdown in it
 NO_OPTIONS = "this runbook has none."
 NO_PLANS = "this runbook offers no plan; leave it empty."
 A_PLAN = 'name of the plan to prefer, for example "{}".'
-SOME_OPTIONS = "what this runbook may be told besides; leave empty what you do not know."
+SOME_OPTIONS = "more facts for this runbook; leave empty what you do not know."
 
 
 def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:

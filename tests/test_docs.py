@@ -1,6 +1,7 @@
 """The documents: short where they are read first, made where they can be made, and every link leads somewhere."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from deployments.runbook_pages import CONTRIBUTING, folder, page, with_refusals
 from runbooks.core.knowledge import runbook_slugs
 from tests.support.prose import LONGEST, blocks, faults
+from tests.support.shown import actions, forms, helps, refusals
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(p for pattern in ("*.md", "*/*.md", "runbooks/*/*.md") for p in ROOT.glob(pattern) if ".venv" not in p.parts)
@@ -53,6 +55,13 @@ def written() -> list[Path]:
 def test_a_page_is_read_once(path: Path) -> None:
     """Its sentences are short, and its words are those of any on-call engineer."""
     assert faults(blocks(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("shown", [helps, refusals, forms, actions])
+def test_what_the_program_says_of_itself_is_read_once(shown: Callable[[], list[str]]) -> None:
+    texts = shown()
+    assert len(texts) > 20
+    assert faults(texts) == []
 
 
 def test_what_makes_a_page_hard_to_read_is_seen() -> None:

@@ -89,7 +89,7 @@ def _row(alert: Alert, row: Wanted | Unusable, files: Files, fleet_given: bool) 
 
 
 def _cap(files: Files) -> str:
-    return f"the policy file caps at {files.policy.mode}" if files.policy else f"without --policy it is {Mode.DIAGNOSE}"
+    return f"the policy file limits it to {files.policy.mode}" if files.policy else f"without --policy it is {Mode.DIAGNOSE}"
 
 
 def line(row: dict[str, Any]) -> str:

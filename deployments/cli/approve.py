@@ -41,7 +41,7 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
         follow(run_id, ns.json)
         return finish(ns, facts_of(run_id))
     print(
-        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker carries on"
+        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker continues the run"
     )
     return 0
 
@@ -58,7 +58,7 @@ def _choice(run_id: str, decision: str, choice: str, why: str) -> str:
     if names and choice and choice not in names:
         raise CommandError(f"the run offers no plan {choice!r}; {listed}")
     if len(names) > 1 and not choice:
-        raise CommandError(f"the run offers {len(names)} plans, so say which one: {listed}; `gpu-runbooks show {run_id}` shows them")
+        raise CommandError(f"the run offers {len(names)} plans; choose one: {listed}; `gpu-runbooks show {run_id}` shows them")
     if plans and (problem := unknowing(named(plans, choice), {"choice": choice, "why": why})):
         raise CommandError(f"{problem}: {listed} --why REASON")
     return choice
@@ -81,7 +81,7 @@ def _asked_code(run_id: str, decision: str) -> str:
     if decision != "approve" or wanted == "no":
         return ""
     if sys.stdin.isatty():
-        return getpass.getpass("Code of your authenticator (nothing if the plan is not destructive): ").strip()
+        return getpass.getpass("Code of your authenticator (empty if the plan is not destructive): ").strip()
     if wanted == "needed":
         print("a destructive plan needs --code; without it the run asks again", file=sys.stderr)
     return ""
@@ -94,7 +94,7 @@ def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: s
     answer |= {"code": code} if code else {}
     problem = answer_run(run_id, answer)
     if problem:
-        raise CommandError(f"the server did not take the decision: {problem}")
+        raise CommandError(f"the server did not accept the decision: {problem}")
 
 
 def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False, choice: str = "") -> dict[str, Any]:

@@ -28,14 +28,14 @@ def _add(ns: argparse.Namespace) -> int:
     if not name or len(name) > LONGEST or not name.isprintable():
         raise CommandError(f"a name has 1 to {LONGEST} printable characters", 2)
     if name in read_approvers() and not ns.replace:
-        raise CommandError(f"{name} has a secret already; --replace makes a new one and the old codes stop working", 2)
+        raise CommandError(f"{name} already has a secret; --replace creates a new one, and the old codes stop working", 2)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise CommandError("run it in a terminal: it shows a secret and asks for a code", 2)
     secret = new_secret()
     print(f"Type this into {name}'s authenticator app (time-based, 6 digits):\n\n  {base32(secret)}\n")
-    print(f"or give it this address:\n\n  {provisioning_uri(name, secret)}\n")
+    print(f"or enter this address:\n\n  {provisioning_uri(name, secret)}\n")
     if not _confirmed(secret):
-        raise CommandError("not added: none of the codes was right; is the phone's clock right?")
+        raise CommandError("not added: no code was correct; check the phone's clock")
     put_approver(name, secret)
     print(f"{name} added to {approvers_file()}. Name {name} under `approvers` in the policy file to require codes.")
     return 0
@@ -54,7 +54,7 @@ def _list(ns: argparse.Namespace) -> int:
     if ns.json:
         print(json.dumps(names))
     else:
-        print("\n".join(names) or "nobody: codes are not set up on this machine")
+        print("\n".join(names) or "no approvers: codes are not set up on this machine")
     return 0
 
 
@@ -62,5 +62,5 @@ def _remove(ns: argparse.Namespace) -> int:
     if ns.name not in read_approvers():
         raise CommandError(f"no approver {ns.name!r}; there are: {', '.join(sorted(read_approvers())) or 'none'}", 2)
     put_approver(ns.name, None)
-    print(f"{ns.name} removed; take the name out of the policy file as well")
+    print(f"{ns.name} removed; also remove the name from the policy file")
     return 0

@@ -28,13 +28,13 @@ LARGEST = 64 << 20  # characters of all pieces together
 REPORTS = 3  # newest reports kept of each runbook
 READ_ME = """A support bundle of gpu-runbooks.
 
-readings/       what the machine said       logs/          kernel, journal, sshd, named files: what surrounds known lines
+readings/       what the machine said       logs/          kernel, journal, sshd, named files: known lines and their surroundings
 configuration/  secrets replaced            containers/    inspect and log of the newest ones
 versions/       of the system and packages  steps/         the newest reports of every runbook on this target
 
-bundle.json lists every command with its outcome: what is missing says why. Secrets are replaced by
-<secret:NAME:hash>; equal hashes mean equal values. Look it over before you hand it on: host names, addresses, user names
-and paths are in it. `gpu-runbooks triage THIS-FILE.tar.gz` reads it as it is.
+bundle.json lists every command with its outcome, and the reason for everything that is missing. Secrets are replaced by
+<secret:NAME:hash>; equal hashes mean equal values. Check the bundle before you share it: it contains host names, addresses,
+user names and paths. `gpu-runbooks triage THIS-FILE.tar.gz` reads it directly.
 """
 
 
@@ -65,11 +65,11 @@ def _place(out: str | None, target: str) -> Path:
     path = home(out or name).absolute()
     path = path / name if path.is_dir() else path
     if path.exists() and not path.is_file():
-        raise CommandError(f"{path}: not a file: what is renamed over a device or a pipe takes it away from everybody")
+        raise CommandError(f"{path}: not a file; a bundle must not replace a device or a pipe")
     if not path.parent.is_dir():
         raise CommandError(f"{path.parent}: no such folder (--out names a folder or the archive itself)")
     if not os.access(path.parent, os.W_OK):
-        raise CommandError(f"{path.parent}: may not be written; give --out")
+        raise CommandError(f"{path.parent}: not writable; use --out")
     return path
 
 
@@ -180,10 +180,10 @@ def _said(place: Path, size: int, pieces: "list[Piece]", read: int) -> str:
     missing = [f"  {p.name}: {one_line(p.problem, 150)}" for p in pieces if p.problem and not p.text]
     rows = [f"{place} ({size / 1024:.0f} KiB, {sum(bool(p.text) for p in pieces)} files)"]
     if not read:
-        rows.append("The machine itself could not be read; what is known here is in it.")
+        rows.append("The machine could not be read; the bundle holds what is known here.")
     if missing:
         rows += ["not in it:", *missing]
-    rows.append(f"next: look it over, then hand it on; `gpu-runbooks triage {place}` reads it")
+    rows.append(f"next: check it, then share it; `gpu-runbooks triage {place}` reads it")
     return "\n".join(rows)
 
 

@@ -75,10 +75,10 @@ def _fault(error: Exception) -> tuple[str, int]:
     text = clean_traceback(error)
     what = clean_line(error_text(error))
     try:
-        return f"a fault of gpu-runbooks itself: {what}. Please report it with {_kept(text)}", FAULT
+        return f"a bug in gpu-runbooks: {what}. Please report it with {_kept(text)}", FAULT
     except (OSError, CommandError):
         _say(text)
-        return f"a fault of gpu-runbooks itself: {what}. Please report it with the lines above; they could not be saved", FAULT
+        return f"a bug in gpu-runbooks: {what}. Please report it with the lines above; they could not be saved", FAULT
 
 
 def clean_line(text: str) -> str:

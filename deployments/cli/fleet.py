@@ -25,7 +25,7 @@ def check(ns: Namespace) -> int:
         body = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
         print(json.dumps(body, indent=1))
         return 0
-    print(f"{ns.file}: fleet {fleet.name!r} is in order")
+    print(f"{ns.file}: fleet {fleet.name!r} is valid")
     show_lines(f"  {node.name}: {_describe(node)}" for node in fleet.nodes)
     print(f"  {len(fleet.jobs)} kinds of job, leader: {fleet.leader.url if fleet.leader else 'none'}")
     for line in _warnings(fleet):
@@ -50,7 +50,7 @@ def _warnings(fleet: "Fleet") -> list[str]:
                 found.append(f"node {node.name}: {name}: no file {path} on this machine")
     for job in fleet.jobs:
         if not job.progress:
-            found.append(f"job {job.name}: no sign of progress given, so a hang is at most possible, never confirmed")
+            found.append(f"job {job.name}: no sign of progress configured, so a hang is at most possible, never confirmed")
     return found
 
 

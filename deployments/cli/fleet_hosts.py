@@ -78,7 +78,7 @@ def _pick(fields: Mapping[str, Any], what: str) -> Any:
 def _add(name: str, fields: Mapping[str, Any], found: "Imported") -> None:
     host = _pick(fields, "host")
     if not isinstance(host, (str, int, float)):
-        found.remarks.append(f"{name}: left out, it gives no host (looked for {', '.join(_ALIASES['host'])})")
+        found.remarks.append(f"{name}: left out: it has no host (looked for {', '.join(_ALIASES['host'])})")
         return
     user, host, port = _address(str(host), _pick(fields, "user"), _pick(fields, "port"))
     key = _key(name, _pick(fields, "key"), found)
@@ -106,7 +106,7 @@ def _port(name: str, port: Any, found: "Imported") -> int:
     text = str(port).strip()
     if text.isdigit() and 1 <= int(text) <= 65535:
         return int(text)
-    found.remarks.append(f"{name}: port {port!r} is none; 22 is assumed")
+    found.remarks.append(f"{name}: port {port!r} is not a port; 22 is assumed")
     return 22
 
 
@@ -115,7 +115,7 @@ def _key(name: str, key: Any, found: "Imported") -> dict[str, Any] | None:
         return None
     if "PRIVATE KEY" in str(key):
         found.remarks.append(
-            f"{name}: its private key stands in that file; it is left out, name a key file or variable"
+            f"{name}: its private key is in that file and is left out; name a key file or variable"
         )
         return None
     return {"file": str(key)}

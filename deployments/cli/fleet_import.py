@@ -52,7 +52,7 @@ def render(found: Imported, origin: str) -> str:
     try:
         parse_yaml(text, Fleet, "(the imported text)")
     except ConfigError as e:
-        raise CommandError(f"{origin}: what was found makes no fleet file:\n{e}") from e
+        raise CommandError(f"{origin}: the result is not a valid fleet file:\n{e}") from e
     return text
 
 
@@ -123,7 +123,7 @@ def _without_match(text: str, found: Imported) -> str:
         if keyword == "match":
             inside = value.lower() != "all"
             if inside:
-                found.remarks.append(f"Match {value}: left out, as it depends on where and when it is read")
+                found.remarks.append(f"Match {value}: left out, because it depends on where and when it is read")
             else:
                 kept.append("Host *")
             continue
@@ -156,7 +156,7 @@ def _add_host(config: "SSHConfig", name: str, found: Imported) -> None:
         return
     keys = _identities(seen)
     if len(keys) > 1:
-        found.remarks.append(f"{name}: {len(keys)} IdentityFiles; only the first is used, as servers punish more tries")
+        found.remarks.append(f"{name}: {len(keys)} IdentityFiles; only the first is used, because servers penalise more attempts")
     fields = {
         "host": seen["hostname"],
         "port": _number(seen.get("port"), 22),

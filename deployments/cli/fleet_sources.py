@@ -62,7 +62,7 @@ def read_ansible(text: str, found: "Imported") -> None:
         hosts = _ansible_ini(text, found)
     for name, variables in hosts.items():
         _add_ansible(name, variables, found)
-    found.remarks.append("group_vars and host_vars lie in other files and were not read")
+    found.remarks.append("group_vars and host_vars are in other files and were not read")
 
 
 def _add_ansible(name: str, variables: Mapping[str, Any], found: "Imported") -> None:

@@ -23,7 +23,7 @@ LONGEST_WAIT_S = 600.0
 def cmd_freeze(ns: argparse.Namespace) -> int:
     """`gpu-runbooks freeze "why"`: the file first, because it needs no server; then the switch for all."""
     if not ns.why.strip():
-        raise CommandError("WHY is empty: say in a few words why, every report shows it until `unfreeze`")
+        raise CommandError("WHY is empty: give a short reason; every report shows it until `unfreeze`")
     at = datetime.now(UTC).isoformat(timespec="seconds")
     freeze_file().write_text(f"{at} {ns.why}\n", encoding="utf-8")
     try:
@@ -45,10 +45,10 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
     if ns.json:
         print(json.dumps({"frozen": ns.why, "at": at, "in_progress": [s.model_dump(mode="json") for s in left]}))
         return 1 if left and ns.wait else 0
-    print(f"frozen: {ns.why}; no step begins from now on")
+    print(f"frozen: {ns.why}; no step starts from now on")
     for step in left:
         print(f"still in progress: {step}")
-    print("nothing is being changed any more" if not left else "what is in progress goes on to its end; `freeze --wait` waits for it")
+    print("no action is running" if not left else "running steps continue to their end; `freeze --wait` waits for them")
     return 1 if left and ns.wait else 0
 
 
@@ -80,7 +80,7 @@ def cmd_unfreeze(ns: argparse.Namespace) -> int:
     print(
         json.dumps({"was_frozen": was or local})
         if ns.json
-        else ("acts are allowed again" if was or local else "nothing was frozen")
+        else ("actions are allowed again" if was or local else "nothing was frozen")
     )
     return 0
 

@@ -21,12 +21,12 @@ def login_lines(ui: str, typed: bool) -> list[str]:
 def _typed() -> str:
     if own_server():
         return _place()
-    return f"{auth_string()}\n        type all of it, with the part before the colon, into the one field; it is also in {_file()}"
+    return f"{auth_string()}\n        type all of it into the one field, including the part before the colon; it is also in {_file()}"
 
 
 def _place() -> str:
     if own_server():
-        return "as who runs that server set it; here it is in $PREFECT_API_AUTH_STRING, if it asks for one"
+        return "set by that server's operator; here it is in $PREFECT_API_AUTH_STRING, if the server asks for one"
     return f'the text behind "auth" in {_file()}; `gpu-runbooks login` prints it'
 
 

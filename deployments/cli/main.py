@@ -65,7 +65,7 @@ def _main(argv: list[str] | None) -> int:
 def _dispatch(args: list[str]) -> int:
     for word in args:
         if not _is_text(word):
-            raise CommandError(f"{word!r} is not UTF-8 text, and neither the server nor a report can hold it")
+            raise CommandError(f"{word!r} is not UTF-8 text; neither the server nor a report can store it")
     if args[:1] in (["triage"], ["restore"]):
         module = {"triage": "deployments.cli.triage", "restore": "deployments.cli.restore"}[args[0]]
         return int(_function(f"{module}:main")(args[1:]))

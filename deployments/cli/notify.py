@@ -17,7 +17,7 @@ from tasks.notify.outgoing import Outgoing
 from tasks.notify.send import send
 
 NO_FILE = (
-    "nobody is told of anything: there is no notifications.yaml. Copy deployments/notifications.example.yaml into the "
+    "no one is notified: there is no notifications.yaml. Copy deployments/notifications.example.yaml into the "
     "state folder, or name your file in GPU_RUNBOOKS_NOTIFICATIONS"
 )
 
@@ -96,7 +96,7 @@ def _check(ns: argparse.Namespace) -> int:
         words = ", ".join(f'{k}="{v}"' for k, v in labels.items())
         print(f"{words}: {', '.join(row['to']) or 'nobody'}")
     q = config.quiet
-    print(f"quiet hours: {q.begin} to {q.end} {q.zone}, for what needs nobody" if q else "quiet hours: none")
+    print(f"quiet hours: {q.begin} to {q.end} {q.zone}, for messages that need no person" if q else "quiet hours: none")
     people = sorted({c.person for c in config.channels.values() if c.person})
     if people and not config.links.gateway:
         print("no approve links: links.gateway is not set", file=sys.stderr)

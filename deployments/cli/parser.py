@@ -7,12 +7,12 @@ from deployments.cli.words import Parser, port, seconds, within
 
 EXIT_CODES = """exit codes:
   0  nothing wrong, not applicable, or fixed
-  1  something wrong and not (yet) fixed, or waiting for approval
+  1  something is wrong, or the run waits for a person
   2  bad usage or configuration
   3  cannot tell
   4  refused by a guard
-  5  the Prefect server cannot be used: nothing was asked of it, or it stopped answering
-  6  a fault of gpu-runbooks itself; its traceback is in the file that the message names
+  5  the Prefect server cannot be used, or stopped answering
+  6  a bug in gpu-runbooks; the message names the file with the traceback
 130  interrupted, or the input ended before an answer"""
 
 
@@ -46,65 +46,65 @@ def _add(commands: Commands, name: str, does: str) -> Parser:
 
 
 def _files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fleet", metavar="FILE", help="fleet file; without one: this machine, as node `local`")
-    parser.add_argument("--policy", metavar="FILE", help="policy file; without one nothing is automatic")
-    parser.add_argument("--out", metavar="DIR", help="where reports go (default: reports.folder of the fleet file)")
+    parser.add_argument("--fleet", metavar="FILE", help="fleet file (default: this machine, as node `local`)")
+    parser.add_argument("--policy", metavar="FILE", help="policy file (default: no action is automatic)")
+    parser.add_argument("--out", metavar="DIR", help="folder for reports (default: reports.folder of the fleet file)")
 
 
 def _add_runs(commands: Commands) -> None:
     nightly = _add(commands, "nightly", "diagnose the whole fleet and write one report")
     _files(nightly)
     run = _add(commands, "run", "run one runbook on one target")
-    run.add_argument("runbook", metavar="RUNBOOK", help="which one; `run --help RUNBOOK`: its target, options, and what it may change")
+    run.add_argument("runbook", metavar="RUNBOOK", help="the runbook; `run --help RUNBOOK` shows its target, options and possible changes")
     run.add_argument("target", metavar="TARGET", help="a node of the fleet file, or user@host[:port] (diagnose only)")
     run.add_argument(
         "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most this run may do"
     )
     _files(run)
-    run.add_argument("--choice", metavar="NAME", help="which of the offered plans; asked for or the first otherwise")
+    run.add_argument("--choice", metavar="NAME", help="name of the plan to prefer, if there are several")
     run.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the runbook, e.g. symptom='…' (repeatable; VALUE @FILE reads a file)",
+        help="option of the runbook, e.g. symptom='…' (repeatable; @FILE as VALUE reads a file)",
     )
-    run.add_argument("--wait", action="store_true", help="stay until a person has decided and the run has ended")
+    run.add_argument("--wait", action="store_true", help="wait until a person has decided and the run has ended")
     run.add_argument(
-        "--no-server", action="store_true", help="read, judge and report only: no server, no change possible"
+        "--no-server", action="store_true", help="only read, judge and report; needs no server and changes nothing"
     )
-    watch = _add(commands, "watch", "stay and look after the fleet file's containers and Ray workers")
+    watch = _add(commands, "watch", "watch the fleet file's containers and Ray workers until stopped")
     watch.add_argument(
         "--mode", choices=("diagnose", "approve", "auto"), default="diagnose", help="the most its runs may do"
     )
     _files(watch)
     lab = _add(commands, "lab", "break something real on this machine and show the whole loop")
-    lab.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="which one; without it the scenarios are listed")
+    lab.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="the rehearsal; without it, all are listed")
 
 
 def _add_decisions(commands: Commands) -> None:
-    for name, does in (("approve", "allow the plan of a waiting run"), ("reject", "refuse the plan of a waiting run")):
+    for name, does in (("approve", "approve the plan of a waiting run"), ("reject", "reject the plan of a waiting run")):
         decide = _add(commands, name, does)
         decide.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
         decide.add_argument(
-            "--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)"
+            "--who", metavar="NAME", default="", help="your name, for the report (not verified)"
         )
         decide.add_argument("--why", metavar="TEXT", default="", help="your reason, for the report")
-        decide.add_argument("--choice", metavar="NAME", default="", help="which of the offered plans; needed where there are several")
+        decide.add_argument("--choice", metavar="NAME", default="", help="name of the plan; required if there are several")
         decide.add_argument(
-            "--code", metavar="CODE", default="", help="your approver code; asked for where it is needed"
+            "--code", metavar="CODE", default="", help="your approver code (default: you are asked if one is needed)"
         )
-        decide.add_argument("--wait", action="store_true", help="stay until the run has ended")
-    show = _add(commands, "show", "print what a run found and what it asks, at any time")
+        decide.add_argument("--wait", action="store_true", help="wait until the run has ended")
+    show = _add(commands, "show", "print the findings and the question of a run")
     show.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
     show.add_argument("--web", action="store_true", help="print the address of its page instead")
-    freeze = _add(commands, "freeze", "stop every act from now on; diagnosis goes on")
+    freeze = _add(commands, "freeze", "stop all actions; diagnosis continues")
     freeze.add_argument("why", metavar="WHY", help="the reason, shown in every report until unfreeze")
     freeze.add_argument(
-        "--wait", action="store_true", help="stay until what is in progress has ended, 600 s at most; exit 1 if it has not"
+        "--wait", action="store_true", help="wait until running actions have ended, 600 s at most; exit 1 if they have not"
     )
-    _add(commands, "unfreeze", "allow acts again")
-    reset = _add(commands, "reset-breaker", "let the fleet act again after its budget was used up")
+    _add(commands, "unfreeze", "allow actions again")
+    reset = _add(commands, "reset-breaker", "allow actions again after the fleet used up its budget")
     reset.add_argument("--fleet", metavar="FILE", help="fleet file; without one: the default fleet")
     reset.add_argument("--who", metavar="NAME", default="", help="your name, for the record")
 
@@ -112,34 +112,34 @@ def _add_decisions(commands: Commands) -> None:
 def _add_server(commands: Commands) -> None:
     up = _add(commands, "up", "start the local server, worker and reaper, and register the deployments")
     up.add_argument(
-        "--fleet", metavar="FILE", help="fleet file that the forms in the UI offer; kept until another is given"
+        "--fleet", metavar="FILE", help="fleet file for the forms in the UI; kept until you name another"
     )
-    up.add_argument("--policy", metavar="FILE", help="policy file that the forms in the UI are filled with")
+    up.add_argument("--policy", metavar="FILE", help="policy file for the forms in the UI")
     up.add_argument(
-        "--gateway", action="store_true", help="also take alerts on loopback, for this fleet and policy file"
+        "--gateway", action="store_true", help="also accept alerts on loopback, for this fleet and policy file"
     )
     up.add_argument("--gateway-port", type=port, default=8765, metavar="N", help="default 8765")
     up.add_argument(
-        "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
+        "--alerts", metavar="FILE", help="alerts file: which alert starts what (default: the included one)"
     )
-    down = _add(commands, "down", "let acts finish, then stop what `up` started")
-    down.add_argument("--now", action="store_true", help="do not wait for running acts")
-    _add(commands, "status", "what waits for a person, what is wrong now, what is at work")
-    login = _add(commands, "login", "print the UI's address and its log-in as it must be typed; opens it where there is a browser")
+    down = _add(commands, "down", "wait for running actions, then stop what `up` started")
+    down.add_argument("--now", action="store_true", help="do not wait for running actions")
+    _add(commands, "status", "show open questions, current problems and running actions")
+    login = _add(commands, "login", "print the address and the log-in of the UI, and open a browser if there is one")
     login.add_argument("--no-browser", action="store_true", help="only print it")
-    secrets = _add(commands, "secrets", "show which credentials the fleet file names, and ask for those that are missing")
+    secrets = _add(commands, "secrets", "list the credentials that the fleet file names, and ask for missing ones")
     secrets.add_argument("--fleet", metavar="FILE", help="fleet file")
-    secrets.add_argument("--set", metavar="NAME", help="ask for this one, or read it from standard input, and replace it")
+    secrets.add_argument("--set", metavar="NAME", help="replace this credential: ask for it, or read it from standard input")
     doctor = _add(commands, "doctor", "check that this machine can run runbooks")
     doctor.add_argument("--fleet", metavar="FILE", help="also check this fleet file")
     doctor.add_argument("--policy", metavar="FILE", help="also check this policy file")
 
 
 def _add_offline(commands: Commands) -> None:
-    listed = _add(commands, "list", "list the runbooks; of one its options and what it may change")
-    listed.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="all about this one")
+    listed = _add(commands, "list", "list the runbooks, or show options and possible changes of one")
+    listed.add_argument("runbook", metavar="RUNBOOK", nargs="?", help="show everything about this runbook")
     listed.add_argument(
-        "--actions", action="store_true", help="every kind of action: who may do it, risk, what it changes, how it is proven and undone"
+        "--actions", action="store_true", help="show every kind of action: runbooks, risk, changes, proof, and how it is undone"
     )
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
@@ -147,43 +147,43 @@ def _add_offline(commands: Commands) -> None:
         commands, "bundle", "make a support bundle of one machine: readings, logs, configuration, versions, steps"
     )
     bundle.add_argument("target", metavar="TARGET", help="a node of the fleet file, user@host[:port], or `local`")
-    bundle.add_argument("--fleet", metavar="FILE", help="fleet file; without one: this machine, as node `local`")
+    bundle.add_argument("--fleet", metavar="FILE", help="fleet file (default: this machine, as node `local`)")
     bundle.add_argument("--out", metavar="PATH", help="folder or file to write (default: here)")
     bundle.add_argument(
         "--log",
         metavar="FILE",
         action="append",
         default=[],
-        help="a log on the machine that belongs to it (repeatable)",
+        help="also include this log file of the machine (repeatable)",
     )
-    bundle.add_argument("--seconds", type=seconds, default=180.0, metavar="N", help="the most time to read (default 180)")
-    bundle.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
+    bundle.add_argument("--seconds", type=seconds, default=180.0, metavar="N", help="maximum reading time (default 180)")
+    bundle.add_argument("--progress", action="store_true", help="show progress on stderr even without a terminal")
     fleet = commands.add_parser(
         "fleet", help="check or import a fleet file", description="Check or import a fleet file."
     )
     what = fleet.add_subparsers(dest="fleet_command", metavar="WHAT", required=True)
-    check = _add(what, "check", "check a fleet file and show what it says")
+    check = _add(what, "check", "check a fleet file and show its contents")
     check.add_argument("file", metavar="FILE")
     check.add_argument("--policy", metavar="FILE", help="also check this policy file")
-    imported = _add(what, "import", "print a fleet file made from what you have")
+    imported = _add(what, "import", "print a fleet file made from an existing inventory")
     sources = ("list", "etc-hosts", "ssh-config", "hosts", "ansible", "slurm", "kubernetes")
     imported.add_argument(
         "source",
         choices=sources,
-        help="list: user@host:port a line; hosts: a YAML of hosts; ansible: an inventory; slurm: `scontrol show nodes`; "
+        help="list: one user@host:port per line; hosts: a YAML of hosts; ansible: an inventory; slurm: `scontrol show nodes`; "
         "kubernetes: `kubectl get nodes -o json`",
     )
     imported.add_argument("file", metavar="FILE")
-    restore = commands.add_parser("restore", add_help=False, help="put back a rendezvous that was cleared (FILE)")
+    restore = commands.add_parser("restore", add_help=False, help="restore a rendezvous that was cleared (FILE)")
     restore.add_argument("args", nargs=argparse.REMAINDER)
-    triage = commands.add_parser("triage", add_help=False, help="what a log says: root cause first (FILE… or -)")
+    triage = commands.add_parser("triage", add_help=False, help="find the causes in a log, root cause first (FILE… or -)")
     triage.add_argument("args", nargs=argparse.REMAINDER)
 
 
 def _add_alerts(commands: Commands) -> None:
-    gateway = _add(commands, "gateway", "take alerts by HTTP and start runbooks for them")
+    gateway = _add(commands, "gateway", "accept alerts by HTTP and start runbooks for them")
     gateway.add_argument(
-        "--alerts", metavar="FILE", help="which alert starts what (default: the alerts.yaml that comes along)"
+        "--alerts", metavar="FILE", help="alerts file: which alert starts what (default: the included one)"
     )
     _files(gateway)
     gateway.add_argument(
@@ -191,36 +191,36 @@ def _add_alerts(commands: Commands) -> None:
     )
     gateway.add_argument("--port", type=port, default=8765, help="default 8765")
     gateway.add_argument("--tls-cert", metavar="PEM", help="serve HTTPS with this certificate (chain)")
-    gateway.add_argument("--tls-key", metavar="PEM", help="and its private key")
+    gateway.add_argument("--tls-key", metavar="PEM", help="private key of that certificate")
     gateway.add_argument(
-        "--behind-tls-proxy", action="store_true", help="a proxy in front ends TLS: plain HTTP is meant"
+        "--behind-tls-proxy", action="store_true", help="serve plain HTTP, because a proxy in front terminates TLS"
     )
-    gateway.add_argument("--no-auth", action="store_true", help="believe everybody; on loopback only")
-    gateway.add_argument("--at-once", type=within(1, 64, "--at-once"), metavar="N", help="runs in warm processes at one time (default 4)")
+    gateway.add_argument("--no-auth", action="store_true", help="accept alerts without authentication (loopback only)")
+    gateway.add_argument("--at-once", type=within(1, 64, "--at-once"), metavar="N", help="concurrent runs in warm processes (default 4)")
     gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
     alerts = commands.add_parser("alerts", help="test which alert starts what", description="Test the alerts file.")
     what = alerts.add_subparsers(dest="alerts_command", metavar="WHAT", required=True)
     test = _add(what, "test", "show what a payload would start; offline, starts nothing")
     test.add_argument("file", metavar="FILE", help="a request body: Alertmanager, Grafana, PagerDuty or generic JSON")
     test.add_argument("--format", dest="source", choices=("alertmanager", "grafana", "pagerduty", "generic"))
-    test.add_argument("--alerts", metavar="FILE", help="the alerts file to test (default: the one that comes along)")
-    test.add_argument("--fleet", metavar="FILE", help="fleet file: targets are looked up in it")
-    test.add_argument("--policy", metavar="FILE", help="policy file: caps the mode")
+    test.add_argument("--alerts", metavar="FILE", help="the alerts file to test (default: the included one)")
+    test.add_argument("--fleet", metavar="FILE", help="fleet file, to look up the targets")
+    test.add_argument("--policy", metavar="FILE", help="policy file, which limits the mode")
 
 
 def _add_people(commands: Commands) -> None:
-    notify = commands.add_parser("notify", help="try the channels of notifications.yaml", description="Telling people.")
+    notify = commands.add_parser("notify", help="test the channels of notifications.yaml", description="Test notifications.")
     what = notify.add_subparsers(dest="notify_command", metavar="WHAT", required=True)
-    test = _add(what, "test", "send a test message and say what happened per channel")
-    test.add_argument("--to", metavar="NAME", help="this channel alone; without it every channel")
-    check = _add(what, "check", "check the file and say who gets what; sends nothing")
-    check.add_argument("--label", metavar="NAME=VALUE", action="append", default=[], help="of the message (repeatable)")
+    test = _add(what, "test", "send a test message and show the result per channel")
+    test.add_argument("--to", metavar="NAME", help="only this channel (default: all)")
+    check = _add(what, "check", "check the file and show who gets what; sends nothing")
+    check.add_argument("--label", metavar="NAME=VALUE", action="append", default=[], help="label of the message (repeatable)")
     for sub in (test, check):
-        sub.add_argument("--file", metavar="FILE", help="this notifications file; without it the one that is in use")
+        sub.add_argument("--file", metavar="FILE", help="notifications file (default: the one in use)")
     approver = commands.add_parser("approver", help="set up approver codes", description="One-time codes of approvers.")
     how = approver.add_subparsers(dest="approver_command", metavar="WHAT", required=True)
-    add = _add(how, "add", "make a secret for a person's authenticator app, and see that its code is right")
+    add = _add(how, "add", "create a secret for a person's authenticator app, and verify a first code")
     add.add_argument("name", metavar="NAME")
-    add.add_argument("--replace", action="store_true", help="make a new secret for a person who has one")
-    _add(how, "list", "who can give codes that this machine checks")
-    _add(how, "remove", "forget a person's secret").add_argument("name", metavar="NAME")
+    add.add_argument("--replace", action="store_true", help="replace the person's existing secret")
+    _add(how, "list", "list the people whose codes this machine checks")
+    _add(how, "remove", "delete a person's secret").add_argument("name", metavar="NAME")

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from runbooks.core.rendezvous_config import Rendezvous
     from runbooks.core.verdict import Diagnosis
 
-EPILOG = """exit codes: 0 put back, or there already, or a dry run that would; 2 not a saved run, or no such rendezvous;
-3 etcd or its node gives no answer; 4 refused: the id has other keys, all keys expired, frozen, or locked"""
+EPILOG = """exit codes: 0 restored, already there, or a dry run that would restore; 2 not a saved run, or no such rendezvous;
+3 etcd or its node does not answer; 4 refused: the id has other keys, all keys expired, frozen, or locked"""
 
 
 def parser() -> Parser:
     """The command's words. Nothing heavy is imported for them."""
     words = Parser(prog="gpu-runbooks restore", description=__doc__, epilog=EPILOG)
-    words.add_argument("file", metavar="FILE", help="written before a run's keys were deleted; the report names it")
+    words.add_argument("file", metavar="FILE", help="the file written before a run's keys were deleted; the report names it")
     words.add_argument("--fleet", metavar="FILE", help="fleet file that has the rendezvous")
     words.add_argument("--policy", metavar="FILE", help="policy file")
-    words.add_argument("--out", metavar="DIR", help="where the report goes (default: reports.folder of the fleet file)")
-    words.add_argument("--who", metavar="NAME", default="", help="your name, for the report (a claim, not checked)")
-    words.add_argument("--dry-run", action="store_true", help="say what would be written; no server, no change")
+    words.add_argument("--out", metavar="DIR", help="folder for the report (default: reports.folder of the fleet file)")
+    words.add_argument("--who", metavar="NAME", default="", help="your name, for the report (not verified)")
+    words.add_argument("--dry-run", action="store_true", help="show what would be written; no server, no change")
     words.add_argument("--json", action="store_true", help="machine-readable output on stdout")
     return words
 

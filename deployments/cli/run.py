@@ -101,7 +101,7 @@ def report_named(run_id: str, fleet: str | None, out: str | None) -> Iterator[No
         found = no_server and saved_report(reports_root(absolute(out) or load_fleet(fleet).reports.folder), run_id)
         if not found:
             raise
-        raise CommandError(f"{no_server}. The run came to its end; its report: {found}", NO_SERVER) from error
+        raise CommandError(f"{no_server}. The run has ended; its report: {found}", NO_SERVER) from error
 
 
 def cleaned(options: dict[str, str] | None) -> dict[str, str]:

@@ -21,7 +21,7 @@ def in_short(heads: Sequence[Head]) -> list[tuple[str, str, str]]:
 def in_help(heads: Sequence[Head]) -> str:
     """Below the help of `run` and `list`: of each runbook target, whether it is in the nightly, what it may change, options."""
     width = max((len(h["slug"]) for h in heads), default=0)
-    lines = ["runbooks (`gpu-runbooks run --help RUNBOOK` says more of one):"]
+    lines = ["runbooks (`gpu-runbooks run --help RUNBOOK` shows more about one):"]
     for h in heads:
         facts = [_first(h["target"]), "in the nightly" if in_nightly(h["slug"]) else "not in the nightly", _worst(h)]
         lines.append(_wrapped(f"  {h['slug']:<{width}}  {'; '.join(facts)}", " " * (width + 4)))
@@ -37,7 +37,7 @@ def in_full(head: Head) -> str:
         _wrapped(head["summary"]),
         f"target:      {head['target']}",
         f"nightly:     {'yes, where it applies' if in_nightly(head['slug']) else 'no'}",
-        "may change:  nothing" if not head["actions"] else "may change, where you allow it (`list --actions`: how each is undone):",
+        "may change:  nothing" if not head["actions"] else "may change, if you allow it (`list --actions` shows how each is undone):",
     ]
     parts += [_wrapped(f"  {kind} ({KINDS[kind].risk}): {KINDS[kind].changes}", " " * 6) for kind in head["actions"]]
     if head["options"]:
@@ -75,7 +75,7 @@ def _worst(head: Head) -> str:
     if not risks:
         return "changes nothing"
     worst = max(risks, key=list(type(risks[0])).index)
-    return f"may change {len(risks)} thing{'s' if len(risks) > 1 else ''} where you allow it, the worst {worst}"
+    return f"may change {len(risks)} thing{'s' if len(risks) > 1 else ''} if you allow it, at worst {worst}"
 
 
 def in_nightly(slug: str) -> bool:

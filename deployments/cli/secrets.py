@@ -99,7 +99,7 @@ def _either(rows: list[tuple[Need, str]]) -> list[tuple[Need, str]]:
     ways = [tuple(f"orchestrator.database.{name}" for name in way) for way in DatabaseConfig.WAYS]
     whole = [way for way in ways if all(place.get(field) for field in way)]
     spare = {field for way in ways for field in way if whole and way not in whole}
-    return [(n, found or (f"not needed: {' and '.join(whole[0])} will do" if n.field in spare else "")) for n, found in rows]
+    return [(n, found or (f"not needed: {' and '.join(whole[0])} is enough" if n.field in spare else "")) for n, found in rows]
 
 
 def _of_channels() -> Iterator[Need]:
@@ -156,7 +156,7 @@ def store_value(need: Need, value: str) -> None:
     from prefect.blocks.system import Secret
 
     if not value.strip():
-        raise CommandError(f"{need.name}: nothing was given, nothing stored")
+        raise CommandError(f"{need.name}: no value was given, nothing is stored")
     try:
         cast(Any, Secret)(value=value).save(need.in_block, overwrite=True, _sync=True)
     except Exception as e:

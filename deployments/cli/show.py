@@ -56,7 +56,7 @@ def question_page(run_id: str) -> Markdown | None:
     parts = [
         asked.text.rstrip("\n"),
         "",
-        md(f"Nothing is done before somebody answers. {waits_words(asked.since, asked.until)}"),
+        md(f"Nothing is changed before someone answers. {waits_words(asked.since, asked.until)}"),
         "",
         "To allow " + ("one of them:" if len(commands) > 1 else "it:"),
         commands_block(f"{way} --who NAME" for way in commands),
@@ -90,7 +90,7 @@ def cmd_show(ns: argparse.Namespace) -> int:
     facts = facts_of(run_id)
     if ns.web:
         if not facts["ui"]:
-            raise CommandError("the address of this server's pages is not known here")
+            raise CommandError("the address of this server's UI is not known here")
         print(json.dumps({"run": run_id, "ui": facts["ui"]}) if ns.json else facts["ui"])
         return 0
     question = question_page(run_id)

@@ -1,4 +1,4 @@
-"""`gpu-runbooks status`: what waits for a person, what is wrong now, what is at work, and how the engine itself is."""
+"""`gpu-runbooks status`: shows open questions, current problems, running actions, and the state of the engine itself."""
 
 import argparse
 import json
@@ -116,9 +116,10 @@ def _engine(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     h = facts["health"]
     if h["reaper"] is None:
         age = h["reaper_age_s"]
-        yield "no reaper runs; its last round was " + (ago(age) if age is not None else "never") + ": nobody ends what a dead process left"
+        last = ago(age) if age is not None else "never"
+        yield f"no reaper is running; its last round was {last}: runs of dead processes are not ended"
     if h["pool_paused"]:
-        yield "workers take no runs: a worker is being stopped, or the pool was paused by hand"
+        yield "workers accept no runs: a worker is stopping, or the pool was paused by hand"
     dead = [n for n in ("worker", "reaper") if not facts["processes"][n]]
     if dead and facts["processes"]["server"] and not facts["own_server"]:
         yield f"not running on this machine: {', '.join(dead)}; `gpu-runbooks up` starts what is missing"

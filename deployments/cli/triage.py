@@ -22,7 +22,7 @@ from runbooks.triage.unpack import SourceError
 EPILOG = """exit codes:
   1  candidate(s) found, each with the check that decides
   2  bad usage, or nothing could be read
-  3  none: nothing known in it, only what is innocent, or not enough to tell (never a word that all is well)
+  3  no candidate: nothing known, only benign lines, or not enough to tell (it never says that all is well)
 
 facts that are not in the text: --fact exit_code=137 --fact oom_killed=false --fact gpu_util=100
 """
@@ -55,18 +55,19 @@ def _command(args: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="gpu-runbooks triage",
-        description="What a log, traceback, alert, command output or support bundle says: causes in order, the lines "
-        "that say so, what would decide, what not to do, which runbook. Text, gz, zst, tar, journald JSON, alerts, folders.",
+        description="Finds the causes in a log, traceback, alert, command output or support bundle. Shows the causes in order, "
+        "their lines, what would decide, what not to do, and which runbook to run. Reads text, gz, zst, tar, journald JSON, "
+        "alerts and folders.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="file or folder; - is standard input")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
     parser.add_argument(
-        "--fact", action="append", default=[], metavar="NAME=VALUE", help="something known besides the text"
+        "--fact", action="append", default=[], metavar="NAME=VALUE", help="a fact that is not in the text"
     )
-    parser.add_argument("--facts", action="store_true", help="list the names of facts that conditions use, and exit")
-    parser.add_argument("--progress", action="store_true", help="progress on stderr even without a terminal")
+    parser.add_argument("--facts", action="store_true", help="list the names of all facts, and exit")
+    parser.add_argument("--progress", action="store_true", help="show progress on stderr even without a terminal")
     return parser
 
 

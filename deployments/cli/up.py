@@ -90,7 +90,7 @@ def _publish_page(fleet: str | None) -> None:
     try:
         publish_board(load_fleet(fleet))
     except ConfigError as e:  # the file of an earlier `up` is gone or broken meanwhile: the runs will say so
-        print(f"the first page could not be made: {e}", file=sys.stderr)
+        print(f"the start page could not be created: {e}", file=sys.stderr)
 
 
 def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:

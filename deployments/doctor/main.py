@@ -19,8 +19,8 @@ from runbooks.core.config import ConfigError
 LEAST_FREE = 1 << 30  # bytes; the server's database and the reports of some weeks
 PORT = 4200  # Prefect's own
 TOOLS = {
-    "ssh": ("openssh-client", "only for trying a connection by hand"),
-    "ssh-keyscan": ("openssh-client", "only for looking at host keys by hand"),
+    "ssh": ("openssh-client", "only to test a connection by hand"),
+    "ssh-keyscan": ("openssh-client", "only to look at host keys by hand"),
     "ps": ("procps", "only for the commands that reports print for this machine"),
     "nvidia-smi": ("the NVIDIA driver", "only where this machine has a GPU"),
 }
@@ -61,7 +61,7 @@ def _packages(_ns: Namespace) -> Iterator[Check]:
 def _tools(_ns: Namespace) -> Iterator[Check]:
     for name, (package, why) in TOOLS.items():
         path = shutil.which(name)
-        yield Check(name, "ok", path) if path else Check(name, "note", f"not here; needed {why} (in {package})")
+        yield Check(name, "ok", path) if path else Check(name, "note", f"missing; needed {why} (in {package})")
 
 
 def _folders(_ns: Namespace) -> Iterator[Check]:
@@ -101,7 +101,7 @@ def _server(ns: Namespace) -> Iterator[Check]:
         if own or find(read_state(), "server"):
             yield Check("server", "FAULT", *str(e).split(". What to do: ", 1))
             return
-    yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` do so by themselves")
+    yield Check("server", "note", "not running; `gpu-runbooks up` starts it, `nightly` and `run` start it automatically")
     taken = not is_free(PORT)
     yield Check(
         "port", "note" if taken else "ok", f"{PORT} is {'taken: another port will be used' if taken else 'free'}"
@@ -116,7 +116,7 @@ def _files(ns: Namespace) -> Iterator[Check]:
     policy = ns.policy or os.environ.get("GPU_RUNBOOKS_POLICY")
     try:
         found = load_fleet(fleet)
-        yield Check("fleet file", "ok", f"{fleet or 'none: this machine alone'}; nodes: {len(found.nodes)}")
+        yield Check("fleet file", "ok", f"{fleet or 'none: only this machine'}; nodes: {len(found.nodes)}")
         yield from _keys(lasting(n.key.file) for n in found.nodes if n.key and n.key.file)
     except ConfigError as e:
         yield Check("fleet file", "FAULT", str(e), "gpu-runbooks fleet check FILE, after correcting it")

@@ -34,7 +34,7 @@ def _notifications(server: bool) -> "Iterator[Check]":
         yield Check("notifications", "FAULT", str(e), "correct the file; gpu-runbooks notify check")
         return
     if config is None:
-        yield Check("notifications", "note", "no notifications.yaml: nobody is told of anything")
+        yield Check("notifications", "note", "no notifications.yaml: no one is notified")
         return
     yield Check("notifications", "ok", f"{notifications_file()}; gpu-runbooks notify test sends a message")
     for name, channel in config.channels.items():
@@ -86,4 +86,4 @@ def _not_told() -> "Iterator[Check]":
     for run in lost[:5]:
         yield Check("not told", "FAULT", f"{run.name} ({run.id}): {run.labels.get(PROBLEM)}", "gpu-runbooks notify test")
     if not lost:
-        yield Check("not told", "ok", "no message was given up within a week")
+        yield Check("not told", "ok", "no message failed within a week")

@@ -33,7 +33,7 @@ def check_request(config: Orchestrator, found: dict[str, str]) -> Iterator[Check
     ]
     yield from wrong
     if not wrong:
-        yield Check("request", "ok", "the provider knows the GPU type and the network volume that are asked for")
+        yield Check("request", "ok", "the provider knows the requested GPU type and network volume")
 
 
 def _unknown(what: str, variable: str, name: str, known: set[str]) -> Iterator[Check]:

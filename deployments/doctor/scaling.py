@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from deployments.doctor.check import Check
 
 NUMBERS = (("MIN_ACTIVE_GPUS", 0), ("MAX_ACTIVE_GPUS", 1), ("GPU_IDLE_TIMEOUT_SEC", 1), ("TASKS_PER_GPU_THRESHOLD", 1))
-LEAST_IDLE_S = 120  # shorter than a pod takes to come up: it would be ended before its first task
+LEAST_IDLE_S = 120  # shorter than the start of a pod takes: it would be ended before its first task
 IMAGE = re.compile(r"[a-z0-9][\w.\-/:]*(:[\w][\w.\-]{0,127}|@sha256:[0-9a-f]{64})")
 
 
@@ -20,14 +20,14 @@ def check_scaling(found: dict[str, str]) -> Iterator[Check]:
         elif text:
             yield Check("scaling", "FAULT", f"{name} is {text[:20]!r}", f"a whole number of at least {least}")
         else:
-            yield Check("scaling", "note", f"{name} is not set: the orchestrator's default holds")
+            yield Check("scaling", "note", f"{name} is not set: the orchestrator's default applies")
     if numbers.get("MIN_ACTIVE_GPUS", 0) > numbers.get("MAX_ACTIVE_GPUS", 1 << 30):
         yield Check(
             "scaling", "FAULT", "MIN_ACTIVE_GPUS is above MAX_ACTIVE_GPUS", "no worker can satisfy both: lower one"
         )
     idle = numbers.get("GPU_IDLE_TIMEOUT_SEC")
     if idle is not None and idle < LEAST_IDLE_S:
-        yield Check("scaling", "note", f"GPU_IDLE_TIMEOUT_SEC is {idle} s: shorter than a pod takes to come up")
+        yield Check("scaling", "note", f"GPU_IDLE_TIMEOUT_SEC is {idle} s: shorter than the start of a pod takes")
     yield from _names(found)
 
 
@@ -39,4 +39,4 @@ def _names(found: dict[str, str]) -> Iterator[Check]:
         elif text != text.strip() or text[:1] in "'\"":
             yield Check("scaling", "FAULT", f"{name} has blanks or quotes around it", "write the bare value")
         elif name.endswith("IMAGE") and not IMAGE.fullmatch(text):
-            yield Check("scaling", "FAULT", f"{name} is no image name with a tag or digest", "registry/name:tag")
+            yield Check("scaling", "FAULT", f"{name} is not an image name with a tag or digest", "registry/name:tag")

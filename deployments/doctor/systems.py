@@ -53,7 +53,7 @@ def _asked(name: str, ask: Callable[[], str], fix: str) -> Check:
         detail = f"{e.reason}: {e.detail}" if isinstance(e, TransportError) else str(e)
         return Check(name, "FAULT", detail, fix)
     except (KeyError, ValueError, TypeError) as e:
-        return Check(name, "FAULT", f"its answer has another shape: {type(e).__name__}: {e}", fix)
+        return Check(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
 
 
 def _formed(check: str, name: str, kind: str) -> Iterator[Check]:
@@ -62,7 +62,7 @@ def _formed(check: str, name: str, kind: str) -> Iterator[Check]:
     pattern, like = SHAPES[kind]
     if value.strip() and not re.fullmatch(pattern, value):
         what = "has blanks or quotes around it" if value != value.strip(" \t\r\n'\"") else "looks unlike one"
-        yield Check(check, "note", f"{name} {what}; it should read {like}", f"set {name} anew, without quotes")
+        yield Check(check, "note", f"{name} {what}; it should read {like}", f"set {name} again, without quotes")
 
 
 def _provider(config: Orchestrator) -> Iterator[Check]:
@@ -118,7 +118,7 @@ def _pair(config: Orchestrator) -> Generator[Check, None, str]:
             "pod key", "FAULT", f"{config.ssh.key_env} is encrypted", "ssh-keygen -p on a copy, or another pair"
         )
     if public and shape.fingerprint and public.fingerprint != shape.fingerprint:
-        says = f"private {shape.fingerprint}, public {public.fingerprint}: not one pair"
+        says = f"private {shape.fingerprint}, public {public.fingerprint}: not a pair"
         yield Check("pod key", "FAULT", says, "set both halves of one pair")
     elif not shape.damage and not shape.encrypted:
         yield Check("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
@@ -134,7 +134,7 @@ def _platform(config: Orchestrator, local: str) -> Iterator[Check]:
     ids = {n: getattr(railway, n) for n in ("project", "environment", "service")}
     named = [n for n, value in ids.items() if not UUID.fullmatch(value)]
     if named:
-        yield Check("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API knows no names",
+        yield Check("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API accepts no names",
                     "copy the ids from the service's page: Ctrl-K, Copy … ID")  # fmt: skip
     try:
         client = RailwayClient(railway, installation_redactor())

@@ -63,13 +63,13 @@ class Desk:
         except TooLarge:
             raise Refusal(413, f"larger than {settings.largest_body} bytes; in Alertmanager set max_alerts") from None
         except TimeoutError:
-            raise Refusal(408, "the body did not come in time") from None
+            raise Refusal(408, "the body did not arrive in time") from None
         except Denied as e:
             raise self._denied(request, str(e)) from None
         if self.service.draining:
             raise Refusal(503, "closing", again=True)
         if self.bucket.take():
-            raise Refusal(503, "more requests than this gateway takes; come again", again=True)
+            raise Refusal(503, "more requests than this gateway takes; try again later", again=True)
         return body, signature_of(request.headers) if how == "signature" else ""
 
     def _denied(self, request: Request, why: str) -> Refusal:
@@ -140,16 +140,16 @@ def _route(post: Post, source: Source) -> Handler:
 async def _answer(desk: Desk, request: Request, source: Source) -> JSONResponse:
     body, signature = await desk.believed_body(request, source)
     if signature and desk.answered.seen(signature, time.time()):
-        return JSONResponse({"alerts": [], "note": "answered before; nothing is done a second time"})
+        return JSONResponse({"alerts": [], "note": "answered before; ignored"})
     try:
         alerts = parse(source, body)
         event, at = pagerduty_event(body) if source is Source.PAGERDUTY else ("", None)
     except BadPayload as e:
         raise Refusal(400, str(e)) from None
     if at is not None and abs(time.time() - at.timestamp()) > EVENT_AGE_S and not desk.service.settings.open:
-        return JSONResponse({"alerts": [], "note": "this event is more than a day old; nothing is done"})
+        return JSONResponse({"alerts": [], "note": "this event is more than a day old; ignored"})
     if event and desk.events.seen(event, time.time()):
-        return JSONResponse({"alerts": [], "note": "this event was answered before; nothing is done a second time"})
+        return JSONResponse({"alerts": [], "note": "this event was answered before; ignored"})
     answers = await desk.take_all(alerts)
     code = _code(answers)
     if signature and code == 200:

@@ -23,7 +23,7 @@ LARGEST_FORM = 8_192
 READ_LIMIT_S = 10.0
 STATUS = {Standing.NOT_YET: 503, Standing.UNCHECKED: 503, Standing.OPEN: 409, Standing.GONE: 404}  # every other end of a link: 410
 NO_ANSWER = "Prefect's server does not answer. Nothing was decided: try again, or use another way."
-NOT_OURS = "It was not made here, or was changed on the way. Nothing was done."
+NOT_OURS = "It was not created here, or was changed in transit. Nothing was done."
 
 
 class Refusal(Exception):

@@ -24,15 +24,15 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#eee;margin:.3em 0;pa
 )
 
 WORDS = {
-    Standing.EXPIRED: ("This link is over", "Nobody can decide with it any more. If the run still waits, use Prefect's UI."),
+    Standing.EXPIRED: ("This link has expired", "It has expired. If the run still waits, use Prefect's UI."),
     Standing.DECIDED: ("Already decided", "This question has its answer; a link counts once. Nothing was done now."),
     Standing.CHANGED: (
         "The plan has changed",
-        "What this link was sent for is not what would be done now. A new message was sent. Nothing was done.",
+        "The plan of this link is no longer current. A new message was sent. Nothing was done.",
     ),
     Standing.ENDED: ("The run has ended", "There is nothing left to decide. Nothing was done now."),
     Standing.NOT_YET: ("Not ready yet", "The run is about to ask. Load this page again in a few seconds."),
-    Standing.GONE: ("No such run", "The run is not there any more. Nothing was done."),
+    Standing.GONE: ("No such run", "The run no longer exists. Nothing was done."),
     Standing.UNCHECKED: (
         "This gateway cannot check the link",
         "Its notifications.yaml, which says who may decide, is missing or cannot be used. Nothing was done: decide in another way.",
@@ -85,7 +85,7 @@ CODE_FIELD = html(
     '<label>Code of your authenticator<input type="text" name="code" inputmode="numeric" autocomplete="one-time-code" '
     'maxlength="12"></label>'
 )
-CODE_NEEDED = html("<p>A destructive plan needs it; to reject you don't.</p>")
+CODE_NEEDED = html("<p>A destructive plan needs the code; a rejection does not.</p>")
 
 
 def _choice(plan: Plan, number: int, destructive: bool) -> Html:
@@ -110,15 +110,15 @@ def _step(step: Step) -> Html:
 
 def standing_page(question: Question, nonce: str) -> Html:
     """Why there is nothing to decide."""
-    title, text = WORDS.get(question.standing, ("Not taken", "The server did not take the answer. Nothing was done."))
+    title, text = WORDS.get(question.standing, ("Not taken", "The server did not accept the answer. Nothing was done."))
     return notice(title, f"{text} {question.said}".strip(), nonce, _in_prefect(question))
 
 
 def decided_page(decision: str, ticket: Ticket, question: Question, nonce: str) -> Html:
     """The answer was taken."""
     text = f"{decision}d" if decision == "approve" else "rejected"
-    more = "A worker looks at the target again, and acts only if the plan is still the same." if decision == "approve" else ""
-    said = f"Noted for {ticket.person}. {more} You will be told how it ends."
+    more = "A worker diagnoses the target again, and acts only if the plan is unchanged." if decision == "approve" else ""
+    said = f"Noted for {ticket.person}. {more} You will get a message with the result."
     return notice(text.capitalize(), said, nonce, _in_prefect(question))
 
 

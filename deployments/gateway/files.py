@@ -82,7 +82,7 @@ class Watched:
             log.info("files read again: %s", ", ".join(p for p in self._paths if p))
         except ConfigError as e:
             self.in_order = False
-            log.error("a changed file cannot be used, the old one stays: %s", " | ".join(str(e).splitlines()))
+            log.error("a changed file cannot be used; the old one stays in use: %s", " | ".join(str(e).splitlines()))
 
     def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_stamp_of(p) for p in self._paths)

@@ -18,19 +18,19 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         known: dict[str, Any] = {"registry": self._registry, "namespace": "gpu_runbooks_gateway"}
-        self.alerts = Counter("alerts", "Alerts by sender's format and what became of them", ("source", "outcome"), **known)
+        self.alerts = Counter("alerts", "Alerts by sender's format and result", ("source", "outcome"), **known)
         self.requests = Counter("requests", "Requests to /alerts by HTTP status", ("source", "code"), **known)
         self.answer = Histogram("answer_seconds", "From the request to its answer", ("source",), buckets=BUCKETS, **known)
         self.config_ok = Gauge("config_ok", "1 if the files in use are the files on disk, 0 if a new one is broken", **known)
-        self.last = Gauge("last_alert_timestamp_seconds", "When an alert was last taken (Unix time)", **known)
+        self.last = Gauge("last_alert_timestamp_seconds", "When an alert was last accepted (Unix time)", **known)
         self.runs = Counter("runs", "Runs that ended here, by outcome", ("outcome",), **known)
         self.refusals = Counter("refusals", "Guards' refusals in runs that ended here, by code", ("code",), **known)
         for code in Code:
             self.refusals.labels(code.value)
-        self.storms = Counter("storms", "Alerts that were cut back to diagnose because many fail alike", **known)
+        self.storms = Counter("storms", "Alerts that were limited to diagnose because many fail alike", **known)
         Gauge("queued_runs", "Runs that wait for a free process", **known).set_function(lambda: queue()[0])
-        Gauge("running_runs", "Runs in a process of their own now", **known).set_function(lambda: queue()[1])
-        Gauge("warm_restarts", "How often the warm process had to be started anew", **known).set_function(restarts)
+        Gauge("running_runs", "Runs that now have their own process", **known).set_function(lambda: queue()[1])
+        Gauge("warm_restarts", "How often the warm process had to be restarted", **known).set_function(restarts)
 
     def also(self, collector: Collector) -> None:
         """More metrics on the same page."""

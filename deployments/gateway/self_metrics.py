@@ -65,19 +65,19 @@ def _one(name: str, text: str, value: float) -> GaugeMetricFamily:
 def _families(h: Health) -> Iterator[Metric]:
     """Ages in seconds. Label values are states of Prefect: a closed set."""
     count = GaugeMetricFamily(f"{NAMESPACE}_open_runs", "Runs that have not ended, by state", labels=["state"])
-    oldest = GaugeMetricFamily(f"{NAMESPACE}_oldest_open_run_seconds", "Since the oldest run is in its state", labels=["state"])
+    oldest = GaugeMetricFamily(f"{NAMESPACE}_oldest_open_run_seconds", "Time since the oldest run entered its state", labels=["state"])
     for runs in h.open_runs:
         count.add_metric([runs.state], runs.count)
         oldest.add_metric([runs.state], runs.oldest_s)
     yield count
     yield oldest
-    yield _one("locks_held", "Owners that are being worked on", len(h.locks))
-    yield _one("oldest_lock_seconds", "How long the oldest lock is held", max((k.age_s for k in h.locks), default=0.0))
+    yield _one("locks_held", "Targets that are locked by an action", len(h.locks))
+    yield _one("oldest_lock_seconds", "Age of the oldest lock", max((k.age_s for k in h.locks), default=0.0))
     yield _one("approvals_waiting", "Runs that wait for a person", len(h.waiting))
-    yield _one("oldest_approval_seconds", "How long the oldest question waits", max((w.age_s for w in h.waiting), default=0.0))
-    yield _one("reapers", "Reapers that live; one leads", h.reapers)
+    yield _one("oldest_approval_seconds", "Age of the oldest question", max((w.age_s for w in h.waiting), default=0.0))
+    yield _one("reapers", "Live reapers; one leads", h.reapers)
     if h.reaper_age_s is not None:
-        yield _one("reaper_last_round_seconds", "Since any reaper's last round", h.reaper_age_s)
-    yield _one("pool_paused", "1 while no worker takes runs", float(bool(h.pool_paused)))
-    yield _one("frozen", "1 while nothing may act", float(h.frozen))
-    yield _one("breakers_tripped", "Fleets in which nothing acts until a person resets the breaker", len(h.breakers))
+        yield _one("reaper_last_round_seconds", "Time since the last round of any reaper", h.reaper_age_s)
+    yield _one("pool_paused", "1 while no worker accepts runs", float(bool(h.pool_paused)))
+    yield _one("frozen", "1 while actions are frozen", float(h.frozen))
+    yield _one("breakers_tripped", "Fleets whose breaker a person must reset", len(h.breakers))

@@ -186,7 +186,7 @@ class Service:
         try:
             found = store.read_run(run)
             if found.state and found.state.is_pending():
-                hand_to_worker(run, "its process ended before it began")
+                hand_to_worker(run, "its process ended before it started")
         except Exception as e:
             log.warning("run %s ended, and the server cannot be asked how: %s", run, type(e).__name__)
             return

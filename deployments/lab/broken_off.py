@@ -90,7 +90,7 @@ def nothing_open(fleet: Path, who: str) -> Iterator[None]:
         yield
     except BaseException:
         _is_ending()
-        _say("taking the rehearsal away …")
+        _say("removing the rehearsal …")
         try:
             _end_runs(str(fleet), who)
         except Exception as error:
@@ -118,5 +118,5 @@ def _end_runs(fleet: str, who: str) -> None:
             return
         for run in left:
             if run.state is not None and run.state.is_paused():
-                answer_run(str(run.id), {"decision": "reject", "who": who, "why": "the rehearsal was broken off"})
+                answer_run(str(run.id), {"decision": "reject", "who": who, "why": "the rehearsal was interrupted"})
         time.sleep(1)

@@ -23,12 +23,13 @@ def broken(scene: Scene) -> None:
     """What is broken, and the command that looks at it."""
     _step(1, "What is broken")
     command = f"gpu-runbooks run {scene.runbook} {scene.target} --mode approve"
-    show_page(joined("\n\n", [md(scene.story), md("This looks at it, and asks before it changes anything:"), commands_block([command])]))
+    asks = md("This command diagnoses it, and asks before it changes anything:")
+    show_page(joined("\n\n", [md(scene.story), asks, commands_block([command])]))
 
 
 def looked(facts: dict[str, Any]) -> None:
     """What the look says, in short."""
-    _step(2, "What the look says")
+    _step(2, "What the diagnosis says")
     _ended(facts)
     report = _report(facts)
     if report:
@@ -48,7 +49,7 @@ def asked(facts: dict[str, Any], choice: str) -> None:
         show_page(_question(report, plan), Outcome.WAITING)
     others = [p.name for p in plans if p.name != choice]
     if others:
-        show_lines(["", f"Also offered, and not part of this rehearsal: {'; '.join(others)}."])
+        show_lines(["", f"Also offered, but not part of this rehearsal: {'; '.join(others)}."])
     show_lines([""])
 
 
@@ -58,7 +59,7 @@ def proved(facts: dict[str, Any], proof: str) -> None:
     _ended(facts)
     report = _report(facts)
     done = [line for act in (report.acts if report else ()) for line in (f"{act.outcome}: {', '.join(act.kinds)}", *act.said)]
-    show_page(joined("\n", [*(markdown("- {}", line) for line in done[:CHANGES]), markdown("\n**Seen outside of the engine:** {}", proof)]))
+    show_page(joined("\n", [*(markdown("- {}", line) for line in done[:CHANGES]), markdown("\n**Seen outside the engine:** {}", proof)]))
     _file(facts)
 
 

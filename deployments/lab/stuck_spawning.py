@@ -23,7 +23,7 @@ NAMES = {
     n: f"GPU_RUNBOOKS_LAB_{n}" for n in ("RUNPOD_KEY", "RAILWAY_TOKEN", "DATABASE_URL", "POD_KEY", "POD_PUBLIC_KEY")
 }
 STORY = (
-    "A pod was rented 15 minutes ago and runs; its row still says spawning: nobody started the worker in it. The pod is a real "
+    "A pod was rented 15 minutes ago and is running, but its row still says spawning: its worker was never started. The pod is a real "
     "sshd, the worker's table a SQLite file, the worker a small program; provider and platform are stand-ins on loopback."
 )
 SCHEMA = (

@@ -43,9 +43,9 @@ class FleetFile:
         try:
             fleet = load_fleet(self._path)
         except ConfigError as e:
-            log.warning("the fleet file changed and cannot be used, so the old one goes on: %s", e)
+            log.warning("the changed fleet file cannot be used; the old one stays in use: %s", e)
             return None
         if not fleet.containers:
-            log.warning("the fleet file changed and names no `containers`, so the old one goes on")
+            log.warning("the changed fleet file names no `containers`; the old one stays in use")
             return None
         return None if fleet == now else fleet

@@ -140,7 +140,7 @@ class Watch:
             self._unkept = ""
         except OSError as e:
             if self._unkept != str(e):
-                log.warning("what is seen of %s on %s cannot be kept: %s", it.name, it.node, e)
+                log.warning("observations of %s on %s cannot be stored: %s", it.name, it.node, e)
             self._unkept = str(e)
 
     def _tick(self, w: Watched) -> None:
@@ -184,9 +184,9 @@ class Watch:
                 self._close(w)
 
     def _never_began(self, w: Watched) -> bool:
-        """True if its process ended before it began it: a worker has it now, and is asked about it now and then."""
+        """True if its process ended before it started it: a worker has it now, and is asked about it now and then."""
         try:
-            w.ours = not hand_to_worker(w.run, "its process ended before it began")
+            w.ours = not hand_to_worker(w.run, "its process ended before it started")
         except Exception as e:
             log.warning("run %s: %s", w.run, type(e).__name__)
         return not w.ours

@@ -121,4 +121,4 @@ def _check_size(root: yaml.Node | None, path: str) -> None:
         return sizes[id(node)]
 
     if root is not None and size(root) > MOST_NODES:
-        raise ConfigError(f"{path}: its aliases (*name) unfold to more than {MOST_NODES} values")
+        raise ConfigError(f"{path}: its aliases (*name) expand to more than {MOST_NODES} values")

@@ -85,7 +85,7 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
         allowed = sorted(_fields_at(model, error["loc"][:-1]))
         return "unknown field" + (f"; {there_are(str(error['loc'][-1]), allowed)}" if allowed else "")
     if error["type"] == "missing":
-        return "required, and not there"
+        return "required, but missing"
     if error["type"] == "string_type" and isinstance(error.get("input"), PLAIN_TYPES):
         return "must be text: put it in quotes"
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

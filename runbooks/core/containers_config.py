@@ -69,7 +69,7 @@ class ManagedContainer(Frozen):
     def _absolute(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
         for path in paths:
             if not path.startswith("/"):
-                raise ValueError(f"{path!r} is no absolute path")
+                raise ValueError(f"{path!r} is not an absolute path")
         return paths
 
     @model_validator(mode="after")
@@ -92,9 +92,9 @@ def check_containers(containers: Sequence[ManagedContainer], nodes: Collection[s
         if (c.node, c.name) in seen:
             raise ValueError(f"container {c.name} on {c.node} given twice")
         if any(mark in c.name for mark in KEPT):
-            raise ValueError(f"container {c.name}: names with {' or '.join(KEPT)} are given to those that are set aside")
+            raise ValueError(f"container {c.name}: names with {' or '.join(KEPT)} are reserved for containers that were set aside")
         if c.ray_ip and ray is None:
-            raise ValueError(f"container {c.name}: ray_ip needs the `ray` section: the head is asked for its node")
+            raise ValueError(f"container {c.name}: ray_ip needs the `ray` section, because the head is asked for its node")
         seen.add((c.node, c.name))
     wanted = {f"container {c.name}": c.node for c in containers}
     if ray:

@@ -46,7 +46,7 @@ KINDS: dict[str, Kind] = {
     # GPUs and processes
     "continue-processes": Kind(  # nothing is lost, and yet somebody may have stopped it on purpose
         DISRUPTIVE, Harsh.NOTHING,
-        "lets exactly the listed stopped processes go on (SIGCONT)", "each of them runs, and the report says what it did",
+        "continues exactly the listed stopped processes (SIGCONT)", "each of them runs, and the report says what it did",
         "stop them again (SIGSTOP)", SPARES),
     "terminate-processes": Kind(
         DISRUPTIVE, Harsh.UNSAVED, "ends exactly the listed processes: TERM, then KILL",
@@ -63,7 +63,7 @@ KINDS: dict[str, Kind] = {
         DESTRUCTIVE, Harsh.UNSAVED,
         "resets one GPU that no process uses", "the GPU answers and asks for no recovery", CANNOT, ends_by("uuid", "gpu")),
     "quarantine-node": Kind(
-        DESTRUCTIVE, Harsh.A_PLACE, "writes a mark file on the node, so that people and schedulers that read it give it no work",
+        DESTRUCTIVE, Harsh.A_PLACE, "writes a mark file on the node, so that people and schedulers that read it send no work there",
         "the mark is on the node", "remove the mark file that the report names", SPARES),
     # containers
     "restart-container": Kind(
@@ -106,14 +106,14 @@ KINDS: dict[str, Kind] = {
         "stop that raylet", ends_by("node", "node")),
     # checkpoints
     "copy-checkpoint": Kind(
-        SAFE, Harsh.NOTHING, "copies one checkpoint to another tier, replacing nothing", "the copy is whole, read again where it lies",
+        SAFE, Harsh.NOTHING, "copies one checkpoint to another tier, replacing nothing", "the copy is whole when it is read back",
         "delete the copy", SPARES),
     "create-checkpoint-folder": Kind(
         SAFE, Harsh.NOTHING,
         "creates the folder of a tier, on the device that was judged", "the folder is there, on that device", "rmdir it", SPARES),
     "repoint-latest": Kind(
-        DISRUPTIVE, Harsh.A_RETRY, "lets the `latest` pointer of a tier name another checkpoint", "the pointer names it",
-        "write the old text back, which the plan shows", SPARES),
+        DISRUPTIVE, Harsh.A_RETRY, "points the `latest` pointer of a tier to another checkpoint", "the pointer names it",
+        "write the old text back; the plan shows it", SPARES),
     "quarantine-checkpoint": Kind(
         DISRUPTIVE, Harsh.NOTHING,
         "renames a checkpoint that was proven bad, so that no loader finds it", "no loader finds it", "rename it back", SPARES),
@@ -122,35 +122,35 @@ KINDS: dict[str, Kind] = {
         "chmod it to the mode that the readings show", SPARES),
     "restore-archived": Kind(
         DESTRUCTIVE, Harsh.A_RETRY, "asks the store to make an archived checkpoint readable for some days, which costs money",
-        "the store says that it restores it; reading follows hours later", CANNOT, SPARES),
+        "the store confirms the restore; the checkpoint is readable hours later", CANNOT, SPARES),
     "abort-upload": Kind(
         DESTRUCTIVE, Harsh.DATA, "ends one unfinished upload and deletes its parts", "the upload is not listed", CANNOT, SPARES),
     "prune-checkpoints": Kind(
         DESTRUCTIVE, Harsh.DATA, "deletes the listed old checkpoints, while those that must stay are proven again",
         "the space is free and those that must stay are whole", CANNOT, SPARES),
     "put-back-checkpoint": Kind(
-        DISRUPTIVE, Harsh.NOTHING, "gives a checkpoint its name back whose deletion was broken off before it began", "a loader finds it",
+        DISRUPTIVE, Harsh.NOTHING, "renames a checkpoint back if its interrupted deletion deleted nothing", "a loader finds it",
         "rename it aside again", SPARES),
     "finish-deletion": Kind(
         DESTRUCTIVE, Harsh.DATA,
-        "deletes what a broken-off deletion left of a checkpoint", "the rest is gone and its space free", CANNOT, SPARES),
+        "deletes the rest of a checkpoint after an interrupted deletion", "the rest is gone and its space is free", CANNOT, SPARES),
     # rendezvous
     "delete-run-keys": Kind(
         DISRUPTIVE, Harsh.A_RETRY, "deletes the keys of one dead run from the rendezvous store; they are saved to a file first",
         "the keys are gone and the id can be used", "gpu-runbooks restore FILE", ends_run),
     "restore-run-keys": Kind(
-        DESTRUCTIVE, Harsh.A_RETRY, "writes keys back that were saved before a deletion", "the keys are there as they were saved",
+        DESTRUCTIVE, Harsh.A_RETRY, "restores keys that were saved before a deletion", "the keys are there as they were saved",
         "delete them again: `stale-rendezvous` offers it", SPARES),
     "probe-rendezvous": Kind(
         DISRUPTIVE, Harsh.NOTHING, "runs the fleet file's short command with the same id on its nodes, then clears that run's keys",
-        "it is the proof itself: a world of the expected size forms", "nothing is left to undo", SPARES),
+        "a world of the expected size forms", "nothing is left to undo", SPARES),
     "start-etcd": Kind(
         DISRUPTIVE, Harsh.NOTHING,
         "starts the etcd that is down, by the fleet file's command, with the data it had", "etcd answers", "stop it", SPARES),
     "defragment-etcd": Kind(
         DESTRUCTIVE, Harsh.A_RETRY,
         "drops etcd's old v3 revisions, shrinks its file and switches its no-space alarm off; no key is touched",
-        "the alarm is off and etcd takes writes", CANNOT, SPARES),
+        "the alarm is off and etcd accepts writes", CANNOT, SPARES),
     # SSH
     "normalise-key": Kind(
         DISRUPTIVE, Harsh.NOTHING,
@@ -162,14 +162,14 @@ KINDS: dict[str, Kind] = {
         "copy the kept block back", SPARES),
     "restrict-key-mode": Kind(
         SAFE, Harsh.NOTHING,
-        "gives a private key file mode 600", "ssh takes the key and logs in", "chmod it to the mode that the report names", SPARES),
+        "gives a private key file mode 600", "ssh accepts the key and logs in", "chmod it to the mode that the report names", SPARES),
     "remove-known-host": Kind(
         DISRUPTIVE, Harsh.A_RETRY,
-        "makes the known_hosts line of a host a comment whose new key the fleet file vouches for", "the host is trusted again",
+        "comments out the known_hosts line of a host whose new key the fleet file confirms", "the host is trusted again",
         "move the kept file back", SPARES),
     "repair-ssh-path": Kind(
-        DISRUPTIVE, Harsh.A_RETRY, "gives one path on the way to authorized_keys its owner and mode", "the key logs in",
-        "chown and chmod it to what the readings show", SPARES),
+        DISRUPTIVE, Harsh.A_RETRY, "corrects owner and mode of one path that leads to authorized_keys", "the key logs in",
+        "restore the owner and mode that the readings show", SPARES),
     "add-public-key": Kind(
         DISRUPTIVE, Harsh.NOTHING, "appends the configured public key to one authorized_keys file", "the key logs in",
         "delete the line that ends with added-by-gpu-runbooks", SPARES),
@@ -177,11 +177,11 @@ KINDS: dict[str, Kind] = {
     "start-worker": Kind(DISRUPTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),
     "start-worker-unverified": Kind(DESTRUCTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),  # its host key was first seen: a person allows it
     "set-railway-variable": Kind(
-        DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that holds no usable key; the platform deploys again",
-        "the orchestrator has the key and its cycles go on", "delete the variable on the platform", SPARES),
+        DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that contains no usable key; the platform deploys again",
+        "the orchestrator has the key and its cycles continue", "delete the variable on the platform", SPARES),
     "mark-worker-row": Kind(
-        DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if it still is as it was read", "the row has that status",
-        "set the status back that the plan shows", ends_worker_row),
+        DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if the row is unchanged", "the row has that status",
+        "set the previous status, which the plan shows", ends_worker_row),
     "terminate-pod": Kind(
         DESTRUCTIVE, Harsh.DATA, "ends one pod for good, with its disk", "the pod is gone", CANNOT, ends_pod),
     "stop-pod": Kind(

@@ -86,7 +86,7 @@ class WorkerLogs(Frozen):
     @model_validator(mode="after")
     def _has_worker(self) -> "WorkerLogs":
         if "{worker}" not in self.key:
-            raise ValueError("key: give {worker} where the worker's id stands")
+            raise ValueError("key: give {worker} where the worker's id goes")
         return self
 
 

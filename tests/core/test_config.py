@@ -17,7 +17,7 @@ BAD_FLEETS = {
     "only a comment": ("# nothing\n", ["the file is empty"]),
     "a list": ("- a\n", ["line 1: expected a mapping, found a list"]),
     "text": ("hello\n", ["line 1: expected a mapping, found text"]),
-    "no nodes": ("name: x\n", ["line 1: nodes: required, and not there"]),
+    "no nodes": ("name: x\n", ["line 1: nodes: required, but missing"]),
     "nodes empty": ("nodes: []\n", ["line 1: nodes: must have at least one entry"]),
     "nodes nothing": ("nodes:\n", ["line 1: nodes: must be a list; found nothing"]),
     "unknown field": ("nodes:\n- name: a\n  hots: x\n", ["line 3: nodes.0.hots: unknown field; there are:", "host"]),
@@ -147,7 +147,7 @@ def test_aliases_that_multiply_are_refused_quickly() -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
 
     def refused() -> None:
-        with pytest.raises(ConfigError, match="unfold to more than"):
+        with pytest.raises(ConfigError, match="expand to more than"):
             parse_yaml("\n".join(lines), Fleet, "f.yaml")
 
     assert cpu_seconds(refused, 1) < 1

@@ -112,7 +112,7 @@ CASES: dict[str, tuple[str, str, Want, tuple[str, ...]]] = {
             *((f"gpu0{i}.example", f"gpu0{i}.example", 2200, "ops", None) for i in (1, 2, 3)),
             ("gpu-x", "10.1.0.1", 22, None, None),
         ],
-        ("ansible_user left out: it is computed", "ansible_password left out", "host_vars lie in other files"),
+        ("ansible_user left out: it is computed", "ansible_password left out", "host_vars are in other files"),
     ),
     "ansible yaml": (
         "ansible",

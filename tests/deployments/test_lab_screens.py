@@ -40,12 +40,12 @@ def test_each_step_fits_a_screen(facts: dict[str, Any], tmp_path: Path) -> None:
     assert all(facts["report"] in step for step in (shown[1], shown[3]))
     for words in (*report().diagnosis.plans[0].steps[0].commands, *report().diagnosis.must_not, "Lost:", "risk: disruptive"):
         assert " ".join(words.split()) in " ".join(shown[2].split())
-    assert "Seen outside of the engine: the trainer runs again" in shown[3]
+    assert "Seen outside the engine: the trainer runs again" in shown[3]
 
 
 def test_what_is_not_asked_about_is_named(facts: dict[str, Any]) -> None:
     """And a report that cannot be read costs the details alone."""
-    assert "Also offered, and not part of this rehearsal: clean up only." in at_a_terminal(lambda: screens.asked(facts, "another"))
+    assert "Also offered, but not part of this rehearsal: clean up only." in at_a_terminal(lambda: screens.asked(facts, "another"))
     lost = words_of(at_a_terminal(lambda: screens.looked(facts | {"report": "/nowhere/x.md"})))
     assert facts["headline"].split()[0] in lost
     assert "/nowhere/x.md" in lost

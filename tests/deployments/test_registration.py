@@ -64,7 +64,7 @@ def test_form_of_a_runbook_offers_the_fleet_and_explains_itself(slug: str) -> No
     assert listed["enum"] == list(offered(slug, load_fleet(FLEET)))
     assert {"node-a", "label:gpu=h100"} <= set(listed["enum"])
     assert "label:" in typed["description"]
-    for text in ("diagnose: reads", "approve: asks", "auto: acts"):
+    for text in ("“diagnose” reads", "“approve” shows", "“auto” acts"):
         assert text in made["properties"]["mode"]["description"]
     assert "**" not in str(made["properties"])  # one of Prefect's two UIs shows no Markdown in forms
     options = made["definitions"]["Options"].get("properties", {})

@@ -69,7 +69,7 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
     assert "frozen for all since 02:14 UTC (3 min ago): change window" in said
     assert "frozen on this machine since 02:14 UTC (3 min ago): change window" in said
     assert "breaker of fleet prod tripped since 1 Mar 21:17 UTC (5 h ago): 3 of 10 nodes" in said
-    assert "no reaper runs; its last round was 5 min ago" in said
+    assert "no reaper is running; its last round was 5 min ago" in said
     assert "node-a (zombie-gpu, 30 h ago), Something is wrong: a GPU fell off the bus" in said
     work = said.partition("AT WORK")[2]
     assert "hub is being changed, since 02:16 UTC (62 s ago)" in work

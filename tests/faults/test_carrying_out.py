@@ -259,7 +259,7 @@ def test_freeze_says_what_is_still_in_progress_and_can_wait_for_it(
         assert any(s.owner == w.name for s in in_progress(utc_now()))
         assert cmd_freeze(argparse.Namespace(why="a test", wait=True, json=False)) == 0
         assert took(w) == ["begin", "end"]
-        assert "nothing is being changed any more" in capsys.readouterr().out
+        assert "no action is running" in capsys.readouterr().out
     finally:
         cmd_unfreeze(argparse.Namespace(json=True))
         rig.wait(pid)

@@ -22,7 +22,7 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 CODE = re.compile(r"(`+)(?:(?!\1).)+?\1", re.S)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 MARK = re.compile(r"^(?:[-*+]|\d+\.|#+|>)\s+")
-END = re.compile(r"(?<=[.!?])[\"”’)*_]*\s+(?=[\"“(*_]*[A-Z0-9_…])")
+END = re.compile(r"(?<=[.!?])[\"”’)*_]*\s+(?=[“\"]\w|[(*_]*[A-Z0-9_…])")
 
 
 def blocks(page: str) -> Iterator[str]:

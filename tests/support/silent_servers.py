@@ -94,7 +94,7 @@ KINDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], str]] = {
     "busy": (partial(answering, (503, b"busy"), (503, b"busy")), "answers 503"),
     "wrong password": (partial(answering, FINE, (401, b"no")), "refuses the log-in (401)"),
     "another service": (partial(answering, (404, b"no"), (404, b"no")), "is not the API of a Prefect server"),
-    "an old one": (partial(answering, FINE, (200, b'"1.4.0"')), "is Prefect 1.4.0, and this is made for 3."),
+    "an old one": (partial(answering, FINE, (200, b'"1.4.0"')), "is Prefect 1.4.0, but gpu-runbooks needs 3."),
     "a web page": (partial(answering, (200, b"<html>"), (200, b"<html>")), "is not the API of a Prefect server"),
 }
 """What is wrong → the server, and what a command says of it."""
