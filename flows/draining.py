@@ -42,7 +42,7 @@ def lift_lost(now: datetime) -> list[str]:
     for name in lost:
         store.delete_variable(MARK + name)
     if not lost or len(lost) < len(marks):
-        return [f"{name}: lost while it drained; others drain still" for name in lost]
+        return [f"{name}: lost while it drained; other workers are still draining" for name in lost]
     for pool in {str(mark.get("pool", "gpu-runbooks")) for mark in lost.values()}:
         pause_pool(pool, False)
-    return [f"{name}: lost while it drained; the pool takes runs again" for name in lost]
+    return [f"{name}: lost while it drained; the pool accepts runs again" for name in lost]

@@ -52,7 +52,7 @@ def pending(run: FlowRun, now: datetime) -> str:
     limit = {True: PENDING_LIMIT, None: STARTING_LIMIT, False: QUEUED_LIMIT}[gone]
     if now - since(run) < limit:
         return ""
-    why = f"its process lives, but did not begin it within {limit}" if gone is False else "never started"
+    why = f"its process is alive, but did not start it within {limit}" if gone is False else "never started"
     return f"{run.name}: {why}; handed to a worker" if change(run, Scheduled(message=f"handed to a worker: {why}")) else ""
 
 
@@ -73,7 +73,7 @@ def _gone(run: FlowRun, now: datetime) -> bool:
 def _too_long(run: FlowRun, now: datetime) -> str:
     if now - since(run) < longest(run):
         return ""
-    why = f"it has been at work for more than {longest(run)}"
+    why = f"it has been running for more than {longest(run)}"
     store.claim_input(run.id, TOO_LONG, why)
     return f"{run.name}: {why}; cancelled" if change(run, Cancelling(message=why)) else ""
 
@@ -108,11 +108,11 @@ def look_again(run: FlowRun) -> str:
     if LOOKED in run.labels:
         return ""
     slug, trigger = name_of(run), str(run.parameters.get("trigger", ""))
-    why_not = "the next sweep looks at everything" if kind_of(run) is Kind.SWEEP else ""
+    why_not = "the next sweep checks everything" if kind_of(run) is Kind.SWEEP else ""
     if trigger.startswith(AFTER_CRASH):
-        why_not = "it was itself a look after a crash"
+        why_not = "it was itself a diagnosis after a crash"
     if why_not or not slug:
-        store.label(run.id, {LOOKED: f"no: {why_not or 'it does not say of which runbook it is'}"})
+        store.label(run.id, {LOOKED: f"no: {why_not or 'its runbook is unknown'}"})
         return ""
     left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
@@ -126,7 +126,7 @@ def look_again(run: FlowRun) -> str:
         labels={},
     )
     store.label(run.id, {LOOKED: str(again.id)})
-    return f"looking at {parameters.get('target')} again in run {again.name}"
+    return f"diagnosing {parameters.get('target')} again in run {again.name}"
 
 
 def _acts(run: FlowRun) -> list[FlowRun]:
@@ -154,7 +154,7 @@ def _why_close(run: FlowRun, now: datetime) -> str:
     expires = run.labels.get(EXPIRES)
     until = datetime.fromisoformat(str(expires)) if expires else since(run) + ASKED_LIMIT
     if until < now:
-        return f"nobody decided before {until.isoformat()}"
+        return f"no decision before {until.isoformat()}"
     if resolved(run):
         return "the alert was resolved"
     if now - since(run) > RESUMING_LIMIT and not _form_stored(run):

@@ -58,7 +58,7 @@ def _flow_id(flow: str) -> UUID:
     except HTTPStatusError as e:
         if e.response.status_code != HTTPStatus.NOT_FOUND:
             raise
-        raise ObjectNotFound(e, help_message=f"the server has no flow {flow!r}: `gpu-runbooks up` makes it anew") from e
+        raise ObjectNotFound(e, help_message=f"the server has no flow {flow!r}: `gpu-runbooks up` creates it again") from e
 
 
 def _create(c: SyncPrefectClient, wanted: FlowRunCreate) -> FlowRun:

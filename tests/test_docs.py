@@ -9,7 +9,7 @@ import pytest
 from deployments.runbook_pages import CONTRIBUTING, folder, page, with_refusals
 from runbooks.core.knowledge import runbook_slugs
 from tests.support.prose import LONGEST, blocks, faults
-from tests.support.shown import actions, forms, helps, refusals
+from tests.support.shown import actions, forms, helps, messages, outcomes, refusals, templates
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(p for pattern in ("*.md", "*/*.md", "runbooks/*/*.md") for p in ROOT.glob(pattern) if ".venv" not in p.parts)
@@ -57,7 +57,7 @@ def test_a_page_is_read_once(path: Path) -> None:
     assert faults(blocks(path.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("shown", [helps, refusals, forms, actions])
+@pytest.mark.parametrize("shown", [helps, refusals, forms, actions, outcomes, templates, messages])
 def test_what_the_program_says_of_itself_is_read_once(shown: Callable[[], list[str]]) -> None:
     texts = shown()
     assert len(texts) > 20

@@ -75,10 +75,10 @@ def act(
     run = ctx.flow_run if ctx else None
     if session is None or run is None or str(run.id) != session.claim.act_run or token != session.claim.token:
         return Failed(
-            name="Refused", message="an act runs only inside the runbook run that claimed it; start the runbook again"
+            name="Refused", message="an action runs only inside the runbook run that locked its target; start the runbook again"
         )
     if run.run_count > 1:
-        said = "an act never runs twice; start the runbook again"
+        said = "an action never runs twice; start the runbook again"
         session.outcome, session.refused = "refused", Refusal(code=Code.SUPERSEDED, why=said)
         return Failed(name="Refused", message=said)
     end = _do_all(session)
@@ -95,7 +95,7 @@ def _do_all(session: Session) -> State[Any]:
     session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
     for i, step in enumerate(steps):
         if not session.before(i):
-            said = f"{step.kind} was not begun: an earlier step of the plan was not done"
+            said = f"{step.kind} was not started: an earlier step of the plan was not done"
             session.outcome, session.refused = "refused", Refusal(code=Code.EARLIER_STEP, why=said)
             session.said.append(said)
             return Failed(name="Refused", message=said)
@@ -151,7 +151,7 @@ def _not_begun(session: Session, step: Step, error: Exception) -> str:
     if isinstance(error, Refused):
         code, said = error.code, f"{step.kind} refused: {error}"
     else:  # who cannot ask does not act
-        code, said = Code.CANNOT_CHECK, f"{step.kind} was not begun: {in_words(error)}"
+        code, said = Code.CANNOT_CHECK, f"{step.kind} was not started: {in_words(error)}"
     session.refused = Refusal(code=code, why=installation_redactor().text(said))
     return said
 
@@ -219,7 +219,7 @@ def do_claim(
     except Exception as e:
         if session.outcome == "not-started" and not session.ends:
             raise
-        session.said.append(f"the act's own state could not be set ({in_words(e)}): what was done stands here")
+        session.said.append(f"the action's own state could not be set ({in_words(e)}); this report says what was done")
     finally:
         _SESSION.reset(reset)
     label_steps(claim.act_run, [s.kind for s in claim.steps], session.rows)

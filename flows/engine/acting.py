@@ -38,7 +38,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
     run.draft.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in claims)}")
     try:
         if used_by(run.run_id, plan.digest):  # asked under the lock: nobody else can begin it now
-            raise Refused(Code.APPROVAL_SPENT, "this run has begun this plan once already: what allowed it is spent")
+            raise Refused(Code.APPROVAL_SPENT, "this run has already started this plan once; its approval is used up")
         read_files_again(run)
         again = run.look("gathered-again")
         if not _still_so(run, plan, again):
@@ -59,14 +59,14 @@ def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
     """The whole gate once more, with what is read now: the plan's steps, its cause's certainty, policy, hands off, history."""
     if not any(p.digest == plan.digest for p in (*again.plans, *again.knowingly)):
         run.draft.refused(
-            Refusal(code=Code.TARGET_CHANGED, why="the plan changed while deciding: nothing was done with the old one")
+            Refusal(code=Code.TARGET_CHANGED, why="the plan changed during the decision; the old one was not carried out")
         )
         return False
     gate = gate_of(run, again, plan.name)
     person = run.draft.permission is not None and run.draft.permission.by == "person"
     if any(p.digest == plan.digest for p in gate.plans) and (gate.may is May.ACT or (person and gate.may is May.ASK)):
         return True
-    said = f"judged again right before acting: {'; '.join(map(str, gate.why)) or 'not allowed any more'}"
+    said = f"judged again right before acting: {'; '.join(map(str, gate.why)) or 'no longer allowed'}"
     run.draft.refused(*gate.why, said=said)
     return False
 
@@ -124,7 +124,7 @@ def _act(run: Run, plan: Plan, claims: tuple[Claim, ...]) -> Outcome:
     finally:
         run.draft.acts.extend(work.acts)
         run.draft.refused(*(a.refused for a in work.acts if a.refused), said="")
-    run.draft.timeline.reached("acted", f"acts ended: {', '.join(a.outcome for a in work.acts)}")
+    run.draft.timeline.reached("acted", f"actions ended: {', '.join(a.outcome for a in work.acts)}")
     wait(run.run_id, plan.settle_s, run.context.sleep)
     after = run.look("verified")
     run.draft.after(run.evidence, after)
@@ -163,13 +163,13 @@ def _note_verified(run: Run, work: Work, gone: bool) -> None:
             store.label(claim.act_run, {"verified": "fixed" if helped else "not-fixed"})
             deliver(claim.act_run)
         except Exception as e:
-            run.draft.guards.append(f"whether the act on {claim.owner} helped could not be noted on its run: {in_words(e)}")
+            run.draft.guards.append(f"the result of the action on {claim.owner} could not be recorded on its run: {in_words(e)}")
 
 
 def _disproved(run: Run, plan: Plan) -> str:
     """A step that is itself the proof did not succeed: what is read afterwards cannot say more than it."""
     failed = [a for a in run.draft.acts if a.outcome == "failed" and any(k in ACTIONS and ACTIONS[k].proves for k in a.kinds)]
-    return f"“{plan.name}” was tried and is not proven: escalate. {'; '.join(failed[0].said[-1:])}" if failed else ""
+    return f"“{plan.name}” was tried, but success is not proven: escalate. {'; '.join(failed[0].said[-1:])}" if failed else ""
 
 
 def _closing(plan: Plan, acts: list[ActRecord], after: Diagnosis, outcome: Outcome) -> str:
@@ -180,7 +180,7 @@ def _closing(plan: Plan, acts: list[ActRecord], after: Diagnosis, outcome: Outco
     last = next((a.said[-1] for a in reversed(acts) if a.outcome != "done" and a.said), "")
     why = undone + (f" ({last})" if last else "")
     if outcome is Outcome.PARTLY_FIXED:
-        return f"the fault is gone, but “{plan.name}” was not done whole: {why}{rest}"
+        return f"the fault is gone, but “{plan.name}” was not completed: {why}{rest}"
     if outcome in (Outcome.HEALTHY, Outcome.REFUSED):
         return f"nothing was changed: {why}; now: {after.headline}"
-    return f"“{plan.name}” was tried and the fault is not seen gone: escalate. Now: {after.headline}"
+    return f"“{plan.name}” was tried, but the fault is not shown to be gone: escalate. Now: {after.headline}"

@@ -47,12 +47,12 @@ def check_answer(
     if not needs and not code:
         return Checked(taken=True, how=how)
     if who not in approvers:
-        return Checked(taken=False, why=f"{who or 'nobody'!r} is no approver; the policy names {', '.join(approvers)}")
+        return Checked(taken=False, why=f"{who or 'nobody'!r} is not an approver; the policy names {', '.join(approvers)}")
     if not code:
         return Checked(taken=False, why=f"“{plan.name}” is destructive and needs the code of {who}'s authenticator")
     verdict = check_code(who, code, f"{run_id}/{key}", decided, first_use)
     if not verdict.ok:
-        return Checked(taken=False, why=f"code of {who} not taken: {verdict.said}")
+        return Checked(taken=False, why=f"code of {who} not accepted: {verdict.said}")
     return Checked(taken=True, how=" and ".join(h for h in (how, "approver code") if h))
 
 
@@ -64,7 +64,7 @@ def _link_problem(given: str, answer: Mapping[str, Any], run_id: str, key: str) 
         return f"a link's answer cannot be checked on this machine: {e}"
     if hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
         return ""
-    return "an answer by link that does not fit this question, or was signed with another machine's key"
+    return "a link's answer that does not fit this question, or was signed with another machine's key"
 
 
 def codes_wanted(plans: tuple[Plan, ...], approvers: tuple[str, ...]) -> str:

@@ -34,8 +34,8 @@ IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed t
 CODES = "approval.codes"
 DIGITS = 40  # of the plans' digest in a key
 CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
-WHY = "what the next person should know; needed for a plan that is withheld because somebody is at work"
-CODE = "six digits of your authenticator, where approver codes are set up: destructive plans need them; they count once"
+WHY = "what the next person should know; required for a plan that is withheld"
+CODE = "six digits from your authenticator, if approver codes are set up; destructive plans need a new code each time"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
         ),
         "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
         "code": (str, Field(default="", max_length=200, description=CODE)),
-        "who": (str, Field(default="", max_length=80, description="your name, as it will stand in the report")),
+        "who": (str, Field(default="", max_length=80, description="your name, as the report will show it")),
         "why": (str, Field(default="", max_length=500, description=WHY)),
     }
     return create_model("Approval", __base__=RunInput, **fields)
@@ -100,7 +100,7 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
 
 
 def _no_more(digest: str, not_taken: list[str]) -> Permission:
-    said = f"{len(not_taken)} answers were not taken, the last one: {not_taken[-1]}"
+    said = f"{len(not_taken)} answers were not accepted; the last one: {not_taken[-1]}"
     return Permission(allowed=False, by="nobody", digest=digest, at=server_now(), said=said)
 
 
@@ -210,7 +210,7 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
     expires = store.read_run(run_id).labels.get(EXPIRES)
     until = datetime.fromisoformat(str(expires)) if expires else None
     if until and server_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
-        late = f"approved at {decided:%H:%M:%S} UTC, but carried on only after the approval had expired: asked in vain"
+        late = f"approved at {decided:%H:%M:%S} UTC, but the run continued only after the approval had expired"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))
     if until and decided > until:
         late = f"decided at {decided:%H:%M:%S} UTC, after the approval had expired (asked {asked:%H:%M:%S})"
@@ -237,7 +237,7 @@ def answer_run(run_id: str, decision: dict[str, Any]) -> str:
     A server that took it may not have been heard, and then refuses the second try: what it stored decides.
     """
     if decision.get("decision") == "approve" and (frozen := store.get_variable(FREEZE)):
-        return f"acts are frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}; the question waits, answer it afterwards"
+        return f"actions are frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}; answer the question after the freeze"
     waits = store.read_run(run_id).state
     keyset = waits.state_details.run_input_keyset if waits is not None and waits.is_paused() else None
     problem = store.resume(run_id, decision)

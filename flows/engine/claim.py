@@ -108,7 +108,7 @@ def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None)
             claims.append(_claim(place, plan, about, claims))
             _alone(place, about, claims)
     except BaseException:
-        release(tuple(claims), "another owner of the plan could not be claimed")
+        release(tuple(claims), "another target of the plan could not be locked")
         raise
     return tuple(claims)
 
@@ -121,9 +121,9 @@ def _alone(place: Place, about: dict[str, Any], mine: list[Claim]) -> None:
             continue
         if run.start_time and run.state and run.state.is_final() and SETTLED not in run.labels:
             deliver(run.id)
-            revoke(run, f"{place.owner} was claimed by another run")  # whoever ended it: its process may only have slept
+            revoke(run, f"{place.owner} was locked by another run")  # whoever ended it: its process may only have slept
         if busy := going_on(run, server_now()):
-            raise Refused(Code.OWNER_BUSY, f"{place.owner} is being worked on by act run {busy} ({run.id})")
+            raise Refused(Code.OWNER_BUSY, f"{place.owner} is locked by action run {busy} ({run.id})")
 
 
 def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -> Claim:
@@ -136,9 +136,9 @@ def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -
         if stored.parameters.get("token") == token:
             return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps, place=place)
         if stored.state and not stored.state.is_final():
-            said = f"{owner} was claimed at the same moment by act run {stored.name} ({stored.id})"
+            said = f"{owner} was locked at the same moment by action run {stored.name} ({stored.id})"
             raise Refused(Code.OWNER_BUSY, said)
-    raise Refused(Code.OWNER_BUSY, f"{owner} could not be claimed in 1000 tries")
+    raise Refused(Code.OWNER_BUSY, f"{owner} could not be locked in 1000 attempts")
 
 
 def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:

@@ -86,7 +86,7 @@ def _stopped(run: Run, why: str, pool: HostPool) -> State[Any]:
 def _say_where_it_stands(run: Run, how: str = "failed") -> None:
     begun = [a for a in run.draft.acts if a.outcome != "not-started"]
     run.draft.guards.append(
-        f"this run {how} after {len(begun)} act(s); look at the target before anything else"
+        f"this run {how} after {len(begun)} action(s); check the target before anything else"
         if begun
         else f"this run {how} before anything was changed"
     )
@@ -121,7 +121,7 @@ def _conduct(run: Run) -> Outcome:
         if outcome is not None:
             return outcome
         run.draft.first(run.evidence, diagnosis)
-    said = "the situation changed five times while deciding: escalate to a person"
+    said = "the situation changed five times during the decision: escalate to a person"
     run.draft.refused(Refusal(code=Code.TARGET_CHANGED, why=said))
     return Outcome.REFUSED
 
@@ -158,7 +158,7 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permission, Plan | None]:
     answer = given(run.run_id, gate, run.policy.approvers)
     permission = answer.permission
-    run.draft.guards.extend(f"an answer was not taken: {why}" for why in answer.not_taken)
+    run.draft.guards.extend(f"an answer was not accepted: {why}" for why in answer.not_taken)
     if permission is None:
         _ask_now(run, gate, diagnosis, storm, answer)
     assert permission is not None  # noqa: S101 - asking never returns
@@ -174,7 +174,7 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
 def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Given) -> None:
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
     go_on(run.run_id)
-    refused = tuple(f"the last answer was not taken: {why}" for why in answer.not_taken[-1:])
+    refused = tuple(f"the last answer was not accepted: {why}" for why in answer.not_taken[-1:])
     notes = tuple(w for w in (*map(str, gate.why), storm, *refused) if w)
     worst = {kind: risk.value for kind, risk in risks().items()}
     book = load_runbook(run.spec.slug)

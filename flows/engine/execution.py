@@ -22,11 +22,11 @@ def number(run_id: str) -> int:
     for n in range(len(store.inputs(run_id, "run-", MOST)) + 1, MOST + 1):
         if store.claim_input(run_id, _key(n), token) == token:
             return n
-    raise Refused(Code.SUPERSEDED, f"run {run_id} was begun {MOST} times")
+    raise Refused(Code.SUPERSEDED, f"run {run_id} was started {MOST} times")
 
 
 def check_newest(run_id: str, n: int) -> None:
     """Raises Refused if another process has begun the same run after this one did."""
     if store.read_input(run_id, _key(n + 1)) is not None:
-        said = f"another process has begun this run after this one did (execution {n + 1}): this one stops"
+        said = f"another process started this run later (execution {n + 1}); this one stops"
         raise Refused(Code.SUPERSEDED, said)

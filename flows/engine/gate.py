@@ -116,7 +116,7 @@ def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None
     if gate.may not in (May.ASK, May.ACT):
         return gate
     busy = [
-        _no(Code.OWNER_BUSY, f"{a.owner} is being worked on by act run {a.going_on}") for a in history if a.going_on
+        _no(Code.OWNER_BUSY, f"{a.owner} is locked by action run {a.going_on}") for a in history if a.going_on
     ]
     if busy:
         return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
@@ -132,7 +132,7 @@ def _must_ask(
         return (_no(Code.MODE, "approve mode"),)
     reasons = []
     if policy.mode is not Mode.AUTO:
-        reasons.append(_no(Code.POLICY, f"the policy file caps every run at {policy.mode}"))
+        reasons.append(_no(Code.POLICY, f"the policy file limits every run to {policy.mode}"))
     for kind in sorted({s.kind for s in plan.steps}):
         if policy.kind(kind).mode is not Mode.AUTO:
             reasons.append(_no(Code.POLICY, f"the policy file does not name {kind} as automatic"))
@@ -176,7 +176,7 @@ def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[P
         reasons.append(_no(Code.ATTEMPTS_SPENT, said))
     own = sum(now - a.started_at < window for a in alike)
     if limits.of_each is not None and own >= limits.of_each:
-        said = f"{kind} was done {own} times in {limits.window_s:.0f} s on the same one: escalate"
+        said = f"{kind} was done {own} times in {limits.window_s:.0f} s on the same target: escalate"
         reasons.append(_no(Code.ATTEMPTS_SPENT, said))
     return reasons
 
@@ -187,7 +187,7 @@ def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> li
         said = f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
         reasons.append(_no(Code.COOLDOWN, said))
     if last.verified != "fixed":
-        said = f"the last {kind} here was not seen to work; nothing is retried by itself"
+        said = f"the last {kind} here is not proven to have worked; nothing is retried automatically"
         reasons.append(_no(Code.LAST_NOT_PROVEN, said))
     return reasons
 

@@ -59,7 +59,7 @@ def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
     if tripped:
         raise Refused(Code.BREAKER_OPEN, _tripped(fleet, tripped) + "; a person resets it with `gpu-runbooks reset-breaker`")
     for name, what in other.items():
-        said = "; it holds for this machine, which is in that fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
+        said = "; it also applies to this machine, which is in that fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
         raise Refused(Code.BREAKER_OPEN, _tripped(name, what) + said)
 
 
@@ -157,6 +157,6 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: 
         if store.read_run(mine.id).parameters.get("act_run") == act_run:
             taken = _taken(fleet.name, policy, tag, known)  # a fleet with the same machines has numbers of its own
             if len(taken) > allowed:
-                _used_up(fleet.name, f"{len(taken)} of {allowed} nodes were to be changed at one moment", known, taken)
+                _used_up(fleet.name, f"{len(taken)} of {allowed} nodes were to be changed at the same moment", known, taken)
             return f"budget: place {len(taken)} of {allowed} in {policy.budget.window_s:.0f} s"
     raise Refused(Code.CANNOT_CHECK, "the budget could not be read in 1000 tries")

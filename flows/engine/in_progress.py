@@ -23,7 +23,7 @@ class AtWork(Frozen):
     until: datetime | None  # where its process is gone: nothing of it runs after this
 
     def __str__(self) -> str:
-        end = f", over at {self.until:%H:%M:%S} UTC at the latest" if self.until else ""
+        end = f", ends by {self.until:%H:%M:%S} UTC" if self.until else ""
         return f"step {self.step} ({self.kind}) on {self.owner} since {self.since:%H:%M:%S} UTC{end} ({self.act_run})"
 
 

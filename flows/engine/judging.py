@@ -63,7 +63,7 @@ def read_files_again(run: Run) -> None:
     try:
         fleet, policy, limits = run.reread()
     except ConfigError as e:
-        said = f"fleet or policy file cannot be used any more, so nothing is changed: {e}"
+        said = f"the fleet or policy file can no longer be used, so nothing is changed: {e}"
         raise Refused(Code.CONFIG, said) from e
     run.fleet, run.policy = fleet, policy
     run.context = replace(run.context, fleet=fleet, limits=limits)

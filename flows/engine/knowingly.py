@@ -20,7 +20,7 @@ def on_offer(diagnosis: Diagnosis, mode: Mode, choice: str) -> tuple[Plan, ...]:
 
 def how_to(diagnosis: Diagnosis, mode: Mode) -> tuple[str, ...]:
     """How a person comes to be asked about a plan that is withheld."""
-    said = "“{}” is withheld: a person who knows who is at work may ask for it by name (mode approve, its name as the choice)"
+    said = "“{}” is withheld: a person who knows what is active can choose it by name (mode approve, its name as the choice)"
     return tuple(said.format(p.name) for p in diagnosis.knowingly) if mode is not Mode.DIAGNOSE else ()
 
 
@@ -29,9 +29,9 @@ def unknowing(plan: Plan, answer: Mapping[str, Any]) -> str:
     if not plan.despite:
         return ""
     if answer.get("choice") != plan.name:
-        return f"“{plan.name}” is withheld and never chosen by default: name it"
+        return f"“{plan.name}” is withheld and never chosen by default: choose it by name"
     if not str(answer.get("why", "")).strip():
-        return f"“{plan.name}” is withheld: {plan.despite}. Say why it is done all the same"
+        return f"“{plan.name}” is withheld: {plan.despite}. Give a reason to do it anyway"
     return ""
 
 

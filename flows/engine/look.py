@@ -69,7 +69,7 @@ def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:
             state=State.CANNOT_TELL,
             headline=f"{context.target} could not be read: {evidence.reason}",
             unknowns=(f"{context.target}: {evidence.said}",),
-            must_not=("Do not take this for healthy, or for a fault of its GPUs: nothing was read.",),
+            must_not=("Do not treat this as healthy, or as a GPU fault: nothing was read.",),
         )
     found = spec.diagnose(evidence, spec.limits.model_validate(context.limits))
     return with_unused(found, context.not_used)
@@ -86,8 +86,8 @@ def failed_look(why: str) -> Diagnosis:
     return Diagnosis(
         state=State.CANNOT_TELL,
         headline=f"the run itself failed: {why}",
-        unknowns=(f"everything: the run failed before it could judge ({why}); this is a fault of gpu-runbooks",),
-        must_not=("Do not take this for healthy: nothing was judged.",),
+        unknowns=(f"everything: the run failed before it could judge ({why}); this is a bug in gpu-runbooks",),
+        must_not=("Do not treat this as healthy: nothing was judged.",),
     )
 
 

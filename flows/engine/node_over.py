@@ -59,7 +59,7 @@ def _ask(run: FlowRun, record: StepRecord, pool: HostPool) -> str:
         hosts = _hosts(run, record, pool)
         answers = [(host.name, *ask_over(host, lock_of(run), str(run.id))) for host in hosts]
     except Exception as e:  # whatever it is: nobody said that it is over
-        return f"whether anything of it still runs there is not known: {in_words(e)}"
+        return f"it is unknown whether anything of it still runs there: {in_words(e)}"
     if not answers:
         return ""
     if all(works is False for _, works, _ in answers):

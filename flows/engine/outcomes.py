@@ -116,7 +116,7 @@ def tell_of(run: "Run", report: Report) -> None:
     """Tells people at once what can be told; what could not be told stands in the report. Never raises."""
     problems = tell(run.run_id)
     for problem in problems:
-        run.draft.timeline.reached("told", f"people were not told yet: {problem}")
+        run.draft.timeline.reached("told", f"notification not sent yet: {problem}")
     if problems:
         again = report.model_copy(update={"timeline": tuple(run.draft.timeline.events)})
         save(again, render(again, load_runbook(run.spec.slug)), run.draft.folder)
@@ -144,7 +144,7 @@ def publish_bad_config(
         mode=mode.value,
         trigger=trigger,
         flow_run=run_id,
-        guards=("nothing was changed by this look",),
+        guards=("this run changed nothing",),
         links=report_links(run_id),
     )
     last_words()

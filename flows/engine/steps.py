@@ -59,7 +59,7 @@ class StepRecord(Frozen):
         return self.begun and self.ended in ("", RUNS_ON) and not self.over and now < self.until
 
     def __str__(self) -> str:
-        how = {"": "begun (outcome not seen)", RUNS_ON: "begun (it may run on)"}.get(self.ended, self.ended)
+        how = {"": "started (outcome not seen)", RUNS_ON: "started (it may still run)"}.get(self.ended, self.ended)
         return f"{self.kind}: {how}"
 
 
@@ -74,7 +74,7 @@ class Begun:
         """Raises Refused if this process was held up since it asked for the step: its time may be over."""
         now = (time.monotonic(), time.time())
         if max(b - a for a, b in zip(self._at, now, strict=True)) > START_S:
-            said = f"this process was held up for more than {START_S:.0f} s before the step: it may not begin it"
+            said = f"this process was held up for more than {START_S:.0f} s before the step: it may not start it"
             raise Refused(Code.EXPIRED, said)
 
 
@@ -85,8 +85,8 @@ def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Beg
     mine = json.dumps(row, sort_keys=True)
     stored = store.claim_input(act_run, f"step-{i}", mine)
     if stored != mine:
-        why = str(_row(stored).get("revoked", "")) or "another process began it"
-        raise Refused(Code.SUPERSEDED, f"step {i + 1} ({kind}) may not begin: {why}")
+        why = str(_row(stored).get("revoked", "")) or "another process started it"
+        raise Refused(Code.SUPERSEDED, f"step {i + 1} ({kind}) may not start: {why}")
     return begun
 
 
@@ -195,8 +195,8 @@ def unfinished(run: FlowRun, now: datetime) -> str:
         return ""
     at_work = [s for s in read_steps(run.id) if s.open_at(now)]
     return "; ".join(
-        f"step {s.i + 1} ({s.kind}) began at {s.begun_at:%H:%M:%S} UTC, was not seen to end, "
-        f"and may run until {s.until:%H:%M:%S} UTC"
+        f"step {s.i + 1} ({s.kind}) started at {s.begun_at:%H:%M:%S} UTC, its end was not seen, "
+        f"and it may run until {s.until:%H:%M:%S} UTC"
         for s in at_work
     )
 
@@ -208,4 +208,4 @@ def left_behind(run: FlowRun) -> str:
         return "; ".join(map(str, found))
     old = sorted((k, str(v)) for k, v in run.labels.items() if k.startswith("step."))  # before there were rows
     said = [f"{v} (outcome not seen)" if v.endswith("begun") else v for _, v in old]
-    return "; ".join(said) or "no step had begun"
+    return "; ".join(said) or "no step had started"

@@ -69,7 +69,7 @@ def end_of(state: State[Any] | None, wanted: State[Any]) -> State[Any]:
     if state.is_cancelling():
         return wanted if wanted.is_cancelled() else Cancelled(message=f"cancelled; before that: {wanted.message}"[:400])
     if state.is_final():
-        raise Abort(f"the run has ended as {state.name} meanwhile; its report says how it went on")
+        raise Abort(f"the run has ended as {state.name} meanwhile; see its report")
     return wanted
 
 
@@ -81,7 +81,7 @@ def can_be_told(run_id: str) -> State[Any] | None:
     try:
         return store.read_run(run_id).state
     except TransportError as e:
-        raise Abort(f"the Prefect server is gone, so nobody can be told how the run ended: {e}") from None
+        raise Abort(f"the Prefect server is gone, so the end of the run cannot be recorded: {e}") from None
 
 
 def settle(run_id: UUID | str) -> State[Any] | None:

@@ -44,7 +44,7 @@ def _end(found: list[tuple[FlowRun, Message]], now: datetime) -> str:
         store.label(run.id, labels_of(message, owed))
     for other, _ in found:
         store.retag(other.id, add=[DUE] if well and other is run else [], remove=[MANY_OPEN])
-    return f"{newest.runbook}: {len(members)} targets are well again" if well else ""
+    return f"{newest.runbook}: {len(members)} targets have recovered" if well else ""
 
 
 def _all_well(message: Message, members: list[str]) -> bool:

@@ -33,7 +33,7 @@ class Standing(StrEnum):
     OPEN = "open"
     EXPIRED = "expired"
     DECIDED = "decided"  # this question has its answer
-    CHANGED = "changed"  # another question is asked by now
+    CHANGED = "changed"  # another question is open now
     ENDED = "ended"
     NOT_YET = "not-yet"
     GONE = "gone"
@@ -129,7 +129,7 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     names = [p.name for p in question.plans]
     choice = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
     if choice not in names:
-        return False, question.model_copy(update={"said": "There is no plan of that name, or none that can be shown."})
+        return False, question.model_copy(update={"said": "No plan of that name can be shown."})
     plan = named(question.plans, choice)
     if decision == "approve" and (no := unknowing(plan, {"choice": choice, "why": why})):
         return False, question.model_copy(update={"said": no})

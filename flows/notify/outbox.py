@@ -73,8 +73,8 @@ def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str,
         config = load_notifications()
         return _prepare(message, config, now) if config else ({}, ())
     except Exception as e:
-        log.error("nobody can be told of this run: %s", e)
-        return {PROBLEM: f"nobody can be told: {e}"[:1000]}, (FAILED,)
+        log.error("no notification can be sent for this run: %s", e)
+        return {PROBLEM: f"no notification can be sent: {e}"[:1000]}, (FAILED,)
 
 
 def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -86,7 +86,7 @@ def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[di
     tags = (f"incident:{message.incident}", _alike(message))
     fresh = last is not None and now - last[0].at < timedelta(seconds=config.repeat_s)
     if last and fresh and last[0].signature == message.signature:
-        why = f"told already at {last[0].at:%H:%M:%S} UTC about run {last[0].run}"
+        why = f"already reported at {last[0].at:%H:%M:%S} UTC about run {last[0].run}"
         return labels_of(message, Told(of=message.stamp, done=True, why=why)), (*tags, *_many(message))
     return labels_of(message, Told(of=message.stamp, channels=refs(last))), (*tags, DUE, *_many(message))
 

@@ -88,7 +88,7 @@ def _overtaken(run: FlowRun, message: Message) -> str:
         return ""
     if run.state.is_paused():
         same = not message.approval_key or run.state.state_details.pause_key == message.approval_key
-        return "" if same else "another question is asked by now"
+        return "" if same else "another question is open now"
     if run.state.is_final():
         return "the run has ended meanwhile"
     asked = any(s.is_paused() and s.state_details.pause_key == message.approval_key for s in store.states_of(run.id))

@@ -22,7 +22,7 @@ def links_for(message: Message, config: Notifications, person: str, now: datetim
     if message.outcome is Outcome.WAITING:
         page = _approve_page(message, config, person, now)
         if page:
-            links[f"Decide (for {person} alone; opening it decides nothing)"] = page
+            links[f"Decide (only for {person}; opening it decides nothing)"] = page
         links["Decide in Prefect's UI"] = run_page
     else:
         links["Run"] = run_page

@@ -34,8 +34,8 @@ def tell(run_id: str) -> tuple[str, ...]:
             return ()
         return tell_run(run, config, server_now())
     except Exception as e:
-        log.error("nobody was told: %s: %s", type(e).__name__, e)
-        return (f"nobody was told yet ({type(e).__name__}); the reaper tries again",)
+        log.error("no notification was sent: %s: %s", type(e).__name__, e)
+        return (f"no notification was sent yet ({type(e).__name__}); the reaper retries",)
 
 
 def tell_run(run: FlowRun, config: Notifications, now: datetime) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def _hold(
     write(run, told.model_copy(update={"held_until": until, "channels": told.channels | done}))
 
 
-LATE = Sent(ok=False, said="not begun in its time: this process was held up")
+LATE = Sent(ok=False, said="not started in its time: this process was held up")
 MISSING = Try(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never compared
 
 
@@ -114,7 +114,7 @@ def settle(turn: Turn, message: Message, told: Told, sent: dict[str, Sent], now:
         "claimed_at": None,
         "done": not failed or over,
         "next_at": now + pause if failed and not over else None,
-        "why": "could not be told" if over and not any(t.ok for t in channels.values()) else "",
+        "why": "could not be sent" if over and not any(t.ok for t in channels.values()) else "",
     }
     ended = "given up" if over else f"try {tries} of {MOST_TRIES}"
     problem = f"{'; '.join(failed)} ({ended})" if failed else ""

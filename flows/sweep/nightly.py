@@ -173,5 +173,5 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     publish_board(sweep.fleet)
     timeline.reached("reported", headline)
     for problem in tell(run_id):
-        timeline.reached("told", f"people were not told yet: {problem}")
+        timeline.reached("told", f"notification not sent yet: {problem}")
     return end_state(report.outcome, headline)

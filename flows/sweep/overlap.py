@@ -20,7 +20,7 @@ def why_skip(run_id: str, kind: str) -> str:
     mine = store.read_run(run_id)
     due = mine.expected_start_time
     if mine.auto_scheduled and due is not None and server_now() - due > LATE[kind]:
-        return f"due at {due:%Y-%m-%d %H:%M} UTC and taken by a worker only now; a missed {kind} is not caught up on"
+        return f"due at {due:%Y-%m-%d %H:%M} UTC, but a worker took it only now; a missed {kind} is not repeated"
     running = store.find_runs([store.RUNBOOK_TAG, f"runbook:{kind}"], [StateType.RUNNING], limit=50)
     first = min((r for r in running if _same(r, mine) or r.id == mine.id), key=_order, default=mine)
     if first.id == mine.id or _order(mine) < _order(first):

@@ -130,9 +130,9 @@ def _wrong(board: Board) -> Markdown:
     """Every newest verdict that leaves something to do, the worst first."""
     bad = sorted((v for v in newest(board.verdicts) if v.outcome.exit_code), key=lambda v: (_rank(v), v.target, v.runbook))
     if not bad:
-        return markdown("Nothing that was looked at.")
+        return markdown("No problem in what was checked.")
     head = markdown("| where | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
-    more = [markdown("\n… and {} more, none of them worse than these.", len(bad) - MOST_WRONG)] if len(bad) > MOST_WRONG else []
+    more = [markdown("\n… and {} more, none worse than these.", len(bad) - MOST_WRONG)] if len(bad) > MOST_WRONG else []
     return joined("\n", [head, *map(_row, bad[:MOST_WRONG]), *more])
 
 
@@ -150,7 +150,7 @@ def _nodes(board: Board) -> Markdown:
     rows += [markdown("| {} | never looked at |  |  |  |", n) for n in board.nodes if n not in worst]
     left = len(rows) - MOST_ROWS
     head = markdown("| node | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
-    more = [markdown("\n… and {} more, none of them worse than these.", left)] if left > 0 else []
+    more = [markdown("\n… and {} more, none worse than these.", left)] if left > 0 else []
     return joined("\n", [head, *rows[:MOST_ROWS], *more])
 
 

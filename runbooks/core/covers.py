@@ -38,7 +38,7 @@ def with_unused(found: Diagnosis, names: Sequence[str]) -> Diagnosis:
     """The judgment; options that were given and decided nothing are named, and what was asked for with them is not called healthy."""
     if not names:
         return found
-    said = tuple(f"option {name} was given and not used: nothing of it was read" for name in names)
+    said = tuple(f"option {name} was given but not used: nothing was read for it" for name in names)
     new: dict[str, Any] = {"unknowns": (*said, *found.unknowns)}
     if found.state is State.HEALTHY:
         new |= {"state": State.CANNOT_TELL, "headline": f"cannot tell: {said[0]}; else: {found.headline}"}

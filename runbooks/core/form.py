@@ -15,7 +15,7 @@ WIDTH = 56  # columns of a command in Prefect's dialog: what is wider would have
 SHORT, LONG = 120, 300  # characters of a name and of a sentence; the report has the whole
 MOST = 8  # lines of a list that decides nothing
 NOTHING_CHOSEN = markdown("**Resume with nothing chosen rejects.** To allow a plan, set “Decision” to approve below.")
-WITHHELD = "Withheld, for somebody is at work:"
+WITHHELD = "Withheld, because part of the job is active:"
 FOLD = Markdown("<details><summary>Details: what was seen, what waiting costs</summary>")
 FOLD_END = Markdown("</details>")
 
@@ -68,7 +68,7 @@ def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
 def _choice(number: int, plan: Plan, risks: Mapping[str, str], width: int) -> Iterator[Markdown]:
     yield markdown("### Choice {}: “{}”", number, _said(plan.name))
     if plan.despite:
-        yield markdown("**{}** {}. Only its name chosen and a reason in “Why” allow it.", WITHHELD, _said(plan.despite))
+        yield markdown("**{}** {}. To allow it, choose it by name and give a reason in “Why”.", WITHHELD, _said(plan.despite))
     if plan.why:
         yield md(plan.why, LONG)
     for i, step in enumerate(plan.steps, 1):

@@ -79,8 +79,8 @@ def version(look: NodeLook) -> str:
 
 def _way_in(node: str, reason: Why) -> str:
     if reason is Why.UNPARSABLE:
-        return "see its shell's start files"
-    return LOG_IN.get(reason, "log in by hand and see why a plain command does not end").format(node)
+        return "check its shell's startup files"
+    return LOG_IN.get(reason, "log in by hand and find out why a simple command does not end").format(node)
 
 
 def quarantine(look: NodeLook) -> str:

@@ -74,7 +74,7 @@ C, W, I = Severity.CRITICAL, Severity.WARNING, Severity.INFO  # noqa: E741 - a t
 TABLE = {
     Outcome.WAITING: Row("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED"),
     Outcome.NOT_FIXED: Row(
-        "Not fixed", "NOT FIXED: acted, and the fault is still there", "NOT fixed: a person is needed", C, 1
+        "Not fixed", "NOT FIXED: the action ran, but the fault is still there", "NOT fixed: a person is needed", C, 1
     ),
     Outcome.PARTLY_FIXED: Row(
         "Partly fixed",
@@ -86,20 +86,20 @@ TABLE = {
     Outcome.UNFINISHED: Row(
         "Unfinished",
         "UNFINISHED: the process that ran it is gone",
-        "unfinished: look at it before anything else",
+        "unfinished: check it before anything else",
         C,
         1,
         state="CRASHED",
     ),
     Outcome.SICK: Row("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
     Outcome.REFUSED: Row("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
-    Outcome.EXPIRED: Row("Not decided", "Nobody decided in time; nothing was changed", "not decided in time", W, 1),
+    Outcome.EXPIRED: Row("Not decided", "Not decided in time; nothing was changed", "not decided in time", W, 1),
     Outcome.REJECTED: Row("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
-    Outcome.CANNOT_TELL: Row("Cannot tell", "Cannot tell; a reading that decides is missing", "cannot tell", W, 3),
+    Outcome.CANNOT_TELL: Row("Cannot tell", "Cannot tell; a deciding reading is missing", "cannot tell", W, 3),
     Outcome.CANCELLED: Row(
-        "Cancelled", "Cancelled before it came to an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
+        "Cancelled", "Cancelled before it had an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
-    Outcome.FIXED: Row("Fixed", "Fixed, and seen fixed", "fixed, and seen fixed", I, 0, closing=True),
+    Outcome.FIXED: Row("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True),
     Outcome.HEALTHY: Row("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),
     Outcome.NOT_APPLICABLE: Row(
         "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True

@@ -136,21 +136,21 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
     if report.outcome is Outcome.WAITING and report.approve_command:
         return ("Read the plan below, then decide. To allow it:", block(report.approve_command, "sh"), *said)
     if report.outcome is Outcome.NOT_FIXED:
-        return ("Escalate: the first change did not help and nothing is retried by itself.", *said)
+        return ("Escalate: the first change did not help, and nothing is retried automatically.", *said)
     if report.outcome is Outcome.PARTLY_FIXED:
-        return ("Do what is left of the plan by hand, as shown below; nothing is retried by itself.", *said)
+        return ("Do the rest of the plan by hand, as shown below; nothing is retried automatically.", *said)
     if report.outcome is Outcome.UNFINISHED:
-        return ("Check by hand how far it came (timeline and `what was done` below); nothing is repeated.", *said)
+        return ("Check by hand how far it got (timeline and `what was done` below); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
         held = tuple(f"Held back: {guard}" for guard in report.guards)
-        return (*said, *held, "Lift what held it back, or do it by hand as shown below.")
+        return (*said, *held, "Remove what held it back, or do it by hand as shown below.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or ("Nothing.",)
     if said or report.outcome.exit_code == 0:
         return said or ("Nothing.",)
     if report.outcome is Outcome.CANNOT_TELL:
         return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
-    return ("Read the causes below and decide; nothing more happens by itself.",)
+    return ("Read the causes below and decide; nothing else happens automatically.",)
 
 
 def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
 
 def not_used(line: str) -> Finding:
     """The form in which a report tells what was read about its subject and plays no part in its verdict."""
-    return Finding(priority="LOW", category=NOT_USED, issue=f"read, and not used: {line}", action="hold it against the causes above")
+    return Finding(priority="LOW", category=NOT_USED, issue=f"read but not used: {line}", action="compare it with the causes above")
 
 
 def _left_over(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[Finding, ...]:

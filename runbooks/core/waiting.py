@@ -9,9 +9,9 @@ def waits_words(since: datetime | None, until: datetime | None) -> str:
     """Two sentences; `until`: after it no answer counts."""
     asked = f"Asked at {_time(since)}. " if since else ""
     if until is None:
-        return f"{asked}It waits until somebody answers."
+        return f"{asked}It waits until someone answers."
     ends = f"the run ends as “{Outcome.EXPIRED.row.name}” and changes nothing"
-    return f"{asked}If nobody answers by {_time(until)}, {ends}."
+    return f"{asked}Without an answer by {_time(until)}, {ends}."
 
 
 def read_time(text: str) -> datetime | None:

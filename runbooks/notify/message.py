@@ -157,7 +157,7 @@ def folded(message: Message, others: tuple[str, ...]) -> Message:
     count = len(others) + 1
     do_now = message.do_now
     if message.severity.needs_somebody:
-        do_now = (f"Look for what {count} targets have in common before any of them is fixed alone.", *do_now[1:])
+        do_now = (f"Look for what {count} targets have in common before you fix any of them.", *do_now[1:])
     alike = "\n".join(("*", message.outcome, *sorted(message.causes)))
     return message.model_copy(
         update={
@@ -175,7 +175,7 @@ def all_well(message: Message, members: tuple[str, ...], now: datetime) -> Messa
         update={
             "severity": Severity.INFO,
             "outcome": Outcome.HEALTHY,
-            "headline": f"all {len(members)} targets are well again",
+            "headline": f"all {len(members)} targets have recovered",
             "at": now,
             "others": tuple(t for t in members if t != message.target)[:20],
             "always": True,

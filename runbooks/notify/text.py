@@ -47,7 +47,7 @@ def digest_of(held: Sequence[Message], since: datetime) -> tuple[Chat, Chat]:
     ]
     if len(held) > DIGEST_LINES:
         lines.append(chat_text("… and {} more; the run list in Prefect's UI has them all", len(held) - DIGEST_LINES))
-    title = chat_text("gpu-runbooks: {} thing(s) since {} that needed nobody", len(held), _time(since))
+    title = chat_text("gpu-runbooks: {} message(s) since {} that need no person", len(held), _time(since))
     return title, joined("\n", lines)
 
 

@@ -27,7 +27,7 @@ def read_approvers() -> dict[str, bytes]:
     path = approvers_file()
     try:
         if path.stat().st_mode & 0o077:
-            raise NoSecrets(f"{path} can be read by others: chmod 600 it, and add its approvers anew")
+            raise NoSecrets(f"{path} can be read by others: chmod 600 it, and add its approvers again")
         found = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): bytes.fromhex(secret) for name, secret in found.items()}
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def read_approvers() -> dict[str, bytes]:
     except OSError as e:
         raise NoSecrets(f"{path}: {e.strerror}") from e
     except (ValueError, AttributeError, TypeError) as e:
-        raise NoSecrets(f"{path} is damaged: add its approvers anew") from e
+        raise NoSecrets(f"{path} is damaged: add its approvers again") from e
 
 
 def new_secret() -> bytes:

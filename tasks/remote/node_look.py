@@ -25,7 +25,7 @@ def look_at_node(host: Host) -> NodeLook:
         return NodeLook(node=host.name, blind=Unknown(reason=e.reason, detail=clean(e.detail)))
     answer = ANSWER.fullmatch(done.out)
     if done.exit != 0 or answer is None:
-        odd = f"a plain command answers oddly: {done.out[:80]!r} {done.err[:80]!r}"
+        odd = f"a simple command gives unexpected output: {done.out[:80]!r} {done.err[:80]!r}"
         return NodeLook(node=host.name, blind=Unknown(reason=Why.UNPARSABLE, detail=clean(odd)))
     return parsed(host.name, answer[1].split(), before, after, clean(answer[2] or ""))
 

@@ -70,8 +70,8 @@ def _same_key(text: str, where: str) -> tuple[str, str]:
     before, clean = describe_key_text(text), tidy(text)
     after = describe_key_text(clean)
     if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
-        raise Refused(Code.NOT_SUPPORTED, f"{where}: putting it right would not give the same key")
-    return clean, f"{', '.join(before.damage)} put right, key {after.fingerprint or after.type} unchanged"
+        raise Refused(Code.NOT_SUPPORTED, f"{where}: the repair would not give the same key")
+    return clean, f"{', '.join(before.damage)} repaired, key {after.fingerprint or after.type} unchanged"
 
 
 def restrict_key_mode(step: Step, context: Context) -> ActResult:

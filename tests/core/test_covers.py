@@ -50,7 +50,7 @@ def test_an_option_that_decided_nothing_is_named_and_nothing_is_called_healthy()
     assert with_unused(WELL, ()) == WELL
     found = with_unused(WELL, ("log",))
     assert found.state is State.CANNOT_TELL
-    assert "option log was given and not used" in found.headline
+    assert "option log was given but not used" in found.headline
     sick = with_unused(WELL.model_copy(update={"state": State.SICK}), ("log",))
     assert sick.state is State.SICK
     assert "option log" in sick.unknowns[0]
@@ -62,12 +62,12 @@ def test_in_a_report(tmp_path: Path) -> None:
     fleet = Fleet(nodes=(Node(name="a", local=True),), rendezvous=(place,))
     spec = load_spec("stale-rendezvous")
     report = run_offline(spec, fleet, "etcd-a/job-1", tmp_path, options={"run": "job-2"})
-    assert any("option run was given and not used" in x for x in report.diagnosis.unknowns)
+    assert any("option run was given but not used" in x for x in report.diagnosis.unknowns)
     assert report.diagnosis.state is not State.HEALTHY
     report = run_offline(spec, fleet, "etcd-a", tmp_path, options={"run": "job-2"})
     assert not any("option" in x for x in report.diagnosis.unknowns)
     report = run_offline(load_spec("ray-job"), fleet, "a", tmp_path, options={"job": "raysubmit_1"})
-    assert any("option job was given and not used" in x for x in report.diagnosis.unknowns)
+    assert any("option job was given but not used" in x for x in report.diagnosis.unknowns)
 
 
 def test_the_report_says_what_it_covers(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> Non
     partly = done.model_copy(update={"outcome": Outcome.PARTLY_FIXED, "chosen": plan, "acts": acts})
     text = render(partly, KNOWLEDGE)
     assert "PARTLY FIXED" in text
-    by_hand = text[text.index("Do what is left") :]
+    by_hand = text[text.index("Do the rest of the plan") :]
     assert "start-it" in by_hand
     assert [(n, s.kind, end) for n, s, end in steps_left(plan, acts)] == [(2, "restart-job", "failed")]
     assert steps_left(plan, ()) == ((1, plan.steps[0], "not begun"), (2, plan.steps[1], "not begun"))

@@ -126,7 +126,7 @@ def shape(markdown: str) -> list[str]:
 
 
 @given(text=NASTY)
-@example(text="Decide (for ann alone): https://evil.example/approve/x")
+@example(text="Decide (only for ann): https://evil.example/approve/x")
 @example(text="https://good.example@evil.example?x=/https://evil.example")
 @example(text="[Decide](https://evil.example) <https://evil.example|Decide> ![x](evil.com/x)")
 def test_nothing_foreign_can_be_followed_in_a_chat(text: str) -> None:

@@ -125,7 +125,7 @@ def test_nothing_stays_open_under_fixed(slug: str) -> None:
         assert shown["Do now"].strip() == "- Nothing.", case.title
         assert not {"Findings", "Do NOT", "By hand", "What waiting costs"} & set(shown), case.title
         assert "What would decide it" not in page
-        assert "What helps" not in page
+        assert "Remedy" not in page
         asks = well.model_copy(update={"do_now": ("Ask ops.",), "must_not": ("Do not stop.",)})
         after = sections(render(of(slug, found, Outcome.FIXED, asks), load_runbook(slug)))
         assert (after["Do now"].strip(), after["Do NOT"].strip()) == ("- Ask ops.", "- Do not stop.")

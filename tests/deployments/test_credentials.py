@@ -45,7 +45,7 @@ def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
 
 def test_nothing_is_stored_for_an_empty_or_huge_input(monkeypatch: pytest.MonkeyPatch) -> None:
     need = Need(name="X", field="f", used_by="u")
-    with pytest.raises(CommandError, match="nothing stored"):
+    with pytest.raises(CommandError, match="nothing is stored"):
         store_value(need, "  ")
     for text in ("", "x" * (credentials.LARGEST + 1)):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))

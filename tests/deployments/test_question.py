@@ -94,5 +94,5 @@ def test_who_approved_is_never_empty(cli: Cli, run: str) -> None:
     assert permission["who"].strip()
     assert permission["choice"] == "clean up only"
     after = cli("show", run)
-    assert "Fixed, and seen fixed" in after.stdout
+    assert "Fixed and verified" in after.stdout
     assert "gpu-runbooks approve" not in after.stdout

@@ -64,7 +64,7 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
         },
     )
     assert re.findall(r"^[A-Z][A-Z ]{4,}", said, re.M) == ["WAITS FOR A PERSON", "WRONG NOW", "AT WORK", "SERVER"]
-    assert "  calm-owl, since 02:14 UTC (3 min ago): pid 7 is stopped\n      If nobody answers by 2026-03-02 03:14 UTC, the run" in said
+    assert "  calm-owl, since 02:14 UTC (3 min ago): pid 7 is stopped\n      Without an answer by 2026-03-02 03:14 UTC, the run" in said
     assert "\n      gpu-runbooks show 0000-0\n" in said
     assert "frozen for all since 02:14 UTC (3 min ago): change window" in said
     assert "frozen on this machine since 02:14 UTC (3 min ago): change window" in said

@@ -44,7 +44,7 @@ def test_no_summary_obeys_or_forges(capsys: pytest.CaptureFixture[str], text: st
 
 def test_a_command_prints_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / f"a{CODES[:4]}.log"
-    log.write_text(f"RuntimeError: CUDA out of memory {CODES}\nFixed, and seen fixed\n", encoding="utf-8")
+    log.write_text(f"RuntimeError: CUDA out of memory {CODES}\nFixed and verified\n", encoding="utf-8")
     for words in (["triage", str(log)], ["triage", "--json", str(log)], ["run", f"no{CODES}", "x"], ["replay", f"{log}{CODES}"]):
         main(words)
         shown = capsys.readouterr()

@@ -131,7 +131,7 @@ def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> 
     a, b, m = names
     first, second = on("fleet-1", a, machine=m), on("fleet-2", b, machine=m)
     held = claim(first)
-    with pytest.raises(Refused, match=f"{b} is being worked on by act run act-{a}-1"):
+    with pytest.raises(Refused, match=f"{b} is locked by action run act-{a}-1"):
         claim(second)
     release(held, "a test")
     release(claim(second), "a test")
@@ -188,7 +188,7 @@ def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tupl
     a, b, m = names
     unread = on("fleet-1", a, machine=LOST, host="10.0.0.1")
     (held,) = claim(unread)
-    assert held.place.doubt == f"{a}: which machine that is could not be read (timed-out), so it is locked by name and address"
+    assert held.place.doubt == f"{a}: its machine identity could not be read (timed-out), so it is locked by name and address"
     for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
         with pytest.raises(Refused):
             claim(known)

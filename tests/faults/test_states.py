@@ -137,7 +137,7 @@ def test_every_state_of_a_run_whose_process_lives(rig: Rig) -> None:
 def test_a_run_that_takes_too_long_is_ended_and_its_target_looked_at_again(rig: Rig) -> None:
     running, asks = new_run(Kind.RUNBOOK, StateType.RUNNING, this_process()), rig.world().run("approve")
     later = server_now() + LONGEST + SOON
-    assert [line for line in sweep(later) if "at work for more than" in line and store.read_run(running).name in line]
+    assert [line for line in sweep(later) if "running for more than" in line and store.read_run(running).name in line]
     assert store.read_run(running).state_type is StateType.CANCELLING  # its process may end it
     sweep(later)
     found = store.read_run(running)

@@ -114,7 +114,7 @@ def test_the_owner_stays_locked_while_a_step_may_be_at_work(
         assert sweep() == []  # the reaper waits as well
         monkeypatch.setattr(steps, "START_S", 0.0)
         monkeypatch.setattr(steps, "MARGIN_S", 0.0)
-        wait_for(lambda: any("begun (outcome not seen)" in line for line in sweep()))
+        wait_for(lambda: any("started (outcome not seen)" in line for line in sweep()))
     release(claim_all(other, {"runbook_run": "test", "target": "-"}), "only a test")
     carry_on(w)
     check(w, 1)
@@ -156,7 +156,7 @@ def test_the_machine_is_asked_whether_a_killed_runs_command_still_works(
         refused = w.run("auto")
         assert store.read_run(refused).labels["outcome"] == "refused"
         wait_for(lambda: took(w) == ["begin", "end"])
-        wait_for(lambda: any("begun (outcome not seen)" in line for line in sweep()))
+        wait_for(lambda: any("started (outcome not seen)" in line for line in sweep()))
         assert [s.over for s in steps.read_steps(act)] == [w.name]
         again = w.run("auto")
         assert (
@@ -221,7 +221,7 @@ def claimed(name: str, steps_of_it: int = 2) -> str:
 def test_each_step_is_given_to_one_asker(rig: Rig) -> None:
     act = claimed(f"steps-{os.getpid()}-a")
     steps.begin(act, 0, "mine", "toy-fix", 5)
-    with pytest.raises(Refused, match="another process began it"):
+    with pytest.raises(Refused, match="another process started it"):
         steps.begin(act, 0, "theirs", "toy-fix", 5)
     run = store.read_run(act)
     steps.revoke(run, "a test says so")  # step 0 is begun: the next one is what nobody gets

@@ -53,8 +53,8 @@ CODES = {
     "this engine cannot do": Code.UNKNOWN_ACTION,
     "(cooldown": Code.COOLDOWN,
     ": escalate": Code.ATTEMPTS_SPENT,
-    "was not seen to work": Code.LAST_NOT_PROVEN,
-    "is being worked on": Code.OWNER_BUSY,
+    "is not proven to have worked": Code.LAST_NOT_PROVEN,
+    "is locked by action run": Code.OWNER_BUSY,
 }
 
 
@@ -111,7 +111,7 @@ def test_the_worst_step_is_the_plans_risk(steps: tuple[str, ...], expected: Risk
             Mode.AUTO,
             policy(Mode.APPROVE, end=AUTO),
             {},
-            Gate(may=May.ASK, plans=(END,), why=no("the policy file caps every run at approve"), approval_ttl_s=900),
+            Gate(may=May.ASK, plans=(END,), why=no("the policy file limits every run to approve"), approval_ttl_s=900),
         ),
         (
             sick(END),
@@ -174,7 +174,7 @@ def test_a_barred_plan_leaves_the_others() -> None:
 
 LIMITS = policy(end=KindPolicy(mode=Mode.AUTO, cooldown_s=100, attempts=2, window_s=1000, approval_ttl_s=900))
 TOO_SOON = "end was done here {} s ago for the same cause (cooldown 100 s)"
-NOT_SEEN = "the last end here was not seen to work; nothing is retried by itself"
+NOT_SEEN = "the last end here is not proven to have worked; nothing is retried automatically"
 TWICE = "end was done 2 times in 1000 s for the same cause: escalate"
 
 
@@ -244,7 +244,7 @@ def test_attempts_of_each_thing() -> None:
     mine = plan("clean", step("end", of="mine"))
     limits = policy(end=KindPolicy(mode=Mode.AUTO, cooldown_s=10, attempts=9, of_each=2, window_s=1000))
     twice = (past(200, of=("mine",)), past(999, of=("mine", "other")))
-    said = "end was done 2 times in 1000 s on the same one: escalate"
+    said = "end was done 2 times in 1000 s on the same target: escalate"
     assert decide(sick(mine), Mode.AUTO, limits, RISKS, twice, NOW).why == no(said)
     once = (past(200, of=("mine",)), past(1000, of=("mine",)), past(300, of=("other",)))
     assert decide(sick(mine), Mode.AUTO, limits, RISKS, once, NOW).why == ()
@@ -256,7 +256,7 @@ def test_a_run_meanwhile() -> None:
     for gate in (asks, acts):
         busy = past(9, going_on="act-n-7")
         assert overtaken(gate, (busy,), None) == Gate(
-            may=May.REFUSE, plans=(END,), why=no("approve mode", "n is being worked on by act run act-n-7")
+            may=May.REFUSE, plans=(END,), why=no("approve mode", "n is locked by action run act-n-7")
         )
         assert overtaken(gate, (past(9, ended_at=NOW),), NOW) == gate.model_copy(update={"may": May.AGAIN})
         assert overtaken(gate, (past(0),), NOW) == gate.model_copy(update={"may": May.AGAIN})
@@ -302,7 +302,7 @@ def withheld(*plans: Plan) -> Diagnosis:
 
 
 def test_a_plan_that_is_kept_back_is_no_plan_until_somebody_names_it() -> None:
-    how = "“end all” is withheld: a person who knows who is at work may ask for it by name (mode approve, its name as the choice)"
+    how = "“end all” is withheld: a person who knows what is active can choose it by name (mode approve, its name as the choice)"
     for mode in (Mode.APPROVE, Mode.AUTO):
         assert decide(withheld(), mode, BOTH, RISKS, (), NOW) == Gate(
             may=May.NOTHING, why=(Refusal(code=Code.IN_USE, why=how),)

@@ -221,7 +221,7 @@ def test_two_fleets_that_take_the_last_place_at_one_moment_both_stop(store: Stor
 
     store.place(1, "n0", 10)
     store.before_create = other
-    why = "3 of 2 nodes were to be changed at one moment"
+    why = "3 of 2 nodes were to be changed at the same moment"
     assert says_no(lambda: take("n1")) == f"budget used up: {why}; the breaker is tripped"
     assert store.kept[breaker_name("my-fleet")]["why"] == why
 
@@ -232,7 +232,7 @@ def test_a_breaker_holds_for_the_machines_of_its_fleet_in_every_fleet(store: Sto
     check_breaker("another")
     check_breaker("another", ("m:3",))
     assert says_no(lambda: check_breaker("another", ("m:3", "m:2"))) == (
-        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; it holds for this machine, which is in that "
+        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; it also applies to this machine, which is in that "
         "fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
     )
     assert says_no(lambda: take("n0", machine=("m:2",))).endswith("gpu-runbooks reset-breaker`"), "its own breaker first"

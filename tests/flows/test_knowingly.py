@@ -113,13 +113,13 @@ def test_one_of_a_real_group_is_ended_only_by_a_person_who_knows(rig: Rig, job: 
     w = rig.world(sick=False, job={"victim": victim, "mate": mate})
     assert outcome(w.run("auto", choice="end it")) == "sick"
     assert outcome(w.run("approve")) == "sick", "nobody is asked about what nobody asked for"
-    assert any("ask for it by name" in line for line in w.reports()[-1]["guards"])
+    assert any("choose it by name" in line for line in w.reports()[-1]["guards"])
     run = w.run("approve", choice="end it")
     assert outcome(run) == "waiting"
     asked = asked_now(run)
     assert asked is not None
     assert f"pid {mate} is at work" in asked.text
-    assert "Withheld, for somebody is at work" in asked.text
+    assert "Withheld, because part of the job is active" in asked.text
     assert answer_run(run, {"decision": "approve", "who": "ana", "choice": "end it"}) == ""
     w.work()
     assert outcome(run) == "waiting", "no reason was typed"

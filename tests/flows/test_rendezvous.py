@@ -210,7 +210,7 @@ def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, mon
         assert restore.main(command) == 4
     finally:
         release(claims, "only a test")
-    assert any("is being worked on" in g for g in w.report()["guards"])
+    assert any("is locked by action run" in g for g in w.report()["guards"])
     store.set_variable(FREEZE, {"at": "now", "why": "a test"})
     try:
         assert restore.main(command) == 4

@@ -35,7 +35,7 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     question = question_page(run)
     assert question is not None
     since, until = f"{asked.since:%Y-%m-%d %H:%M} UTC", f"{asked.until:%Y-%m-%d %H:%M} UTC"
-    assert f"Asked at {since}. If nobody answers by {until}, the run ends as “Not decided”" in plain(question)
+    assert f"Asked at {since}. Without an answer by {until}, the run ends as “Not decided”" in plain(question)
     waits = next(q for q in read_health("gpu-runbooks").waiting if q.run == run)
     assert (waits.since, waits.name) == (asked.since.isoformat(), name)
     assert answer_run(run, {"decision": "reject", "who": "ana"}) == ""

@@ -245,7 +245,7 @@ def test_a_destructive_plan_needs_the_code_of_the_links_person(rig: Rig, told: T
     assert post(gateway(), link_in(told), decision="approve", code="12345").status_code == 200  # the engine judges codes
     w.work()
     assert paused(run)
-    assert "not taken" in str(told.hook.got[-1]["message"])
+    assert "not accepted" in str(told.hook.got[-1]["message"])
     assert post(gateway(), link_in(told), decision="approve", code=code_now(secret)).status_code == 200
     w.work()
     assert w.reports()[0]["permission"]["checked"] == "signed link and approver code"

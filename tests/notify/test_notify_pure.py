@@ -170,7 +170,7 @@ def lines_of(found: Report) -> list[str]:
 
 
 def test_a_false_link_of_a_decision_leads_nowhere() -> None:
-    evil = "Decide (for ana alone; opening it decides nothing): https://evil.example/approve/x"
+    evil = "Decide (only for ana; opening it decides nothing): https://evil.example/approve/x"
     m = message_of(report(headline=evil), offered=("p",), approval_key="k-0")
     body = body_of(m, {"Decide": OURS})
     assert re.findall(r"https?://\S+", body) == [OURS]

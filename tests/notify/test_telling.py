@@ -74,7 +74,7 @@ def test_a_plan_that_waits_then_its_outcome_each_told_once(rig: Rig, told: Told)
     assert "http://gw.test/approve/" in text
     assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
     w.work()
-    assert "fixed, and seen fixed" in titles(told)[1]
+    assert "fixed and verified" in titles(told)[1]
     assert titles(told)[0].split("]")[0] == titles(told)[1].split("]")[0]  # one incident
     sweep()
     assert len(told.hook.got) == 2
@@ -91,7 +91,7 @@ def test_a_channel_that_fails_never_fails_the_fix_and_shows(rig: Rig, told: Told
     assert "(try 1 of 8)" in str(found.labels[PROBLEM])
     assert "secret-path" not in json.dumps(found.labels)
     (report,) = w.reports()
-    assert any("not told yet: hook" in e["what"] for e in report["timeline"])
+    assert any("not sent yet: hook" in e["what"] for e in report["timeline"])
     assert "secret-path" not in json.dumps(report)
     told.hook.answer = 200
     sweep()
@@ -129,7 +129,7 @@ def test_news_is_told_once_and_its_end_as_well(rig: Rig, told: Told) -> None:
     told_of(node)
     again = told_on(told_of(node))
     assert again is not None
-    assert "told already" in again.why
+    assert "already reported" in again.why
     for _ in range(2):
         told_of(node, Outcome.HEALTHY)
     assert [t.rpartition(": ")[2] for t in titles(told)] == ["something is wrong", "healthy"]
@@ -191,8 +191,8 @@ def test_a_digest_is_sent_by_one_of_two_reapers(rig: Rig, told: Told) -> None:
     assert config is not None
     with ThreadPoolExecutor(2) as reapers:  # both have read before either sends
         list(reapers.map(lambda _: retelling._digest(held, config, utc_now()), range(2)))
-    told_in = [t for t in titles(told) if "thing(s)" in t]
-    assert sum(int(t.split(" thing(s)")[0].rpartition(" ")[2]) for t in told_in) == 3
+    told_in = [t for t in titles(told) if "message(s)" in t]
+    assert sum(int(t.split(" message(s)")[0].rpartition(" ")[2]) for t in told_in) == 3
 
 
 def test_a_sender_that_was_held_up_sends_nothing(rig: Rig, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told
     for _ in range(2):
         retell(utc_now() + timedelta(hours=2))
     assert len(told.hook.got) == 2
-    assert "2 thing(s)" in titles(told)[1]
+    assert "2 message(s)" in titles(told)[1]
     assert all(node in told.hook.got[1]["message"] for node in nodes)
 
 
@@ -258,9 +258,9 @@ def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
     for _ in range(2):
         retell(utc_now())
     heads = [t.split("]")[0] for t in titles(told)]
-    assert [t.rpartition(": ")[2] for t in titles(told)[2:]] == ["fixed, and seen fixed", "healthy"]
+    assert [t.rpartition(": ")[2] for t in titles(told)[2:]] == ["fixed and verified", "healthy"]
     assert (heads[2], heads[3]) == (heads[0], heads[1])  # each ends the incident that it belongs to
-    assert "all 3 targets are well again" in told.hook.got[3]["message"]
+    assert "all 3 targets have recovered" in told.hook.got[3]["message"]
 
 
 def test_a_bad_notifications_file_stops_nothing_and_shows(rig: Rig, told: Told) -> None:

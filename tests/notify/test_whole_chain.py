@@ -71,7 +71,7 @@ def test_from_a_metric_to_fixed_by_a_link(
             link = until(lambda: link_in(hook), gateway)
             asked = time.monotonic() - began
             run = decided(str(link))
-            until(lambda: [m for m in hook.got if "fixed, and seen fixed" in m["title"]], gateway)
+            until(lambda: [m for m in hook.got if "fixed and verified" in m["title"]], gateway)
         finally:
             alerting.stop()
             gateway.stop()

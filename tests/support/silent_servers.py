@@ -89,7 +89,7 @@ KINDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], str]] = {
     "refused": (refusing, "cannot be reached: connection refused"),
     "hanging": (hanging, "does not answer within"),
     "no such host": (nowhere, "no such host"),
-    "mistyped": (malformed, "is no address that can be asked"),
+    "mistyped": (malformed, "is not a usable address"),
     "not HTTP": (garbled, "answers, but not by HTTP"),
     "busy": (partial(answering, (503, b"busy"), (503, b"busy")), "answers 503"),
     "wrong password": (partial(answering, FINE, (401, b"no")), "refuses the log-in (401)"),

@@ -66,7 +66,7 @@ def test_a_full_disk_costs_the_record_and_not_the_watch(
     watch = Watch(load_fleet(str(path)), Settings(Mode.AUTO, str(path), None, None))
     for _ in range(2):
         watch._record(watch.watched["n", "w1"].it, [{"at": 1.0}])
-    assert caplog.text.count("cannot be kept") == 1
+    assert caplog.text.count("cannot be stored") == 1
 
 
 def test_a_pattern_that_is_none_is_refused(path: Path) -> None:

@@ -34,7 +34,7 @@ def not_open(root: str, names: list[str], readers: bool = True) -> None:
     """No process has one of the names open (or writes one), as far as every process can be seen. Raises Refused."""
     seen = holders(root, mount(root)["fs_type"])
     if not seen["all"]:
-        raise Refused("cannot-check", "not every process could be looked at: who uses it can't be told")
+        raise Refused("cannot-check", "not every process could be checked, so its users are unknown")
     tops = {n.split("/")[0] for n in names}
     for h in seen["list"]:
         if (readers or h["writing"]) and (not names or h["path"].split("/")[0] in tops):

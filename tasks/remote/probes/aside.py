@@ -115,7 +115,7 @@ def _swap_by_two(fresh: str, name: str, look: "Any") -> None:
     try:
         rename_free(fresh, name)
     except FileExistsError:  # somebody else wrote it anew: they would have replaced what was there
-        raise Refused("target-changed", "%s was written anew in this very moment; what was there lies at %s" % (name, passing)) from None
+        raise Refused("target-changed", "%s was rewritten in this very moment; the previous content is at %s" % (name, passing)) from None
     os.rename(passing, fresh)
 
 

@@ -48,7 +48,7 @@ def main() -> None:
             if guarded:
                 check(client, base, ask)
             elif index_of(client, base, ask["absent"]) is not None:
-                done.append([key, "left, a new run has begun"])
+                done.append([key, "left, a new run has started"])
                 break
             done.append([key, delete(client, base, key, index)])
             if ask["guard"] and key == ask["guard"][0]:

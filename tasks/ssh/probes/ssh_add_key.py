@@ -88,7 +88,7 @@ def append(ask: Dict[str, Any], fd: int, made: List[str]) -> Dict[str, Any]:
     os.fsync(fd)
     ours = os.fstat(fd)
     if not os.path.samestat(os.stat(path), ours):
-        return {"failed": "%s was replaced in this very moment: the line went into the file that is no more" % path}
+        return {"failed": "%s was replaced in this very moment: the line went into the deleted file" % path}
     return {"path": path, "bytes": ours.st_size, "made": made}
 
 

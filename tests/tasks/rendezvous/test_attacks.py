@@ -270,7 +270,7 @@ def test_a_new_agent_of_the_old_backend_that_begins_meanwhile_finds_its_counter(
     context = fast(context_of(place(f"http://127.0.0.1:{way.port}"), tmp_path / "reports", "t/job"))
     said = act(look(context)[1].plans[0], context)[0].said
     way.listener.close()
-    assert any("a new run has begun" in s for s in said), said
+    assert any("a new run has started" in s for s in said), said
     top = "/torchelastic/p2p/run_job/rdzv"
     assert etcd.leaves().keys() == {f"{top}/active_version", f"{top}/version_counter"}
 
