@@ -48,7 +48,7 @@ def test_help_shows_every_runbook_in_short(args: list[str], capsys: Out) -> None
         if head["options"]:
             assert f"options: {', '.join(head['options'])}" in row, head["slug"]
     assert "changes nothing" in table
-    assert "the worst destructive" in table
+    assert "at worst destructive" in table
 
 
 def test_help_of_a_misspelt_runbook_names_the_nearest(capsys: Out) -> None:

@@ -203,4 +203,4 @@ def test_a_destructive_plan_needs_the_code_and_asks_again_without(rig: Rig, wipe
     assert report["permission"]["checked"] == "approver code"
     assert any("wrong code" in g for g in report["guards"])
     assert given not in json.dumps(report)
-    assert "checked by approver code" in next(iter(w.out.rglob("2*.md"))).read_text()
+    assert "verified by approver code" in next(iter(w.out.rglob("2*.md"))).read_text()
