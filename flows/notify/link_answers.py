@@ -129,7 +129,7 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     names = [p.name for p in question.plans]
     choice = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
     if choice not in names:
-        return False, question.model_copy(update={"said": "No plan of that name can be shown."})
+        return False, question.model_copy(update={"said": "There is no plan of that name that can be shown."})
     plan = named(question.plans, choice)
     if decision == "approve" and (no := unknowing(plan, {"choice": choice, "why": why})):
         return False, question.model_copy(update={"said": no})
