@@ -63,7 +63,7 @@ def test_a_node_is_not_changed_by_a_probe_that_was_told_something_else(tmp_path:
     """The probe's own table goes with it; the lock is not even taken."""
     ask: dict[str, object] = {"argv": ["touch", str(tmp_path / "touched")]} | {name: value}
     ask = ask if name else {}
-    with pytest.raises(Refused, match="run_command was told something else than it needs: argv: ") as caught:
+    with pytest.raises(Refused, match="run_command got other arguments than it needs: argv: ") as caught:
         change(CONTEXT, LocalHost("n"), "run_command", ask, 20)
     assert caught.value.code is Code.BAD_ARGUMENTS
     assert not (tmp_path / "touched").exists()

@@ -135,7 +135,7 @@ def main() -> None:
     try:
         no = misfit(json.loads(sys.argv[1]), ask.get("wants", {}))
         if no:
-            raise Refused("bad-arguments", "%s was told something else than it needs: %s" % (ask["probe"], no))
+            raise Refused("bad-arguments", "%s got other arguments than it needs: %s" % (ask["probe"], no))
         take(ask)
     except (Refused, OSError) as e:
         print(json.dumps(refusal(e)))
