@@ -68,7 +68,7 @@ def told(lines: list[Line]) -> str:
     twins = [x for x in lines if "twin" in x]
     rows = []
     for title, known in (("in sight when its judge was written or changed", True), ("not in sight", False)):
-        counts = Counter(x["came"] for x in incidents.values() if x["known"] is known)
+        counts = Counter(x["came"] for x in incidents.values() if x["known"] is known and "first" not in x)
         rows.append(_row(title, counts))
     fresh = [x for x in incidents.values() if "first" in x]
     if fresh:
@@ -86,8 +86,8 @@ def told(lines: list[Line]) -> str:
         "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows),
         f"Twins: {len(twins)} tried, {sum(x['held'] for x in twins)} with the verdict that they must have. "
         "In a twin the fault is taken out, or the tempting wrong answer is made true.",
-        f"Fed through the product's own readers: {len(incidents) - len(by_hand)}. Fed by evidence built by hand, because no reader can be "
-        f"fed here: {len(by_hand)}" + (f" (`{' '.join(by_hand)}`)." if by_hand else "."),
+        f"Fed through the product's own readers: {len(incidents) - len(by_hand)}. By evidence built by hand, as most invented ones are: "
+        f"{len(by_hand)}" + (f" (`{' '.join(by_hand)}`)." if by_hand else "."),
     ]
     if not_right:
         parts.append("Not right:\n\n" + "\n".join(f"- {i}: {x['came']} (`{x['test']}`)" for _, i, x in not_right))
