@@ -2,10 +2,6 @@
 
 import io
 import os
-import pty
-import re
-import select
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,9 +22,9 @@ from runbooks.core.unmark import plain
 from tests.core.samples import report
 from tests.deployments.test_terminal import CODES, obeyed
 from tests.runbooks.every import situations
+from tests.support.cli import COLOUR, at_terminal
 from tests.support.foreign import NASTY
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MARKUP = "[bold red]x[/bold red] [link=https://evil.example]y[/link] :skull: \\[z]"
 WIDTHS = (60, 80, 120, 200)
 
@@ -145,26 +141,7 @@ def test_the_colour_is_that_of_who_is_needed() -> None:
 
 def pty_of(*words: str, cwd: Path, **env: str) -> str:
     """What a person sees of a command at a real terminal."""
-    leader, terminal = pty.openpty()
-    whole = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "GPU_RUNBOOKS_HOME": str(cwd / "home"), **env}
-    whole["NO_COLOR"] = env.get("NO_COLOR", "")
-    command = subprocess.Popen(
-        [sys.executable, "-m", "deployments.cli.main", *words], stdin=terminal, stdout=terminal, stderr=subprocess.DEVNULL, env=whole
-    )
-    os.close(terminal)
-    said = b""
-    while True:
-        ready, _, _ = select.select([leader], [], [], 60)
-        try:
-            more = os.read(leader, 1 << 16) if ready else b""
-        except OSError:  # its last process has ended
-            more = b""
-        if not more:
-            break
-        said += more
-    os.close(leader)
-    command.wait(60)
-    return said.decode().replace("\r\n", "\n")
+    return at_terminal(words, os.environ | {"GPU_RUNBOOKS_HOME": str(cwd / "home"), **env}, errors=False)[1]
 
 
 def test_real_terminals(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ LONG = (
     "tests/deployments/test_end_to_end.py::test_rehearsal",
     "tests/deployments/test_fuzz_commands",
     "tests/deployments/test_lab_broken_off",
+    "tests/deployments/test_online_terminal",
     "tests/deployments/test_server_away",
     "tests/incidents/",
     "tests/runbooks/test_confirmed",
