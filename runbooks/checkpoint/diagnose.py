@@ -14,6 +14,7 @@ from runbooks.checkpoint.places import place_causes
 from runbooks.checkpoint.plans import lacks, offer
 from runbooks.checkpoint.store import store_causes
 from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.judgment import credible, diagnosis, findings, ordered
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -21,16 +22,7 @@ from runbooks.triage.text import findings_of
 
 __all__ = ["Limits", "diagnose"]
 
-FIRST = (  # what came first in time stands first
-    "dying-device", "stale-mount", "read-only", "disk-full", "inodes-full", "quota", "reserved-blocks",
-    "truncated-by-full-disk",
-    "directory-missing", "permissions", "s3-clock-skew", "s3-hop-limit", "s3-no-credentials", "s3-expired", "s3-wrong-credentials",
-    "s3-no-bucket",
-    "s3-wrong-region", "s3-throttled", "s3-permission", "s3-403-missing-key", "s3-unreachable", "snapshot-over-limit",
-    "save-stalled",
-    "save-too-slow", "parts-on-hosts", "rename-missing", "killed-mid-save", "mixed-saves",
-)  # fmt: skip
-RANK = list(Certainty)
+SLUG = "checkpoint-fallback"
 
 
 @by_the_rules("checkpoint-fallback")
@@ -47,7 +39,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     config = evidence.config.value
     evidence, strange = _configured(evidence, config)
     choice = choose(evidence, config)
-    causes = _ordered(
+    causes = ordered(
+        SLUG,
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
             *candidate_causes(evidence, config), *cross_causes(evidence), *loader_causes(evidence, config, choice),
@@ -55,18 +48,19 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         )
     )  # fmt: skip
     offered = offer(evidence, config, limits, choice, causes)
-    wrong = tuple(c for c in causes if not c.innocent)
-    return Diagnosis(
+    return diagnosis(
+        SLUG,
+        causes,
         state=_state(evidence, choice, causes, bool(strange)),
         headline=story.headline(choice, causes),
         symptom="a run ended or is to be resumed, and the newest usable checkpoint is asked for",
-        causes=causes,
-        must_not=story.must_not(wrong, choice),
+        must_not=story.must_not(choice),
         plans=offered.plans,
-        do_now=(*story.do_now(evidence, config, limits, choice, wrong), *offered.withheld),
+        before=story.resume(evidence, config, limits, choice),
+        after=offered.withheld,
         waiting_costs=story.waiting_costs(evidence, config, choice),
-        findings=(*story.findings(wrong), *_told(evidence, causes)),
-        unknowns=(*story.unknowns(evidence), *strange),
+        findings=(*findings(SLUG, causes, "checkpoint"), *_told(evidence, causes)),
+        unknowns=strange,
         by_hand=story.by_hand(choice),
     )
 
@@ -89,14 +83,7 @@ def _blind(config: Unknown) -> Diagnosis:
 def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: what ended it may be no checkpoint."""
     log = evidence.log.value if isinstance(evidence.log, Known) else ""
-    return findings_of(log, "the job's log", "checkpoint-fallback", (c.slug for c in causes))
-
-
-def _ordered(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    def key(c: Cause) -> tuple[int, int]:
-        return RANK.index(c.certainty), FIRST.index(c.slug) if c.slug in FIRST else len(FIRST)
-
-    return tuple(sorted(causes, key=key))
+    return findings_of(log, "the job's log", SLUG, (c.slug for c in causes))
 
 
 def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
@@ -127,7 +114,7 @@ def _whole_steps(look: TierLook) -> str:
 
 
 def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...], strange: bool) -> State:
-    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) and not c.innocent for c in causes):
+    if credible(causes):
         return State.SICK
     unread = strange or any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
     if choice.best is None or choice.open or choice.best.candidate.content != "proven" or unread:

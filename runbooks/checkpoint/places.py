@@ -53,7 +53,7 @@ def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
         return
     if s.read_only or s.write == "EROFS":
         yield cause(
-            "read-only", yes, f"{s.device} ({s.fs_type}) at {s.path} is mounted read-only; a write says {s.write}"
+            "read-only", yes, f"{s.device} ({s.fs_type}) at {s.path} is mounted without the right to write (ro); a write says {s.write}"
         )
         return
     if s.write in ("EACCES", "EPERM"):

@@ -1,6 +1,5 @@
 """The words around a judgment: what to resume from, what is lost, what must not be done, what to change."""
 
-from functools import partial
 from shlex import quote
 
 from runbooks.checkpoint.choose import Choice, why_not
@@ -9,9 +8,8 @@ from runbooks.checkpoint.cross import alike
 from runbooks.checkpoint.evidence import Evidence
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
-from runbooks.core.reading import Known, Unknown
-from runbooks.core.rules import book as book_of
-from runbooks.core.verdict import Cause, Certainty, Finding
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause
 
 ALWAYS = (
     "use `ls -t | tail -n +4 | xargs rm` (or any deletion by age alone): it keeps the newest three even if all three are "
@@ -37,7 +35,6 @@ OPEN = {
     "part-elsewhere": "a part of it may lie on a host that was not read", "unreadable": "it could not be read",
     "other-format": "its format is not checked here", "beyond-reader": "it is beyond what is read here",
 }  # fmt: skip
-book = partial(book_of, "checkpoint-fallback")
 
 
 def headline(choice: Choice, causes: tuple[Cause, ...]) -> str:
@@ -63,10 +60,8 @@ def _open(choice: Choice, causes: tuple[Cause, ...]) -> str:
     return f"Cannot tell whether step {first.candidate.step} on {first.look.tier} is whole: {why}{older}"
 
 
-def do_now(
-    evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice, wrong: tuple[Cause, ...]
-) -> tuple[str, ...]:
-    """The resume setting, why newer ones were rejected, how long a copy takes, then one line per cause."""
+def resume(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice) -> tuple[str, ...]:
+    """The resume setting, how long a copy takes, and why newer ones were rejected."""
     lines = []
     if choice.best is not None:
         best = choice.best
@@ -80,12 +75,7 @@ def do_now(
         lines.append(f"{', '.join(same[:3])} has the same bytes" if same else "")
     lines.append(_last_proof(evidence) if choice.best is not None else "")
     lines += [f"{'Open' if c in choice.open else 'Not'} {c.where}: {why_not(c.candidate)}" for c in choice.newer[:10]]
-    first: dict[str, str] = {}
-    for cause in wrong:
-        known = book().causes.get(cause.slug)
-        if known and cause.certainty is not Certainty.POSSIBLE:
-            first.setdefault(cause.slug, f"{known.title}: {known.remedy}")
-    return tuple(x for x in (*lines, *first.values()) if x)
+    return tuple(x for x in lines if x)
 
 
 def _last_proof(evidence: Evidence) -> str:
@@ -126,41 +116,10 @@ def waiting_costs(evidence: Evidence, config: Checkpoints, choice: Choice) -> tu
     return tuple(out)
 
 
-def must_not(wrong: tuple[Cause, ...], choice: Choice) -> tuple[str, ...]:
-    """What must not be done here: of every cause seen, then what is always true."""
-    out = [m for c in wrong if c.slug in book().causes for m in book().causes[c.slug].must_not]
-    if choice.best is None:
-        out.insert(0, "delete or overwrite any of the rejected ones: a part may still be needed to repair the run")
-    return tuple(dict.fromkeys([*out, *ALWAYS]))
-
-
-def findings(wrong: tuple[Cause, ...]) -> tuple[Finding, ...]:
-    """One per cause and subject, in the fields of old."""
-    rank = {Certainty.CONFIRMED: "HIGH", Certainty.LIKELY: "MEDIUM"}
-    out = []
-    for c in wrong:
-        known = book().causes.get(c.slug)
-        if known:
-            issue = f"{known.title}: {c.subject}"
-            out.append(
-                Finding(priority=rank.get(c.certainty, "LOW"), category="checkpoint", issue=issue, action=known.remedy)
-            )
-    return tuple(out)
-
-
-def unknowns(evidence: Evidence) -> tuple[str, ...]:
-    """What could not be read and why; a log that nobody named is no lack."""
-    out = []
-    for look in evidence.tiers:
-        for name in ("space", "candidates", "holders", "pointer", "store", "uploads"):
-            reading = getattr(look, name)
-            if isinstance(reading, Unknown) and reading.reason not in ("not-recorded", "not-asked"):
-                out.append(f"{name} of {look.tier} ({look.where}): {reading.why}")
-    for name in ("kernel", "log", "torch"):
-        reading = getattr(evidence, name)
-        if isinstance(reading, Unknown) and reading.reason not in ("not-recorded", "not-asked"):
-            out.append(f"{name}: {reading.why}")
-    return tuple(out)
+def must_not(choice: Choice) -> tuple[str, ...]:
+    """What must not be done, whatever the cause."""
+    rejected = "delete or overwrite any of the rejected ones: a part may still be needed to repair the run"
+    return ALWAYS if choice.best else (rejected, *ALWAYS)
 
 
 def by_hand(choice: Choice) -> tuple[str, ...]:

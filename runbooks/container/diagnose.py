@@ -1,7 +1,7 @@
 """Judges a container's death at three levels, host, container, application, in the order in which they are repaired."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Set
 
 from runbooks.container.alive import covers, judge_alive, too_young, unread
 from runbooks.container.around import host_notes, judge_daemon, judge_fuse, judge_host
@@ -14,9 +14,10 @@ from runbooks.container.loops import judge_loop
 from runbooks.container.others import compose_findings, judge_supervisors, resting_findings
 from runbooks.container.plans import plans_for
 from runbooks.container.ray_level import blocked_by_head
-from runbooks.container.warnings import do_now, must_not
+from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
 from runbooks.container.words import cause, deaths, known
+from runbooks.core.judgment import diagnosis, ordered, state_of, tier
 from runbooks.core.members import container
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
@@ -24,24 +25,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, S
 from runbooks.triage.text import findings_of
 
 EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
-ORDER = (
-    "host-rebooted",
-    "daemon-upgraded",
-    "daemon-down",
-    "daemon-stuck",
-    "daemon-restarted",
-    "disk-full",
-    "inodes-full",
-    "image-gone",
-    "mount-gone",
-    "mount-point-in-the-way",
-    "driver-changed",
-    "devices-lost",
-    "stale-fuse",
-    "fuse-hung",
-    "too-many-deaths",
-    "restart-loop",
-)  # the order of repair: host, engine, what the container needs, the container
+SLUG = "container-death"
 RUNS = ("running", "paused")
 
 
@@ -63,7 +47,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             causes += judge_loop(e, c, limits)
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
-    return _answer(e, c, _sorted(_once(causes + judge_supervisors(e)), death), limits)
+    late = {x.slug for x in death[1:] if x.slug in EVENTS}  # behind the stronger word that was read of this very end
+    return _answer(e, c, _once(causes + judge_supervisors(e)), limits, late)
 
 
 def _once(causes: list[Cause]) -> list[Cause]:
@@ -78,33 +63,22 @@ def _once(causes: list[Cause]) -> list[Cause]:
     return list(kept.values())
 
 
-def _sorted(causes: list[Cause], death: Sequence[Cause] = ()) -> tuple[Cause, ...]:
-    """In the order of repair; an event of host or engine behind the stronger word that was read of this very end."""
-    rank = {slug: i for i, slug in enumerate(ORDER)}
-    late = {x.slug for x in death[1:] if x.slug in EVENTS}
-
-    def place(x: Cause) -> tuple[bool, bool, int]:
-        return x.slug == "second-supervisor", x.slug in late, rank.get(x.slug, len(ORDER))
-
-    return tuple(sorted(causes, key=place))
-
-
-def _answer(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
-    stands = tuple(x for x in causes if x.certainty is not Certainty.RULED_OUT)
-    wrong = [x for x in causes if not x.innocent and x.certainty is not Certainty.RULED_OUT]
-    sure = [x for x in wrong if x.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
+def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: Limits, late: Set[str] = frozenset()) -> Diagnosis:
+    causes = ordered(SLUG, found, late)
+    wrong = [x for x in causes if tier(x) < 2]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
-    unsure = bool(wrong or young or gaps)
-    state = State.SICK if sure else State.CANNOT_TELL if unsure else State.HEALTHY
-    return Diagnosis(
+    state = state_of(causes, blind=young or gaps)
+    return diagnosis(
+        SLUG,
+        causes,
+        late,
         state=state,
         headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),
-        causes=causes,
-        must_not=must_not(e, c, stands),
+        must_not=must_not(e, c, causes),
         plans=plans_for(e, causes, limits) if state is State.SICK else (),
-        do_now=do_now(e, c, stands),
+        after=besides(e, c, causes),
         findings=(*_findings(e, limits), *left_over(e, c, causes)),
         unknowns=(young,) if young else (),
         by_hand=_by_hand(e, c),
@@ -156,7 +130,7 @@ def _missing(e: Evidence, limits: Limits) -> Diagnosis:
             words,
         ),
     )
-    return _answer(e, None, _sorted([*found, *judge_host(e, None, limits), *judge_supervisors(e)]), limits)
+    return _answer(e, None, [*found, *judge_host(e, None, limits), *judge_supervisors(e)], limits)
 
 
 def _blind(e: Evidence) -> Diagnosis:
@@ -212,7 +186,7 @@ def _last_words(e: Evidence) -> tuple[Finding, ...]:
     """What the last words of a dead container say, by the whole knowledge base."""
     c, lines = known(e.container), known(e.log)
     dead = c is not None and c.status not in RUNS
-    return findings_of(lines, "its last words", "container-death") if dead and lines else ()
+    return findings_of(lines, "its last words", SLUG) if dead and lines else ()
 
 
 def _by_hand(e: Evidence, c: ContainerFacts | None) -> tuple[str, ...]:

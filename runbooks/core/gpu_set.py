@@ -1,5 +1,7 @@
 """The GPUs of a node in one reading. Bytes, seconds, W, MHz; per cent is 0-100 of one device."""
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Reading
 
@@ -41,7 +43,7 @@ class Gpu(Frozen):
     memory_total_bytes: int
     memory_used_bytes: int
     samples: tuple[GpuSample, ...]
-    processes: Reading[tuple[GpuProcess, ...]]  # Known(()) only where the driver says so in words
+    processes: Reading[tuple[GpuProcess, ...]] = Field(title="process table")  # Known(()) only where the driver says so in words
     temperature_c: float | None = None
     pstate: str = ""
     sm_clock_mhz: float | None = None

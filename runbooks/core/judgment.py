@@ -4,9 +4,9 @@ Readings that failed are listed by unread.py, for every runbook alike; a judgmen
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from runbooks.core.forbidden import NAMED
 from runbooks.core.rules import book
@@ -14,16 +14,16 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
 FEW = 3  # subjects in a line
-_CODE = re.compile(r"`[^`]+`")
+_CODE = re.compile(r"`[^`]+`|/proc/PID\b")
 _PLACE = re.compile(r"\b(?:PID|WORKER|POD|JOB|RUN|CONTAINER|NODE)\b")
 
 
 class Judgment:
     """The causes found so far, and the short way to write one."""
 
-    def __init__(self, slug: str, about: str = "", causes: Iterable[Cause] = ()) -> None:
-        """`slug`: the runbook's; `about`: the subject of a cause that names none."""
-        self.slug, self.subject, self.causes = slug, about, list(causes)
+    def __init__(self, slug: str, about: str = "", causes: Iterable[Cause] = (), late: Collection[str] = ()) -> None:
+        """`slug`: the runbook's; `about`: the subject of a cause that names none; `late`: as in `ordered`."""
+        self.slug, self.subject, self.causes, self.late = slug, about, list(causes), late
 
     def say(
         self, slug: str, certainty: Certainty, *evidence: str, about: str = "", decides: tuple[str, ...] = (), innocent: bool = False
@@ -40,41 +40,60 @@ class Judgment:
 
     def sort(self) -> tuple[Cause, ...]:
         """Puts the causes in order."""
-        self.causes = list(ordered(self.slug, self.causes))
+        self.causes = list(ordered(self.slug, self.causes, self.late))
         return tuple(self.causes)
 
-    def diagnosis(self, *, must_not: Sequence[str] = (), before: Sequence[str] = (), after: Sequence[str] = (), **rest: Any) -> Diagnosis:
+    def diagnosis(
+        self, *, must_not: Sequence[str] = (), before: Sequence[str] = (), after: Sequence[str] = (),
+        remedy: Callable[[Cause], str] | None = None, **rest: Any,
+    ) -> Diagnosis:  # fmt: skip
         """The whole of it. `must_not`: what is forbidden whatever was found; `before` and `after`: what a person does besides
-        the remedies; `rest`: the other fields of a Diagnosis, as they are."""
+        the remedies; `remedy`: a whole line in place of runbook.yaml's; `rest`: the other fields of a Diagnosis, as they are."""
         causes = self.sort()
         return Diagnosis(
             causes=causes,
             must_not=tuple(dict.fromkeys((*prohibited(self.slug, causes), *must_not))),
-            do_now=tuple(dict.fromkeys((*before, *to_do(self.slug, causes), *after))),
+            do_now=tuple(dict.fromkeys((*before, *to_do(self.slug, causes, remedy), *after))),
             **rest,
         )
 
 
-def ordered(slug: str, causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """Credible faults first, then possible ones, what is innocent, what is ruled out; among each in the order of runbook.yaml."""
+class Judged(Protocol):
+    """What is put in order: a cause, or what becomes one."""
+
+    @property
+    def slug(self) -> str: ...
+    @property
+    def certainty(self) -> Certainty: ...
+    @property
+    def innocent(self) -> bool: ...
+
+
+J = TypeVar("J", bound=Judged)
+
+
+def ordered(slug: str, causes: Iterable[J], late: Collection[str] = ()) -> tuple[J, ...]:
+    """Credible faults first, then possible ones, what is innocent, what is ruled out; among each in the order of runbook.yaml.
+
+    `late`: slugs of what came after the others this time."""
     place = {name: i for i, name in enumerate(book(slug).causes)}
     sure = list(Certainty)
-    return tuple(sorted(causes, key=lambda c: (tier(c), place[c.slug], sure.index(c.certainty))))
+    return tuple(sorted(causes, key=lambda c: (tier(c), c.slug in late, place[c.slug], sure.index(c.certainty))))
 
 
-def tier(cause: Cause) -> int:
+def tier(cause: Judged) -> int:
     """0 for a credible fault, 1 for a possible one, 2 for what explains and is no fault, 3 for what is ruled out."""
     if cause.certainty is Certainty.RULED_OUT:
         return 3
     return 2 if cause.innocent else int(cause.certainty is POSSIBLE)
 
 
-def credible(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+def credible(causes: Iterable[J]) -> tuple[J, ...]:
     """Faults that are confirmed or likely."""
     return tuple(c for c in causes if tier(c) == 0)
 
 
-def state_of(causes: Iterable[Cause], *, blind: object = False) -> State:
+def state_of(causes: Iterable[Judged], *, blind: object = False) -> State:
     """Sick by a credible fault; not known by a possible one, or where something that was needed is not (`blind`)."""
     worst = min(map(tier, causes), default=3)
     return State.SICK if worst == 0 else State.CANNOT_TELL if worst == 1 or blind else State.HEALTHY
@@ -85,33 +104,49 @@ def prohibited(slug: str, causes: Iterable[Cause]) -> tuple[str, ...]:
     return book(slug).prohibitions(c.slug for c in causes if c.certainty is not Certainty.RULED_OUT)
 
 
-def to_do(slug: str, causes: Iterable[Cause]) -> tuple[str, ...]:
+def diagnosis(slug: str, causes: Iterable[Cause], late: Collection[str] = (), **fields: Any) -> Diagnosis:
+    """That of a judgment which gathered its causes by itself; fields as in Judgment.diagnosis."""
+    return Judgment(slug, causes=causes, late=late).diagnosis(**fields)
+
+
+def to_do(slug: str, causes: Iterable[Cause], own: Callable[[Cause], str] | None = None) -> tuple[str, ...]:
     """For each fault what decides it, where it is not confirmed, and its remedy, where it is credible; each once, with its subjects."""
     lines: dict[str, dict[str, None]] = {}
     for c in causes:
         if tier(c) > 1:
             continue
-        words = [f"find out first: {d}" for d in c.decides if c.certainty is not SURE]
-        words += [remedy(slug, c)] if tier(c) == 0 else []
-        for line in words:
-            lines.setdefault(line, {})[c.subject] = None
-    return tuple(f"{_names(list(subjects))}: {line}" for line, subjects in lines.items())
+        decides = c.decides or (book(slug).causes[c.slug].decided_by[:1] if tier(c) else ())
+        for d in decides if c.certainty is not SURE else ():
+            lines.setdefault(f"find out first: {filled(d, c)}", {})[c.subject] = None
+        if tier(c) == 0 and own:
+            lines.setdefault(own(c), {})
+        elif tier(c) == 0:
+            lines.setdefault(remedy(slug, c), {})[c.subject] = None
+    return tuple(f"{_names(list(subjects))}: {line}" if subjects else line for line, subjects in lines.items())
 
 
 def findings(slug: str, causes: Iterable[Cause], category: str) -> tuple[Finding, ...]:
     """One for each fault, in the fields of the old reports: how to go on is its remedy, or what decides it where it is only possible."""
     rank = {SURE: "HIGH", LIKELY: "MEDIUM"}
-    known = book(slug).causes
     return tuple(
-        Finding(priority=rank.get(c.certainty, "LOW"), category=category, issue=f"{known[c.slug].title}: {c.evidence[0]}",
+        Finding(priority=rank.get(c.certainty, "LOW"), category=category, issue=f"{book(slug).causes[c.slug].title}: {_what(c)}",
                 action=c.decides[0] if c.decides and tier(c) else remedy(slug, c))
         for c in causes if tier(c) < 2
     )  # fmt: skip
 
 
+def _what(c: Cause) -> str:
+    """The subject with the number that was read of it."""
+    return c.evidence[0] if c.subject in c.evidence[0] else f"{c.subject}: {c.evidence[0]}"
+
+
 def remedy(slug: str, cause: Cause) -> str:
-    """The cause's remedy; PID, POD, … in its commands are what the cause's subject names."""
-    text = book(slug).causes[cause.slug].remedy
+    """What runbook.yaml says that helps, with what the cause is about."""
+    return filled(book(slug).causes[cause.slug].remedy, cause)
+
+
+def filled(text: str, cause: Cause) -> str:
+    """A text of runbook.yaml; PID, POD, … in its commands are what the cause's subject names."""
     ids: dict[str, list[str]] = {}
     for found in NAMED.finditer(cause.subject):
         ids.setdefault(found[0].partition(" ")[0].upper(), []).append(found[1])

@@ -74,11 +74,9 @@ def looks(evidence: BaseModel) -> Iterator[Look]:
 
 
 def _named(book: Runbook, own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
-    """The judgment's own lines, and one for each lost reading that they leave out. What nobody asked for and is covered
-    is no gap."""
+    """What the judgment itself leaves open, and a line for each lost reading. What nobody asked for and is covered is no gap."""
     gaps = [x for x in lost if x in open_ or x.reading.reason is not Why.NOT_ASKED]
-    lines = [_line(book, x, x in open_) for x in gaps if not _is_named(x, own, gaps)]
-    return tuple(dict.fromkeys((*own, *lines)))
+    return tuple(dict.fromkeys((*own, *(_line(book, x, x in open_) for x in gaps))))
 
 
 def _line(book: Runbook, gap: Lost, needed: bool) -> str:
@@ -86,14 +84,6 @@ def _line(book: Runbook, gap: Lost, needed: bool) -> str:
         return f"{gap.label}: {gap.why}"
     cover = book.may_be_unread[gap.path]
     return f"{gap.label}: {gap.why} (covered by {', '.join(cover.covered_by)}: {cover.because})"
-
-
-def _is_named(gap: Lost, own: Sequence[str], gaps: Sequence[Lost]) -> bool:
-    """Whether a line names it: by its name and reason, or by the reason where there is a line for each gap that has it."""
-    lines = [u for u in own if gap.reading.reason in u and gap.reading.detail in u]
-    name = gap.path.rpartition(".")[2].removesuffix("[]")
-    alike = [x for x in gaps if x.why == gap.why]
-    return len(lines) >= len(alike) or any(u.startswith((name, name.replace("_", " "))) for u in lines)
 
 
 def _headline(open_: Sequence[Lost], headline: str) -> str:
@@ -116,11 +106,16 @@ def _walk(value: Any, at: Look, root: type[BaseModel]) -> Iterator[Look]:
     elif isinstance(value, BaseModel):
         base = at if type(value) is not root else at.model_copy(update={"path": ""})
         for field in _fields(type(value)):
-            yield from _walk(getattr(value, field), _below(base, f".{field.replace('_', ' ')}", f".{field}"), root)
+            yield from _walk(getattr(value, field), _below(base, f".{label(type(value), field)}", f".{field}"), root)
 
 
 def _below(at: Look, label: str, path: str, *item: str) -> Look:
     return Look(path=(at.path + path).lstrip("."), label=(at.label + label).lstrip("."), items=(*at.items, *item))
+
+
+def label(kind: type[BaseModel], field: str) -> str:
+    """What people call a reading: the title of its field, else its name."""
+    return kind.model_fields[field].title or field.replace("_", " ")
 
 
 def _name(item: Any, position: int) -> str:

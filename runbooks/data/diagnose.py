@@ -3,6 +3,7 @@
 from functools import partial
 
 from runbooks.core.base import Frozen
+from runbooks.core.judgment import credible, diagnosis, findings, ordered
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
@@ -23,7 +24,8 @@ CAUSE = {
 }  # fmt: skip
 LIMIT = {"too-long": "beyond-reader", "too-deep": "beyond-reader", "version": "beyond-reader", "other-format": "other-format"}
 JSONL_IN_JSON = "is fine: one object per line. Read it line by line, not with json.load"
-book = partial(book_of, "data-check")
+SLUG = "data-check"
+book = partial(book_of, SLUG)
 
 
 class Limits(Frozen):
@@ -38,30 +40,23 @@ class Limits(Frozen):
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 - every runbook has limits
     """The whole judgment."""
     causes: list[Cause] = []
-    unknowns: list[str] = []
     for path, reading in evidence.files.items():
         if isinstance(reading, Known):
             causes.extend(_file(path, reading.value, evidence))
         elif isinstance(reading, Absent):
             slug = "index-missing" if path.endswith((".idx", ".bin")) else "empty-file"
             causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
-        elif isinstance(reading, Unknown):
-            unknowns.append(f"{path}: {reading.why}")
-    wrong = tuple(c for c in causes if not c.innocent and c.certainty is not Certainty.POSSIBLE)
-    return Diagnosis(
-        state=_state(evidence, wrong, unknowns),
-        headline=_headline(evidence, wrong, unknowns),
-        causes=tuple(causes),
-        must_not=book().prohibitions(c.slug for c in causes) or ("rewrite data that was not found broken",),
-        do_now=tuple(dict.fromkeys(f"{c.subject}: {book().causes[c.slug].remedy}" for c in causes)),
-        findings=tuple(
-            Finding(priority="HIGH", category="data", issue=f"{book().causes[c.slug].title}: {c.subject}",
-            action=book().causes[c.slug].remedy)
-            for c in wrong
-        ) + _told(evidence, causes),
-        unknowns=tuple(unknowns),
+    found = ordered(SLUG, causes)
+    unread = sum(isinstance(r, Unknown) for r in evidence.files.values())
+    return diagnosis(
+        SLUG,
+        found,
+        state=_state(evidence, found, unread),
+        headline=_headline(evidence, credible(found), unread),
+        must_not=() if found else ("rewrite data that was not found broken",),
+        findings=(*findings(SLUG, credible(found), "data"), *_told(evidence, causes)),
         by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
-    )  # fmt: skip
+    )
 
 
 def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
@@ -100,16 +95,16 @@ def _words(path: str, f: Fault) -> str:
     return f"{path}: {where}byte {f.offset}: {f.detail}"
 
 
-def _state(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> State:
-    if any(c.certainty is Certainty.CONFIRMED for c in wrong):
+def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
+    if credible(causes):
         return State.SICK
     if not evidence.files:
         return State.NOT_APPLICABLE
     unseen = any(isinstance(r, Known) and r.value.limits for r in evidence.files.values())
-    return State.CANNOT_TELL if unknowns or unseen else State.HEALTHY
+    return State.CANNOT_TELL if unread or unseen else State.HEALTHY
 
 
-def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str]) -> str:
+def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
@@ -118,4 +113,4 @@ def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unknowns: list[str])
     unseen = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in r.value.limits]
     if unseen:
         return f"Nothing was found wrong, and not all could be judged: {_words(*unseen[0])}"
-    return f"{len(unknowns)} files could not be read" if unknowns else f"{len(evidence.files)} data files are whole"
+    return f"{unread} files could not be read" if unread else f"{len(evidence.files)} data files are whole"

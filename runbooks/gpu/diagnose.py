@@ -1,6 +1,7 @@
 """Judges one node: which GPUs and processes are busy on paper only, and which only look so. Pure."""
 
 from runbooks.core.gpu_set import Gpu
+from runbooks.core.judgment import diagnosis
 from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
@@ -21,6 +22,8 @@ from runbooks.triage.text import findings_of
 
 __all__ = ["Limits", "diagnose"]
 
+SLUG = "zombie-gpu"
+
 
 @by_the_rules("zombie-gpu")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
@@ -34,21 +37,22 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     state = _state(view, verdicts)
     said = value_or(evidence.log, ())
     offered = offer(view, verdicts, company.jobs)
-    return Diagnosis(
+    return diagnosis(
+        SLUG,
+        [v.cause for v in verdicts],
         state=state,
         headline=story.headline(view, state, verdicts),
         symptom=story.symptom(view),
-        causes=tuple(v.cause for v in verdicts),
         must_not=story.must_not(view, verdicts),
         plans=tuple(offered.plans),
-        do_now=story.do_now(view, state, verdicts, offered),
+        before=story.choice(offered),
+        after=story.besides(view, state, verdicts, offered),
         waiting_costs=story.waiting_costs(view, verdicts),
         findings=(
             *story.findings(verdicts),
             *count_differs(view),
-            *findings_of(said, "its job's log", "zombie-gpu", {v.slug for v in verdicts}),
+            *findings_of(said, "its job's log", SLUG, {v.slug for v in verdicts}),
         ),
-        unknowns=view.unknowns,
         by_hand=story.by_hand(view, verdicts, offered),
         groups=company.groups(),
     )
@@ -66,7 +70,6 @@ def _no_gpu(view: View, proof: str) -> Diagnosis:
         state=State.NOT_APPLICABLE,
         headline=f"no GPU here ({proof})",
         must_not=(f"do not count {view.evidence.node} as a GPU node that lost its GPU: {proof}",),
-        unknowns=view.unknowns,
         by_hand=("lspci -d 10de:", "ls -l /dev/nvidia*", "nvidia-smi"),
     )
 

@@ -3,8 +3,10 @@
 from functools import partial
 
 from runbooks.core.gpu_set import Gpu
+from runbooks.core.judgment import remedy, tier
 from runbooks.core.reading import Known
 from runbooks.core.rules import book as book_of
+from runbooks.core.unread import missing
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.core.worded import CHOOSE
 from runbooks.gpu.cautions import cautions
@@ -31,7 +33,8 @@ def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:
         rest = f"; {more} more below" if more else ""
         return f"{knowledge().causes[first.slug].title}{sure}: {first.subject}: {first.evidence[0]}{rest}"
     if state is State.CANNOT_TELL:
-        return f"cannot tell: {view.unknowns[0] if view.unknowns else 'the driver lists no GPU, and proves no absence'}"
+        unread = missing(view.evidence)
+        return f"cannot tell: {unread[0] if unread else 'the driver lists no GPU, and proves no absence'}"
     innocent = [v for v in verdicts if v.innocent]
     limit = "; the kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
     held = [words for g in view.gpus for words in idle_shares(view, g)]
@@ -97,28 +100,20 @@ def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
         known = knowledge().causes[v.slug]
         priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
         issue = f"{known.title}: {v.subject}: {v.evidence[0]}"
-        found.append(Finding(priority=priority, category="GPU", issue=issue, action=_remedy(v)))
+        found.append(Finding(priority=priority, category="GPU", issue=issue, action=remedy("zombie-gpu", v.cause)))
     return tuple(found)
 
 
-def _remedy(verdict: Verdict) -> str:
-    """The cause's remedy, with the number of the process that it is about."""
-    text = knowledge().causes[verdict.slug].remedy
-    return text.replace("kill -CONT PID", f"kill -CONT {verdict.pids[0]}") if len(verdict.pids) == 1 else text
+def choice(offer: Offer) -> tuple[str, ...]:
+    """That a person may choose."""
+    return (f"{CHOOSE}{', '.join(p.name for p in offer.plans)}",) if offer.plans else ()
 
 
-def do_now(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
-    """What a person does now, the first cause first."""
-    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
-    found = [f"{CHOOSE}{', '.join(p.name for p in offer.plans)}"] if offer.plans else []
-    for v in faults[:3]:
-        if v.credible:
-            found.append(f"{v.subject}: {_remedy(v)}")
-        else:
-            found.append(f"{v.subject}: find out first: {v.decides[0] if v.decides else 'read again'}")
-    if state is State.CANNOT_TELL and not faults:
-        found += [f"make this readable: {u}" for u in view.unknowns[:3]]
-    return tuple(dict.fromkeys([*found, *offer.withheld]))
+def besides(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
+    """What a person does besides the remedies."""
+    faults = any(tier(v) < 2 for v in verdicts)
+    unread = [f"make this readable: {u}" for u in missing(view.evidence)[:3]] if state is State.CANNOT_TELL and not faults else []
+    return (*unread, *offer.withheld)
 
 
 def waiting_costs(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:

@@ -3,32 +3,9 @@
 from dataclasses import dataclass
 
 from runbooks.core.gpu_set import Gpu
+from runbooks.core.judgment import ordered
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.gpu.parsers.kernel_log import bus_key
-
-ORDER = (  # earliest first: what stands higher explains what stands lower
-    "gpu-off-the-bus",
-    "gpu-needs-reset",
-    "driver-stuck",
-    "gpu-unreadable",
-    "container-lost-devices",
-    "all-peers-at-once",
-    "gpu-application-fault",
-    "gpu-event",
-    "stopped",
-    "defunct-parent-live-children",
-    "defunct-keeps-memory",
-    "defunct-unreaped",
-    "collective-spin",
-    "device-spin",
-    "orphan-idle",
-    "idle-process",
-    "memory-without-holder",
-    "holder-in-other-namespace",
-    "busy-without-holder",
-    "job-without-process",
-    "latched-counter",
-)
 
 
 @dataclass(frozen=True)
@@ -78,13 +55,4 @@ def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tu
 
 def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
     """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
-
-    sure = list(Certainty)
-
-    def key(v: Verdict) -> tuple[int, int, int, bool, str]:
-        out, possible = v.certainty is Certainty.RULED_OUT, v.certainty is Certainty.POSSIBLE
-        group = 3 if out else 2 if v.innocent else 1 if possible else 0
-        order = ORDER.index(v.slug) if v.slug in ORDER else len(ORDER)
-        return group, order, sure.index(v.certainty), not v.gpus, v.subject
-
-    return tuple(sorted(verdicts, key=key))
+    return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Known
 from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, Facts, JobFacts, Process, ProgressMark
 from runbooks.gpu.leader import LeaderView
 from runbooks.gpu.limits import Limits
@@ -172,32 +172,3 @@ class View:
         values = [h.listed.used_bytes for h in self.holdings.get(pid, ())]
         known = [v for v in values if v is not None]
         return sum(known) if len(known) == len(values) else None
-
-    @cached_property
-    def unknowns(self) -> tuple[str, ...]:
-        """Readings that failed, each with its reason. What was not asked for is left out."""
-        names = (
-            "facts",
-            "gpus",
-            "processes",
-            "device_holders",
-            "kernel",
-            "leader",
-            "progress",
-            "earlier",
-            "containers",
-        )
-        found = [(n, getattr(self.evidence, n)) for n in names]
-        lines = [
-            f"{n.replace('_', ' ')}: {r.why}"
-            for n, r in found
-            if isinstance(r, Unknown)
-            and not (n in ("earlier", "containers") and r.reason in ("not-recorded", "not-asked"))
-        ]
-        tables = [(g, g.processes) for g in self.gpus]
-        lines += [
-            f"process table of GPU {g.index}: {r.why}"
-            for g, r in tables
-            if isinstance(r, Unknown)
-        ]
-        return tuple(lines)

@@ -5,19 +5,17 @@ from datetime import datetime
 from functools import partial
 
 from runbooks.core.base import Frozen
+from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.core.unread import label, missing
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.host import advice
 from runbooks.host.evidence import Evidence, Gauge, Name
 
-SLUG = {"files": "fd-limit", "threads": "thread-limit", "shm": "shm-too-small", "inotify": "inotify-limit",
+OF = {"files": "fd-limit", "threads": "thread-limit", "shm": "shm-too-small", "inotify": "inotify-limit",
         "locked": "limit-locked-memory", "disks": "file-system-full"}  # fmt: skip
-SEEN = {"files": "open files", "threads": "threads", "shm": "shared memory", "inotify": "inotify",
-        "locked": "locked memory", "clock": "clock", "names": "names",
-        "disks": "disks", "failed": "file systems that failed", "smart": "health of the disks",
-        "keeper": "what keeps the clock"}  # fmt: skip
 MAY_LACK = ("smart", "keeper")
 MUST_NOT = (
     "raise limits machine-wide to be safe: nothing was seen at its limit, and a leak would only grow larger",
@@ -26,7 +24,8 @@ MUST_NOT = (
 WHO = Certainty.CONFIRMED, Certainty.LIKELY
 MOST = 5  # of one cause
 Told = tuple[Cause, tuple[str, ...]]  # with the commands against it
-book = partial(book_of, "host-limits")
+SLUG = "host-limits"
+book = partial(book_of, SLUG)
 
 
 class Limits(Frozen):
@@ -46,32 +45,24 @@ class Limits(Frozen):
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = [*_gauges(evidence, limits), *_failed(evidence), *_clock(evidence, limits), *_names(evidence)]
-    found.sort(key=lambda pair: list(Certainty).index(pair[0].certainty))
-    causes, unknowns = tuple(c for c, _ in found), _unknowns(evidence)
-    told = [c for c in causes if c.certainty in WHO]
-    return Diagnosis(
-        state=State.SICK if told else State.CANNOT_TELL if causes or unknowns else State.HEALTHY,
+    causes, own = ordered(SLUG, (c for c, _ in found)), _unknowns(evidence)
+    unknowns = (*missing(evidence), *own)
+    return diagnosis(
+        SLUG,
+        causes,
+        state=state_of(causes, blind=unknowns),
         headline=_headline(evidence, causes, unknowns),
-        causes=causes,
-        must_not=book().prohibitions(c.slug for c in causes) or MUST_NOT,
-        do_now=tuple(dict.fromkeys(f"{advice.short(c.subject)}: {book().causes[c.slug].remedy}" for c in told)),
-        findings=(*(_finding(c) for c in causes), *_asides(evidence), *_old(evidence)),
-        unknowns=unknowns,
-        by_hand=tuple(line for _, lines in found for line in lines) or ("sysctl fs.file-nr fs.inotify kernel.threads-max "
-        "kernel.pid_max; df -h /dev/shm; date -u",),
-    )  # fmt: skip
-
-
-def _finding(cause: Cause) -> Finding:
-    known = book().causes[cause.slug]
-    priority = "HIGH" if cause.certainty in WHO else "MEDIUM"
-    issue = f"{known.title}: {cause.evidence[0]}"
-    return Finding(priority=priority, category=f"host-limits/{cause.slug}", issue=issue, action=known.remedy)
+        must_not=() if causes else MUST_NOT,
+        findings=(*(f for c in causes for f in findings(SLUG, (c,), f"{SLUG}/{c.slug}")), *_asides(evidence), *_old(evidence)),
+        unknowns=own,
+        by_hand=tuple(line for _, lines in sorted(found, key=lambda pair: causes.index(pair[0])) for line in lines)
+        or ("sysctl fs.file-nr fs.inotify kernel.threads-max kernel.pid_max; df -h /dev/shm; date -u",),
+    )
 
 
 def _gauges(evidence: Evidence, limits: Limits) -> Iterator[Told]:
     """The fullest of each kind; a limit that many processes share, and many alike processes, are not told many times."""
-    for group, slug in SLUG.items():
+    for group, slug in OF.items():
         reading = getattr(evidence, group)
         read = sorted(reading.value if isinstance(reading, Known) else (), key=_share, reverse=True)
         once = {(g.subject, g.of, g.limit): g for g in reversed(read)}.values()
@@ -192,11 +183,10 @@ def _servers(n: Name) -> tuple[str, ...]:
 
 
 def _unknowns(evidence: Evidence) -> tuple[str, ...]:
-    out = [f"{what}: {r.why}" for name, what in SEEN.items()
-           if isinstance(r := getattr(evidence, name), Unknown)]  # fmt: skip
-    out += [f"{what}: {r.proof}" for name, what in SEEN.items()
-            if name not in MAY_LACK and isinstance(r := getattr(evidence, name), Absent)]  # fmt: skip
-    return (*out, *(f"{u.what}: {Unknown(reason=u.reason, detail=u.detail).why}" for u in evidence.unread))
+    """What is open besides the readings that failed: what is not there, and single limits."""
+    absent = [f"{label(Evidence, name)}: {r.proof}" for name in Evidence.model_fields
+              if name not in MAY_LACK and isinstance(r := getattr(evidence, name), Absent)]  # fmt: skip
+    return (*absent, *(f"{u.what}: {Unknown(reason=u.reason, detail=u.detail).why}" for u in evidence.unread))
 
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
@@ -204,11 +194,11 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         near = "" if causes[0].certainty in WHO else "Perhaps: "
         return f"{near}{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}{more}"
-    if unknowns and not any(isinstance(getattr(evidence, name), Known) for name in SEEN):
+    if unknowns and not any(isinstance(getattr(evidence, name), Known) for name in Evidence.model_fields):
         return f"Nothing of {evidence.node} was read: {unknowns[0]}"
     if unknowns:
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
-    read = [g for name in SLUG if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
+    read = [g for name in OF if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
     most = max(read, key=_share, default=None)
     top = f"; nearest: {advice.short(most.subject)}, {most.told}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading, Why
 from runbooks.core.sizes import size
@@ -84,16 +86,16 @@ class Evidence(Frozen):
     taken_at: datetime
     before: datetime | None = None  # the earlier look that `refused_before` is of
     jobs: int = 0  # processes of the fleet's jobs that were looked at; 0: those with the most open files instead
-    files: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    files: Reading[tuple[Gauge, ...]] = Field(NOT_RECORDED, title="open files")
     threads: Reading[tuple[Gauge, ...]] = NOT_RECORDED
-    locked: Reading[tuple[Gauge, ...]] = NOT_RECORDED
-    shm: Reading[tuple[Gauge, ...]] = NOT_RECORDED
+    locked: Reading[tuple[Gauge, ...]] = Field(NOT_RECORDED, title="locked memory")
+    shm: Reading[tuple[Gauge, ...]] = Field(NOT_RECORDED, title="shared memory")
     inotify: Reading[tuple[Gauge, ...]] = NOT_RECORDED
     clock: Reading[Clock] = NOT_RECORDED
     names: Reading[tuple[Name, ...]] = NOT_RECORDED
     disks: Reading[tuple[Gauge, ...]] = NOT_RECORDED  # bytes and inodes of its own file systems; network ones are not asked
-    failed: Reading[tuple[DiskFault, ...]] = NOT_RECORDED
-    smart: Reading[tuple[DiskFault, ...]] = NOT_RECORDED
-    keeper: Reading[ClockKeeper] = NOT_RECORDED
+    failed: Reading[tuple[DiskFault, ...]] = Field(NOT_RECORDED, title="file systems that failed")
+    smart: Reading[tuple[DiskFault, ...]] = Field(NOT_RECORDED, title="health of the disks")
+    keeper: Reading[ClockKeeper] = Field(NOT_RECORDED, title="what keeps the clock")
     unread: tuple[Unread, ...] = ()
     hands_off: bool = False

@@ -1,13 +1,12 @@
 """Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
 
-from functools import partial
-
 from runbooks.core.base import Frozen
+from runbooks.core.judgment import credible, diagnosis, ordered, state_of
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
+from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.launch.causes import failed, possible
 from runbooks.launch.config_checks import config_causes, world_sizes
@@ -17,7 +16,7 @@ from runbooks.launch.launchers import batch_causes, port_causes
 from runbooks.launch.network import interface_causes, peer_causes, route_causes
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
-book = partial(book_of, "distributed-setup")
+SLUG = "distributed-setup"
 
 
 class Limits(Frozen):
@@ -35,21 +34,19 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if not isinstance(evidence.launch, Known):
         return Diagnosis(state=State.CANNOT_TELL, headline="the launch is not known", must_not=(MUST_NOT[0],))
     launch = evidence.launch.value
-    causes = _causes(evidence, launch, limits)
-    unknowns = _unknowns(evidence, launch)
-    faults = [c for c in causes if c.certainty is not Certainty.POSSIBLE]
-    state = State.SICK if faults else State.CANNOT_TELL if causes or unknowns else State.HEALTHY
-    return Diagnosis(
-        state=state,
+    causes = ordered(SLUG, _causes(evidence, launch, limits))
+    faults, own = credible(causes), _unknowns(evidence, launch)
+    unknowns = (*missing(evidence), *own)
+    return diagnosis(
+        SLUG,
+        causes,
+        state=state_of(causes, blind=unknowns),
         headline=_headline(launch, faults, (*(f"{c.subject}: {c.evidence[0]}" for c in causes), *unknowns)),
-        causes=tuple(causes),
-        must_not=(*book().prohibitions(c.slug for c in causes), *MUST_NOT),
-        do_now=(*dict.fromkeys(fix_for(c, launch) for c in faults), *(f"{c.subject}: decide {d}" for c in causes if c not in faults
-                for d in c.decides)),
+        must_not=MUST_NOT,
+        remedy=lambda c: fix_for(c, launch),
         findings=tuple(_finding(c, launch) for c in faults),
-        unknowns=unknowns,
-        by_hand=tuple(dict.fromkeys(fix_for(c, launch) for c in causes))
-        or ("nvidia-smi; ip -br addr; df -h /dev/shm",),
+        unknowns=own,
+        by_hand=tuple(dict.fromkeys(fix_for(c, launch) for c in causes)) or ("nvidia-smi; ip -br addr; df -h /dev/shm",),
     )
 
 
@@ -187,29 +184,18 @@ def _paths(node: NodeFacts) -> list[Cause]:
 
 
 def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
-    found = [
-        f"node {v.node}: {v.facts.why}" for v in evidence.nodes if isinstance(v.facts, Unknown)
-    ]
-    for view in evidence.nodes:
-        if isinstance(view.facts, Known):
-            facts = view.facts.value
-            readings = {"gpus": facts.gpus, "interfaces": facts.interfaces}
-            found += [
-                f"{facts.node}: {n}: {r.why}" for n, r in readings.items() if isinstance(r, Unknown)
-            ]
-            found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
-            if facts.paths and facts.paths.denied and not facts.paths.virtual:
-                found.append(f"{facts.node}: ACS of {len(facts.paths.denied)} PCI bridges above its GPUs: denied: only root reads it")
-    if isinstance(evidence.config, Unknown):
-        found.append(f"configuration: {evidence.config.why}")
-    if isinstance(evidence.batch, Unknown):
-        found.append(f"batch script: {evidence.batch.why}")
+    """What the readings that were made leave open."""
+    found = []
+    for facts in (v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)):
+        found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
+        if facts.paths and facts.paths.denied and not facts.paths.virtual:
+            found.append(f"{facts.node}: ACS of {len(facts.paths.denied)} PCI bridges above its GPUs: denied: only root reads it")
     if launch.config and not world_sizes(launch):
         found.append("divisibility of the batch: the command line does not say how many processes there will be")
     return tuple(found)
 
 
-def _headline(launch: Launch, causes: list[Cause], unknowns: tuple[str, ...]) -> str:
+def _headline(launch: Launch, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
     if causes:
         return f"launch {launch.name}: {len(causes)} checks failed, first: {causes[0].subject}: {causes[0].evidence[0]}"
     if unknowns:

@@ -94,5 +94,5 @@ class Evidence(Frozen):
     taken_at: datetime
     launch: Reading[Launch] = NOT_RECORDED  # Absent: the fleet file names none for this target
     nodes: tuple[NodeView, ...] = ()
-    config: Reading[ConfigText] = NOT_RECORDED  # Absent: none is named
-    batch: Reading[Batch] = Absent(proof="the launch names no batch script")
+    config: Reading[ConfigText] = Field(NOT_RECORDED, title="configuration")  # Absent: none is named
+    batch: Reading[Batch] = Field(Absent(proof="the launch names no batch script"), title="batch script")

@@ -8,10 +8,10 @@ from runbooks.parsers.address import is_loopback
 from runbooks.parsers.torchrun_cmdline import parse_launch, with_options
 
 MUST_NOT = (
-    "do not raise time-outs before the checks pass: a node that cannot reach another never will",
-    "do not set NCCL_IB_DISABLE or NCCL_P2P_DISABLE as a first try: they hide the fault and slow the job",
-    "do not take an interface down on a node that you are connected through",
-    "do not edit the training configuration without keeping a copy",
+    "raise time-outs before the checks pass: a node that cannot reach another never will",
+    "set NCCL_IB_DISABLE or NCCL_P2P_DISABLE as a first try: they hide the fault and slow the job",
+    "take an interface down on a node that you are connected through",
+    "edit the training configuration without keeping a copy",
 )
 _FIXES = {
     "gpus-missing": "nvidia-smi -L   # on {subject}; then run zombie-gpu on it",

@@ -3,11 +3,12 @@ nothing. Pure."""
 
 from functools import partial
 
+from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.core.verdict import Cause, Diagnosis, Finding
 from runbooks.memory import advice, window
 from runbooks.memory.device import device_causes, snapshot_causes
 from runbooks.memory.evidence import Evidence
@@ -16,30 +17,26 @@ from runbooks.memory.limits import Limits
 from runbooks.memory.parsers.cuda_oom import CudaOom
 from runbooks.triage.text import findings_of
 
-book = partial(book_of, "memory-pressure")
+SLUG = "memory-pressure"
+book = partial(book_of, SLUG)
 
 
 @by_the_rules("memory-pressure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
     found = (*device_causes(evidence, limits), *host_causes(evidence, limits), *snapshot_causes(evidence))
-    causes = tuple(sorted(found, key=lambda c: (c.innocent, list(Certainty).index(c.certainty))))
-    wrong = tuple(c for c in causes if not c.innocent)
+    causes = ordered(SLUG, found)
     open_ = (*window.undated(evidence), *_untold(evidence, causes, limits))
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
-    told = wrong and wrong[0].certainty is not Certainty.POSSIBLE
-    return Diagnosis(
-        state=State.SICK if told else State.CANNOT_TELL if wrong or open_ or isinstance(evidence.log, Unknown) else State.HEALTHY,
+    return diagnosis(
+        SLUG,
+        causes,
+        state=state_of(causes, blind=open_ or isinstance(evidence.log, Unknown)),
         headline=_headline(evidence, causes, open_),
         symptom=seen[-1].text[:300] if seen else "",
-        causes=causes,
-        must_not=book().prohibitions(c.slug for c in causes) or ("end a process on a GPU because it holds memory",),
-        do_now=_do_now(evidence, causes, seen),
-        findings=tuple(
-            Finding(priority="HIGH", category="memory", issue=f"{book().causes[c.slug].title}: {c.subject}",
-            action=book().causes[c.slug].remedy)
-            for c in wrong
-        ) + _told(evidence, causes) + window.others(evidence, limits),
+        must_not=() if causes else ("end a process on a GPU because it holds memory",),
+        after=_advice(evidence, causes, seen),
+        findings=(*findings(SLUG, causes, "memory"), *_told(evidence, causes), *window.others(evidence, limits)),
         unknowns=(*open_, *_unused(evidence, causes, seen)),
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
@@ -94,8 +91,8 @@ def _well(evidence: Evidence) -> str:
     return f"No sign of memory running out: {', '.join(said)}" if read else "No sign of memory running out"
 
 
-def _do_now(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:
-    out = list(dict.fromkeys(book().causes[c.slug].remedy for c in causes if not c.innocent))
-    if _advised(causes, seen):
-        out += [f"{n}. {line}" for n, line in enumerate(advice.lines(seen[-1], evidence.setup), 1)]
-    return tuple(out)
+def _advice(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, ...]) -> tuple[str, ...]:
+    """The change of the job's own configuration, step by step."""
+    if not _advised(causes, seen):
+        return ()
+    return tuple(f"{n}. {line}" for n, line in enumerate(advice.lines(seen[-1], evidence.setup), 1))

@@ -1,8 +1,9 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
+from runbooks.core.judgment import credible, diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
 from runbooks.ray.company import groups
@@ -11,9 +12,10 @@ from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start
 from runbooks.ray.submission import judge_job
-from runbooks.ray.words import cause, knowledge, known
+from runbooks.ray.words import cause, known
 from runbooks.triage.text import findings_of, meanings
 
+SLUG = "ray-job"
 ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
 
 
@@ -36,40 +38,32 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 
 def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
-    """Each once, faults before what is innocent, the surest first among equals in order of finding."""
+    """Each once, in the order of runbook.yaml."""
     seen: dict[tuple[str, str], Cause] = {}
     for c in causes:
         seen.setdefault((c.slug, c.subject), c)
-    return tuple(sorted(seen.values(), key=lambda c: c.innocent))
+    return ordered(SLUG, seen.values())
 
 
 def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
-    wrong = [c for c in causes if not c.innocent]
-    sure = [c for c in wrong if c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)]
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
     unjudged = _not_judged(e)
     blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e))
-    state = State.SICK if sure else State.CANNOT_TELL if wrong or blind else State.HEALTHY
+    state = state_of(causes, blind=blind)
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
-    first = sure[0] if sure else wrong[0] if wrong else causes[0] if causes else None
+    first, wrong = causes[0] if causes else None, any(not c.innocent for c in causes)
     nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
     headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
-    table = knowledge()
-    must_not = [line for c in causes for line in table[c.slug].must_not]
-    if e.hands_off:
-        must_not.insert(0, f"touch {e.cluster}: the fleet file says hands off")
-    return Diagnosis(
+    hands_off = (f"touch {e.cluster}: the fleet file says hands off",) if e.hands_off else ()
+    return diagnosis(
+        SLUG,
+        causes,
         state=state,
         headline=headline,
         symptom=_symptom(e),
-        causes=causes,
-        must_not=(*dict.fromkeys(must_not), "run `ray stop` on a node: it ends every Ray process there, of every job"),
+        must_not=(*hands_off, "run `ray stop` on a node: it ends every Ray process there, of every job"),
         plans=plans_for(e, causes) if state is State.SICK and not e.hands_off else (),
-        do_now=tuple(dict.fromkeys(table[c.slug].remedy for c in wrong)),
-        findings=(
-            *(Finding(priority="HIGH", category="ray", issue=c.evidence[0], action=table[c.slug].remedy) for c in sure),
-            *(findings_of(all_lines(e), "its logs", "ray-job") if wrong else ()),
-        ),
+        findings=(*findings(SLUG, credible(causes), "ray"), *(findings_of(all_lines(e), "its logs", SLUG) if wrong else ())),
         unknowns=unjudged,
         by_hand=_by_hand(e),
         groups=groups(e, limits),

@@ -1,9 +1,7 @@
 """Helpers that the ray-job judgment's parts share."""
 
-from functools import cache
 from typing import TypeVar
 
-from runbooks.core.knowledge import CauseKnowledge, load_runbook
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 
@@ -20,9 +18,3 @@ def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides
     """A cause; empty sentences are left out."""
     words = tuple(s for s in evidence if s) or ("nothing was said",)
     return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides, innocent=innocent)
-
-
-@cache
-def knowledge() -> dict[str, CauseKnowledge]:
-    """The runbook's causes."""
-    return load_runbook("ray-job").causes

@@ -1,10 +1,11 @@
 """Judges a rendezvous: what is dead, what lives and is left alone, what only looks like its fault."""
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown
+from runbooks.core.judgment import diagnosis, findings, ordered, state_of
+from runbooks.core.reading import NOT_RECORDED, Absent, Known
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
-from runbooks.rendezvous.advice import do_now, must_not, proposals
+from runbooks.core.verdict import Cause, Diagnosis, State
+from runbooks.rendezvous.advice import always, besides, proposals
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.company import groups
 from runbooks.rendezvous.etcd_judge import etcd_causes
@@ -32,6 +33,9 @@ _FOLLOWS = {
 }  # what usually follows something earlier, and its names in the knowledge base
 
 
+SLUG = "stale-rendezvous"
+
+
 class Limits(Frozen):
     """Numbers of this runbook."""
 
@@ -47,20 +51,19 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
     if evidence.saved not in (NOT_RECORDED, NO_RETURN):
         return judge_putback(evidence)
-    causes = _order((*_places(evidence, limits), *_runs(evidence), *_follows(evidence)))
+    causes = ordered(SLUG, dict.fromkeys((*_places(evidence, limits), *_runs(evidence), *_follows(evidence))))
     plans = plans_for(causes, evidence, limits.old_agent_age_s)
-    unknowns = _unknowns(evidence)
-    return Diagnosis(
-        state=_state(causes, unknowns),
-        headline=_headline(causes, unknowns, evidence),
+    return diagnosis(
+        SLUG,
+        causes,
+        state=state_of(causes),
+        headline=_headline(causes, evidence),
         symptom=evidence.symptom[:2000],
-        causes=causes,
-        must_not=must_not(causes, evidence),
+        must_not=always(evidence),
         plans=plans,
-        do_now=do_now(causes, evidence, bool(plans)),
+        after=besides(causes, evidence, bool(plans)),
         waiting_costs=_costs(causes),
-        findings=tuple(_finding(c) for c in causes if not c.innocent),
-        unknowns=unknowns,
+        findings=findings(SLUG, causes, "rendezvous"),
         by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),
         groups=groups(evidence),
     )
@@ -96,73 +99,18 @@ def _follows(evidence: Evidence) -> list[Cause]:
     ]
 
 
-_EARLY = (
-    "etcd-",
-    "endpoint-",
-    "clock-skew",
-    "run-id-collision",
-    "settings-differ",
-    "min-above",
-    "master-",
-    "store-host",
-    "store-never",
-    "store-unreachable",
-    "proxy-",
-)
-
-
-def _order(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """What can bring about the others first; innocent and merely possible ones last."""
-    rank = {Certainty.CONFIRMED: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2, Certainty.RULED_OUT: 3}
-
-    def key(cause: Cause) -> tuple[int, int, int]:
-        return int(cause.innocent), rank[cause.certainty], 0 if cause.slug.startswith(_EARLY) else 1
-
-    return tuple(sorted(dict.fromkeys(causes), key=key))
-
-
-def _state(causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> State:
-    bad = [c for c in causes if not c.innocent]
-    if any(c.certainty in (Certainty.CONFIRMED, Certainty.LIKELY) for c in bad):
-        return State.SICK
-    return State.CANNOT_TELL if bad or unknowns else State.HEALTHY
-
-
-def _headline(causes: tuple[Cause, ...], unknowns: tuple[str, ...], evidence: Evidence) -> str:
+def _headline(causes: tuple[Cause, ...], evidence: Evidence) -> str:
     bad = [c for c in causes if not c.innocent]
     place = evidence.name or "rendezvous"
     if bad:
         return f"{place}: {bad[0].slug} — {bad[0].subject}: {bad[0].evidence[0]}"
-    if unknowns:
-        return f"{place}: cannot tell, {unknowns[0]}"
     live = [c for c in causes if c.slug in ("live-run", "still-joining")]
     return f"{place}: nothing is stale" + (f"; {len(live)} runs live and are left alone" if live else "")
-
-
-def _unknowns(evidence: Evidence) -> tuple[str, ...]:
-    found = []
-    for name in ("configured", "etcd", "runs"):
-        reading = getattr(evidence, name)
-        if isinstance(reading, Unknown):
-            found.append(f"{name}: {reading.why}")
-    views = [(v.node, v.facts) for v in evidence.nodes]
-    nodes = [f"node {n}: {f.why}" for n, f in views if isinstance(f, Unknown)]
-    return (*found, *nodes)
 
 
 def _costs(causes: tuple[Cause, ...]) -> tuple[str, ...]:
     waits = [c for c in causes if c.slug in ("some-dead", "waiting-for-nodes", "below-min-nodes", "dead-waiting")]
     return tuple(f"{c.subject}: its GPUs stand idle until the join time-out (600 s unless set)" for c in waits)
-
-
-def _finding(cause: Cause) -> Finding:
-    priority = "HIGH" if cause.certainty is Certainty.CONFIRMED else "MEDIUM"
-    return Finding(
-        priority=priority,
-        category="rendezvous",
-        issue=f"{cause.slug}: {cause.subject}",
-        action=cause.evidence[-1],
-    )
 
 
 def _by_hand(evidence: Evidence) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import shlex
 
+from runbooks.core.judgment import diagnosis
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Diagnosis, Finding, State
@@ -9,9 +10,10 @@ from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.evidence import Evidence, Putback
 from runbooks.rendezvous.plans import owner
 
+SLUG = "stale-rendezvous"
 MUST_NOT = (
-    "do not write single keys by hand: a rendezvous key without its store, or the reverse, traps the next run",
-    "do not put it back to start the job: a dead run blocks its id; it is for undoing a mistake",
+    "write single keys by hand: a rendezvous key without its store, or the reverse, traps the next run",
+    "put it back to start the job: a dead run blocks its id; it is for undoing a mistake",
 )
 
 
@@ -28,7 +30,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     if found.refusal:
         no = possible("run-to-restore", subject, found.refusal, decides=("a look at the keys that are there now",))
         headline = f"{evidence.name}: {subject} must not be put back: {found.refusal}"
-        return Diagnosis(state=State.CANNOT_TELL, headline=headline, causes=(no,), must_not=MUST_NOT)
+        return diagnosis(SLUG, (no,), state=State.CANNOT_TELL, headline=headline, must_not=MUST_NOT)
     if not found.missing:
         return Diagnosis(
             state=State.HEALTHY, headline=f"{evidence.name}: {subject} is there as it was saved", must_not=MUST_NOT
@@ -36,13 +38,14 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     words = [f"{len(found.missing)} keys of {found.file} are not in etcd"]
     words += [f"{found.expired} more have expired meanwhile and stay away"] if found.expired else []
     cause = confirmed("run-to-restore", subject, *words)
-    return Diagnosis(
+    return diagnosis(
+        SLUG,
+        (cause,),
         state=State.SICK,
         headline=f"{evidence.name}: {subject}: {words[0]}, and a person wants them back",
-        causes=(cause,),
         must_not=MUST_NOT,
         plans=(restore_plan(evidence, found),),
-        do_now=("approve it only if the deletion was a mistake",),
+        after=("approve it only if the deletion was a mistake",),
         findings=(Finding(priority="MEDIUM", category="rendezvous", issue=words[0], action="put them back"),),
     )
 

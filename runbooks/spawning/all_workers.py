@@ -41,15 +41,8 @@ def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) ->
         do_now=_do_now(e, whole, found, causes, alike),
         waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
         findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
-        unknowns=_unknowns(whole, found),
         by_hand=("SELECT id, created_at FROM workers WHERE status = 'spawning' ORDER BY created_at;",),
     )
-
-
-def _unknowns(whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:
-    """What all share is said once."""
-    each = (f"{w}: {u}" for w, d in found.items() for u in d.unknowns if u not in whole.unknowns)
-    return tuple(dict.fromkeys((*whole.unknowns, *each)))
 
 
 def _first(d: Diagnosis) -> str:

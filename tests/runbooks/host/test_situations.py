@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from runbooks.core.knowledge import load_runbook
+from runbooks.core.unread import looks
 from runbooks.core.verdict import Diagnosis
-from runbooks.host.diagnose import SEEN, SLUG, Limits, diagnose
+from runbooks.host.diagnose import OF, Limits, diagnose
 from runbooks.host.evidence import Evidence
 from runbooks.triage.text import judge_text
 
@@ -60,8 +61,8 @@ def test_situation(doc: dict[str, Any]) -> None:
 def test_the_situations_hold_every_cause() -> None:
     told = {c.split()[0] for d in DOCS for c in d["expect"].get("causes", []) if c.endswith("confirmed")}
     assert told == set(BOOK.causes)
-    assert set(SLUG.values()) < set(BOOK.causes)
-    assert set(SEEN) == set(WELL)
+    assert set(OF.values()) < set(BOOK.causes)
+    assert set(WELL) == {x.path for x in looks(evidence({}))}
 
 
 @pytest.mark.parametrize(

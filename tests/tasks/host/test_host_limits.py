@@ -15,7 +15,7 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known, Why
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.host.diagnose import SEEN, Limits, diagnose
+from runbooks.host.diagnose import Limits, diagnose
 from runbooks.host.evidence import Evidence
 from tasks.context import Context
 from tasks.host.read import gather_host_limits, names_of
@@ -131,7 +131,7 @@ class Silent(LocalHost):
 def test_a_node_that_was_not_read_is_not_healthy(why: Why) -> None:
     got = diagnose(gather_host_limits(context(Silent(why))), LIMITS)
     assert got.state is State.CANNOT_TELL
-    assert len(got.unknowns) == len(SEEN)
+    assert len(got.unknowns) == len(set(got.unknowns)) > 10, "each reading is named"
     assert all(f": {why}: as told" in u for u in got.unknowns)
 
 
