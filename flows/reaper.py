@@ -17,7 +17,7 @@ from flows.engine.node_over import ASKED, ask_machines
 from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
 from flows.engine.states import cancel, change
 from flows.engine.steps import began, deliver, left_behind, revoke, unfinished
-from flows.notify.retelling import retell
+from flows.notify.retry import retell
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")

@@ -48,7 +48,7 @@ def test_the_runbook_on_the_page_judges_this_machine(page: Path, monkeypatch: py
     )
     path = page / "runbooks/disk/runbook.yaml"
     book = parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
-    monkeypatch.setattr("flows.engine.look.load_runbook", lambda _slug: book)
+    monkeypatch.setattr("flows.engine.observe.load_runbook", lambda _slug: book)
     spec = RunbookSpec(
         slug=book.slug,
         evidence=evidence.Evidence,

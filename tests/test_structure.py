@@ -267,7 +267,7 @@ FORMS = {  # modules of runbooks that look into text themselves, and why that ju
     "spawning/words.py": "the form of an id",
     "gpu/activity.py": "names of open files",
     "gpu/dead.py": "names of kernel functions and programs",
-    "gpu/innocents.py": "names of kernel functions, programs and units",
+    "gpu/benign.py": "names of kernel functions, programs and units",
     "gpu/mates.py": "names of launchers, shells and cgroups",
     "gpu/spin.py": "names of launchers in command lines",
 }

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flows.engine.look import context_of, failed_look, look, report_of
+from flows.engine.observe import context_of, failed_look, look, report_of
 from flows.spec import RunbookSpec, about_one
 from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode

@@ -45,8 +45,8 @@ def find_run(name: str) -> str:
 
 def question_page(run_id: str) -> Markdown | None:
     """The whole question, and the commands that answer it; None if the run asks nothing."""
-    from flows.engine.asked import asked_now
     from flows.engine.knowingly import ways
+    from flows.engine.open_question import asked_now
 
     asked = asked_now(run_id)
     if asked is None:
@@ -84,7 +84,7 @@ def _report_data(path: str) -> Any:
 def cmd_show(ns: argparse.Namespace) -> int:
     """0 if it could be shown, whatever it says."""
     use_answering_server()
-    from flows.engine.asked import asked_now  # Prefect reads where its server is when it is imported
+    from flows.engine.open_question import asked_now  # Prefect reads where its server is when it is imported
 
     run_id = find_run(ns.run)
     facts = facts_of(run_id)

@@ -79,7 +79,7 @@ def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
 
 def _first_choice(run: str) -> str:
     """The mildest plan that the run offers: what the rehearsal asks about."""
-    from flows.engine.asked import asked_now
+    from flows.engine.open_question import asked_now
 
     asked = asked_now(run)
     return asked.plans[0].name if asked and asked.plans else ""

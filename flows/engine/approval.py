@@ -18,10 +18,10 @@ from pydantic import Field, create_model
 from flows import store
 from flows.clock import server_now
 from flows.engine.answers import MOST_WRONG, check_answer, codes_wanted
-from flows.engine.claim import used_by
 from flows.engine.gate import Gate
 from flows.engine.guards import FREEZE
 from flows.engine.knowingly import choices, named
+from flows.engine.lock import used_by
 from flows.engine.waiting_name import name_waiting
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from prefect.client.schemas.objects import FlowRun
 
-from flows.engine.places import address, this_place
+from flows.engine.lock_key import address, this_place
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet
 from tasks.remote.machine_identity import mark

@@ -9,9 +9,10 @@ from prefect.exceptions import Pause, TerminationSignal
 from prefect.states import Cancelled
 
 from flows.clock import server_now
-from flows.engine.acting import carry_out
 from flows.engine.actions import risks
 from flows.engine.approval import Given, ask, given, was_asked
+from flows.engine.carry_out import carry_out
+from flows.engine.common_cause import look_for_storm
 from flows.engine.ends import RunFailed, in_words
 from flows.engine.execution import number
 from flows.engine.gate import Gate, May, risk_of
@@ -20,8 +21,7 @@ from flows.engine.outcomes import end_state, publish, tell_of
 from flows.engine.ownership import heartbeat
 from flows.engine.run import Run, unchanged
 from flows.engine.stopping import RunStopped, can_be_told, go_on, wait, why_stop
-from flows.engine.storm import look_for_storm
-from flows.notify.telling import tell
+from flows.notify.delivery import tell
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome

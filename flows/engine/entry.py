@@ -7,14 +7,14 @@ from prefect.client.schemas.objects import State
 
 from flows import store
 from flows.config import fleet_file, load_fleet, load_policy, with_target
-from flows.engine.draft import Draft
 from flows.engine.engine import run_runbook
 from flows.engine.log_pipe import outlive_the_pipe
-from flows.engine.look import context_of
+from flows.engine.observe import context_of
 from flows.engine.outcomes import publish_bad_config
 from flows.engine.ownership import own_run
 from flows.engine.progress import run_timeline
 from flows.engine.run import Run, current_run_id
+from flows.engine.run_record import Draft
 from flows.engine.stopping import own_end
 from flows.fan_out import fan_out
 from flows.spec import about_one

@@ -6,11 +6,11 @@ from dataclasses import replace
 from flows import store
 from flows.clock import server_now
 from flows.engine.actions import risks
-from flows.engine.claim import history_of
 from flows.engine.gate import Gate, May, decide, overtaken
 from flows.engine.guards import check_breaker, check_freeze
 from flows.engine.knowingly import on_offer
-from flows.engine.places import namesakes, place_of
+from flows.engine.lock import history_of
+from flows.engine.lock_key import namesakes, place_of
 from flows.engine.run import Run
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan

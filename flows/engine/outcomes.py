@@ -11,10 +11,10 @@ from flows import store
 from flows.clock import server_now
 from flows.engine.approval import EXPIRES
 from flows.engine.knowingly import ways
-from flows.engine.look import failed_look, report_of, report_unread
+from flows.engine.observe import failed_look, report_of, report_unread
 from flows.engine.stopping import can_be_told
+from flows.notify.delivery import tell
 from flows.notify.outbox import label_and_owe
-from flows.notify.telling import tell
 from flows.patience import last_words
 from flows.sweep.board import publish_board
 from flows.ui_pages import report_links

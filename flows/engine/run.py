@@ -10,10 +10,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
 from flows.clock import server_now
-from flows.engine.draft import Draft
 from flows.engine.ends import clean_end
-from flows.engine.look import Unread, judge, read
+from flows.engine.observe import Unread, judge, read
 from flows.engine.progress import Point
+from flows.engine.run_record import Draft
 from flows.engine.stopping import go_on
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet

@@ -22,8 +22,8 @@ from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
 from flows.engine.stopping import can_be_told, own_end
 from flows.form import AtOnce, OnWorker
+from flows.notify.delivery import tell
 from flows.notify.outbox import label_and_owe
-from flows.notify.telling import tell
 from flows.patience import last_words
 from flows.specs import SLUGS
 from flows.sweep.board import keep_verdicts, publish_board, sweep_key

@@ -10,7 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.engine.ends import clean_end, in_words
-from flows.engine.look import context_of, failed_look, look, report_of
+from flows.engine.observe import context_of, failed_look, look, report_of
 from flows.engine.progress import Timeline
 from flows.engine.stopping import why_stop
 from flows.spec import RunbookSpec

@@ -3,8 +3,8 @@
 import re
 
 from runbooks.core.verdict import Certainty
+from runbooks.gpu.benign import STORAGE
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.innocents import STORAGE
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View, size, span
 

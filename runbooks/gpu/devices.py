@@ -4,8 +4,8 @@ from runbooks.core.gpu_set import Gpu, GpuError
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import table_says_none
+from runbooks.gpu.benign import explained_here, shared_gpu
 from runbooks.gpu.busy import busy_without_holder
-from runbooks.gpu.innocents import explained_here, shared_gpu
 from runbooks.gpu.parsers.kernel_log import bus_key
 from runbooks.gpu.verdicts import Verdict, of_gpu
 from runbooks.gpu.view import MIB, View, size, span

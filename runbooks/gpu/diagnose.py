@@ -6,11 +6,11 @@ from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu import story
+from runbooks.gpu.benign import explained_here
 from runbooks.gpu.company import Company
 from runbooks.gpu.devices import judge_devices
 from runbooks.gpu.elsewhere import as_evidence
 from runbooks.gpu.evidence import Evidence
-from runbooks.gpu.innocents import explained_here
 from runbooks.gpu.limits import Limits
 from runbooks.gpu.plans import offer
 from runbooks.gpu.processes import alone, judge_processes

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from runbooks.core.reading import value_or
 from runbooks.gpu.activity import Sign, activity
+from runbooks.gpu.benign import supervisor
 from runbooks.gpu.company import WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.innocents import supervisor
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import Verdict
 from runbooks.gpu.view import View

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from runbooks.gpu.benign import is_orphan
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.innocents import is_orphan
 from runbooks.gpu.spin import LAUNCHER
 from runbooks.gpu.view import View
 

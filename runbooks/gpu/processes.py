@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from runbooks.core.verdict import Certainty
-from runbooks.gpu import innocents
+from runbooks.gpu import benign
 from runbooks.gpu.activity import Activity, activity
 from runbooks.gpu.company import WAITING_KINDS, Company
 from runbooks.gpu.dead import judge_defunct, judge_uninterruptible
@@ -45,7 +45,7 @@ def judge_process(view: View, p: Process) -> Verdict | None:
     """The earliest cause that fits, or the innocent explanation; None where there is nothing to explain."""
     if p.state in "ZX":
         return judge_defunct(view, p)
-    on_purpose = innocents.held_by_a_person(view, p)
+    on_purpose = benign.held_by_a_person(view, p)
     if on_purpose:
         return on_purpose
     if p.state == "T":
@@ -60,11 +60,11 @@ def _judge_running(view: View, p: Process) -> Verdict | None:
     if p.pid not in view.holdings and not p.job:
         return None  # holds a device file only: monitoring agents and the driver's own daemons do
     seen = activity(view, p)
-    young = innocents.starting(view, p)
+    young = benign.starting(view, p)
     spin = judge_spin(view, p, seen)
     if spin:
         return young or _may_wait(view, p, spin)
-    return innocents.at_work(view, p, seen) or young or innocents.waiting(view, p) or judge_idle(view, p, seen)
+    return benign.at_work(view, p, seen) or young or benign.waiting(view, p) or judge_idle(view, p, seen)
 
 
 def _may_wait(view: View, p: Process, spin: Verdict) -> Verdict:
@@ -103,7 +103,7 @@ def _nothing_moved(p: Process) -> bool:
 
 def judge_idle(view: View, p: Process, seen: Activity) -> Verdict:
     """Alive, and nothing moves: sure only if the limit is covered and every sign could be read."""
-    orphan = innocents.is_orphan(view, p)
+    orphan = benign.is_orphan(view, p)
     covered = seen.bridged_s >= view.limits.idle_s
     known = bool(p.job) or orphan
     certainty = Certainty.POSSIBLE

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from flows.engine.look import context_of, look, report_of
+from flows.engine.observe import context_of, look, report_of
 from flows.specs import SLUGS, load_spec
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook

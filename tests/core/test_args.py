@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from flows.engine.claim import claim_all
+from flows.engine.lock import claim_all
 from runbooks.core.args.table import ARGS, misfit
 from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Plan, Step

@@ -39,7 +39,7 @@ def test_a_stored_page_is_taken_as_it_stands_where_ours_are_read_again() -> None
     assert {file for file, _, name in calls() if name == "kept"} == {
         "runbooks/core/unmark.py",
         "flows/artifacts.py",
-        "flows/engine/asked.py",
+        "flows/engine/open_question.py",
         "deployments/cli/show.py",
     }
 

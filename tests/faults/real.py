@@ -19,7 +19,7 @@ import yaml
 from flows import store
 from flows.clock import server_now
 from flows.engine.approval import answer_run
-from flows.engine.claim import claim_all, release
+from flows.engine.lock import claim_all, release
 from flows.engine.steps import began, unfinished
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step

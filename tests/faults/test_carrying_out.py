@@ -19,13 +19,13 @@ from prefect.states import Cancelling, Scheduled
 from deployments.cli import freeze as switches
 from deployments.cli.freeze import cmd_freeze, cmd_unfreeze
 from flows import store
-from flows.engine import acting, execution, steps
-from flows.engine.acting import Work
+from flows.engine import carry_out, execution, steps
 from flows.engine.actions import ACTIONS, UNKNOWN_S
 from flows.engine.approval import answer_run
-from flows.engine.claim import Claim
+from flows.engine.carry_out import Work
 from flows.engine.in_progress import in_progress
-from flows.engine.places import Place
+from flows.engine.lock import Claim
+from flows.engine.lock_key import Place
 from flows.engine.steps import read_steps
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
@@ -102,7 +102,7 @@ def test_steps_go_in_the_order_of_the_plan_whoever_owns_them(monkeypatch: pytest
             owner=claim.owner, kinds=(), act_run="", digest="", outcome="done" if whole else "failed", steps=tuple(ends)
         )
 
-    monkeypatch.setattr(acting, "do_claim", do)
+    monkeypatch.setattr(carry_out, "do_claim", do)
     owners = [("a", "node"), ("b", "leader"), ("c", "node"), ("d", "other")]
     plan_steps = tuple(Step(kind=k, owner=o, args={}, commands=(), effect="") for k, o in owners)
     plan = Plan(name="p", steps=plan_steps, for_causes=("c",))

@@ -10,12 +10,12 @@ import pytest
 from prefect.states import Completed, Crashed, Running, Scheduled
 
 from flows import records, store
-from flows.engine import act, execution
-from flows.engine.act import Session
+from flows.engine import action_run, execution
+from flows.engine.action_run import Session
 from flows.engine.actions import ACTIONS
 from flows.engine.approval import answer_run
-from flows.engine.claim import Claim, claim_all
 from flows.engine.guards import FREEZE, reset_breaker, trip
+from flows.engine.lock import Claim, claim_all
 from flows.engine.progress import LISTENERS, Timeline
 from flows.engine.steps import read_steps
 from runbooks.core.fleet import Fleet, Node
@@ -130,7 +130,7 @@ class Begun:
             claim or self.claim, self.context, Timeline(), self.run, self.execution, before=lambda _: True, allowed=allowed
         )
         session.rows = [""] * len(EVERY)
-        how, _ = act._one(session, i, self.claim.steps[i])
+        how, _ = action_run._one(session, i, self.claim.steps[i])
         return how, session.refused.code if session.refused else None
 
     def record(self, step: Step, _context: Context) -> ActResult:

@@ -14,7 +14,7 @@ from prefect.states import Scheduled
 from flows import store
 from flows.alert_notes import ALERT_TAG, note_over, note_taken
 from flows.engine.approval import answer_run
-from flows.engine.claim import claim_all, release
+from flows.engine.lock import claim_all, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now

@@ -12,9 +12,9 @@ import yaml
 from flows import config, store
 from flows.clock import server_now
 from flows.config import load_fleet
-from flows.engine.claim import Claim, claim_all, history_of, release
 from flows.engine.guards import check_breaker, reset_breaker, take_slot, trip
-from flows.engine.places import namesakes, place_of
+from flows.engine.lock import Claim, claim_all, history_of, release
+from flows.engine.lock_key import namesakes, place_of
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.fleet_names import unnamed
 from runbooks.core.plan import Plan, Step

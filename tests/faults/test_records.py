@@ -20,10 +20,10 @@ from deployments.registered import register_if_changed
 from deployments.state import Proc
 from flows import records, store
 from flows.clock import server_now
-from flows.engine import claim, guards
-from flows.engine.claim import claim_all, history_of, used_by
+from flows.engine import guards, lock
 from flows.engine.guards import take_slot
-from flows.engine.places import Place
+from flows.engine.lock import claim_all, history_of, used_by
+from flows.engine.lock_key import Place
 from flows.engine.steps import SETTLED
 from flows.engine.used_codes import first_use
 from flows.reaper import sweep
@@ -108,7 +108,7 @@ def test_where_the_flow_was_deleted_nothing_is_claimed(rig: Rig, monkeypatch: py
 def an_act(owner: str, process: Any = None, state: State[Any] | None = None, run: str = "test") -> str:
     """An action that `process` claimed; returns the id of its run."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(claim, "this_process", lambda: process or this_process())
+        m.setattr(lock, "this_process", lambda: process or this_process())
         [held] = claim_all(plan_on(owner), {"runbook_run": run, "target": owner})
     if state:
         set_state(held.act_run, state)

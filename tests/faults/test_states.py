@@ -16,10 +16,10 @@ from prefect.states import Cancelled, Cancelling, Completed, Crashed, Paused, Pe
 
 from flows import reaper_runs, store
 from flows.clock import server_now
-from flows.engine import claim
-from flows.engine.claim import claim_all, history_of
+from flows.engine import lock
+from flows.engine.lock import claim_all, history_of
+from flows.engine.lock_key import Place
 from flows.engine.ownership import BEAT, SIGNED
-from flows.engine.places import Place
 from flows.engine.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
 from flows.engine.steps import SETTLED
 from flows.launch import create_pending, run_here
@@ -95,7 +95,7 @@ def new_act(state: StateType, owner: Owner, parent: str, monkeypatch: pytest.Mon
     """An action run that `owner` claimed, put into that state by force; the name of what it locks."""
     name = f"o{uuid4().hex[:8]}"
     with monkeypatch.context() as m:
-        m.setattr(claim, "this_process", lambda: owner)
+        m.setattr(lock, "this_process", lambda: owner)
         [held] = claim_all(plan_on(name), {"runbook_run": parent, "target": name})
     set_state(held.act_run, by_hand(state))
     return name
@@ -163,7 +163,7 @@ def test_every_state_of_an_action_run(rig: Rig, monkeypatch: pytest.MonkeyPatch)
 
 def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are allowed in it: `attempts` may be larger than what is read at once."""
-    monkeypatch.setattr(claim, "NEWEST", 3)
+    monkeypatch.setattr(lock, "NEWEST", 3)
     owner = f"o{uuid4().hex[:8]}"
     for _ in range(5):
         [held] = claim_all(plan_on(owner), {"runbook_run": "test"})

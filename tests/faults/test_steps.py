@@ -17,7 +17,7 @@ import tasks.this_machine
 from flows import store
 from flows.engine import node_over, steps
 from flows.engine.approval import answer_run
-from flows.engine.claim import claim_all, going_on, release
+from flows.engine.lock import claim_all, going_on, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from tasks.context import Refused, utc_now

@@ -139,8 +139,8 @@ def _sweep(job: dict[str, Any]) -> int:
 
 
 def _tell(job: dict[str, Any]) -> int:
-    from flows.notify.retelling import retell
-    from flows.notify.telling import tell
+    from flows.notify.delivery import tell
+    from flows.notify.retry import retell
     from tasks.context import utc_now
 
     time.sleep(max(0.0, job["wait_until"] - time.time()))
@@ -149,7 +149,7 @@ def _tell(job: dict[str, Any]) -> int:
 
 
 def _claim(job: dict[str, Any]) -> int:
-    from flows.engine.claim import claim_all
+    from flows.engine.lock import claim_all
     from runbooks.core.plan import Plan, Step
     from tasks.context import Refused
 

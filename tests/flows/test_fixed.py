@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.engine.acting import _gone
+from flows.engine.carry_out import _gone
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 

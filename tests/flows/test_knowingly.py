@@ -13,9 +13,9 @@ import pytest
 from deployments.cli.approve import _choice
 from deployments.errors import CommandError
 from flows.engine.approval import answer_run, approval_model
-from flows.engine.asked import asked_now
 from flows.engine.gate import Gate, May, decide
 from flows.engine.knowingly import NONE_NAMED, choices, named, unknowing, ways
+from flows.engine.open_question import asked_now
 from runbooks.core.plan import Plan, Risk, Step, plan_digest
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -75,7 +75,7 @@ def test_who_allowed_it_while_nobody_was_at_work_did_not_know() -> None:
 
 
 def test_the_command_line_wants_the_name_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.engine.asked.asked_now", lambda _run: SimpleNamespace(plans=(plan("end it", WHO),)))
+    monkeypatch.setattr("flows.engine.open_question.asked_now", lambda _run: SimpleNamespace(plans=(plan("end it", WHO),)))
     for given in (("", "reason"), ("end it", ""), ("other", "reason")):
         with pytest.raises(CommandError, match="end it"):
             _choice("r1", "approve", *given)

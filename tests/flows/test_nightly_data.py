@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.engine.look import context_of
+from flows.engine.observe import context_of
 from flows.specs import load_spec
 from flows.sweep.sweeping import Sweep, _checked
 from runbooks.core.data_config import DataSet

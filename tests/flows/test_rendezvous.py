@@ -20,8 +20,8 @@ from deployments.ports import free_port
 from deployments.processes import stop
 from flows import store
 from flows.engine.approval import answer_run
-from flows.engine.claim import claim_all, release
 from flows.engine.guards import FREEZE
+from flows.engine.lock import claim_all, release
 from runbooks.core.plan import Plan, Step
 from runbooks.rendezvous.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome

@@ -9,7 +9,7 @@ from deployments.cli.show import find_run, question_page
 from flows import store
 from flows.alerts import Start, runs_on
 from flows.engine.approval import answer_run
-from flows.engine.asked import asked_now
+from flows.engine.open_question import asked_now
 from flows.reaper import sweep
 from flows.self_health import read_health
 from runbooks.core.unmark import plain

@@ -12,12 +12,12 @@ from prefect.states import Completed
 
 from flows import store
 from flows.engine.approval import answer_run
-from flows.notify import retelling, tell_turn, telling
+from flows.notify import delivery, delivery_turn, retry
+from flows.notify.delivery import tell
+from flows.notify.delivery_turn import take_turn
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import DUE, FAILED, PROBLEM, message_on, owe, prepare, told_on
-from flows.notify.retelling import retell
-from flows.notify.tell_turn import take_turn
-from flows.notify.telling import tell
+from flows.notify.retry import retell
 from flows.reaper import sweep
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
@@ -163,7 +163,7 @@ def test_a_sender_that_died_is_taken_over_after_a_minute(rig: Rig, told: Told) -
     message, after = message_on(store.read_run(run.id)), told_on(store.read_run(run.id))
     assert message is not None
     failed = {"hook": Sent(ok=False, said="it only slept")}
-    assert telling.settle(died, message, state, failed, utc_now()) == ()  # its successor has written what became of it
+    assert delivery.settle(died, message, state, failed, utc_now()) == ()  # its successor has written what became of it
     assert told_on(store.read_run(run.id)) == after
 
 
@@ -190,13 +190,13 @@ def test_a_digest_is_sent_by_one_of_two_reapers(rig: Rig, told: Told) -> None:
     config = load_notifications()
     assert config is not None
     with ThreadPoolExecutor(2) as reapers:  # both have read before either sends
-        list(reapers.map(lambda _: retelling._digest(held, config, utc_now()), range(2)))
+        list(reapers.map(lambda _: retry._digest(held, config, utc_now()), range(2)))
     told_in = [t for t in titles(told) if "message(s)" in t]
     assert sum(int(t.split(" message(s)")[0].rpartition(" ")[2]) for t in told_in) == 3
 
 
 def test_a_sender_that_was_held_up_sends_nothing(rig: Rig, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tell_turn, "BEGIN_S", -1.0)
+    monkeypatch.setattr(delivery_turn, "BEGIN_S", -1.0)
     run = told_of(name())
     assert told.hook.got == []
     assert "held up" in str(run.labels[PROBLEM])
@@ -236,7 +236,7 @@ def test_quiet_hours_do_not_hold_the_end_where_the_channel_keeps_the_incident(
         ends.append(out.closing)
         return Sent(ok=True, said="sent", ref="dedup")
 
-    monkeypatch.setattr(telling, "send", pager)
+    monkeypatch.setattr(delivery, "send", pager)
     node = name()
     told_of(node)
     quiet_now(told)

@@ -13,7 +13,7 @@ from deployments.lab import zombie_gpu
 from deployments.processes import stop
 from deployments.state import read_state
 from flows import store
-from flows.notify.telling import tell
+from flows.notify.delivery import tell
 from tests.notify.conftest import Told
 from tests.support.engine_rig import REPO, Rig
 from tests.support.gateway import TOKEN, Gateway

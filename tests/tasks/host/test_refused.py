@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.engine.look import context_of, look, report_of
+from flows.engine.observe import context_of, look, report_of
 from flows.specs import load_spec
 from runbooks.core.fleet import LOCAL_FLEET
 from runbooks.core.knowledge import load_runbook

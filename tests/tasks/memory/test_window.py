@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.engine import look as looks_at
+from flows.engine import observe as looks_at
 from flows.specs import load_spec
 from flows.sweep import sweeping
 from flows.sweep.sweeping import Sweep

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from flows.engine.places import place_of
+from flows.engine.lock_key import place_of
 from runbooks.core.fleet import Fleet, Node
 from tasks.context import Acting, Context, Refused
 from tasks.remote import changing

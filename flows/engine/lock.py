@@ -11,8 +11,8 @@ from prefect.states import Cancelled, Pending
 from flows import records, store
 from flows.clock import server_now
 from flows.engine.gate import PastAct
+from flows.engine.lock_key import Place, place_of
 from flows.engine.node_over import ask_machines
-from flows.engine.places import Place, place_of
 from flows.engine.states import change
 from flows.engine.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
 from runbooks.core.args.table import misfit

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 
 from flows import store
-from flows.engine.act import do_claim
+from flows.engine.action_run import do_claim
 from flows.engine.actions import ACTIONS
-from flows.engine.claim import Claim, claim_all, release, used_by
 from flows.engine.ends import in_words
 from flows.engine.gate import May
 from flows.engine.guards import take_slot
 from flows.engine.judging import files_allow, gate_of, read_files_again
+from flows.engine.lock import Claim, claim_all, release, used_by
 from flows.engine.run import Run
 from flows.engine.steps import deliver
 from flows.engine.stopping import wait

@@ -8,11 +8,11 @@ from datetime import datetime
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.notify.folding import end_folded
+from flows.notify.delivery import LATE, send_all, settle, tell_run
+from flows.notify.delivery_turn import Turn, take_turn
+from flows.notify.grouping import end_folded
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import DUE, STATE, Told, message_on, told_on
-from flows.notify.tell_turn import Turn, take_turn
-from flows.notify.telling import LATE, send_all, settle, tell_run
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message

@@ -8,10 +8,10 @@ from prefect.client.schemas.objects import FlowRun
 
 from flows import store
 from flows.clock import server_now
+from flows.notify.delivery_links import links_for
+from flows.notify.delivery_turn import Turn, take_turn
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
-from flows.notify.tell_links import links_for
-from flows.notify.tell_turn import Turn, take_turn
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
 from runbooks.notify.text import body_of, title_of

@@ -16,10 +16,10 @@ from prefect.states import Completed, Failed
 from flows import store
 from flows.alert_notes import resolved
 from flows.engine.actions import ACTIONS
-from flows.engine.claim import Claim
 from flows.engine.ends import clean_end, in_words
 from flows.engine.execution import check_newest
 from flows.engine.guards import check_breaker, check_freeze
+from flows.engine.lock import Claim
 from flows.engine.progress import Timeline
 from flows.engine.running_on import may_run_on
 from flows.engine.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
