@@ -11,7 +11,7 @@ CRON, ZONE, SWEEP_EVERY_S = "30 3 * * *", "UTC", 300
 
 
 @dataclass(frozen=True)
-class Spec:
+class DeploymentSpec:
     """One deployment; flow and deployment have the same name."""
 
     name: str
@@ -35,7 +35,7 @@ Off until you switch its schedule on."""
 SHARD = "A part of a nightly with `shards` above 1. The nightly starts it; **never start it by hand.**"
 
 
-def programs() -> tuple[Spec, ...]:
+def programs() -> tuple[DeploymentSpec, ...]:
     """What workers run: one per runbook, the nightly, its shards, the standing sweep."""
     return (
         *(_runbook(s) for s in SLUGS),
@@ -50,8 +50,8 @@ def _begin() -> str:
     return BEGIN.format(start_path())
 
 
-def _runbook(slug: str) -> Spec:
-    return Spec(
+def _runbook(slug: str) -> DeploymentSpec:
+    return DeploymentSpec(
         slug,
         entrypoint(slug),
         description=_begin() + describe(slug),
@@ -60,9 +60,9 @@ def _runbook(slug: str) -> Spec:
     )
 
 
-def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> Spec:
+def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> DeploymentSpec:
     tags = (store.RUNBOOK_TAG, f"runbook:{name}")
-    return Spec(
+    return DeploymentSpec(
         name, entrypoint(name), description=_begin() + about, tags=tags, cron=cron, every_s=every_s, takes=takes
     )
 

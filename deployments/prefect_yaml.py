@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from deployments.catalog import ZONE, Spec, programs
+from deployments.catalog import ZONE, DeploymentSpec, programs
 from deployments.pool import POOL
 
 PATH = Path(__file__).with_name("prefect.yaml")
@@ -46,7 +46,7 @@ def render() -> str:
     return HEAD + "\n" + yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _entry(spec: Spec) -> dict[str, Any]:
+def _entry(spec: DeploymentSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
         "entrypoint": spec.entrypoint,
@@ -60,7 +60,7 @@ def _entry(spec: Spec) -> dict[str, Any]:
     }
 
 
-def _schedules(spec: Spec) -> list[dict[str, Any]]:
+def _schedules(spec: DeploymentSpec) -> list[dict[str, Any]]:
     """The nightly is on: deploying it says that it is wanted. The sweep is off until somebody switches it on."""
     if spec.cron:
         return [{"slug": spec.name, "cron": spec.cron, "timezone": ZONE, "active": True}]

@@ -18,7 +18,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
 from deployments import old_records
-from deployments.catalog import ZONE, Spec, programs
+from deployments.catalog import ZONE, DeploymentSpec, programs
 from deployments.pool import POOL
 from flows import records, store
 
@@ -68,7 +68,7 @@ def load(entrypoint: str) -> Flow[Any, Any]:
     return found
 
 
-def _register(spec: Spec, given: dict[str, str], c: SyncPrefectClient) -> None:
+def _register(spec: DeploymentSpec, given: dict[str, str], c: SyncPrefectClient) -> None:
     flow = load(spec.entrypoint)
     flow_id = c.create_flow(flow)
     try:
@@ -109,7 +109,7 @@ def offering(fleet: Any) -> Iterator[None]:
             os.environ[FLEET] = before
 
 
-def _schedules(spec: Spec) -> list[DeploymentScheduleCreate]:
+def _schedules(spec: DeploymentSpec) -> list[DeploymentScheduleCreate]:
     """Off at first: `up` is for one machine, and starts nothing by itself."""
     if spec.cron:
         cron = CronSchedule(cron=spec.cron, timezone=ZONE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
 CONTRIBUTING = ROOT.parent / "CONTRIBUTING.md"
@@ -82,7 +82,7 @@ def _cell(text: str) -> str:
 
 def with_refusals(text: str) -> str:
     """CONTRIBUTING.md with the table of refusal codes as it is now."""
-    rows = "\n".join(f"| `{code}` | {_cell(code.row.meaning)} | {_cell(code.row.do)} |" for code in Code)
+    rows = "\n".join(f"| `{code}` | {_cell(code.row.meaning)} | {_cell(code.row.do)} |" for code in RefusalCode)
     before, _, rest = text.partition(REFUSALS)
     _, _, after = rest.partition(REFUSALS_END)
     return f"{before}{REFUSALS}\n\n| code | meaning | what to do |\n|---|---|---|\n{rows}\n\n{REFUSALS_END}{after}"

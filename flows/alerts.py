@@ -32,7 +32,7 @@ FIRST_PATIENCE_S = 2.0  # the first question: a server that is down is noticed s
 WHY_CLOSED = "the alert was resolved"
 
 
-class Done(StrEnum):
+class AlertOutcome(StrEnum):
     """What became of an alert on one runbook and target."""
 
     STARTED = "started"
@@ -44,7 +44,7 @@ class Done(StrEnum):
     NOTHING = "nothing-open"  # resolved: no run of it is open
 
 
-class Start(Frozen):
+class AlertStart(Frozen):
     """What is to be started, and for which alert."""
 
     runbook: str
@@ -80,12 +80,12 @@ class Start(Frozen):
 class Placed(Frozen):
     """Where an alert went."""
 
-    done: Done
+    done: AlertOutcome
     run: str = ""
     name: str = ""
 
 
-def place(start: Start) -> Placed:
+def place(start: AlertStart) -> Placed:
     """Starts a run (Pending, owned by this process) for the alert, or says which run has it already."""
     token = uuid4().hex
     for _ in range(20):
@@ -97,17 +97,17 @@ def place(start: Start) -> Placed:
         near = not (going and notes and notes.over.get(start.mark))  # else it had ended and is back while its run goes on
         known = next((r for r in runs if _has(r, notes if r is last else None, start, near)), None)
         if known and not (going is None and _is_due_again(runs[0], now, start.repeat_s)):
-            return Placed(done=Done.REPEAT, run=str(known.id), name=known.name)
+            return Placed(done=AlertOutcome.REPEAT, run=str(known.id), name=known.name)
         if going:
             note_taken(going, start.key, start.text)
-            return Placed(done=Done.JOINED, run=str(going.id), name=going.name)
+            return Placed(done=AlertOutcome.JOINED, run=str(going.id), name=going.name)
         made = _create(start, token, str(runs[0].id) if runs else "first", notes)
         if made.labels.get(TOKEN) == token:
-            return Placed(done=Done.STARTED, run=str(made.id), name=made.name)
+            return Placed(done=AlertOutcome.STARTED, run=str(made.id), name=made.name)
     raise RuntimeError(f"no run could be started for {start.name}: others were always first")
 
 
-def _create(start: Start, token: str, after: str, before: Notes | None) -> FlowRun:
+def _create(start: AlertStart, token: str, after: str, before: Notes | None) -> FlowRun:
     """What the run before had joined goes along, so that a late repeat of it is known without asking for its notes."""
     earlier = {EARLIER + key: text for key, text in (before.text if before else {}).items()}
     return store.create_run(
@@ -123,7 +123,7 @@ def _create(start: Start, token: str, after: str, before: Notes | None) -> FlowR
     )
 
 
-def runs_on(start: Start) -> list[FlowRun]:
+def runs_on(start: AlertStart) -> list[FlowRun]:
     """This runbook's runs on this target and fleet, whoever started them, newest first: the newest 20, and every open one."""
     tags = [f"runbook:{start.runbook}"]
     waiting = _waiting(tags, start)
@@ -139,13 +139,13 @@ def runs_on(start: Start) -> list[FlowRun]:
     return sorted({r.id: r for r in (*waiting, *found)}.values(), key=lambda r: r.created or start.at, reverse=True)
 
 
-def _waiting(tags: list[str], start: Start) -> list[FlowRun]:
+def _waiting(tags: list[str], start: AlertStart) -> list[FlowRun]:
     """Its open runs under the name that they have while they wait for a person."""
     named = store.find_runs(tags, OPEN, patience_s=FIRST_PATIENCE_S, name_has=f"{start.name}{WAITS}")
     return _of_fleet([r for r in named if usual_name(r.name) == start.name], start)
 
 
-def _of_fleet(runs: list[FlowRun], start: Start) -> list[FlowRun]:
+def _of_fleet(runs: list[FlowRun], start: AlertStart) -> list[FlowRun]:
     return [r for r in runs if (r.parameters.get("fleet") or None) == start.fleet]
 
 
@@ -157,7 +157,7 @@ def _is_due_again(newest: FlowRun, now: datetime, repeat_s: float) -> bool:
     return ended and old and said in ("", Outcome.CANNOT_TELL.value, Outcome.CANCELLED.value)
 
 
-def _has(run: FlowRun, notes: Notes | None, start: Start, near: bool) -> bool:
+def _has(run: FlowRun, notes: Notes | None, start: AlertStart, near: bool) -> bool:
     """This alert, or (`near`) the same one with a start time that another replica saw a little earlier or later."""
     known = (notes or Notes(run)).text
     earlier = {k.removeprefix(EARLIER): str(v) for k, v in run.labels.items() if k.startswith(EARLIER)}
@@ -169,21 +169,22 @@ def _has(run: FlowRun, notes: Notes | None, start: Start, near: bool) -> bool:
     return any(mark == start.mark and abs((start.at - at).total_seconds()) <= start.same_within_s for mark, at in found)
 
 
-def resolve(start: Start) -> Placed:
+def resolve(start: AlertStart) -> Placed:
     """The alert is over. A run that waits only because of it is ended with that decision; nothing is ever started."""
-    placed = Placed(done=Done.NOTHING)
+    placed = Placed(done=AlertOutcome.NOTHING)
     for run in (r for r in runs_on(start) if r.state and not r.state.is_final()):
         notes = notes_on(run)
         if start.mark not in notes.over:
             continue
         if notes.is_old(start.mark, start.end):
-            placed = placed if placed.done is not Done.NOTHING else Placed(done=Done.OLD_END, run=str(run.id), name=run.name)
+            placed = placed if placed.done is not AlertOutcome.NOTHING else Placed(done=AlertOutcome.OLD_END, run=str(run.id),
+                name=run.name)
             continue
         note_over(run, start.mark, start.at, start.end)
         over = notes_on(run).all_over  # read again: another alert may have joined meanwhile
         closed = over and bool(run.state and run.state.is_paused()) and _close(run)
-        if placed.done in (Done.NOTHING, Done.OLD_END) or closed:
-            placed = Placed(done=Done.CLOSED if closed else Done.RESOLVED, run=str(run.id), name=run.name)
+        if placed.done in (AlertOutcome.NOTHING, AlertOutcome.OLD_END) or closed:
+            placed = Placed(done=AlertOutcome.CLOSED if closed else AlertOutcome.RESOLVED, run=str(run.id), name=run.name)
     return placed
 
 

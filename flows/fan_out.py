@@ -7,7 +7,7 @@ from prefect.states import Completed
 
 from flows import store
 from flows.launch import deployment_name
-from flows.ui_pages import Page, ui_path
+from flows.ui_pages import UiPage, ui_path
 from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet
@@ -45,7 +45,7 @@ def fan_out(slug: str, fleet: Fleet, parameters: dict[str, Any], run_id: str) ->
             labels={"fan-out": run_id},
         )
         runs.append((node, run))
-    rows = [markdown("| {} | {} |", node, link(run.name, ui_path(Page.RUN, str(run.id)))) for node, run in runs]
+    rows = [markdown("| {} | {} |", node, link(run.name, ui_path(UiPage.RUN, str(run.id)))) for node, run in runs]
     about = one_line(f"{slug} on {len(runs)} node(s) with {target}")
     page = markdown("# {}\n\n{}\n", about, joined("\n", [markdown("| node | run |\n|---|---|"), *rows]))
     store.save_markdown(to_key("fan-out", slug, target), page, md(about, 250))

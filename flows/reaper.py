@@ -14,10 +14,10 @@ from flows.clock import server_now
 from flows.draining import lift_lost
 from flows.engine.liveness import after_an_absence, forget, owner_gone
 from flows.engine.node_over import ASKED, ask_machines
-from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, Does, Kind, row_of, states_for
+from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, Does, RunKind, row_of, states_for
 from flows.engine.states import cancel, change
 from flows.engine.steps import began, deliver, left_behind, revoke, unfinished
-from flows.notify.retry import retell
+from flows.notify.retry import retry_pending
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")
@@ -41,7 +41,7 @@ def sweep(now: datetime | None = None) -> list[str]:
             log.info("%s", line)
             done.append(line)
     forget(now)
-    return done + _lift_lost(now) + retell(now)
+    return done + _lift_lost(now) + retry_pending(now)
 
 
 def _lift_lost(now: datetime) -> list[str]:
@@ -53,9 +53,9 @@ def _lift_lost(now: datetime) -> list[str]:
 
 def _runs(now: datetime) -> Iterator[FlowRun]:
     """Every run with which the state table has something to do; actions first, those that have ended last."""
-    own = (Kind.RUNBOOK, Kind.SWEEP)
+    own = (RunKind.RUNBOOK, RunKind.SWEEP)
     going = tuple(d for d in Does if d not in (Does.ACT, Does.SCHEDULED, Does.BROKEN_OFF, Does.NOTHING))
-    yield from store.find_runs([store.ACT_TAG], states_for((Kind.ACTION,), (Does.ACT,)))
+    yield from store.find_runs([store.ACT_TAG], states_for((RunKind.ACTION,), (Does.ACT,)))
     yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, going))
     overdue = states_for(own, (Does.SCHEDULED,))  # without those that a schedule has planned for the next days
     yield from store.find_runs([store.RUNBOOK_TAG], overdue, before=now - TAKEN_LIMIT)

@@ -19,7 +19,7 @@ from flows.engine.state_table import (
     STARTING_LIMIT,
     TAKEN_LIMIT,
     UNOWNED_LIMIT,
-    Kind,
+    RunKind,
     kind_of,
     longest,
     name_of,
@@ -28,7 +28,7 @@ from flows.engine.states import cancel, change
 from flows.engine.steps import began, left_behind
 from flows.engine.waiting_name import name_ended
 from flows.launch import deployment_name
-from flows.notify.outbox import DUE, owe, told_on
+from flows.notify.outbox import DUE, delivery_on, mark_pending
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 
@@ -91,9 +91,9 @@ def cancelling(run: FlowRun, now: datetime) -> str:
 def broken_off(run: FlowRun, _now: datetime) -> str:
     """A run that crashed, or was cancelled after a change, gets its look again, once; what it had to tell is told."""
     name_ended(run)
-    told = told_on(run)
+    told = delivery_on(run)
     if told and not told.done and DUE not in run.tags:
-        owe(str(run.id), [DUE])
+        mark_pending(str(run.id), [DUE])
     if LOOKED in run.labels:
         return ""
     if run.state and run.state.is_cancelled() and not _acts(run) and not store.read_input(run.id, TOO_LONG):
@@ -108,7 +108,7 @@ def look_again(run: FlowRun) -> str:
     if LOOKED in run.labels:
         return ""
     slug, trigger = name_of(run), str(run.parameters.get("trigger", ""))
-    why_not = "the next sweep checks everything" if kind_of(run) is Kind.SWEEP else ""
+    why_not = "the next sweep checks everything" if kind_of(run) is RunKind.SWEEP else ""
     if trigger.startswith(AFTER_CRASH):
         why_not = "it was itself a diagnosis after a crash"
     if why_not or not slug:

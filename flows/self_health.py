@@ -27,7 +27,7 @@ class OpenRuns(Frozen):
     oldest_run: str  # its id
 
 
-class Lock(Frozen):
+class HeldLock(Frozen):
     """One owner that is being worked on."""
 
     owner: str
@@ -37,7 +37,7 @@ class Lock(Frozen):
     why: str = ""  # set if its run has ended, and a step of it may still be at work
 
 
-class Question(Frozen):
+class WaitingQuestion(Frozen):
     """One run that waits for a person."""
 
     run: str
@@ -52,8 +52,8 @@ class Health(Frozen):
     """The whole of it."""
 
     open_runs: tuple[OpenRuns, ...]
-    locks: tuple[Lock, ...]
-    waiting: tuple[Question, ...]
+    locks: tuple[HeldLock, ...]
+    waiting: tuple[WaitingQuestion, ...]
     reaper: Reaper | None  # the one that leads, if one lives
     reaper_age_s: float | None  # since the last round of any reaper; None: none was ever seen
     reapers: int  # that live
@@ -98,10 +98,10 @@ def _open_runs(runs: list[FlowRun], now: datetime) -> tuple[OpenRuns, ...]:
     return tuple(found)
 
 
-def _locks(now: datetime) -> tuple[Lock, ...]:
+def _locks(now: datetime) -> tuple[HeldLock, ...]:
     held = [(r, "" if r.state_type in OPEN else unfinished(r, now)) for r in unsettled(now)]
     return tuple(
-        Lock(
+        HeldLock(
             owner=str(r.parameters.get("owner")),
             act_run=str(r.id),
             holder=owner.shown if (owner := Owner.from_labels(dict(r.labels))) else "unknown",
@@ -113,8 +113,8 @@ def _locks(now: datetime) -> tuple[Lock, ...]:
     )
 
 
-def _question(run: FlowRun, now: datetime) -> Question:
+def _question(run: FlowRun, now: datetime) -> WaitingQuestion:
     since = run.state.timestamp if run.state else None
     facts = {"headline": str(run.labels.get("headline", "")), "expires": str(run.labels.get(EXPIRES, ""))}
     facts |= {"since": since.isoformat() if since else ""}
-    return Question(run=str(run.id), name=run.name, age_s=_age_s(run, now), **facts)
+    return WaitingQuestion(run=str(run.id), name=run.name, age_s=_age_s(run, now), **facts)

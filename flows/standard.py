@@ -6,7 +6,7 @@ from prefect import Flow
 from prefect.client.schemas.objects import State
 
 from flows.engine.ends import clean_end
-from flows.engine.entry import Asked, run_by_name
+from flows.engine.entry import RunRequest, run_by_name
 from flows.form import OnWorker, Options, options_type, target_type
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
@@ -44,7 +44,7 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
         trigger: str = "by hand",
         options: Options = empty,
     ) -> State[Any]:
-        return run_by_name(slug, Asked(target, mode, fleet, policy, choice, out, trigger, options.given()))
+        return run_by_name(slug, RunRequest(target, mode, fleet, policy, choice, out, trigger, options.given()))
 
     runbook.__annotations__ |= {"target": target_type(slug), "options": kind}
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")

@@ -27,7 +27,7 @@ _KNOWN: dict[tuple[str, str], tuple[float, str]] = {}
 _LOCK = threading.Lock()
 
 
-class Page(StrEnum):
+class UiPage(StrEnum):
     """What has a page of its own."""
 
     HOME = "dashboard"
@@ -36,7 +36,7 @@ class Page(StrEnum):
     DEPLOYMENT = "deployments/deployment"  # by id
 
 
-def ui_url(page: Page, name: str = "", given: str = "") -> str:
+def ui_url(page: UiPage, name: str = "", given: str = "") -> str:
     """The page's address, "" where no server is known. `given`: where people reach the UI, if that is not where the API is."""
     address = (given or os.environ.get("PREFECT_UI_URL") or _api()).rstrip("/")
     if not address:
@@ -46,19 +46,19 @@ def ui_url(page: Page, name: str = "", given: str = "") -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def ui_path(page: Page, name: str) -> str:
+def ui_path(page: UiPage, name: str) -> str:
     """The same within the UI: for what is shown there, under whatever host name it was opened."""
     return urlsplit(ui_url(page, name)).path
 
 
 def start_path() -> str:
     """The page to begin with, within the UI; where no server is known, as the second UI has it."""
-    return ui_path(Page.ARTIFACT, START) or f"{UNSAID}/{Page.ARTIFACT.value}/{START}"
+    return ui_path(UiPage.ARTIFACT, START) or f"{UNSAID}/{UiPage.ARTIFACT.value}/{START}"
 
 
 def report_links(run_id: str) -> dict[str, str]:
     """The links at the end of a report."""
-    page = ui_url(Page.RUN, run_id)
+    page = ui_url(UiPage.RUN, run_id)
     return {"run in Prefect": page} if page else {}
 
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from runbooks.core.args.base import Args
 from runbooks.core.args.table import in_words
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
-from tasks.context import Context, Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, Context
 
 A = TypeVar("A", bound=Args)
 R = TypeVar("R")
@@ -21,7 +21,7 @@ def arguments(step: Step, model: type[A]) -> A:
     try:
         return step.typed(model)
     except ValidationError as e:
-        raise Refused(Code.BAD_ARGUMENTS, f"{step.kind}: {in_words(e)}") from None
+        raise ActionRefused(RefusalCode.BAD_ARGUMENTS, f"{step.kind}: {in_words(e)}") from None
 
 
 def takes(model: type[A]) -> Callable[[Callable[[A, Context], R]], Callable[[Step, Context], R]]:

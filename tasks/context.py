@@ -9,7 +9,7 @@ from typing import Any
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.redact import Redactor
-from runbooks.core.refusal import Code, Refusal
+from runbooks.core.refusal import Refusal, RefusalCode
 from tasks.installation import installation_redactor
 from tasks.shared import Shared
 from tasks.transport.base import Host
@@ -20,7 +20,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Options(dict[str, Any]):
+class TrackedOptions(dict[str, Any]):
     """A run's own options, which remembers those that were read: one that nobody read decided nothing, and the report says so.
 
     Parts that are made of it (`options | {…}`) remember together."""
@@ -52,11 +52,11 @@ class Options(dict[str, Any]):
         self._read.add(name)
         return super().setdefault(name, default)
 
-    def __or__(self, more: Mapping[str, Any]) -> "Options":  # type: ignore[override]
-        return Options({**dict(self), **more}, self._read)
+    def __or__(self, more: Mapping[str, Any]) -> "TrackedOptions":  # type: ignore[override]
+        return TrackedOptions({**dict(self), **more}, self._read)
 
 
-class Acting(Frozen):
+class RunningAction(Frozen):
     """The act that a context is lent to: on the machine that it changes, a lock file says so."""
 
     run: str  # the act run
@@ -80,16 +80,16 @@ class Context:
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
-    acting: Acting | None = None  # None while nothing may be changed
+    acting: RunningAction | None = None  # None while nothing may be changed
 
     def __post_init__(self) -> None:
-        if not isinstance(self.options, Options):
-            object.__setattr__(self, "options", Options(self.options))
+        if not isinstance(self.options, TrackedOptions):
+            object.__setattr__(self, "options", TrackedOptions(self.options))
 
     @property
     def not_used(self) -> tuple[str, ...]:
         """Names of options that the run was given and that no reader has asked for."""
-        return self.options.unread() if isinstance(self.options, Options) else ()
+        return self.options.unread() if isinstance(self.options, TrackedOptions) else ()
 
     @property
     def node(self) -> Node:
@@ -102,18 +102,18 @@ class Context:
         return self.open_host(self.node)
 
 
-class ActResult(Frozen):
+class ActionResult(Frozen):
     """What an action did, in words that go into the report."""
 
     said: tuple[str, ...]
 
 
-class Refused(Exception):
+class ActionRefused(Exception):
     """A guard said no, or the target is not what was judged. Nothing was changed. `code`: which kind of no."""
 
-    def __init__(self, code: Code, why: str) -> None:
+    def __init__(self, code: RefusalCode, why: str) -> None:
         super().__init__(why)
-        self.code = Code(code)  # no refusal without one
+        self.code = RefusalCode(code)  # no refusal without one
 
     @property
     def refusal(self) -> Refusal:

@@ -22,11 +22,11 @@ from tasks.installation import lasting
 LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
 LOOK_BACK = 20  # newest reports among which the last sweep's is looked for
-ANSWERS = (Outcome.HEALTHY, Outcome.SICK)
+ANSWERS = (Outcome.HEALTHY, Outcome.UNHEALTHY)
 TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
 
 
-class Saved(Frozen):
+class SavedReport(Frozen):
     """Where the report is. `problems` say what could not be written; the caller then prints the report instead."""
 
     record: Path | None = None  # the JSON
@@ -40,7 +40,7 @@ def reports_root(folder: str) -> Path:
     return lasting(folder, lasting(given) if given else None)
 
 
-def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
+def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> SavedReport:
     """Writes both files of a report, each whole or not at all, then prunes to `keep`. Never raises for a bad disk."""
     place = report_folder(folder, report.runbook, report.target)
     saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
@@ -49,7 +49,7 @@ def save(report: Report, markdown: str, folder: Path | str, keep: int | None = N
     return saved
 
 
-def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep: int | None = None) -> Saved:
+def save_nightly(report: NightlyReport, markdown: str, folder: Path | str, keep: int | None = None) -> SavedReport:
     """The same for a nightly or sweep report: <folder>/<its kind>/<fleet>/…"""
     place = report_folder(folder, report.kind, report.fleet)
     saved = _save_files(place, stem(report.started_at, report.id), to_json(report), markdown)
@@ -74,7 +74,7 @@ def to_json(report: Report | NightlyReport) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
-def _save_files(place: Path, name: str, json_text: str, markdown: str) -> Saved:
+def _save_files(place: Path, name: str, json_text: str, markdown: str) -> SavedReport:
     """The two files do not depend on each other: where one cannot be written the other still is."""
     record, page, problems = place / f"{name}.json", place / f"{name}.md", []
     written: dict[Path, bool] = {}
@@ -87,7 +87,7 @@ def _save_files(place: Path, name: str, json_text: str, markdown: str) -> Saved:
             problems.append(f"{path} could not be written: {_plain(e)}")
     if record in written:
         _point_latest(place, record.name)
-    return Saved(
+    return SavedReport(
         record=record if record in written else None,
         markdown=page if page in written else None,
         problems=tuple(problems),

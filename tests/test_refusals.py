@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.refusal import TABLE, Code
+from runbooks.core.refusal import TABLE, RefusalCode
 from tasks.remote.probe import probe_text
 
 ROOT = Path(__file__).parents[1]
-CODES = {c.value for c in Code}
+CODES = {c.value for c in RefusalCode}
 ROOMS = ("flows", "actions", "probes")
 PLACES = {
     "flows": ("flows/**/*.py",),
@@ -36,15 +36,16 @@ def test_one_exception_on_our_side_and_one_in_the_probes() -> None:
         (where.partition(":")[0], node.name)
         for room in ("flows", "tasks")
         for where, node in nodes(room)
-        if isinstance(node, ast.ClassDef) and {"Refused", "Exception"} & {ast.unparse(b) for b in node.bases}
+        if isinstance(node, ast.ClassDef) and {"ActionRefused", "Refused", "Exception"} & {ast.unparse(b) for b in node.bases}
     ]
     refusing = [m for m in made if any(w in m[1].lower() for w in ("refus", "guard", "lock", "busy", "frozen", "saidno", "changed"))]
-    assert sorted(refusing) == [("tasks/context.py", "Refused"), ("tasks/remote/probes/refused.py", "Refused")]
+    assert sorted(refusing) == [("tasks/context.py", "ActionRefused"), ("tasks/remote/probes/refused.py", "Refused")]
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_whoever_refuses_names_a_code_of_the_table(room: str) -> None:
-    calls = [(w, n) for w, n in nodes(room) if isinstance(n, ast.Call) and ast.unparse(n.func) in ("Refused", "Refusal", "_no")]
+    calls = [(w, n) for w,
+        n in nodes(room) if isinstance(n, ast.Call) and ast.unparse(n.func) in ("ActionRefused", "Refused", "Refusal", "_no")]
     wrong = [where for where, call in calls if not named(call)]
     assert len(calls) > 15, room
     assert wrong == []
@@ -56,7 +57,8 @@ def named(call: ast.Call) -> bool:
     if isinstance(code, ast.Constant):
         return code.value in CODES
     text = ast.unparse(code) if code else ""
-    return text in {f"Code.{c.name}" for c in Code} or text in ("code", "e.code", "error.code", "Code(str(got['code']))")
+    return text in {f"RefusalCode.{c.name}" for c in RefusalCode} or text in ("code", "e.code", "error.code",
+        "RefusalCode(str(got['code']))")
 
 
 def test_whatever_a_probe_answers_with_refused_has_a_code() -> None:
@@ -75,8 +77,8 @@ def test_whatever_a_probe_answers_with_refused_has_a_code() -> None:
 
 def test_every_code_is_used() -> None:
     text = "".join(p.read_text(encoding="utf-8") for room in ROOMS for p in files(room))
-    assert [c for c in Code if f"Code.{c.name}" not in text and f'"{c}"' not in text] == []
-    assert set(TABLE) == set(Code)
+    assert [c for c in RefusalCode if f"RefusalCode.{c.name}" not in text and f'"{c}"' not in text] == []
+    assert set(TABLE) == set(RefusalCode)
 
 
 def test_a_probe_answers_with_its_code() -> None:
@@ -85,4 +87,5 @@ def test_a_probe_answers_with_its_code() -> None:
     exec(compile(probe_text("refused"), "refused", "exec"), asked)  # noqa: S102 - our own probe
     refused, refusal = asked["Refused"], asked["refusal"]
     assert refusal(refused("in-use", "pid 7 has it open")) == {"refused": "pid 7 has it open", "code": "in-use"}  # type: ignore[operator]
-    assert json.dumps(refusal(OSError(5, "I/O error"))) == '{"refused": "[Errno 5] I/O error", "code": "cannot-check"}'  # type: ignore[operator]
+    assert json.dumps(
+        refusal(OSError(5, "I/O error"))) == '{"refused": "[Errno 5] I/O error", "code": "cannot-check"}'  # type: ignore[operator]

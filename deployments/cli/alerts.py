@@ -6,8 +6,8 @@ from typing import Any
 
 from deployments.errors import CommandError
 from deployments.gateway.files import Files, load_files, other_targets
-from runbooks.alerts.alert import Alert, BadPayload, Source, Status
-from runbooks.alerts.mapping import Unusable, Wanted, wanted
+from runbooks.alerts.alert import Alert, AlertSource, BadPayload, Status
+from runbooks.alerts.mapping import Unusable, WantedRun, wanted
 from runbooks.alerts.payloads import parse
 from runbooks.alerts.targets import NoTarget, check_name, resolve
 from runbooks.core.policy import Mode
@@ -37,23 +37,23 @@ def read_alerts(path: str, source: str | None) -> tuple[Alert, ...]:
     except OSError as e:
         raise CommandError(f"{path}: {e.strerror or e}") from e
     try:
-        return parse(Source(source) if source else guess(body), body)
+        return parse(AlertSource(source) if source else guess(body), body)
     except BadPayload as e:
         raise CommandError(f"{path}: {e}; see deployments/README.md, Alerts, or name the format with --format") from e
 
 
-def guess(body: bytes) -> Source:
+def guess(body: bytes) -> AlertSource:
     """Whose payload it is, by the fields that only that sender has."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return Source.GENERIC  # its parser says what is wrong
+        return AlertSource.GENERIC  # its parser says what is wrong
     fields = set(data) if isinstance(data, dict) else set()
     if "event" in fields:
-        return Source.PAGERDUTY
+        return AlertSource.PAGERDUTY
     if "orgId" in fields:
-        return Source.GRAFANA
-    return Source.ALERTMANAGER if fields & {"groupKey", "receiver", "version", "groupLabels"} else Source.GENERIC
+        return AlertSource.GRAFANA
+    return AlertSource.ALERTMANAGER if fields & {"groupKey", "receiver", "version", "groupLabels"} else AlertSource.GENERIC
 
 
 def explain(alert: Alert, files: Files, fleet_given: bool) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def explain(alert: Alert, files: Files, fleet_given: bool) -> list[dict[str, Any
     return [head | _row(alert, row, files, fleet_given) for row in found]
 
 
-def _row(alert: Alert, row: Wanted | Unusable, files: Files, fleet_given: bool) -> dict[str, Any]:
+def _row(alert: Alert, row: WantedRun | Unusable, files: Files, fleet_given: bool) -> dict[str, Any]:
     if isinstance(row, Unusable):
         return {"would": "nothing", "rule": row.rule, "why": row.why}
     says: dict[str, Any] = {"rule": row.rule, "runbook": row.runbook, "target": row.target}

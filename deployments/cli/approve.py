@@ -49,9 +49,9 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
 def _choice(run_id: str, decision: str, choice: str, why: str) -> str:
     """The plan that is approved, by its name. Raises CommandError where it is not said which one, or not rightly."""
     from flows.engine.knowingly import named, unknowing
-    from flows.engine.open_question import asked_now
+    from flows.engine.open_question import open_question
 
-    asked = asked_now(run_id)
+    asked = open_question(run_id)
     plans = asked.plans if asked and decision == "approve" else ()
     names = tuple(p.name for p in plans)
     listed = " or ".join(f"--choice {shlex.quote(one_line(name))}" for name in names)

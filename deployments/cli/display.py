@@ -14,7 +14,7 @@ from deployments.cli.terminal import seen
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome, Severity
 from runbooks.core.show import Markdown
-from runbooks.core.unmark import INDENT, Block, Kind, Words, blocks, columns, plain, said
+from runbooks.core.unmark import INDENT, PagePart, PartKind, Words, blocks, columns, plain, said
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -119,33 +119,33 @@ def _styled(words: Words, style: str, bold: str = "bold") -> "Text":
 def _page(page: Markdown, first: str) -> "Iterator[Text]":
     """`first`: style of the first words in bold. No empty line stands below a heading, above a list that belongs to a
     sentence, or below another one."""
-    last: Block | None = None
+    last: PagePart | None = None
     empty = False
     for block in blocks(page):
-        if block.kind is Kind.TEXT and not block.words:
+        if block.kind is PartKind.TEXT and not block.words:
             empty = True
             continue
         if empty and last and not _belongs(block, last):
             yield _text()
-        is_first = bool(first) and block.kind is Kind.TEXT and any(span.bold for span in block.words)
+        is_first = bool(first) and block.kind is PartKind.TEXT and any(span.bold for span in block.words)
         yield from _block(block, first if is_first else "bold")
         first, last, empty = "" if is_first else first, block, False
 
 
-def _belongs(block: Block, last: Block) -> bool:
-    leads = last.kind is Kind.TEXT and said(last.words).endswith(":") and block.kind is not Kind.TEXT
-    return last.kind is Kind.HEADING or leads
+def _belongs(block: PagePart, last: PagePart) -> bool:
+    leads = last.kind is PartKind.TEXT and said(last.words).endswith(":") and block.kind is not PartKind.TEXT
+    return last.kind is PartKind.HEADING or leads
 
 
-def _block(block: Block, bold: str) -> "Iterator[Text]":
-    if block.kind is Kind.VERBATIM:
+def _block(block: PagePart, bold: str) -> "Iterator[Text]":
+    if block.kind is PartKind.VERBATIM:
         yield from (_text((f"{INDENT}{line}", "cyan")) for line in block.lines)
-    elif block.kind is Kind.TABLE:
+    elif block.kind is PartKind.TABLE:
         yield from _table([[_styled(cell, "") for cell in row] for row in block.rows], True)
-    elif block.kind is Kind.HEADING:
+    elif block.kind is PartKind.HEADING:
         words = said(block.words)
         yield from _wrapped(_text((words, _HEADINGS.get(words, "bold" if block.level != 2 else "bold cyan"))), _prose())
-    elif block.kind is Kind.ITEM:
+    elif block.kind is PartKind.ITEM:
         yield from _wrapped(_text((f"{'  ' * block.level}- ", "")) + _styled(block.words, "", bold), _prose(), 2 * block.level + 2)
     else:
         yield from _wrapped(_styled(block.words, "", bold), _prose())

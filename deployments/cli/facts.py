@@ -8,7 +8,7 @@ from runbooks.core.outcome import Outcome
 def facts_of(run_id: str) -> dict[str, Any]:
     """What the command line says of a run."""
     from flows import store
-    from flows.ui_pages import Page, ui_url
+    from flows.ui_pages import UiPage, ui_url
 
     run = store.read_run(run_id)
     state, outcome = run.state, outcome_named(run.labels.get("outcome"))
@@ -20,7 +20,7 @@ def facts_of(run_id: str) -> dict[str, Any]:
         "outcome": outcome.value if outcome else None,
         "headline": str(run.labels.get("headline", "")),
         "report": str(run.labels.get("report", "")),
-        "ui": ui_url(Page.RUN, run_id),
+        "ui": ui_url(UiPage.RUN, run_id),
     }
 
 

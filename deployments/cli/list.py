@@ -57,7 +57,7 @@ def cmd_replay(ns: Namespace) -> int:
         print(json.dumps(again.model_dump(mode="json") | {"same": again.same}, indent=1))
     else:
         _print_replay(again)
-    return {State.SICK: 1, State.CANNOT_TELL: 3}.get(again.now.state, 0)
+    return {State.UNHEALTHY: 1, State.CANNOT_TELL: 3}.get(again.now.state, 0)
 
 
 LARGEST_REPORT = 256 << 20

@@ -37,9 +37,9 @@ def _file() -> str:
 def cmd_login(ns: argparse.Namespace) -> int:
     """Starts nothing. `auth` is null for a server that is not ours: its log-in is not ours to print."""
     use_answering_server()
-    from flows.ui_pages import Page, ui_url
+    from flows.ui_pages import UiPage, ui_url
 
-    ui = ui_url(Page.HOME)
+    ui = ui_url(UiPage.HOME)
     if ns.json:
         print(json.dumps({"ui": ui, "auth": None if own_server() else auth_string(), "file": None if own_server() else _file()}))
         return 0

@@ -23,7 +23,7 @@ NO_FILE = (
 
 
 @dataclass(frozen=True)
-class Result:
+class ChannelResult:
     """What one channel said."""
 
     channel: str
@@ -63,7 +63,7 @@ def _test(ns: argparse.Namespace) -> int:
     return 0 if all(r.ok for r in results) else 1
 
 
-def test_channels(config: Notifications, names: Iterable[str]) -> list[Result]:
+def test_channels(config: Notifications, names: Iterable[str]) -> list[ChannelResult]:
     """A test message to each of these channels, at once."""
     out = Outgoing(
         incident="test",
@@ -75,9 +75,9 @@ def test_channels(config: Notifications, names: Iterable[str]) -> list[Result]:
         closing=True,  # PagerDuty: opens no incident
     )
 
-    def one(name: str) -> Result:
+    def one(name: str) -> ChannelResult:
         sent = send(config.channels[name], out)
-        return Result(name, sent.ok, sent.said, config.channels[name].person)
+        return ChannelResult(name, sent.ok, sent.said, config.channels[name].person)
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         return list(pool.map(one, names))

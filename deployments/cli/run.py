@@ -189,7 +189,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     with report_named(str(run.id), ns.fleet, ns.out):
         run_here(load("flows.sweep.nightly.nightly"), run)
     from flows import store
-    from flows.ui_pages import Page, ui_url
+    from flows.ui_pages import UiPage, ui_url
 
     stored = store.read_run(run.id)
     report = str(stored.labels.get("report", ""))
@@ -198,7 +198,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
         "outcome": stored.labels.get("outcome"),
         "report": report,
         "json": str(stored.labels.get("report.json", "")),
-        "ui": ui_url(Page.RUN, str(run.id)),
+        "ui": ui_url(UiPage.RUN, str(run.id)),
     }
     if ns.json:
         print(json.dumps(facts, indent=1))

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flows.engine.observe import context_of, failed_look, look, report_of
+from flows.engine.observe import context_of, failed_observation, observe, report_of
 from flows.spec import RunbookSpec, about_one
 from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
@@ -49,9 +49,9 @@ def run_offline(
 def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
     """Evidence (None: nothing was read) and judgment; the traceback of a failure goes to the terminal."""
     try:
-        return look(spec, context)
+        return observe(spec, context)
     except UnknownNode:
         raise
     except Exception as e:
         print(clean_traceback(e), file=sys.stderr)
-        return None, failed_look(installation_redactor().text(error_text(e)))
+        return None, failed_observation(installation_redactor().text(error_text(e)))

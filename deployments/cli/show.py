@@ -46,9 +46,9 @@ def find_run(name: str) -> str:
 def question_page(run_id: str) -> Markdown | None:
     """The whole question, and the commands that answer it; None if the run asks nothing."""
     from flows.engine.knowingly import ways
-    from flows.engine.open_question import asked_now
+    from flows.engine.open_question import open_question
 
-    asked = asked_now(run_id)
+    asked = open_question(run_id)
     if asked is None:
         return None
     run = shlex.quote(run_id)
@@ -84,7 +84,7 @@ def _report_data(path: str) -> Any:
 def cmd_show(ns: argparse.Namespace) -> int:
     """0 if it could be shown, whatever it says."""
     use_answering_server()
-    from flows.engine.open_question import asked_now  # Prefect reads where its server is when it is imported
+    from flows.engine.open_question import open_question  # Prefect reads where its server is when it is imported
 
     run_id = find_run(ns.run)
     facts = facts_of(run_id)
@@ -95,7 +95,7 @@ def cmd_show(ns: argparse.Namespace) -> int:
         return 0
     question = question_page(run_id)
     if ns.json:
-        asked = asked_now(run_id) if question else None
+        asked = open_question(run_id) if question else None
         more = {"question": plain(question) if question else "", "choices": [p.name for p in asked.plans] if asked else []}
         print(json.dumps(facts | more | {"data": _report_data(facts["report"])}, indent=1))
         return 0

@@ -50,12 +50,12 @@ def _server_facts() -> dict[str, Any]:
     from flows.engine.guards import FREEZE
     from flows.self_health import read_health
     from flows.sweep.board import wrong_now
-    from flows.ui_pages import Page, ui_url
+    from flows.ui_pages import UiPage, ui_url
 
     health = read_health(POOL)
     return {
         "at": server_now().isoformat(timespec="seconds"),
-        "ui": ui_url(Page.HOME),
+        "ui": ui_url(UiPage.HOME),
         "waiting": [w.model_dump() for w in health.waiting],
         "wrong": [v.model_dump(mode="json", exclude={"link"}) for v in wrong_now()],
         "health": health.model_dump(mode="json", exclude={"waiting"}),

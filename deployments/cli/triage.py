@@ -103,7 +103,7 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
     gc.enable()
     notes: list[str] = []
     read_any: set[str] = set()
-    shown = Progress(given.progress or sys.stderr.isatty(), _total(given.files))
+    shown = ProgressLine(given.progress or sys.stderr.isatty(), _total(given.files))
     found = _blocks(given.files, notes, read_any, shown)
     try:
         outcome = judge(found, facts, Redactor(os.urandom(32)).text, notes)
@@ -120,7 +120,7 @@ def _answer(given: argparse.Namespace, facts: dict[str, str]) -> int:
     return outcome.exit_code
 
 
-def _blocks(names: list[str], notes: list[str], read_any: set[str], shown: "Progress") -> Iterator[Block]:
+def _blocks(names: list[str], notes: list[str], read_any: set[str], shown: "ProgressLine") -> Iterator[Block]:
     """Blocks of everything named; what cannot be read becomes a note."""
     empty: list[str] = []
     for name in names:
@@ -167,7 +167,7 @@ def _total(names: list[str]) -> int:
     return sum(p.stat().st_size for p in paths if p.is_file())
 
 
-class Progress:
+class ProgressLine:
     """A line on stderr, rewritten at most ten times a second, that appears after half a second."""
 
     def __init__(self, on: bool, total: int, clock: Callable[[], float] = time.monotonic) -> None:

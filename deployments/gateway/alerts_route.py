@@ -14,12 +14,12 @@ from prefect.exceptions import ObjectNotFound
 
 from deployments.gateway.auth import Answered, Denied, header_proves, proves_nothing, signature_of, verify
 from deployments.gateway.limits import Bucket, Buckets, TooLarge, read_body
-from deployments.gateway.service import Answer, Said, Service
-from runbooks.alerts.alert import Alert, BadPayload, Source
+from deployments.gateway.service import AlertAnswer, NotStarted, Service
+from runbooks.alerts.alert import Alert, AlertSource, BadPayload
 from runbooks.alerts.payloads import pagerduty_event, parse
 
 log = logging.getLogger("gateway")
-Post = Callable[[Request, Source], Awaitable[JSONResponse]]
+Post = Callable[[Request, AlertSource], Awaitable[JSONResponse]]
 Handler = Callable[[Request], Awaitable[JSONResponse]]
 READ_LIMIT_S = 15.0
 AT_ONCE = 8
@@ -30,7 +30,7 @@ TOO_MANY = "too many refused requests from here"
 NO_SUCH_DEPLOYMENT = "the runbooks' deployments are not registered on the Prefect server: gpu-runbooks up"
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request that is answered without a look at its alerts."""
 
     def __init__(self, code: int, why: str, again: bool = False) -> None:
@@ -50,38 +50,38 @@ class Desk:
         self.events = Answered(EVENT_AGE_S)
         self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="alert")
 
-    async def believed_body(self, request: Request, source: Source) -> tuple[bytes, str]:
+    async def believed_body(self, request: Request, source: AlertSource) -> tuple[bytes, str]:
         """The body of a request that is believed, and its signature if it has one. Raises Refusal."""
-        settings, pagerduty = self.service.settings, source is Source.PAGERDUTY
+        settings, pagerduty = self.service.settings, source is AlertSource.PAGERDUTY
         if proves_nothing(settings, request.headers, pagerduty):
             raise self._denied(request, "authentication required")
         if not settings.open and not header_proves(settings, request.headers) and self.wrong.empty(_sender(request)):
-            raise Refusal(429, TOO_MANY)  # only its body could prove it, and it is not read any more
+            raise RequestRefused(429, TOO_MANY)  # only its body could prove it, and it is not read any more
         try:
             body = await asyncio.wait_for(read_body(request, settings.largest_body), READ_LIMIT_S)
             how = verify(settings, request.headers, body, time.time(), pagerduty)
         except TooLarge:
-            raise Refusal(413, f"larger than {settings.largest_body} bytes; in Alertmanager set max_alerts") from None
+            raise RequestRefused(413, f"larger than {settings.largest_body} bytes; in Alertmanager set max_alerts") from None
         except TimeoutError:
-            raise Refusal(408, "the body did not arrive in time") from None
+            raise RequestRefused(408, "the body did not arrive in time") from None
         except Denied as e:
             raise self._denied(request, str(e)) from None
         if self.service.draining:
-            raise Refusal(503, "closing", again=True)
+            raise RequestRefused(503, "closing", again=True)
         if self.bucket.take():
-            raise Refusal(503, "more requests than this gateway takes; try again later", again=True)
+            raise RequestRefused(503, "more requests than this gateway takes; try again later", again=True)
         return body, signature_of(request.headers) if how == "signature" else ""
 
-    def _denied(self, request: Request, why: str) -> Refusal:
-        return Refusal(429, TOO_MANY) if self.wrong.take(_sender(request)) else Refusal(401, why)
+    def _denied(self, request: Request, why: str) -> RequestRefused:
+        return RequestRefused(429, TOO_MANY) if self.wrong.take(_sender(request)) else RequestRefused(401, why)
 
-    async def take_all(self, alerts: tuple[Alert, ...]) -> list[Answer]:
+    async def take_all(self, alerts: tuple[Alert, ...]) -> list[AlertAnswer]:
         """All alerts, a few at a time; one that fails never stops the others."""
         loop = asyncio.get_running_loop()
         jobs = [loop.run_in_executor(self.threads, partial(self.take, alert)) for alert in alerts]
         return [answer for answers in await asyncio.gather(*jobs) for answer in answers]
 
-    def take(self, alert: Alert) -> list[Answer]:
+    def take(self, alert: Alert) -> list[AlertAnswer]:
         """One alert; the server's silence becomes an answer."""
         try:
             return self.service.take(alert)
@@ -89,33 +89,33 @@ class Desk:
             outcome, why = _trouble(e)
         except Exception as e:  # a fault of ours: the sender keeps the alert and comes again
             log.exception("alert not taken")
-            outcome, why = Said.UNAVAILABLE, f"internal error: {type(e).__name__}"
+            outcome, why = NotStarted.UNAVAILABLE, f"internal error: {type(e).__name__}"
         self.service.metrics.alerts.labels(alert.source.value, outcome.value).inc()
         log.warning("alert not taken: %s", why)
-        return [Answer(alert=alert.name, outcome=outcome, why=why)]
+        return [AlertAnswer(alert=alert.name, outcome=outcome, why=why)]
 
 
 def _sender(request: Request) -> str:
     return request.client.host if request.client else "-"
 
 
-def _trouble(e: Exception) -> tuple[Said, str]:
+def _trouble(e: Exception) -> tuple[NotStarted, str]:
     if isinstance(e, ObjectNotFound):
-        return Said.UNAVAILABLE, NO_SUCH_DEPLOYMENT
+        return NotStarted.UNAVAILABLE, NO_SUCH_DEPLOYMENT
     if isinstance(e, HTTPStatusError) and e.response.status_code in (409, 422):
-        return Said.UNUSABLE, "the Prefect server refuses these parameters; does it know this fleet file? gpu-runbooks up --fleet"
-    return Said.UNAVAILABLE, f"the Prefect server does not answer ({type(e).__name__})"
+        return NotStarted.UNUSABLE, "the Prefect server refuses these parameters; does it know this fleet file? gpu-runbooks up --fleet"
+    return NotStarted.UNAVAILABLE, f"the Prefect server does not answer ({type(e).__name__})"
 
 
 def alerts_router(service: Service) -> APIRouter:
     """POST /alerts/{alertmanager,grafana,pagerduty,generic}."""
     router, desk = APIRouter(), Desk(service)
 
-    async def post(request: Request, source: Source) -> JSONResponse:
+    async def post(request: Request, source: AlertSource) -> JSONResponse:
         began = time.monotonic()
         try:
             response = await _answer(desk, request, source)
-        except Refusal as r:
+        except RequestRefused as r:
             headers = {"Retry-After": COME_AGAIN_S} if r.again else {}
             headers |= {"WWW-Authenticate": "Bearer"} if r.code == 401 else {}
             response = JSONResponse({"error": r.why}, r.code, headers)
@@ -123,29 +123,29 @@ def alerts_router(service: Service) -> APIRouter:
         service.metrics.answer.labels(source.value).observe(time.monotonic() - began)
         return response
 
-    for source in Source:
+    for source in AlertSource:
         router.add_api_route(
             f"/alerts/{source.value}", _route(post, source), methods=["POST"], response_model=None, name=source.value
         )
     return router
 
 
-def _route(post: Post, source: Source) -> Handler:
+def _route(post: Post, source: AlertSource) -> Handler:
     async def handler(request: Request) -> JSONResponse:
         return await post(request, source)
 
     return handler
 
 
-async def _answer(desk: Desk, request: Request, source: Source) -> JSONResponse:
+async def _answer(desk: Desk, request: Request, source: AlertSource) -> JSONResponse:
     body, signature = await desk.believed_body(request, source)
     if signature and desk.answered.seen(signature, time.time()):
         return JSONResponse({"alerts": [], "note": "answered before; ignored"})
     try:
         alerts = parse(source, body)
-        event, at = pagerduty_event(body) if source is Source.PAGERDUTY else ("", None)
+        event, at = pagerduty_event(body) if source is AlertSource.PAGERDUTY else ("", None)
     except BadPayload as e:
-        raise Refusal(400, str(e)) from None
+        raise RequestRefused(400, str(e)) from None
     if at is not None and abs(time.time() - at.timestamp()) > EVENT_AGE_S and not desk.service.settings.open:
         return JSONResponse({"alerts": [], "note": "this event is more than a day old; ignored"})
     if event and desk.events.seen(event, time.time()):
@@ -160,9 +160,9 @@ async def _answer(desk: Desk, request: Request, source: Source) -> JSONResponse:
     return JSONResponse({"alerts": [a.model_dump(exclude_defaults=True) for a in answers]}, code, headers)
 
 
-def _code(answers: list[Answer]) -> int:
+def _code(answers: list[AlertAnswer]) -> int:
     """200 only if every mapped alert has its run: 503 has the sender come again, 422 shows up as failed over there."""
     outcomes = {a.outcome for a in answers}
-    if Said.UNAVAILABLE in outcomes:
+    if NotStarted.UNAVAILABLE in outcomes:
         return 503
-    return 422 if Said.UNUSABLE in outcomes else 200
+    return 422 if NotStarted.UNUSABLE in outcomes else 200

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from flows.notify.link_answers import Question, Standing
+from flows.notify.link_answers import LinkQuestion, QuestionState
 from runbooks.core.clean import one_command, one_line
 from runbooks.core.form import WITHHELD
 from runbooks.core.plan import Plan, Step
@@ -24,24 +24,24 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#eee;margin:.3em 0;pa
 )
 
 WORDS = {
-    Standing.EXPIRED: ("This link has expired", "It has expired. If the run still waits, use Prefect's UI."),
-    Standing.DECIDED: ("Already decided", "This question has its answer; a link counts once. Nothing was done now."),
-    Standing.CHANGED: (
+    QuestionState.EXPIRED: ("This link has expired", "It has expired. If the run still waits, use Prefect's UI."),
+    QuestionState.DECIDED: ("Already decided", "This question has its answer; a link counts once. Nothing was done now."),
+    QuestionState.CHANGED: (
         "The plan has changed",
         "The plan of this link is no longer current. A new message was sent. Nothing was done.",
     ),
-    Standing.ENDED: ("The run has ended", "There is nothing left to decide. Nothing was done now."),
-    Standing.NOT_YET: ("Not ready yet", "The run is about to ask. Load this page again in a few seconds."),
-    Standing.GONE: ("No such run", "The run no longer exists. Nothing was done."),
-    Standing.UNCHECKED: (
+    QuestionState.ENDED: ("The run has ended", "There is nothing left to decide. Nothing was done now."),
+    QuestionState.NOT_YET: ("Not ready yet", "The run is about to ask. Load this page again in a few seconds."),
+    QuestionState.GONE: ("No such run", "The run no longer exists. Nothing was done."),
+    QuestionState.UNCHECKED: (
         "This gateway cannot check the link",
         "Its notifications.yaml, which says who may decide, is missing or cannot be used. Nothing was done: decide in another way.",
     ),
-    Standing.REVOKED: ("This link was withdrawn", "Its person is no longer set up to decide by link. Nothing was done."),
+    QuestionState.REVOKED: ("This link was withdrawn", "Its person is no longer set up to decide by link. Nothing was done."),
 }
 
 
-def question_page(ticket: Ticket, question: Question, form_token: str, nonce: str) -> Html:
+def question_page(ticket: Ticket, question: LinkQuestion, form_token: str, nonce: str) -> Html:
     """Each plan whole, with its exact commands, the two buttons, which plans are withheld and why, what must not be done."""
     m = question.message
     if m is None:
@@ -67,7 +67,7 @@ def question_page(ticket: Ticket, question: Question, form_token: str, nonce: st
     return _page(f"Decide: {m.target}", body, nonce)
 
 
-def _form(m: Message, question: Question, form_token: str) -> Html:
+def _form(m: Message, question: LinkQuestion, form_token: str) -> Html:
     destructive = {c.name for c in m.choices if c.destructive}
     return html(
         '<form method="post" autocomplete="off"><input type="hidden" name="form" value="{}">{}'
@@ -108,13 +108,13 @@ def _step(step: Step) -> Html:
     return html("<li>{} on {}. Effect: {}. Lost: {}.{}</li>", *said, commands)
 
 
-def standing_page(question: Question, nonce: str) -> Html:
+def standing_page(question: LinkQuestion, nonce: str) -> Html:
     """Why there is nothing to decide."""
     title, text = WORDS.get(question.standing, ("Not taken", "The server did not accept the answer. Nothing was done."))
     return notice(title, f"{text} {question.said}".strip(), nonce, _in_prefect(question))
 
 
-def decided_page(decision: str, ticket: Ticket, question: Question, nonce: str) -> Html:
+def decided_page(decision: str, ticket: Ticket, question: LinkQuestion, nonce: str) -> Html:
     """The answer was taken."""
     text = f"{decision}d" if decision == "approve" else "rejected"
     more = "A worker diagnoses the target again, and acts only if the plan is unchanged." if decision == "approve" else ""
@@ -127,7 +127,7 @@ def notice(title: str, text: str, nonce: str, link: Html | str = "") -> Html:
     return _page(title, html("<h1>{}</h1><p>{}</p>{}", title, text, link), nonce)
 
 
-def _in_prefect(question: Question) -> Html:
+def _in_prefect(question: LinkQuestion) -> Html:
     """Where the run stands, for who has a log-in there."""
     if not question.page:
         return html("")

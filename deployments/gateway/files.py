@@ -57,7 +57,7 @@ def other_targets(slug: str, fleet: Fleet) -> tuple[str, ...]:
     return load_spec(slug).targets(fleet)
 
 
-class Watched:
+class WatchedFiles:
     """The files as they are now, or as they last were in order."""
 
     def __init__(self, alerts: str, fleet: str | None, policy: str | None) -> None:

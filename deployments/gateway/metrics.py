@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.registry import Collector
 
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 
 BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20)
 
@@ -25,7 +25,7 @@ class Metrics:
         self.last = Gauge("last_alert_timestamp_seconds", "When an alert was last accepted (Unix time)", **known)
         self.runs = Counter("runs", "Runs that ended here, by outcome", ("outcome",), **known)
         self.refusals = Counter("refusals", "Guards' refusals in runs that ended here, by code", ("code",), **known)
-        for code in Code:
+        for code in RefusalCode:
             self.refusals.labels(code.value)
         self.storms = Counter("storms", "Alerts that were limited to diagnose because many fail alike", **known)
         Gauge("queued_runs", "Runs that wait for a free process", **known).set_function(lambda: queue()[0])

@@ -9,21 +9,21 @@ from enum import StrEnum
 from typing import Any
 
 from deployments.gateway.events import alert_event, run_event
-from deployments.gateway.files import Files, Watched, other_targets
+from deployments.gateway.files import Files, WatchedFiles, other_targets
 from deployments.gateway.metrics import Metrics
 from deployments.gateway.runner import Runner
 from deployments.gateway.settings import GatewaySettings
-from flows.alerts import Done, Placed, Start, place, resolve
+from flows.alerts import AlertOutcome, AlertStart, Placed, place, resolve
 from flows.clock import server_now
 from flows.launch import hand_to_worker
 from runbooks.alerts.alert import Alert, Status, plain
-from runbooks.alerts.mapping import Unusable, Wanted, wanted
+from runbooks.alerts.mapping import Unusable, WantedRun, wanted
 from runbooks.alerts.targets import NoTarget
 from runbooks.alerts.targets import resolve as resolve_target
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
-from runbooks.core.refusal import CODES, Code
+from runbooks.core.refusal import CODES, RefusalCode
 from tasks.installation import installation_redactor
 
 log = logging.getLogger("gateway")
@@ -31,15 +31,15 @@ REMEMBERED = 20_000
 LOCKS = 64
 
 
-class Said(StrEnum):
-    """Outcomes besides those of flows.alerts.Done."""
+class NotStarted(StrEnum):
+    """Outcomes besides those of flows.alerts.AlertOutcome."""
 
     UNMAPPED = "unmapped"
     UNUSABLE = "unusable"  # a row matched, but gives nothing that can run: the alerts or fleet file needs a change
     UNAVAILABLE = "unavailable"  # Prefect did not answer: the sender is to come again
 
 
-class Answer(Frozen):
+class AlertAnswer(Frozen):
     """What the sender is told about one alert and one row."""
 
     alert: str
@@ -57,12 +57,12 @@ class Service:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self.files = Watched(settings.alerts, settings.fleet, settings.policy)
+        self.files = WatchedFiles(settings.alerts, settings.fleet, settings.policy)
         self.runner = Runner(settings.at_once, self._ended) if settings.workers else None
         self.metrics = Metrics(self._counts, lambda: max(0, self.runner.restarts) if self.runner else 0)
         self.metrics.config_ok.set_function(lambda: float(self.files.in_order))
         self.draining = False
-        self._known: OrderedDict[tuple[str, str], tuple[Answer, float]] = OrderedDict()  # and since when
+        self._known: OrderedDict[tuple[str, str], tuple[AlertAnswer, float]] = OrderedDict()  # and since when
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._recent: defaultdict[str, deque[tuple[datetime, str]]] = defaultdict(deque)
         self._about: dict[str, tuple[str, str]] = {}  # run -> (runbook, target), of runs that this gateway started
@@ -70,20 +70,20 @@ class Service:
     def _counts(self) -> tuple[int, int]:
         return self.runner.counts() if self.runner else (0, 0)
 
-    def take(self, alert: Alert, now: datetime | None = None) -> list[Answer]:
+    def take(self, alert: Alert, now: datetime | None = None) -> list[AlertAnswer]:
         """Everything that one alert leads to. Gateways on several machines count by the Prefect server's clock, which is `now`
         if nothing else is said. Raises what the Prefect client raises if the server is not there."""
         files = self.files.now()
         rows = wanted(alert, files.alerts)
         if not rows:
-            return [self._tell(alert, Answer(alert=alert.name, outcome=Said.UNMAPPED))]
+            return [self._tell(alert, AlertAnswer(alert=alert.name, outcome=NotStarted.UNMAPPED))]
         return [self._row(alert, row, files, now) for row in rows]
 
-    def _row(self, alert: Alert, row: Wanted | Unusable, files: Files, now: datetime | None) -> Answer:
+    def _row(self, alert: Alert, row: WantedRun | Unusable, files: Files, now: datetime | None) -> AlertAnswer:
         known, at = self._known.get((alert.key, row.rule), (None, 0.0))
         if known and alert.status is Status.FIRING and time.monotonic() - at < files.alerts.repeat_s:
-            self.metrics.alerts.labels(alert.source.value, Done.REPEAT.value).inc()
-            return known.model_copy(update={"outcome": Done.REPEAT.value})
+            self.metrics.alerts.labels(alert.source.value, AlertOutcome.REPEAT.value).inc()
+            return known.model_copy(update={"outcome": AlertOutcome.REPEAT.value})
         if isinstance(row, Unusable):
             return self._unusable(alert, row.rule, row.why)
         try:
@@ -93,33 +93,33 @@ class Service:
         with self._locks[hash((row.runbook, target)) % LOCKS]:
             return self._place(alert, row.model_copy(update={"target": target}), files, now or server_now())
 
-    def _unusable(self, alert: Alert, rule: str, why: str) -> Answer:
+    def _unusable(self, alert: Alert, rule: str, why: str) -> AlertAnswer:
         """Nothing was ever started for it, so there is nothing that its end could change."""
-        outcome = Said.UNUSABLE.value if alert.status is Status.FIRING else Done.NOTHING.value
-        return self._tell(alert, Answer(alert=alert.name, outcome=outcome, rule=rule, why=why))
+        outcome = NotStarted.UNUSABLE.value if alert.status is Status.FIRING else AlertOutcome.NOTHING.value
+        return self._tell(alert, AlertAnswer(alert=alert.name, outcome=outcome, rule=rule, why=why))
 
-    def _place(self, alert: Alert, row: Wanted, files: Files, now: datetime) -> Answer:
+    def _place(self, alert: Alert, row: WantedRun, files: Files, now: datetime) -> AlertAnswer:
         firing = alert.status is Status.FIRING
         mode = files.most(row.mode)
-        storm = self._storm(row, files, now) if firing else ""
-        if storm and mode is not Mode.DIAGNOSE:
+        common = self._common_cause(row, files, now) if firing else ""
+        if common and mode is not Mode.DIAGNOSE:
             mode = Mode.DIAGNOSE
             self.metrics.storms.inc()
-        start = self._start(alert, row, mode, files, now, storm)
+        start = self._start(alert, row, mode, files, now, common)
         placed = place(start) if firing else resolve(start)
-        if placed.done is Done.STARTED:
+        if placed.done is AlertOutcome.STARTED:
             self._about[placed.run] = (row.runbook, row.target)
             if not (self.runner and self.runner.submit(placed.run, row.runbook)):
                 hand_to_worker(placed.run, "the gateway is closing" if self.runner else "no warm processes here")
-        answer = _answer(alert, row, mode, placed, storm)
+        answer = _answer(alert, row, mode, placed, common)
         if firing:
             self._remember((alert.key, row.rule), answer)
         return self._tell(alert, answer)
 
-    def _start(self, alert: Alert, row: Wanted, mode: Mode, files: Files, now: datetime, storm: str) -> Start:
+    def _start(self, alert: Alert, row: WantedRun, mode: Mode, files: Files, now: datetime, common: str) -> AlertStart:
         clean = installation_redactor().text
         began = f"{alert.starts_at:%Y-%m-%d %H:%M:%S} UTC"
-        trigger = f"alert {alert.name[:120]} from {alert.source} since {began} (rule {row.rule}){'; ' if storm else ''}{storm}"
+        trigger = f"alert {alert.name[:120]} from {alert.source} since {began} (rule {row.rule}){'; ' if common else ''}{common}"
         parameters: dict[str, Any] = {
             "target": row.target,
             "mode": mode.value,
@@ -130,7 +130,7 @@ class Service:
             "trigger": clean(plain(trigger, 600)),
             "options": {name: clean(text) for name, text in row.options.items() if text},
         }
-        return Start(
+        return AlertStart(
             runbook=row.runbook,
             target=row.target,
             fleet=self.settings.fleet,
@@ -145,7 +145,7 @@ class Service:
             repeat_s=files.alerts.repeat_s,
         )
 
-    def _storm(self, row: Wanted, files: Files, now: datetime) -> str:
+    def _common_cause(self, row: WantedRun, files: Files, now: datetime) -> str:
         """Many targets with one runbook's alerts are one incident: runs then only diagnose. "" if there are few."""
         if files.policy is None:
             return ""
@@ -158,12 +158,12 @@ class Service:
             return ""
         return f"{len(targets)} targets alert alike within {limits.window_s:.0f} s: one incident, so this run only diagnoses"
 
-    def _remember(self, key: tuple[str, str], answer: Answer) -> None:
+    def _remember(self, key: tuple[str, str], answer: AlertAnswer) -> None:
         self._known[key] = (answer, time.monotonic())
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _tell(self, alert: Alert, answer: Answer) -> Answer:
+    def _tell(self, alert: Alert, answer: AlertAnswer) -> AlertAnswer:
         """Counts it, logs one line, and emits one event."""
         self.metrics.alerts.labels(alert.source.value, str(answer.outcome)).inc()
         self.metrics.last.set_to_current_time()
@@ -193,7 +193,7 @@ class Service:
         said = str(found.labels.get("outcome", ""))
         outcome = said if said in {o.value for o in Outcome} else ("none" if clean else "broken-off")
         self.metrics.runs.labels(outcome).inc()
-        for code in set(str(found.labels.get(CODES, "")).split(",")) & {c.value for c in Code}:
+        for code in set(str(found.labels.get(CODES, "")).split(",")) & {c.value for c in RefusalCode}:
             self.metrics.refusals.labels(code).inc()
         run_event(outcome, target, run, {"runbook": slug, "headline": str(found.labels.get("headline", ""))})
 
@@ -212,8 +212,8 @@ class Service:
                 log.warning("run %s stays Pending, the reaper hands it on: %s", run, type(e).__name__)
 
 
-def _answer(alert: Alert, row: Wanted, mode: Mode, placed: Placed, storm: str) -> Answer:
-    return Answer(
+def _answer(alert: Alert, row: WantedRun, mode: Mode, placed: Placed, common: str) -> AlertAnswer:
+    return AlertAnswer(
         alert=alert.name,
         outcome=placed.done.value,
         rule=row.rule,
@@ -221,5 +221,5 @@ def _answer(alert: Alert, row: Wanted, mode: Mode, placed: Placed, storm: str) -
         target=row.target,
         mode=mode.value if alert.status is Status.FIRING else "",
         run=placed.run,
-        why=storm,
+        why=common,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from deployments.lab.gpu_state import Held, StubGpu, StubState
+from deployments.lab.gpu_state import HeldMemory, StubGpu, StubState
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ def _compile(target: Path) -> None:
 
 def holding(pid: int, mib: int = 8710, own_sm: int = 0, flag: str = "-", **keys: str) -> StubGpu:
     """An H100 whose memory one process holds; `keys` change what else it says."""
-    gpu = StubGpu(processes=[Held(pid, mib << 20, "C", own_sm, flag)])
+    gpu = StubGpu(processes=[HeldMemory(pid, mib << 20, "C", own_sm, flag)])
     gpu.keys.update(keys)
     return gpu

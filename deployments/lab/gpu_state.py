@@ -40,7 +40,7 @@ H100 = {
 
 
 @dataclass
-class Held:
+class HeldMemory:
     """A process that holds memory of a stub GPU."""
 
     pid: int
@@ -60,14 +60,14 @@ class StubGpu:
     """One `[gpu]` section."""
 
     keys: dict[str, str] = field(default_factory=lambda: dict(H100))
-    processes: list[Held] = field(default_factory=list)
+    processes: list[HeldMemory] = field(default_factory=list)
 
     def number(self, key: str) -> int:
         """A numeric key."""
         return int(self.keys[key], 0)
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldMemory]:
         """Processes whose memory is in use."""
         return [p for p in self.processes if p.counts]
 
@@ -124,7 +124,7 @@ def _put(state: StubState, gpu: StubGpu | None, key: str, value: str) -> None:
         setattr(state, key, int(value) if key == "cuda" else value)
     elif key == "process":
         pid, size, kind, sm, flag = value.split()
-        gpu.processes.append(Held(int(pid), int(size), kind, int(sm), flag))
+        gpu.processes.append(HeldMemory(int(pid), int(size), kind, int(sm), flag))
     else:
         gpu.keys[key] = value
 

@@ -79,9 +79,9 @@ def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
 
 def _first_choice(run: str) -> str:
     """The mildest plan that the run offers: what the rehearsal asks about."""
-    from flows.engine.open_question import asked_now
+    from flows.engine.open_question import open_question
 
-    asked = asked_now(run)
+    asked = open_question(run)
     return asked.plans[0].name if asked and asked.plans else ""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from deployments.lab.gpu_state import Held, StubGpu, StubState, next_step, read_state
+from deployments.lab.gpu_state import HeldMemory, StubGpu, StubState, next_step, read_state
 
 MIB = 1 << 20
 UNITS = {
@@ -90,7 +90,7 @@ def query_gpu(path: Path, state: StubState, names: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def listed(gpu: StubGpu) -> list[Held]:
+def listed(gpu: StubGpu) -> list[HeldMemory]:
     """Processes that the driver lists."""
     return [p for p in gpu.held if p.flag != "hidden"]
 

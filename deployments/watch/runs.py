@@ -27,7 +27,7 @@ class Found(Frozen):
     ours: bool
 
 
-class Answer(Frozen):
+class RunProgress(Frozen):
     """How far a run is. `over`: it has ended or waits for a person."""
 
     over: bool
@@ -63,13 +63,13 @@ def open_run(fleet: str, it: ManagedContainer, case: Case, settings: "Settings")
     return Found(run=str(run.id), ours=mine)
 
 
-def answer_of(run_id: str) -> Answer:
+def answer_of(run_id: str) -> RunProgress:
     """How far that run is."""
     run = store.read_run(run_id)
     if run.state is None or not (run.state.is_final() or run.state.is_paused()):
-        return Answer(over=False)
+        return RunProgress(over=False)
     outcome = Outcome.WAITING if run.state.is_paused() else _outcome(str(run.labels.get("outcome", "")))
-    return Answer(over=True, outcome=outcome, causes=tuple(str(run.labels.get("causes", "")).split(",")))
+    return RunProgress(over=True, outcome=outcome, causes=tuple(str(run.labels.get("causes", "")).split(",")))
 
 
 def _outcome(text: str) -> Outcome | None:

@@ -14,7 +14,7 @@ from deployments.watch.listeners import EngineListener, Listener, RayListener
 from deployments.watch.runs import Found, adopt, answer_of, open_run
 from deployments.watch.settings import Settings
 from flows.launch import hand_to_worker
-from runbooks.container.watching import Case, Seen, after_run, follow, is_due, trouble_of
+from runbooks.container.watching import Case, ContainerSeen, after_run, follow, is_due, trouble_of
 from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Fleet
@@ -28,11 +28,11 @@ AT_ONCE = 8  # runs in processes of their own; more wait in line
 
 
 @dataclass
-class Watched:
+class WatchedContainer:
     """One container and where its case stands."""
 
     it: ManagedContainer
-    seen: Seen = field(default_factory=Seen)
+    seen: ContainerSeen = field(default_factory=ContainerSeen)
     heard: bool = False
     was_well: bool = False
     case: Case | None = None
@@ -48,7 +48,7 @@ class Watch:
         if not fleet.containers:
             raise ConfigError("the fleet file names no `containers`: nothing to watch")
         self.fleet, self.settings, self._file = fleet, settings, FleetFile(settings.fleet)
-        self.watched = {(c.node, c.name): Watched(c) for c in fleet.containers}
+        self.watched = {(c.node, c.name): WatchedContainer(c) for c in fleet.containers}
         self._heard: queue.Queue[tuple[str, Any]] = queue.Queue()
         self._runner = Runner(AT_ONCE, lambda run, clean: self._say("ended", (run, clean)))
         self._listeners = [*self._engines(), *self._head()]
@@ -98,7 +98,7 @@ class Watch:
         old, self.fleet, self.watched = self.watched, fleet, {}
         for c in fleet.containers:
             before = old.get((c.node, c.name))
-            self.watched[c.node, c.name] = replace(before, it=c) if before else Watched(c)
+            self.watched[c.node, c.name] = replace(before, it=c) if before else WatchedContainer(c)
         log.info("the fleet file changed")
         self._listeners = [*self._engines(), *self._head()]
         self._listen()
@@ -143,7 +143,7 @@ class Watch:
                 log.warning("observations of %s on %s cannot be stored: %s", it.name, it.node, e)
             self._unkept = str(e)
 
-    def _tick(self, w: Watched) -> None:
+    def _tick(self, w: WatchedContainer) -> None:
         """Looks at one container: a run that another process runs, a fault that is new or due again."""
         if w.run:
             if not w.ours and time.monotonic() >= w.ask_at:
@@ -162,7 +162,7 @@ class Watch:
         if w.case and is_due(w.case, utc_now()):
             self._start(w, w.case)
 
-    def _start(self, w: Watched, case: Case) -> None:
+    def _start(self, w: WatchedContainer, case: Case) -> None:
         """A run about `case`: one that is under way already, else a new one in a forked process."""
         try:
             found = adopt(self.fleet.name, w.it, case) or open_run(self.fleet.name, w.it, case, self.settings)
@@ -172,7 +172,7 @@ class Watch:
             return
         self._begin(w, found)
 
-    def _begin(self, w: Watched, found: Found) -> None:
+    def _begin(self, w: WatchedContainer, found: Found) -> None:
         w.run, w.ours, w.ask_at = found.run, found.ours, 0.0
         if found.ours and not self._runner.submit(found.run, "container-death"):
             w.ours = not hand_to_worker(found.run, "the watch cannot run it itself")
@@ -183,7 +183,7 @@ class Watch:
             if w.run == run and not self._never_began(w):
                 self._close(w)
 
-    def _never_began(self, w: Watched) -> bool:
+    def _never_began(self, w: WatchedContainer) -> bool:
         """True if its process ended before it started it: a worker has it now, and is asked about it now and then."""
         try:
             w.ours = not hand_to_worker(w.run, "its process ended before it started")
@@ -191,14 +191,14 @@ class Watch:
             log.warning("run %s: %s", w.run, type(e).__name__)
         return not w.ours
 
-    def _check_elsewhere(self, w: Watched) -> None:
+    def _check_elsewhere(self, w: WatchedContainer) -> None:
         try:
             if answer_of(w.run).over:
                 self._close(w)
         except Exception as e:
             log.warning("run %s: %s", w.run, type(e).__name__)
 
-    def _close(self, w: Watched) -> None:
+    def _close(self, w: WatchedContainer) -> None:
         """Takes the run's answer into the case."""
         run, w.run = w.run, ""
         try:

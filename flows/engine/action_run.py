@@ -19,7 +19,7 @@ from flows.engine.actions import ACTIONS
 from flows.engine.ends import clean_end, in_words
 from flows.engine.execution import check_newest
 from flows.engine.guards import check_breaker, check_freeze
-from flows.engine.lock import Claim
+from flows.engine.lock import Lock
 from flows.engine.progress import Timeline
 from flows.engine.running_on import may_run_on
 from flows.engine.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
@@ -28,9 +28,9 @@ from flows.engine.uninterrupted import uninterrupted
 from flows.launch import without_prefect_heartbeat
 from runbooks.core.clean import one_line
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code, Refusal
-from runbooks.core.report import ActRecord
-from tasks.context import Acting, Context, Refused, utc_now
+from runbooks.core.refusal import Refusal, RefusalCode
+from runbooks.core.report import ActionRecord
+from tasks.context import ActionRefused, Context, RunningAction, utc_now
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 
@@ -39,7 +39,7 @@ from tasks.transport.base import TransportError
 class Session:
     """What a runbook run lends to the act flow that it calls."""
 
-    claim: Claim
+    lock: Lock
     context: Context
     timeline: Timeline
     runbook_run: str
@@ -58,7 +58,7 @@ _SESSION: ContextVar[Session | None] = ContextVar("act_session", default=None)
 
 @flow(name="act", persist_result=False, retries=0, validate_parameters=False)
 @clean_end
-def act(
+def run_action(
     owner: str,
     n: int,
     token: str,
@@ -73,17 +73,17 @@ def act(
     session = _SESSION.get()
     ctx = FlowRunContext.get()
     run = ctx.flow_run if ctx else None
-    if session is None or run is None or str(run.id) != session.claim.act_run or token != session.claim.token:
+    if session is None or run is None or str(run.id) != session.lock.act_run or token != session.lock.token:
         return Failed(
             name="Refused", message="an action runs only inside the runbook run that locked its target; start the runbook again"
         )
     if run.run_count > 1:
         said = "an action never runs twice; start the runbook again"
-        session.outcome, session.refused = "refused", Refusal(code=Code.SUPERSEDED, why=said)
+        session.outcome, session.refused = "refused", Refusal(code=RefusalCode.SUPERSEDED, why=said)
         return Failed(name="Refused", message=said)
     end = _do_all(session)
     try:
-        return end_of(store.read_run(session.claim.act_run).state, end)
+        return end_of(store.read_run(session.lock.act_run).state, end)
     except Abort:
         raise
     except Exception:  # the server is silent: what was done is no failure for that, and Prefect asks a minute more to tell it
@@ -91,12 +91,12 @@ def act(
 
 
 def _do_all(session: Session) -> State[Any]:
-    steps = session.claim.steps
+    steps = session.lock.steps
     session.ends, session.rows = ["not begun"] * len(steps), [""] * len(steps)
     for i, step in enumerate(steps):
         if not session.before(i):
             said = f"{step.kind} was not started: an earlier step of the plan was not done"
-            session.outcome, session.refused = "refused", Refusal(code=Code.EARLIER_STEP, why=said)
+            session.outcome, session.refused = "refused", Refusal(code=RefusalCode.EARLIER_STEP, why=said)
             session.said.append(said)
             return Failed(name="Refused", message=said)
         session.ends[i], said = _one(session, i, step)
@@ -114,7 +114,7 @@ def _do_all(session: Session) -> State[Any]:
 
 def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
     """(how the step ended, what is said of it). What was begun is written down before and after."""
-    act_run, action = session.claim.act_run, ACTIONS[step.kind]
+    act_run, action = session.lock.act_run, ACTIONS[step.kind]
     try:
         _wait_first(session, step)
         session.allowed()
@@ -124,8 +124,8 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
         return "refused", _not_begun(session, step, e)
     try:
         deadline_s = action.deadline_s(step, session.context)
-        begun = begin(act_run, i, session.claim.token, step.kind, deadline_s)
-    except Refused as e:
+        begun = begin(act_run, i, session.lock.token, step.kind, deadline_s)
+    except ActionRefused as e:
         return "refused", _not_begun(session, step, e)
     except Exception as e:  # it may stand there as begun: it is not
         record(act_run, i, WITHDRAWN, store.PATIENCE_S)
@@ -148,10 +148,10 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
 
 def _not_begun(session: Session, step: Step, error: Exception) -> str:
     """Why a step was not begun, in words; and, with its code, for the report."""
-    if isinstance(error, Refused):
+    if isinstance(error, ActionRefused):
         code, said = error.code, f"{step.kind} refused: {error}"
     else:  # who cannot ask does not act
-        code, said = Code.CANNOT_CHECK, f"{step.kind} was not started: {in_words(error)}"
+        code, said = RefusalCode.CANNOT_CHECK, f"{step.kind} was not started: {in_words(error)}"
     session.refused = Refusal(code=code, why=installation_redactor().text(said))
     return said
 
@@ -172,7 +172,7 @@ def _do(session: Session, step: Step) -> tuple[str, str, str]:
     """(how it ended, what is said of it, what goes into its row)."""
     try:
         said = ACTIONS[step.kind].act(step, session.context).said
-    except Refused as e:
+    except ActionRefused as e:
         return "refused", _not_begun(session, step, e), "refused"
     except TransportError as e:
         return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
@@ -186,47 +186,47 @@ def _do(session: Session, step: Step) -> tuple[str, str, str]:
 def _still_allowed(session: Session) -> None:
     """Freeze, breaker, and fencing: a run declared dead or begun anew, or whose alert ended, may not go on."""
     check_freeze()
-    check_breaker(session.context.fleet.name, session.claim.place.marks)
-    for what, run_id in (("this act run", session.claim.act_run), ("the runbook run", session.runbook_run)):
+    check_breaker(session.context.fleet.name, session.lock.place.marks)
+    for what, run_id in (("this act run", session.lock.act_run), ("the runbook run", session.runbook_run)):
         run = store.read_run(run_id)
         state = run.state
         if state is None or not state.is_running():
             said = f"{what} is {state.name if state else 'gone'}, not running: another process took over"
-            raise Refused(Code.SUPERSEDED, said)
+            raise ActionRefused(RefusalCode.SUPERSEDED, said)
         if resolved(run):
-            raise Refused(Code.ALERT_RESOLVED, "the alert that started this run was resolved meanwhile")
+            raise ActionRefused(RefusalCode.ALERT_RESOLVED, "the alert that started this run was resolved meanwhile")
     check_newest(session.runbook_run, session.execution)
 
 
-def do_claim(
-    claim: Claim,
+def do_locked_steps(
+    lock: Lock,
     context: Context,
     timeline: Timeline,
     runbook_run: str,
     execution: int,
     before: Callable[[int], bool],
     allowed: Callable[[], None],
-) -> ActRecord:
+) -> ActionRecord:
     """Runs the act flow for `claim` in this process and returns what happened."""
-    context = replace(context, acting=Acting(run=claim.act_run, owner=claim.owner, lock=claim.place.lock))
-    session = Session(claim, context, timeline, runbook_run, execution, before, allowed)
+    context = replace(context, acting=RunningAction(run=lock.act_run, owner=lock.owner, lock=lock.place.lock))
+    session = Session(lock, context, timeline, runbook_run, execution, before, allowed)
     reset = _SESSION.set(session)
     began = utc_now()
     try:
         with without_prefect_heartbeat(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
-            run_flow(act, flow_run=store.read_run(claim.act_run), return_type="state")
-        settle(claim.act_run)
+            run_flow(run_action, flow_run=store.read_run(lock.act_run), return_type="state")
+        settle(lock.act_run)
     except Exception as e:
         if session.outcome == "not-started" and not session.ends:
             raise
         session.said.append(f"the action's own state could not be set ({in_words(e)}); this report says what was done")
     finally:
         _SESSION.reset(reset)
-    label_steps(claim.act_run, [s.kind for s in claim.steps], session.rows)
-    return ActRecord(
-        owner=claim.owner,
-        kinds=tuple(s.kind for s in claim.steps),
-        act_run=claim.act_run,
+    label_steps(lock.act_run, [s.kind for s in lock.steps], session.rows)
+    return ActionRecord(
+        owner=lock.owner,
+        kinds=tuple(s.kind for s in lock.steps),
+        act_run=lock.act_run,
         digest="",
         started_at=began,
         ended_at=utc_now(),

@@ -31,7 +31,7 @@ from tasks.container.act_recreate import (
     restart_application,
 )
 from tasks.container.act_restart import restart_container
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.gpu.act_jobs import restart_job
 from tasks.gpu.act_leader import reset_node_jobs
 from tasks.gpu.act_processes import continue_processes, terminate_processes
@@ -64,7 +64,7 @@ class Action:
     time-outs of all its commands and reads together, each of which ends on the node by itself.
     """
 
-    act: Callable[[Step, Context], ActResult]
+    act: Callable[[Step, Context], ActionResult]
     proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
     within_s: float | Deadline = UNKNOWN_S
     wait_s: Callable[[Step, Context], tuple[float, str]] | None = None  # (seconds to wait before it begins, why)

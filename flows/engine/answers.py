@@ -19,7 +19,7 @@ LINK = "link:"
 MOST_WRONG = 5  # answers of one run that were not taken; then it ends
 
 
-class Checked(Frozen):
+class AnswerCheck(Frozen):
     """Is the answer taken, how was the name checked ("": not at all), and why it was not taken."""
 
     taken: bool
@@ -29,7 +29,7 @@ class Checked(Frozen):
 
 def check_answer(
     answer: Mapping[str, Any], run_id: str, key: str, plan: Plan, approvers: tuple[str, ...], decided: datetime
-) -> Checked:
+) -> AnswerCheck:
     """Judges an answer to the question `key`. A reject needs no code; an approval of a destructive plan does."""
     who, code = str(answer.get("who", "")), str(answer.get("code", "")).strip()
     how = ""
@@ -37,23 +37,23 @@ def check_answer(
         given, _, code = code.removeprefix(LINK).partition(":")
         why = _link_problem(given, answer, run_id, key)
         if why:
-            return Checked(taken=False, why=why)
+            return AnswerCheck(taken=False, why=why)
         how = "signed link"
     if answer.get("decision") == "approve" and (why := unknowing(plan, answer)):
-        return Checked(taken=False, why=why)
+        return AnswerCheck(taken=False, why=why)
     if answer.get("decision") != "approve" or not approvers:
-        return Checked(taken=True, how=how)
+        return AnswerCheck(taken=True, how=how)
     needs = risk_of(plan, risks()) is Risk.DESTRUCTIVE
     if not needs and not code:
-        return Checked(taken=True, how=how)
+        return AnswerCheck(taken=True, how=how)
     if who not in approvers:
-        return Checked(taken=False, why=f"{who or 'nobody'!r} is not an approver; the policy names {', '.join(approvers)}")
+        return AnswerCheck(taken=False, why=f"{who or 'nobody'!r} is not an approver; the policy names {', '.join(approvers)}")
     if not code:
-        return Checked(taken=False, why=f"“{plan.name}” is destructive and needs the code of {who}'s authenticator")
+        return AnswerCheck(taken=False, why=f"“{plan.name}” is destructive and needs the code of {who}'s authenticator")
     verdict = check_code(who, code, f"{run_id}/{key}", decided, first_use)
     if not verdict.ok:
-        return Checked(taken=False, why=f"code of {who} not accepted: {verdict.said}")
-    return Checked(taken=True, how=" and ".join(h for h in (how, "approver code") if h))
+        return AnswerCheck(taken=False, why=f"code of {who} not accepted: {verdict.said}")
+    return AnswerCheck(taken=True, how=" and ".join(h for h in (how, "approver code") if h))
 
 
 def _link_problem(given: str, answer: Mapping[str, Any], run_id: str, key: str) -> str:

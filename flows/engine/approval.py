@@ -39,7 +39,7 @@ CODE = "six digits from your authenticator, if approver codes are set up; destru
 
 
 @dataclass(frozen=True)
-class Given:
+class ApprovalLookup:
     """The decision, if one counts; else the key under which to ask next, and why earlier answers did not count."""
 
     permission: Permission | None
@@ -67,7 +67,7 @@ def approval_key(digest: str, attempt: int) -> str:
     return f"{digest[:DIGITS]}-{attempt}"
 
 
-def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
+def look_up_approval(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> ApprovalLookup:
     """The decision on exactly these plans, if one was given and is not spent; and the key under which to ask next.
 
     The same plan is not asked twice, but an approval that was already used for an act is spent: the run asks
@@ -76,7 +76,7 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
     """
     early = None if gate.frozen else _in_advance(run_id, gate, approvers)
     if early is not None:
-        return Given(early)
+        return ApprovalLookup(early)
     digest = plan_digest(gate.plans)
     not_taken: list[str] = []
     held = attempt = 0
@@ -91,12 +91,12 @@ def given(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> Given:
                 checked = check_answer(answer, run_id, key, plan, approvers, _times(run_id, key)[1])
                 if checked.taken:
                     decided = _permission(run_id, key, answer | {"choice": plan.name}, digest)
-                    return Given(decided.model_copy(update={"checked": checked.how}), "", tuple(not_taken))
+                    return ApprovalLookup(decided.model_copy(update={"checked": checked.how}), "", tuple(not_taken))
                 not_taken.append(checked.why)
         attempt += 1
     if len(not_taken) - held >= MOST_WRONG:
-        return Given(_no_more(digest, not_taken), "", tuple(not_taken))
-    return Given(None, approval_key(digest, attempt), tuple(not_taken))
+        return ApprovalLookup(_no_more(digest, not_taken), "", tuple(not_taken))
+    return ApprovalLookup(None, approval_key(digest, attempt), tuple(not_taken))
 
 
 def _no_more(digest: str, not_taken: list[str]) -> Permission:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from prefect.client.schemas.objects import FlowRun
 
-from flows.engine.lock_key import address, this_place
+from flows.engine.lock_key import address, own_lock_key
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet
 from tasks.remote.machine_identity import mark
@@ -24,7 +24,7 @@ class Changed(Frozen):
 
 def members(fleet: Fleet) -> frozenset[str]:
     """What a fleet's machines are known by, without a look at them."""
-    return frozenset(this_place() if n.local else mark("at", address(n)) for n in fleet.nodes)
+    return frozenset(own_lock_key() if n.local else mark("at", address(n)) for n in fleet.nodes)
 
 
 def changed(places: Iterable[FlowRun], tag: str, known: frozenset[str]) -> list[Changed]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from flows.engine.run import Run
 
 
-def look_for_storm(run: "Run", diagnosis: Diagnosis) -> str:
+def check_common_cause(run: "Run", diagnosis: Diagnosis) -> str:
     """A sentence naming the common cause and the targets, or "" if this is not a storm."""
     mine = {c.slug for c in diagnosis.wrong}
     since = server_now() - timedelta(seconds=run.policy.storm.window_s)

@@ -10,82 +10,82 @@ from prefect.states import Cancelled
 
 from flows.clock import server_now
 from flows.engine.actions import risks
-from flows.engine.approval import Given, ask, given, was_asked
+from flows.engine.approval import ApprovalLookup, ask, look_up_approval, was_asked
 from flows.engine.carry_out import carry_out
-from flows.engine.common_cause import look_for_storm
+from flows.engine.common_cause import check_common_cause
 from flows.engine.ends import RunFailed, in_words
 from flows.engine.execution import number
-from flows.engine.gate import Gate, May, risk_of
+from flows.engine.gate import Decision, Gate, risk_of
 from flows.engine.judging import gate_of
-from flows.engine.outcomes import end_state, publish, tell_of
+from flows.engine.outcomes import end_state, notify_of, publish
 from flows.engine.ownership import heartbeat
 from flows.engine.run import Run, unchanged
 from flows.engine.stopping import RunStopped, can_be_told, go_on, wait, why_stop
-from flows.notify.delivery import tell
+from flows.notify.delivery import deliver
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import Mode
-from runbooks.core.refusal import Code, Refusal
+from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.report import Permission
 from runbooks.core.verdict import Diagnosis
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.transport.open import HostPool
 
 
 def run_runbook(run: Run, pool: HostPool) -> State[Any]:
     """The whole run, with a report in every case. Called from inside the runbook's flow."""
     run.execution = number(run.run_id)
-    run.draft.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}", logged=f"mode {run.mode}")
+    run.record.timeline.reached("started", f"{run.spec.slug} on {run.context.target}, mode {run.mode}", logged=f"mode {run.mode}")
     try:
         with heartbeat(run.run_id):
             outcome = _conduct(run)
     except Pause:
-        tell(run.run_id)
+        deliver(run.run_id)
         raise
     except RunStopped as e:
         return _stopped(run, str(e), pool)
     except BaseException as e:
         said = in_words(e)
         if why := why_stop(run.run_id):  # a worker ends what is cancelled by a signal; Prefect refuses it a question
-            run.draft.guards.append(said)
+            run.record.guards.append(said)
             stopped = _stopped(run, why, pool)
             if isinstance(e, Exception | TerminationSignal):
                 return stopped
             raise
-        run.draft.crashed = said
+        run.record.crashed = said
         _say_where_it_stands(run)
         failed = publish(run, *_as_far_as_it_came(run, e), pool)
         if isinstance(e, Exception):
-            tell_of(run, failed)
+            notify_of(run, failed)
             can_be_told(run.run_id)
-            raise RunFailed(run.draft.crashed) from None  # Prefect stores the message
+            raise RunFailed(run.record.crashed) from None  # Prefect stores the message
         raise
-    report = publish(run, outcome, run.draft.headline, pool)
-    tell_of(run, report)
+    report = publish(run, outcome, run.record.headline, pool)
+    notify_of(run, report)
     return end_state(outcome, report.headline)
 
 
 def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:
     """Outcome and headline of a run that failed. Where only the server is gone the verdict stands: the target was read and judged."""
-    if isinstance(error, TransportError) and run.diagnosis is not None and not run.draft.acts:
-        run.draft.guards.append(f"the Prefect server is gone: {run.draft.crashed}")
+    if isinstance(error, TransportError) and run.diagnosis is not None and not run.record.acts:
+        run.record.guards.append(f"the Prefect server is gone: {run.record.crashed}")
         return unchanged(run, run.diagnosis), run.diagnosis.headline
-    return Outcome.CANNOT_TELL, f"the run itself failed: {run.draft.crashed}"
+    return Outcome.CANNOT_TELL, f"the run itself failed: {run.record.crashed}"
 
 
 def _stopped(run: Run, why: str, pool: HostPool) -> State[Any]:
     """The report of a run that was cancelled, or that others ended. How far it came stands in it."""
     _say_where_it_stands(run, "stopped")
     report = publish(run, Outcome.CANCELLED, why, pool)
-    tell_of(run, report)
+    notify_of(run, report)
     return Cancelled(message=report.headline[:400])
 
 
 def _say_where_it_stands(run: Run, how: str = "failed") -> None:
-    begun = [a for a in run.draft.acts if a.outcome != "not-started"]
-    run.draft.guards.append(
+    begun = [a for a in run.record.acts if a.outcome != "not-started"]
+    run.record.guards.append(
         f"this run {how} after {len(begun)} action(s); check the target before anything else"
         if begun
         else f"this run {how} before anything was changed"
@@ -93,77 +93,77 @@ def _say_where_it_stands(run: Run, how: str = "failed") -> None:
 
 
 def _conduct(run: Run) -> Outcome:
-    diagnosis = run.look()
-    run.draft.first(run.evidence, diagnosis)
+    diagnosis = run.observe()
+    run.record.first(run.evidence, diagnosis)
     for _ in range(5):
-        gate = gate_of(run, diagnosis, read_once=run.looks == 1)  # once: clocks may be apart
-        if gate.may is May.REFUSE and gate.frozen and was_asked(run.run_id):
-            gate = gate.model_copy(update={"may": May.ASK})  # a freeze holds a question: it takes no approval, and is asked on
-        if gate.may is May.NOTHING:
-            run.draft.guards.extend(w for w in map(str, gate.why) if w not in run.draft.guards)
+        gate = gate_of(run, diagnosis, read_once=run.observations == 1)  # once: clocks may be apart
+        if gate.decision is Decision.REFUSE and gate.frozen and was_asked(run.run_id):
+            gate = gate.model_copy(update={"decision": Decision.ASK})  # a freeze holds a question: it takes no approval, and is asked on
+        if gate.decision is Decision.NOTHING:
+            run.record.guards.extend(w for w in map(str, gate.why) if w not in run.record.guards)
             return unchanged(run, diagnosis)
-        if gate.may is May.AGAIN:
-            diagnosis = run.look("gathered-again")
-            run.draft.first(run.evidence, diagnosis)
+        if gate.decision is Decision.AGAIN:
+            diagnosis = run.observe("gathered-again")
+            run.record.first(run.evidence, diagnosis)
             continue
-        if gate.may is May.REFUSE:
-            run.draft.refused(*gate.why)
+        if gate.decision is Decision.REFUSE:
+            run.record.refused(*gate.why)
             return Outcome.REFUSED
         try:
             permission, plan = _permit(run, gate, diagnosis)
-            run.draft.permission = permission
+            run.record.permission = permission
             if plan is None:
                 return _not_allowed(run, permission)
             outcome, diagnosis = carry_out(run, plan)
-        except Refused as e:
-            run.draft.refused(e.refusal)
+        except ActionRefused as e:
+            run.record.refused(e.refusal)
             return Outcome.REFUSED
         if outcome is not None:
             return outcome
-        run.draft.first(run.evidence, diagnosis)
+        run.record.first(run.evidence, diagnosis)
     said = "the situation changed five times during the decision: escalate to a person"
-    run.draft.refused(Refusal(code=Code.TARGET_CHANGED, why=said))
+    run.record.refused(Refusal(code=RefusalCode.TARGET_CHANGED, why=said))
     return Outcome.REFUSED
 
 
 def _not_allowed(run: Run, permission: Permission) -> Outcome:
     """Nobody decided in time, or a person said no."""
     nobody = permission.by == "nobody"
-    code = Code.EXPIRED if nobody else Code.REJECTED
-    run.draft.refused(Refusal(code=code, why=permission.said or code.row.meaning), said=permission.said if nobody else "")
+    code = RefusalCode.EXPIRED if nobody else RefusalCode.REJECTED
+    run.record.refused(Refusal(code=code, why=permission.said or code.row.meaning), said=permission.said if nobody else "")
     return Outcome.EXPIRED if nobody else Outcome.REJECTED
 
 
 def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Plan | None]:
     plan = gate.plans[0]  # the gate puts the chosen one first
-    storm = look_for_storm(run, diagnosis)
-    if gate.may is May.ACT and risk_of(plan, risks()) is not Risk.SAFE:
-        run.draft.timeline.reached(
+    common_cause = check_common_cause(run, diagnosis)
+    if gate.decision is Decision.ACT and risk_of(plan, risks()) is not Risk.SAFE:
+        run.record.timeline.reached(
             "settled", f"waiting {run.policy.storm.settle_s:.0f} s to see whether others fail alike"
         )
         wait(run.run_id, run.policy.storm.settle_s, run.context.sleep)
-        storm = look_for_storm(run, diagnosis)
-        if storm:
-            raise Refused(Code.COMMON_CAUSE, storm)
-    if gate.may is May.ACT:
+        common_cause = check_common_cause(run, diagnosis)
+        if common_cause:
+            raise ActionRefused(RefusalCode.COMMON_CAUSE, common_cause)
+    if gate.decision is Decision.ACT:
         at = server_now()
         return Permission(
             allowed=True, by="policy", who="policy file", at=at, digest=plan.digest, choice=plan.name
         ), plan
     if run.mode is Mode.AUTO:  # why it did not act by itself
-        run.draft.refused(*gate.why, said="")
-    return _ask(run, gate, diagnosis, storm)
+        run.record.refused(*gate.why, said="")
+    return _ask(run, gate, diagnosis, common_cause)
 
 
-def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permission, Plan | None]:
-    answer = given(run.run_id, gate, run.policy.approvers)
+def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, common_cause: str) -> tuple[Permission, Plan | None]:
+    answer = look_up_approval(run.run_id, gate, run.policy.approvers)
     permission = answer.permission
-    run.draft.guards.extend(f"an answer was not accepted: {why}" for why in answer.not_taken)
+    run.record.guards.extend(f"an answer was not accepted: {why}" for why in answer.not_taken)
     if permission is None:
-        _ask_now(run, gate, diagnosis, storm, answer)
+        _ask_now(run, gate, diagnosis, common_cause, answer)
     assert permission is not None  # noqa: S101 - asking never returns
     who = permission.who or "nobody"
-    run.draft.timeline.reached(
+    run.record.timeline.reached(
         "decided", f"{'approved' if permission.allowed else 'not approved'} ({who}): {permission.choice}"
     )
     if not permission.allowed:
@@ -171,19 +171,19 @@ def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str) -> tuple[Permis
     return permission, next(p for p in gate.plans if p.name == permission.choice)
 
 
-def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, storm: str, answer: Given) -> None:
+def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, common_cause: str, answer: ApprovalLookup) -> None:
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
     go_on(run.run_id)
     refused = tuple(f"the last answer was not accepted: {why}" for why in answer.not_taken[-1:])
-    notes = tuple(w for w in (*map(str, gate.why), storm, *refused) if w)
+    notes = tuple(w for w in (*map(str, gate.why), common_cause, *refused) if w)
     worst = {kind: risk.value for kind, risk in risks().items()}
     book = load_runbook(run.spec.slug)
     titles = {slug: cause.title for slug, cause in book.causes.items()}
     about = (book.title, run.context.target, diagnosis, gate.plans, notes, worst, titles)
-    run.draft.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
+    run.record.timeline.reached("asking", f"asking a person: {', '.join(p.name for p in gate.plans)}")
     asked = server_now()
-    run.draft.waiting_until = asked + timedelta(seconds=gate.approval_ttl_s)
-    form, question = approval_text(*about, times=(asked, run.draft.waiting_until)), approval_text(*about, width=0)
-    run.draft.offered, run.draft.approval_key = gate.plans, answer.key
+    run.record.waiting_until = asked + timedelta(seconds=gate.approval_ttl_s)
+    form, question = approval_text(*about, times=(asked, run.record.waiting_until)), approval_text(*about, width=0)
+    run.record.offered, run.record.approval_key = gate.plans, answer.key
     publish(run, Outcome.WAITING, diagnosis.headline, None)
     ask(run.run_id, gate, form, answer.key, run.policy.approvers, question)

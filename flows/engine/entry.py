@@ -14,7 +14,7 @@ from flows.engine.outcomes import publish_bad_config
 from flows.engine.ownership import own_run
 from flows.engine.progress import run_timeline
 from flows.engine.run import Run, current_run_id
-from flows.engine.run_record import Draft
+from flows.engine.run_record import RunRecord
 from flows.engine.stopping import own_end
 from flows.fan_out import fan_out
 from flows.spec import about_one
@@ -30,7 +30,7 @@ from tasks.transport.open import HostPool
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     """The parameters that a runbook's flow was given."""
 
     target: str
@@ -43,55 +43,55 @@ class Asked:
     options: dict[str, Any]
 
 
-def run_by_name(slug: str, asked: Asked) -> State[Any]:
+def run_by_name(slug: str, request: RunRequest) -> State[Any]:
     """Runs the runbook `slug` inside the current flow run. Bad configuration ends in a report as well."""
     outlive_the_pipe()
     run_id = current_run_id()
-    own_run(run_id, {"runbook": slug, "target": asked.target})
+    own_run(run_id, {"runbook": slug, "target": request.target})
     try:
-        return own_end(run_id, _run(slug, asked, run_id))
+        return own_end(run_id, _run(slug, request, run_id))
     except ConfigError as e:
-        folder = reports_root(asked.out or Reports().folder)
+        folder = reports_root(request.out or Reports().folder)
         return own_end(
-            run_id, publish_bad_config(slug, asked.target, asked.mode, asked.trigger, run_id, folder, str(e))
+            run_id, publish_bad_config(slug, request.target, request.mode, request.trigger, run_id, folder, str(e))
         )
 
 
-def _run(slug: str, asked: Asked, run_id: str) -> State[Any]:
+def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:
     spec = load_spec(slug)
-    given = load_fleet(asked.fleet)
-    if asked.target.startswith(LABEL):
-        return fan_out(slug, given, dict(vars(asked)), run_id)
-    full, target = with_target(given, asked.target, fleet_file(asked.fleet) is not None, spec.targets(given))
-    folder = reports_root(asked.out or full.reports.folder)
+    given = load_fleet(request.fleet)
+    if request.target.startswith(LABEL):
+        return fan_out(slug, given, dict(vars(request)), run_id)
+    full, target = with_target(given, request.target, fleet_file(request.fleet) is not None, spec.targets(given))
+    folder = reports_root(request.out or full.reports.folder)
     stored = store.read_run(run_id)
     timeline = run_timeline()
-    draft = Draft(
+    record = RunRecord(
         started_at=stored.start_time or utc_now(),
-        trigger=asked.trigger,
+        trigger=request.trigger,
         folder=folder,
         timeline=timeline,
         tags={"fleet": full.name, "target": target, "runbook": slug},
     )
-    own_run(run_id, draft.tags)
-    draft.resume_from(history(folder, slug, target), run_id)
+    own_run(run_id, record.tags)
+    record.resume_from(history(folder, slug, target), run_id)
     pool = HostPool()
-    context = about_one(spec, context_of(spec, full, target, folder, pool, asked.options))
+    context = about_one(spec, context_of(spec, full, target, folder, pool, request.options))
 
     def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
-        now, _ = with_target(load_fleet(asked.fleet), asked.target, bool(asked.fleet), spec.targets(given))
-        return now, load_policy(asked.policy), load_runbook(slug).limit_values(now.limits.get(slug))
+        now, _ = with_target(load_fleet(request.fleet), request.target, bool(request.fleet), spec.targets(given))
+        return now, load_policy(request.policy), load_runbook(slug).limit_values(now.limits.get(slug))
 
     run = Run(
         spec=spec,
         reread=reread,
         fleet=full,
-        policy=load_policy(asked.policy),
+        policy=load_policy(request.policy),
         context=context,
-        mode=asked.mode,
-        choice=asked.choice,
+        mode=request.mode,
+        choice=request.choice,
         run_id=run_id,
-        draft=draft,
+        record=record,
     )
     try:
         return run_runbook(run, pool)

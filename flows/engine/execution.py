@@ -6,8 +6,8 @@ Each execution takes the next number, a row beside the run that one asker gets. 
 from uuid import uuid4
 
 from flows import store
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 
 MOST = 1000  # executions of one run: every answer to a question is one
 
@@ -22,11 +22,11 @@ def number(run_id: str) -> int:
     for n in range(len(store.inputs(run_id, "run-", MOST)) + 1, MOST + 1):
         if store.claim_input(run_id, _key(n), token) == token:
             return n
-    raise Refused(Code.SUPERSEDED, f"run {run_id} was started {MOST} times")
+    raise ActionRefused(RefusalCode.SUPERSEDED, f"run {run_id} was started {MOST} times")
 
 
 def check_newest(run_id: str, n: int) -> None:
     """Raises Refused if another process has begun the same run after this one did."""
     if store.read_input(run_id, _key(n + 1)) is not None:
         said = f"another process started this run later (execution {n + 1}); this one stops"
-        raise Refused(Code.SUPERSEDED, said)
+        raise ActionRefused(RefusalCode.SUPERSEDED, said)

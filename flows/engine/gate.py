@@ -7,11 +7,11 @@ from flows.engine.knowingly import how_to, on_offer
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import KindPolicy, Mode, Policy
-from runbooks.core.refusal import Code, Refusal
+from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.verdict import Certainty, Diagnosis
 
 
-class May(StrEnum):
+class Decision(StrEnum):
     """What the gate says."""
 
     NOTHING = "nothing"  # nothing to do, or diagnose mode
@@ -21,7 +21,7 @@ class May(StrEnum):
     AGAIN = "again"  # another run has changed the target since it was read: read it again
 
 
-class PastAct(Frozen):
+class PastAction(Frozen):
     """An act run on one owner, as history."""
 
     owner: str
@@ -37,14 +37,14 @@ class PastAct(Frozen):
 class Gate(Frozen):
     """The gate's answer: `plans` are the choices left, `why` explains every limit that applied."""
 
-    may: May
+    decision: Decision
     plans: tuple[Plan, ...] = ()
     why: tuple[Refusal, ...] = ()
     approval_ttl_s: float = 0.0
     frozen: str = ""  # the freeze that alone refuses it
 
 
-def _no(code: Code, why: str) -> Refusal:
+def _no(code: RefusalCode, why: str) -> Refusal:
     return Refusal(code=code, why=why)
 
 
@@ -59,7 +59,7 @@ def decide(
     mode: Mode,
     policy: Policy,
     risks: dict[str, Risk],
-    history: tuple[PastAct, ...],
+    history: tuple[PastAction, ...],
     now: datetime,
     hands_off: str = "",
     choice: str = "",
@@ -70,23 +70,23 @@ def decide(
     """
     offered = on_offer(diagnosis, mode, choice)
     if not offered:
-        return Gate(may=May.NOTHING, why=tuple(_no(Code.IN_USE, w) for w in how_to(diagnosis, mode)))
+        return Gate(decision=Decision.NOTHING, why=tuple(_no(RefusalCode.IN_USE, w) for w in how_to(diagnosis, mode)))
     if mode is Mode.DIAGNOSE:
-        return Gate(may=May.NOTHING, why=(_no(Code.MODE, "diagnose mode: nothing was changed"),))
+        return Gate(decision=Decision.NOTHING, why=(_no(RefusalCode.MODE, "diagnose mode: nothing was changed"),))
     if hands_off:
-        return Gate(may=May.REFUSE, why=(_no(Code.HANDS_OFF, f"hands off: {hands_off}"),))
+        return Gate(decision=Decision.REFUSE, why=(_no(RefusalCode.HANDS_OFF, f"hands off: {hands_off}"),))
     plans, why = _allowed(diagnosis, offered, policy, risks)
     if not plans:
-        return Gate(may=May.REFUSE, why=why)
+        return Gate(decision=Decision.REFUSE, why=why)
     named = [p for p in plans if p.name == choice]
     first = [p for p in named if not p.despite]
     plans = (*first, *(p for p in plans if p not in first))
-    unknown = (_no(Code.NEEDS_APPROVAL, f"no plan is named “{choice}” here"),) if choice and not named else ()
+    unknown = (_no(RefusalCode.NEEDS_APPROVAL, f"no plan is named “{choice}” here"),) if choice and not named else ()
     kinds = sorted({s.kind for p in plans for s in p.steps})
     ttl = min(policy.kind(k).approval_ttl_s for k in kinds)
     asks = unknown + _must_ask(plans[0], mode, policy, risks, history, now)
-    may = May.ASK if asks else May.ACT
-    return Gate(may=may, plans=plans, why=why + asks, approval_ttl_s=ttl)
+    decision = Decision.ASK if asks else Decision.ACT
+    return Gate(decision=decision, plans=plans, why=why + asks, approval_ttl_s=ttl)
 
 
 def _allowed(
@@ -99,49 +99,49 @@ def _allowed(
         unknown = [s.kind for s in plan.steps if s.kind not in risks]
         barred = sorted({s.kind for s in plan.steps if policy.kind(s.kind).mode is Mode.DIAGNOSE})
         if unsure or not plan.for_causes:
-            why.append(_no(Code.NOT_CONFIRMED, f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})"))
+            why.append(_no(RefusalCode.NOT_CONFIRMED, f"“{plan.name}” needs a confirmed cause ({', '.join(unsure) or 'none named'})"))
         elif unknown:
             said = f"“{plan.name}” has a step that this engine cannot do: {', '.join(unknown)}"
-            why.append(_no(Code.UNKNOWN_ACTION, said))
+            why.append(_no(RefusalCode.UNKNOWN_ACTION, said))
         elif policy.mode is Mode.DIAGNOSE or barred:
             said = f"“{plan.name}”: the policy file allows only diagnosis for {', '.join(barred) or 'every run'}"
-            why.append(_no(Code.POLICY, said))
+            why.append(_no(RefusalCode.POLICY, said))
         else:
             plans.append(plan)
     return tuple(plans), tuple(why)
 
 
-def overtaken(gate: Gate, history: tuple[PastAct, ...], read_at: datetime | None) -> Gate:
+def overtaken(gate: Gate, history: tuple[PastAction, ...], read_at: datetime | None) -> Gate:
     """`gate`, unless another run is at work on the same owner now, or was after the target was read at `read_at`."""
-    if gate.may not in (May.ASK, May.ACT):
+    if gate.decision not in (Decision.ASK, Decision.ACT):
         return gate
     busy = [
-        _no(Code.OWNER_BUSY, f"{a.owner} is locked by action run {a.going_on}") for a in history if a.going_on
+        _no(RefusalCode.OWNER_BUSY, f"{a.owner} is locked by action run {a.going_on}") for a in history if a.going_on
     ]
     if busy:
-        return Gate(may=May.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
+        return Gate(decision=Decision.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
     stale = read_at is not None and any((a.ended_at or a.started_at) >= read_at for a in history)
-    return gate.model_copy(update={"may": May.AGAIN}) if stale else gate
+    return gate.model_copy(update={"decision": Decision.AGAIN}) if stale else gate
 
 
 def _must_ask(
-    plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAct, ...], now: datetime
+    plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAction, ...], now: datetime
 ) -> tuple[Refusal, ...]:
     """Reasons why a person must decide; empty: may act by itself."""
     if mode is not Mode.AUTO:
-        return (_no(Code.MODE, "approve mode"),)
+        return (_no(RefusalCode.MODE, "approve mode"),)
     reasons = []
     if policy.mode is not Mode.AUTO:
-        reasons.append(_no(Code.POLICY, f"the policy file limits every run to {policy.mode}"))
+        reasons.append(_no(RefusalCode.POLICY, f"the policy file limits every run to {policy.mode}"))
     for kind in sorted({s.kind for s in plan.steps}):
         if policy.kind(kind).mode is not Mode.AUTO:
-            reasons.append(_no(Code.POLICY, f"the policy file does not name {kind} as automatic"))
+            reasons.append(_no(RefusalCode.POLICY, f"the policy file does not name {kind} as automatic"))
     if risk_of(plan, risks) is Risk.DESTRUCTIVE:
-        reasons.append(_no(Code.NEEDS_APPROVAL, "destructive steps are never automatic"))
+        reasons.append(_no(RefusalCode.NEEDS_APPROVAL, "destructive steps are never automatic"))
     return tuple(reasons) + _worn(plan, policy, history, now)
 
 
-def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> tuple[Refusal, ...]:
+def _worn(plan: Plan, policy: Policy, history: tuple[PastAction, ...], now: datetime) -> tuple[Refusal, ...]:
     """Cooldown, attempts, and a last change that was not seen to work."""
     reasons = []
     for kind in sorted({s.kind for s in plan.steps}):
@@ -153,7 +153,7 @@ def _worn(plan: Plan, policy: Policy, history: tuple[PastAct, ...], now: datetim
     return tuple(reasons)
 
 
-def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAct, ...], now: datetime) -> list[PastAct]:
+def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAction, ...], now: datetime) -> list[PastAction]:
     """Acts of that kind on the same owners for one of the same causes that still count."""
     limits, owners = policy.kind(kind), {s.owner for s in plan.steps if s.kind == kind}
     return [
@@ -166,33 +166,33 @@ def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAct, ...], n
     ]
 
 
-def _too_often(kind: str, limits: KindPolicy, past: list[PastAct], alike: list[PastAct], now: datetime) -> list[Refusal]:
+def _too_often(kind: str, limits: KindPolicy, past: list[PastAction], alike: list[PastAction], now: datetime) -> list[Refusal]:
     """`attempts` bounds everything on the owner; `of_each`, where it is set, one of its things besides."""
     reasons: list[Refusal] = []
     window = timedelta(seconds=limits.window_s)
     done = sum(now - a.started_at < window for a in past)
     if done >= limits.attempts:
         said = f"{kind} was done {done} times in {limits.window_s:.0f} s for the same cause: escalate"
-        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
+        reasons.append(_no(RefusalCode.ATTEMPTS_SPENT, said))
     own = sum(now - a.started_at < window for a in alike)
     if limits.of_each is not None and own >= limits.of_each:
         said = f"{kind} was done {own} times in {limits.window_s:.0f} s on the same target: escalate"
-        reasons.append(_no(Code.ATTEMPTS_SPENT, said))
+        reasons.append(_no(RefusalCode.ATTEMPTS_SPENT, said))
     return reasons
 
 
-def _too_soon(kind: str, limits: KindPolicy, last: PastAct, now: datetime) -> list[Refusal]:
+def _too_soon(kind: str, limits: KindPolicy, last: PastAction, now: datetime) -> list[Refusal]:
     reasons, age = [], (now - last.started_at).total_seconds()
     if age < limits.cooldown_s:
         said = f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
-        reasons.append(_no(Code.COOLDOWN, said))
+        reasons.append(_no(RefusalCode.COOLDOWN, said))
     if last.verified != "fixed":
         said = f"the last {kind} here is not proven to have worked; nothing is retried automatically"
-        reasons.append(_no(Code.LAST_NOT_PROVEN, said))
+        reasons.append(_no(RefusalCode.LAST_NOT_PROVEN, said))
     return reasons
 
 
-def _shares(act: PastAct, plan: Plan, kind: str) -> bool:
+def _shares(act: PastAction, plan: Plan, kind: str) -> bool:
     """True if the act was about the same finer thing as a step of the plan, or does not say about which."""
     things = {s.of for s in plan.steps if s.kind == kind}
     return not any(act.of) or bool(things & set(act.of))

@@ -13,8 +13,8 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 
 FREEZE = "gpu_runbooks_freeze"
 BREAKER, TRIPPED = "gpu_runbooks_breaker_", "gpu_runbooks_tripped_"
@@ -37,14 +37,14 @@ def check_freeze() -> None:
 
     local = read_freeze_file()
     if local is not None:
-        raise Refused(Code.FROZEN, f"this machine is frozen: {local}")
+        raise ActionRefused(RefusalCode.FROZEN, f"this machine is frozen: {local}")
     try:
         frozen = store.get_variable(FREEZE)
     except Exception as e:
         said = f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})"
-        raise Refused(Code.CANNOT_CHECK, said) from e
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, said) from e
     if frozen:
-        raise Refused(Code.FROZEN, f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
+        raise ActionRefused(RefusalCode.FROZEN, f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
 
 
 def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
@@ -55,12 +55,12 @@ def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
         other = _tripped_elsewhere(frozenset(machine))
     except Exception as e:
         said = f"the breaker cannot be read, so nothing is changed ({type(e).__name__}: {e})"
-        raise Refused(Code.CANNOT_CHECK, said) from e
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, said) from e
     if tripped:
-        raise Refused(Code.BREAKER_OPEN, _tripped(fleet, tripped) + "; a person resets it with `gpu-runbooks reset-breaker`")
+        raise ActionRefused(RefusalCode.BREAKER_OPEN, _tripped(fleet, tripped) + "; a person resets it with `gpu-runbooks reset-breaker`")
     for name, what in other.items():
         said = "; it also applies to this machine, which is in that fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
-        raise Refused(Code.BREAKER_OPEN, _tripped(name, what) + said)
+        raise ActionRefused(RefusalCode.BREAKER_OPEN, _tripped(name, what) + said)
 
 
 def _tripped(fleet: str, what: dict[str, Any]) -> str:
@@ -118,10 +118,10 @@ def _taken(fleet: str, policy: Policy, tag: str, known: frozenset[str]) -> list[
 
 def _used_up(fleet: str, why: str, known: frozenset[str], taken: list[Changed]) -> NoReturn:
     trip(fleet, why, server_now(), known.union(*(c.marks for c in taken)))
-    raise Refused(Code.BUDGET_SPENT, f"budget used up: {why}; the breaker is tripped")
+    raise ActionRefused(RefusalCode.BUDGET_SPENT, f"budget used up: {why}; the breaker is tripped")
 
 
-def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: tuple[str, ...] = ()) -> str:
+def take_budget_token(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: tuple[str, ...] = ()) -> str:
     """Takes one place of the fleet's budget for `target`, or trips the breaker and raises Refused.
 
     A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target
@@ -159,4 +159,4 @@ def take_slot(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: 
             if len(taken) > allowed:
                 _used_up(fleet.name, f"{len(taken)} of {allowed} nodes were to be changed at the same moment", known, taken)
             return f"budget: place {len(taken)} of {allowed} in {policy.budget.window_s:.0f} s"
-    raise Refused(Code.CANNOT_CHECK, "the budget could not be read in 1000 tries")
+    raise ActionRefused(RefusalCode.CANNOT_CHECK, "the budget could not be read in 1000 tries")

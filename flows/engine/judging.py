@@ -6,18 +6,18 @@ from dataclasses import replace
 from flows import store
 from flows.clock import server_now
 from flows.engine.actions import risks
-from flows.engine.gate import Gate, May, decide, overtaken
+from flows.engine.gate import Decision, Gate, decide, overtaken
 from flows.engine.guards import check_breaker, check_freeze
 from flows.engine.knowingly import on_offer
 from flows.engine.lock import history_of
-from flows.engine.lock_key import namesakes, place_of
+from flows.engine.lock_key import lock_key_of, namesakes
 from flows.engine.run import Run
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan
 from runbooks.core.policy import Mode
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from runbooks.core.verdict import Diagnosis
-from tasks.context import Refused
+from tasks.context import ActionRefused
 
 
 def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = False) -> Gate:
@@ -25,24 +25,24 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
 
     `read_once`: the target was read once only, so what others changed since then makes it read again.
     """
-    run.draft.headline = diagnosis.headline
+    run.record.headline = diagnosis.headline
     store.label(run.run_id, {"causes": ",".join(sorted({c.slug for c in diagnosis.wrong})) or "-"})
     offered = on_offer(diagnosis, run.mode, choice or run.choice)
     owners = tuple(sorted({o for p in offered for o in p.owners}))
     since = server_now() - run.policy.longest_window
     acts = bool(offered) and run.mode is not Mode.DIAGNOSE
-    places = tuple(place_of(o, run.context) for o in owners) if acts else ()
+    places = tuple(lock_key_of(o, run.context) for o in owners) if acts else ()
     history = history_of(places, run.fleet.name, since)
     held = hands_off(run, owners)
     gate = decide(diagnosis, run.mode, run.policy, risks(), history, server_now(), held, choice or run.choice)
     gate = overtaken(gate, history, run.read_at if read_once else None)
-    if gate.may in (May.ASK, May.ACT):
+    if gate.decision in (Decision.ASK, Decision.ACT):
         try:
             check_freeze()
             check_breaker(run.fleet.name, tuple(m for p in places for m in p.marks))
-        except Refused as e:
-            frozen = str(e) if e.code is Code.FROZEN else ""
-            return gate.model_copy(update={"may": May.REFUSE, "why": (*gate.why, e.refusal), "frozen": frozen})
+        except ActionRefused as e:
+            frozen = str(e) if e.code is RefusalCode.FROZEN else ""
+            return gate.model_copy(update={"decision": Decision.REFUSE, "why": (*gate.why, e.refusal), "frozen": frozen})
     return gate
 
 
@@ -64,7 +64,7 @@ def read_files_again(run: Run) -> None:
         fleet, policy, limits = run.reread()
     except ConfigError as e:
         said = f"the fleet or policy file can no longer be used, so nothing is changed: {e}"
-        raise Refused(Code.CONFIG, said) from e
+        raise ActionRefused(RefusalCode.CONFIG, said) from e
     run.fleet, run.policy = fleet, policy
     run.context = replace(run.context, fleet=fleet, limits=limits)
 
@@ -73,8 +73,8 @@ def files_allow(run: Run, plan: Plan) -> None:
     """Raises Refused if the files say by now that this plan's machines or kinds are not to be touched."""
     read_files_again(run)
     if held := hands_off(run, plan.owners):
-        raise Refused(Code.HANDS_OFF, f"hands off: {held}")
+        raise ActionRefused(RefusalCode.HANDS_OFF, f"hands off: {held}")
     barred = sorted({s.kind for s in plan.steps if run.policy.kind(s.kind).mode is Mode.DIAGNOSE})
     if run.policy.mode is Mode.DIAGNOSE or barred:
         said = f"the policy file allows only diagnosis for {', '.join(barred) or 'every run'}"
-        raise Refused(Code.POLICY, said)
+        raise ActionRefused(RefusalCode.POLICY, said)

@@ -10,8 +10,8 @@ from prefect.states import Cancelled, Pending
 
 from flows import records, store
 from flows.clock import server_now
-from flows.engine.gate import PastAct
-from flows.engine.lock_key import Place, place_of
+from flows.engine.gate import PastAction
+from flows.engine.lock_key import LockKey, lock_key_of
 from flows.engine.node_over import ask_machines
 from flows.engine.states import change
 from flows.engine.steps import RUNS_ON, SETTLED, began, deliver, revoke, unfinished
@@ -19,22 +19,22 @@ from runbooks.core.args.table import misfit
 from runbooks.core.base import Frozen
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Step
-from runbooks.core.refusal import Code
-from tasks.context import Context, Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, Context
 from tasks.this_machine import this_process
 
 NEWEST = 50  # the lock is among them: it bars the next ones
 RECORDED = 300_000  # characters
 
 
-class Claim(Frozen):
+class Lock(Frozen):
     """A lock that this process holds, not yet acted on."""
 
     owner: str
     act_run: str
     token: str
     steps: tuple[Step, ...]
-    place: Place
+    place: LockKey
 
 
 def owner_tag(owner: str) -> str:
@@ -42,7 +42,7 @@ def owner_tag(owner: str) -> str:
     return f"owner:{slug(owner)}"
 
 
-def acts_on(owner: str, since: datetime | None = None) -> list[FlowRun]:
+def actions_on(owner: str, since: datetime | None = None) -> list[FlowRun]:
     """Act runs on that owner by its name, newest first by their number: the newest, and each that began after `since`."""
     runs = _newest([store.ACT_TAG, owner_tag(owner)], since)
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
@@ -55,10 +55,10 @@ def _newest(tags: list[str], since: datetime | None, any_of: tuple[str, ...] = (
     return runs
 
 
-def acts_at(place: Place, tags: tuple[str, ...], fleet: str, since: datetime | None = None) -> list[FlowRun]:
+def actions_at(place: LockKey, tags: tuple[str, ...], fleet: str, since: datetime | None = None) -> list[FlowRun]:
     """Act runs on that owner, whatever it was called: by its name, unless that was another fleet's and another machine,
     or by one of the tags of its place."""
-    named = [r for r in acts_on(place.owner, since) if not place.is_another(r, fleet)]
+    named = [r for r in actions_on(place.owner, since) if not place.is_another(r, fleet)]
     others = _newest([store.ACT_TAG], since, tags) if tags else []
     return list({r.id: r for r in (*named, *others)}.values())
 
@@ -74,15 +74,15 @@ def going_on(run: FlowRun, now: datetime) -> str:
     return "" if run.state and run.state.is_final() else run.name
 
 
-def history_of(places: tuple[Place, ...], fleet: str, since: datetime | None = None) -> tuple[PastAct, ...]:
+def history_of(places: tuple[LockKey, ...], fleet: str, since: datetime | None = None) -> tuple[PastAction, ...]:
     """Acts on these owners that really began, under whatever name: all after `since`, and some before it."""
     past, now = [], server_now()
     for place in places:
-        for run in acts_at(place, place.same_tags, fleet, since):
+        for run in actions_at(place, place.same_tags, fleet, since):
             if not began(run):
                 continue
             past.append(
-                PastAct(
+                PastAction(
                     owner=place.owner,
                     kinds=tuple(run.parameters.get("kinds", ())),
                     causes=tuple(run.parameters.get("causes", ())),
@@ -96,52 +96,52 @@ def history_of(places: tuple[Place, ...], fleet: str, since: datetime | None = N
     return tuple(past)
 
 
-def claim_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Claim, ...]:
+def lock_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Lock, ...]:
     """Claims every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
     into the records. Raises Refused (owner-busy, bad-arguments)."""
     if words := "; ".join(filter(None, (misfit(s.kind, s.args) for s in plan.steps))):
-        raise Refused(Code.BAD_ARGUMENTS, words)
-    places = [place_of(owner, context) for owner in plan.owners]
-    claims: list[Claim] = []
+        raise ActionRefused(RefusalCode.BAD_ARGUMENTS, words)
+    places = [lock_key_of(owner, context) for owner in plan.owners]
+    locks: list[Lock] = []
     try:
         for place in places:
-            claims.append(_claim(place, plan, about, claims))
-            _alone(place, about, claims)
+            locks.append(_lock(place, plan, about, locks))
+            _alone(place, about, locks)
     except BaseException:
-        release(tuple(claims), "another target of the plan could not be locked")
+        release(tuple(locks), "another target of the plan could not be locked")
         raise
-    return tuple(claims)
+    return tuple(locks)
 
 
-def _alone(place: Place, about: dict[str, Any], mine: list[Claim]) -> None:
+def _alone(place: LockKey, about: dict[str, Any], mine: list[Lock]) -> None:
     """Raises Refused (owner-busy) if another run works on the same place. Each claim is written before its maker looks here, so that of
     two at one moment the later one sees the other; both may, and then neither goes on."""
-    for run in acts_at(place, place.tags, str(about.get("fleet", ""))):
+    for run in actions_at(place, place.tags, str(about.get("fleet", ""))):
         if str(run.id) in {c.act_run for c in mine}:
             continue
         if run.start_time and run.state and run.state.is_final() and SETTLED not in run.labels:
             deliver(run.id)
             revoke(run, f"{place.owner} was locked by another run")  # whoever ended it: its process may only have slept
         if busy := going_on(run, server_now()):
-            raise Refused(Code.OWNER_BUSY, f"{place.owner} is locked by action run {busy} ({run.id})")
+            raise ActionRefused(RefusalCode.OWNER_BUSY, f"{place.owner} is locked by action run {busy} ({run.id})")
 
 
-def _claim(place: Place, plan: Plan, about: dict[str, Any], mine: list[Claim]) -> Claim:
+def _lock(place: LockKey, plan: Plan, about: dict[str, Any], mine: list[Lock]) -> Lock:
     owner, token = place.owner, uuid4().hex
     steps = tuple(s for s in plan.steps if s.owner == owner)
     _alone(place, about, mine)
-    n = max((int(r.parameters.get("n", 0)) for r in acts_on(owner)), default=0) + 1
+    n = max((int(r.parameters.get("n", 0)) for r in actions_on(owner)), default=0) + 1
     for attempt in range(n, n + 1000):
         stored = _create(place, attempt, token, steps, plan, about)
         if stored.parameters.get("token") == token:
-            return Claim(owner=owner, act_run=str(stored.id), token=token, steps=steps, place=place)
+            return Lock(owner=owner, act_run=str(stored.id), token=token, steps=steps, place=place)
         if stored.state and not stored.state.is_final():
             said = f"{owner} was locked at the same moment by action run {stored.name} ({stored.id})"
-            raise Refused(Code.OWNER_BUSY, said)
-    raise Refused(Code.OWNER_BUSY, f"{owner} could not be locked in 1000 attempts")
+            raise ActionRefused(RefusalCode.OWNER_BUSY, said)
+    raise ActionRefused(RefusalCode.OWNER_BUSY, f"{owner} could not be locked in 1000 attempts")
 
 
-def _create(place: Place, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
+def _create(place: LockKey, n: int, token: str, steps: tuple[Step, ...], plan: Plan, about: dict[str, Any]) -> FlowRun:
     me, owner = this_process(), place.owner
     parameters = {
         "owner": owner,
@@ -180,11 +180,11 @@ def _recorded(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def release(claims: tuple[Claim, ...], why: str) -> None:
+def release(locks: tuple[Lock, ...], why: str) -> None:
     """Gives back claims that were not acted on."""
-    for claim in claims:
+    for lock in locks:
         try:
-            run = store.read_run(claim.act_run)
+            run = store.read_run(lock.act_run)
             if run.state and run.state.is_pending():
                 change(run, Cancelled(message=f"not started: {why}"))
         except Exception:  # noqa: S112 - the reaper ends what could not be released

@@ -15,7 +15,7 @@ from tasks.transport.base import TransportError
 ENGINE = "engine"  # owner of the files of the machine that acts
 
 
-class Place(Frozen):
+class LockKey(Frozen):
     """An owner, and by what it is known besides its name."""
 
     owner: str
@@ -50,30 +50,30 @@ class Place(Frozen):
         return bool(theirs and self.same) and about.get("fleet") != fleet and not theirs & set(self.same)
 
 
-def place_of(owner: str, context: Context | None) -> Place:
+def lock_key_of(owner: str, context: Context | None) -> LockKey:
     """Reads what `owner` is. An owner that is no machine is what its name says."""
     if context is None:
-        return Place(owner=owner)
+        return LockKey(owner=owner)
     if owner == "leader" and context.fleet.leader:
         url = (mark("url", context.fleet.leader.url),)
-        return Place(owner=owner, locks=url, same=url)
+        return LockKey(owner=owner, locks=url, same=url)
     node = next((n for n in context.fleet.nodes if n.name == owner), None)
     if node is None and owner == ENGINE:
         node = Node(name=ENGINE, local=True)
-    return _machine(node, context) if node else Place(owner=owner)
+    return _machine(node, context) if node else LockKey(owner=owner)
 
 
-def _machine(node: Node, context: Context) -> Place:
+def _machine(node: Node, context: Context) -> LockKey:
     reached = mark("boot", boot_id()) if node.local else mark("at", address(node))
     try:
         found = machine_identity.read_machine(context.open_host(node))
     except TransportError as e:
         why = f"{node.name}: its machine identity could not be read ({e.reason}), so it is locked by name and address"
-        return Place(owner=node.name, locks=(reached,), doubt=why)
-    return Place(owner=node.name, locks=(found.boot, *(() if node.local else (reached,))), same=found.same)
+        return LockKey(owner=node.name, locks=(reached,), doubt=why)
+    return LockKey(owner=node.name, locks=(found.boot, *(() if node.local else (reached,))), same=found.same)
 
 
-def this_place() -> str:
+def own_lock_key() -> str:
     """The mark of this machine, or of the container that we are in: what reading it would give as the first of `same`."""
     return machine_identity.place_mark(boot_id(), str(Path("/proc/self/ns/pid").readlink()))
 

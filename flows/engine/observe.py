@@ -10,7 +10,7 @@ from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome, outcome_of
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact_own import own_model
 from runbooks.core.report import Report
 from runbooks.core.verdict import Diagnosis, State
@@ -22,10 +22,10 @@ from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
 
-class Unread(Frozen):
+class UnreadTarget(Frozen):
     """What stands for evidence where the target gave no answer."""
 
-    reason: Why
+    reason: UnknownReason
     said: str
 
 
@@ -59,12 +59,12 @@ def read(spec: RunbookSpec, context: Context) -> Any:
     try:
         return spec.gather(context)
     except TransportError as e:
-        return Unread(reason=e.reason, said=installation_redactor().text(str(e)))
+        return UnreadTarget(reason=e.reason, said=installation_redactor().text(str(e)))
 
 
 def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:
     """The judgment of what `read` gave."""
-    if isinstance(evidence, Unread):
+    if isinstance(evidence, UnreadTarget):
         return Diagnosis(
             state=State.CANNOT_TELL,
             headline=f"{context.target} could not be read: {evidence.reason}",
@@ -75,13 +75,13 @@ def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:
     return with_unused(found, context.not_used)
 
 
-def look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
+def observe(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
     """(evidence, judgment); evidence is None where the target gave no answer. Raises what the runbook itself fails with."""
     evidence = read(spec, context)
-    return (None if isinstance(evidence, Unread) else evidence), judge(spec, context, evidence)
+    return (None if isinstance(evidence, UnreadTarget) else evidence), judge(spec, context, evidence)
 
 
-def failed_look(why: str) -> Diagnosis:
+def failed_observation(why: str) -> Diagnosis:
     """The judgment of a run that failed by a fault of its own. `why`: in words without secrets."""
     return Diagnosis(
         state=State.CANNOT_TELL,

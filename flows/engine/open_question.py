@@ -12,7 +12,7 @@ from runbooks.core.waiting import read_time
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpenQuestion:
     """The question that a run waits with."""
 
     text: Markdown  # whole, with commands that can be pasted
@@ -21,7 +21,7 @@ class Asked:
     until: datetime | None  # after it nobody's answer counts
 
 
-def asked_now(run_id: str) -> Asked | None:
+def open_question(run_id: str) -> OpenQuestion | None:
     """What that run asks at this moment; None if it does not wait for an answer."""
     run = store.read_run(run_id)
     key = run.state.state_details.pause_key if run.state is not None and run.state.is_paused() else None
@@ -29,4 +29,4 @@ def asked_now(run_id: str) -> Asked | None:
         return None
     text = store.read_input(run_id, question_key(key)) or store.read_input(run_id, f"suspended-{key}-description")
     until = read_time(str(run.labels.get(EXPIRES, "")))
-    return Asked(kept(json.loads(text)) if text else Markdown(""), asked_plans(run_id, key), run.state.timestamp, until)
+    return OpenQuestion(kept(json.loads(text)) if text else Markdown(""), asked_plans(run_id, key), run.state.timestamp, until)

@@ -11,10 +11,10 @@ from flows import store
 from flows.clock import server_now
 from flows.engine.approval import EXPIRES
 from flows.engine.knowingly import ways
-from flows.engine.observe import failed_look, report_of, report_unread
+from flows.engine.observe import failed_observation, report_of, report_unread
 from flows.engine.stopping import can_be_told
-from flows.notify.delivery import tell
-from flows.notify.outbox import label_and_owe
+from flows.notify.delivery import deliver
+from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
 from flows.sweep.board import publish_board
 from flows.ui_pages import report_links
@@ -42,9 +42,9 @@ NOTHING_READ = Diagnosis(state=Verdict.CANNOT_TELL, headline="the run ended befo
 
 def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) -> Report:
     """The report as data."""
-    d = run.draft
+    d = run.record
     evidence = d.evidence if d.evidence is not None else run.evidence
-    diagnosis = d.diagnosis or run.diagnosis or (failed_look(d.crashed) if d.crashed else NOTHING_READ)
+    diagnosis = d.diagnosis or run.diagnosis or (failed_observation(d.crashed) if d.crashed else NOTHING_READ)
     return report_of(
         run.spec,
         run.context,
@@ -77,7 +77,7 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         last_words()
     report = build(run, outcome, headline, pool)
     page = render(report, load_runbook(run.spec.slug))
-    saved = save(report, page, run.draft.folder, keep=run.fleet.reports.keep)
+    saved = save(report, page, run.record.folder, keep=run.fleet.reports.keep)
     for problem in saved.problems:
         log.error("report not saved as it should be: %s", problem)
     if saved.problems:
@@ -90,18 +90,18 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         if report.refusals:
             labels[CODES] = ",".join(sorted({r.code for r in report.refusals}))
-        if run.draft.waiting_until:
-            labels[EXPIRES] = run.draft.waiting_until.isoformat()
-        label_and_owe(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())
+        if run.record.waiting_until:
+            labels[EXPIRES] = run.record.waiting_until.isoformat()
+        label_and_mark_pending(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())
     except Exception as e:
         log.error("report artifact not published: %s", e)
     publish_board(run.fleet)
-    run.draft.timeline.reached("reported", f"report written: {outcome}")
+    run.record.timeline.reached("reported", f"report written: {outcome}")
     return report
 
 
 def _message(run: "Run", report: Report, path: str, artifact: str) -> Message:
-    d, waits = run.draft, report.outcome is Outcome.WAITING
+    d, waits = run.record, report.outcome is Outcome.WAITING
     return message_of(
         report,
         offered=tuple(p.name for p in d.offered) if waits else (),
@@ -112,14 +112,14 @@ def _message(run: "Run", report: Report, path: str, artifact: str) -> Message:
     )
 
 
-def tell_of(run: "Run", report: Report) -> None:
+def notify_of(run: "Run", report: Report) -> None:
     """Tells people at once what can be told; what could not be told stands in the report. Never raises."""
-    problems = tell(run.run_id)
+    problems = deliver(run.run_id)
     for problem in problems:
-        run.draft.timeline.reached("told", f"notification not sent yet: {problem}")
+        run.record.timeline.reached("told", f"notification not sent yet: {problem}")
     if problems:
-        again = report.model_copy(update={"timeline": tuple(run.draft.timeline.events)})
-        save(again, render(again, load_runbook(run.spec.slug)), run.draft.folder)
+        again = report.model_copy(update={"timeline": tuple(run.record.timeline.events)})
+        save(again, render(again, load_runbook(run.spec.slug)), run.record.folder)
 
 
 def _to_s3(where: str, report: Report, markdown: Markdown) -> None:
@@ -151,8 +151,8 @@ def publish_bad_config(
     saved = save(report, render(report, None), folder)
     can_be_told(run_id)
     labels = {"outcome": report.outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
-    label_and_owe(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
-    tell(run_id)
+    label_and_mark_pending(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
+    deliver(run_id)
     return Failed(name="Bad configuration", message=report.headline[:400])
 
 

@@ -11,9 +11,9 @@ from prefect.context import FlowRunContext
 
 from flows.clock import server_now
 from flows.engine.ends import clean_end
-from flows.engine.observe import Unread, judge, read
+from flows.engine.observe import UnreadTarget, judge, read
 from flows.engine.progress import Point
-from flows.engine.run_record import Draft
+from flows.engine.run_record import RunRecord
 from flows.engine.stopping import go_on
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet
@@ -34,27 +34,27 @@ class Run:
     mode: Mode
     choice: str
     run_id: str
-    draft: Draft
+    record: RunRecord
     reread: Callable[[], tuple[Fleet, Policy, dict[str, Any]]] | None = None  # fleet, policy and limits as they are now
     execution: int = 0  # which execution of the run this process is
-    looks: int = 0
+    observations: int = 0
     read_at: datetime | None = None  # when the last look began
     evidence: Any = None
     diagnosis: Diagnosis | None = None
     notes: list[str] = field(default_factory=list)
 
-    def look(self, point: Point = "gathered") -> Diagnosis:
+    def observe(self, point: Point = "gathered") -> Diagnosis:
         """Reads the target and judges it, as two tasks."""
         go_on(self.run_id)
-        self.looks += 1
+        self.observations += 1
         self.read_at = server_now()
-        name = f"{self.context.target}" + (f" (look {self.looks})" if self.looks > 1 else "")
+        name = f"{self.context.target}" + (f" (look {self.observations})" if self.observations > 1 else "")
         found = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
-        self.evidence = None if isinstance(found, Unread) else found
-        self.draft.timeline.reached(point, f"read {self.context.target}")
+        self.evidence = None if isinstance(found, UnreadTarget) else found
+        self.record.timeline.reached(point, f"read {self.context.target}")
         judged = judge_target.with_options(task_run_name=f"judge {name}")
         self.diagnosis = judged(Sealed(self.spec, self.context, found))
-        self.draft.timeline.reached("judged", self.diagnosis.headline, logged=_judged(self.diagnosis))
+        self.record.timeline.reached("judged", self.diagnosis.headline, logged=_judged(self.diagnosis))
         return self.diagnosis
 
 
@@ -98,5 +98,5 @@ def current_run_id() -> str:
 
 
 def unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:
-    run.draft.headline = diagnosis.headline
+    run.record.headline = diagnosis.headline
     return outcome_of(diagnosis.state)

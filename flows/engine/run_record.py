@@ -9,13 +9,13 @@ from typing import Any
 
 from flows.engine.progress import Timeline
 from runbooks.core.plan import Plan
-from runbooks.core.refusal import Code, Refusal
-from runbooks.core.report import ActRecord, Event, Permission
+from runbooks.core.refusal import Refusal, RefusalCode
+from runbooks.core.report import ActionRecord, Event, Permission
 from runbooks.core.verdict import Diagnosis
 
 
 @dataclass
-class Draft:
+class RunRecord:
     """The report in the making."""
 
     started_at: datetime
@@ -33,7 +33,7 @@ class Draft:
     waiting_until: datetime | None = None
     offered: tuple[Plan, ...] = ()  # in the form
     approval_key: str = ""
-    acts: list[ActRecord] = field(default_factory=list)
+    acts: list[ActionRecord] = field(default_factory=list)
     after_diagnosis: Diagnosis | None = None
     after_evidence: Any = None
     crashed: str = ""
@@ -50,7 +50,7 @@ class Draft:
         """Notes each guard's no once, for the report's JSON and the metrics; and for people in their words, or as `said`.
 
         The mode that was asked for is no refusal."""
-        self.refusals.extend(w for w in why if w not in self.refusals and w.code is not Code.MODE)
+        self.refusals.extend(w for w in why if w not in self.refusals and w.code is not RefusalCode.MODE)
         words = [w.why for w in why] if said is None else [said] * bool(said)
         self.guards.extend(w for w in words if w not in self.guards)
 

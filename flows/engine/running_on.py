@@ -1,10 +1,10 @@
 """Whether the command of a step that failed may still be at work on its machine."""
 
-from runbooks.core.reading import Why
-from tasks.context import Refused
+from runbooks.core.reading import UnknownReason
+from tasks.context import ActionRefused
 from tasks.transport.base import TransportError
 
-OURS = (TransportError, Refused, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
+OURS = (TransportError, ActionRefused, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def may_run_on(error: BaseException) -> bool:
@@ -20,6 +20,6 @@ def may_run_on(error: BaseException) -> bool:
 
 
 def _no_end_seen(error: TransportError) -> bool:
-    if "left running" in error.detail or error.reason is Why.UNREACHABLE:
+    if "left running" in error.detail or error.reason is UnknownReason.UNREACHABLE:
         return True
-    return error.reason is Why.TIMED_OUT and "it was ended" not in error.detail
+    return error.reason is UnknownReason.TIMED_OUT and "it was ended" not in error.detail

@@ -26,7 +26,7 @@ LONGEST_BY_NAME = {
 }
 
 
-class Kind(StrEnum):
+class RunKind(StrEnum):
     """What a run of ours is."""
 
     RUNBOOK = "runbook run"
@@ -47,7 +47,7 @@ class Does(StrEnum):
     NOTHING = "nothing"
 
 
-class Row(NamedTuple):
+class StateRow(NamedTuple):
     """One row: what the reaper does, and in words who ends the run, and when."""
 
     does: Does
@@ -55,65 +55,65 @@ class Row(NamedTuple):
     when: str
 
 
-_OVER = Row(Does.NOTHING, "it has ended", "now")
-_ACT_OVER = Row(Does.NOTHING, "it has ended", "now; its owner is free when its steps are over, whatever the state says")
-_ACT = Row(Does.ACT, "its runbook run; the reaper", "at its end; when its process is gone or its runbook run has ended")
-_SCHEDULED = Row(
+_OVER = StateRow(Does.NOTHING, "it has ended", "now")
+_ACT_OVER = StateRow(Does.NOTHING, "it has ended", "now; its owner is free when its steps are over, whatever the state says")
+_ACT = StateRow(Does.ACT, "its runbook run; the reaper", "at its end; when its process is gone or its runbook run has ended")
+_SCHEDULED = StateRow(
     Does.SCHEDULED, "a worker takes it; the reaper", f"at its time; {TAKEN_LIMIT} after it, if no worker took it"
 )
-_PENDING = Row(
+_PENDING = StateRow(
     Does.PENDING,
     "the process that created it, or a worker",
     f"at once; {PENDING_LIMIT} after its creator is gone, or {QUEUED_LIMIT} although it lives, it goes to the workers",
 )
-_RUNNING = Row(
+_RUNNING = StateRow(
     Does.RUNNING,
     "its process; the reaper",
     f"at its end; when its process is gone, or after {LONGEST} (nightly {LONGEST_BY_NAME['nightly']}): "
     "then it is cancelled and its target looked at again",
 )
-_CANCELLING = Row(
+_CANCELLING = StateRow(
     Does.CANCELLING,
     "its process; the reaper",
     f"at its next safe point; when its process is gone, or after {ENDING_LIMIT}: as Cancelled",
 )
 _HAND_PAUSED = "its process; the reaper, when that is gone or the run's longest time is over"
-_BROKEN_OFF = Row(Does.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
+_BROKEN_OFF = StateRow(Does.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
 
 OPEN = tuple(s for s in StateType if s not in TERMINAL_STATES)
 
-TABLE: dict[tuple[StateType, Kind], Row] = {
-    (StateType.SCHEDULED, Kind.RUNBOOK): _SCHEDULED,
-    (StateType.SCHEDULED, Kind.ACTION): Row(Does.ACT, "the reaper", "at once: an action never runs twice"),
-    (StateType.SCHEDULED, Kind.SWEEP): _SCHEDULED,
-    (StateType.PENDING, Kind.RUNBOOK): _PENDING,
-    (StateType.PENDING, Kind.ACTION): _ACT,
-    (StateType.PENDING, Kind.SWEEP): _PENDING,
-    (StateType.RUNNING, Kind.RUNBOOK): _RUNNING,
-    (StateType.RUNNING, Kind.ACTION): _ACT,
-    (StateType.RUNNING, Kind.SWEEP): _RUNNING,
-    (StateType.PAUSED, Kind.RUNBOOK): Row(
+TABLE: dict[tuple[StateType, RunKind], StateRow] = {
+    (StateType.SCHEDULED, RunKind.RUNBOOK): _SCHEDULED,
+    (StateType.SCHEDULED, RunKind.ACTION): StateRow(Does.ACT, "the reaper", "at once: an action never runs twice"),
+    (StateType.SCHEDULED, RunKind.SWEEP): _SCHEDULED,
+    (StateType.PENDING, RunKind.RUNBOOK): _PENDING,
+    (StateType.PENDING, RunKind.ACTION): _ACT,
+    (StateType.PENDING, RunKind.SWEEP): _PENDING,
+    (StateType.RUNNING, RunKind.RUNBOOK): _RUNNING,
+    (StateType.RUNNING, RunKind.ACTION): _ACT,
+    (StateType.RUNNING, RunKind.SWEEP): _RUNNING,
+    (StateType.PAUSED, RunKind.RUNBOOK): StateRow(
         Does.PAUSED,
         "a person; the reaper",
         f"by an answer; when the time for it or the alert is over. Paused by hand, without a question: {_HAND_PAUSED}",
     ),
-    (StateType.PAUSED, Kind.ACTION): _ACT,
-    (StateType.PAUSED, Kind.SWEEP): Row(Does.PAUSED, _HAND_PAUSED, "then"),
-    (StateType.CANCELLING, Kind.RUNBOOK): _CANCELLING,
-    (StateType.CANCELLING, Kind.ACTION): _ACT,
-    (StateType.CANCELLING, Kind.SWEEP): _CANCELLING,
-    (StateType.COMPLETED, Kind.RUNBOOK): _OVER,
-    (StateType.COMPLETED, Kind.ACTION): _ACT_OVER,
-    (StateType.COMPLETED, Kind.SWEEP): _OVER,
-    (StateType.FAILED, Kind.RUNBOOK): _OVER,
-    (StateType.FAILED, Kind.ACTION): _ACT_OVER,
-    (StateType.FAILED, Kind.SWEEP): _OVER,
-    (StateType.CRASHED, Kind.RUNBOOK): _BROKEN_OFF,
-    (StateType.CRASHED, Kind.ACTION): _ACT_OVER,
-    (StateType.CRASHED, Kind.SWEEP): _BROKEN_OFF,
-    (StateType.CANCELLED, Kind.RUNBOOK): _BROKEN_OFF,
-    (StateType.CANCELLED, Kind.ACTION): _ACT_OVER,
-    (StateType.CANCELLED, Kind.SWEEP): _BROKEN_OFF,
+    (StateType.PAUSED, RunKind.ACTION): _ACT,
+    (StateType.PAUSED, RunKind.SWEEP): StateRow(Does.PAUSED, _HAND_PAUSED, "then"),
+    (StateType.CANCELLING, RunKind.RUNBOOK): _CANCELLING,
+    (StateType.CANCELLING, RunKind.ACTION): _ACT,
+    (StateType.CANCELLING, RunKind.SWEEP): _CANCELLING,
+    (StateType.COMPLETED, RunKind.RUNBOOK): _OVER,
+    (StateType.COMPLETED, RunKind.ACTION): _ACT_OVER,
+    (StateType.COMPLETED, RunKind.SWEEP): _OVER,
+    (StateType.FAILED, RunKind.RUNBOOK): _OVER,
+    (StateType.FAILED, RunKind.ACTION): _ACT_OVER,
+    (StateType.FAILED, RunKind.SWEEP): _OVER,
+    (StateType.CRASHED, RunKind.RUNBOOK): _BROKEN_OFF,
+    (StateType.CRASHED, RunKind.ACTION): _ACT_OVER,
+    (StateType.CRASHED, RunKind.SWEEP): _BROKEN_OFF,
+    (StateType.CANCELLED, RunKind.RUNBOOK): _BROKEN_OFF,
+    (StateType.CANCELLED, RunKind.ACTION): _ACT_OVER,
+    (StateType.CANCELLED, RunKind.SWEEP): _BROKEN_OFF,
 }
 
 
@@ -123,21 +123,21 @@ def name_of(run: FlowRun) -> str:
     return tagged or str(run.labels.get("runbook", ""))
 
 
-def kind_of(run: FlowRun) -> Kind:
+def kind_of(run: FlowRun) -> RunKind:
     """What kind of run this is."""
     if store.ACT_TAG in run.tags:
-        return Kind.ACTION
-    return Kind.SWEEP if name_of(run) in LONGEST_BY_NAME else Kind.RUNBOOK
+        return RunKind.ACTION
+    return RunKind.SWEEP if name_of(run) in LONGEST_BY_NAME else RunKind.RUNBOOK
 
 
-def row_of(run: FlowRun) -> Row:
+def row_of(run: FlowRun) -> StateRow:
     """The row for this run as it stands. Raises KeyError for a state that nobody thought of."""
     if run.state_type is None:
         raise KeyError(f"run {run.name} has no state")
     return TABLE[run.state_type, kind_of(run)]
 
 
-def states_for(kinds: tuple[Kind, ...], does: tuple[Does, ...]) -> tuple[StateType, ...]:
+def states_for(kinds: tuple[RunKind, ...], does: tuple[Does, ...]) -> tuple[StateType, ...]:
     """The states in which the reaper does one of these with runs of these kinds."""
     return tuple(dict.fromkeys(s for (s, kind), row in TABLE.items() if kind in kinds and row.does in does))
 

@@ -22,8 +22,8 @@ from prefect.client.schemas.objects import FlowRun, FlowRunInput
 
 from flows import store
 from runbooks.core.base import Frozen
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 from tasks.installation import state_folder
 from tasks.this_machine import this_process
 
@@ -75,7 +75,7 @@ class Begun:
         now = (time.monotonic(), time.time())
         if max(b - a for a, b in zip(self._at, now, strict=True)) > START_S:
             said = f"this process was held up for more than {START_S:.0f} s before the step: it may not start it"
-            raise Refused(Code.EXPIRED, said)
+            raise ActionRefused(RefusalCode.EXPIRED, said)
 
 
 def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Begun:
@@ -86,7 +86,7 @@ def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Beg
     stored = store.claim_input(act_run, f"step-{i}", mine)
     if stored != mine:
         why = str(_row(stored).get("revoked", "")) or "another process started it"
-        raise Refused(Code.SUPERSEDED, f"step {i + 1} ({kind}) may not start: {why}")
+        raise ActionRefused(RefusalCode.SUPERSEDED, f"step {i + 1} ({kind}) may not start: {why}")
     return begun
 
 

@@ -11,7 +11,7 @@ from flows.clock import server_now
 from flows.notify.delivery_links import links_for
 from flows.notify.delivery_turn import Turn, take_turn
 from flows.notify.notify_file import load_notifications
-from flows.notify.outbox import DUE, FAILED, PROBLEM, STATE, Told, Try, message_on, told_on
+from flows.notify.outbox import DUE, FAILED, PROBLEM, STATE, Attempt, Delivery, delivery_on, message_on
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
 from runbooks.notify.text import body_of, title_of
@@ -25,55 +25,55 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 900.0
 EVENT_FAILED = "gpu-runbooks.notification.failed"
 
 
-def tell(run_id: str) -> tuple[str, ...]:
+def deliver(run_id: str) -> tuple[str, ...]:
     """Sends what is owed about a run, as far as it can be sent now. Returns what failed. Never raises."""
     try:
         config = load_notifications()
         run = store.read_run(run_id)
         if config is None or DUE not in run.tags:
             return ()
-        return tell_run(run, config, server_now())
+        return deliver_run(run, config, server_now())
     except Exception as e:
         log.error("no notification was sent: %s: %s", type(e).__name__, e)
         return (f"no notification was sent yet ({type(e).__name__}); the reaper retries",)
 
 
-def tell_run(run: FlowRun, config: Notifications, now: datetime) -> tuple[str, ...]:
+def deliver_run(run: FlowRun, config: Notifications, now: datetime) -> tuple[str, ...]:
     """One round for one run: claim, send to each channel that has not got it, write down."""
-    message, told = message_on(run), told_on(run)
-    if message is None or told is None or told.done or told.of != message.stamp:
+    message, delivery = message_on(run), delivery_on(run)
+    if message is None or delivery is None or delivery.done or delivery.of != message.stamp:
         store.retag(run.id, remove=[DUE])
         return ()
     until = None if message.severity.needs_somebody or not config.quiet else config.quiet.until(now)
-    names = [n for n in config.channels_for(message.labels) if not told.channels.get(n, MISSING).ok]
+    names = [n for n in config.channels_for(message.labels) if not delivery.channels.get(n, MISSING).ok]
     if until:
-        _hold(run, message, config, names, told, until, now)
+        _hold(run, message, config, names, delivery, until, now)
         return ()
-    turn = take_turn(run, told, now)
-    return settle(turn, message, told, send_all(message, config, names, told, now, turn), now) if turn else ()
+    turn = take_turn(run, delivery, now)
+    return settle(turn, message, delivery, send_all(message, config, names, delivery, now, turn), now) if turn else ()
 
 
 def _hold(
-    run: FlowRun, message: Message, config: Notifications, names: list[str], told: Told, until: datetime, now: datetime
+    run: FlowRun, message: Message, config: Notifications, names: list[str], delivery: Delivery, until: datetime, now: datetime
 ) -> None:
     """Nothing is sent until then, but the end of an incident to channels that keep it together: it disturbs nobody, and
     an open one would escalate."""
-    closing = message.outcome.row.closing and not told.held_until
-    ends = [n for n in names if told.channels.get(n, MISSING).ref] if closing else []
-    turn = take_turn(run, told, now) if ends else None
+    closing = message.outcome.row.closing and not delivery.held_until
+    ends = [n for n in names if delivery.channels.get(n, MISSING).ref] if closing else []
+    turn = take_turn(run, delivery, now) if ends else None
     if ends and turn is None:
         return
-    sent = send_all(message, config, ends, told, now, turn) if turn else {}
-    done = {n: Try(ok=s.ok, said=s.said, at=now, ref=s.ref or told.channels[n].ref) for n, s in sent.items()}
-    write(run, told.model_copy(update={"held_until": until, "channels": told.channels | done}))
+    sent = send_all(message, config, ends, delivery, now, turn) if turn else {}
+    done = {n: Attempt(ok=s.ok, said=s.said, at=now, ref=s.ref or delivery.channels[n].ref) for n, s in sent.items()}
+    write(run, delivery.model_copy(update={"held_until": until, "channels": delivery.channels | done}))
 
 
 LATE = Sent(ok=False, said="not started in its time: this process was held up")
-MISSING = Try(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never compared
+MISSING = Attempt(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never compared
 
 
 def send_all(
-    message: Message, config: Notifications, names: list[str], told: Told, now: datetime, turn: Turn
+    message: Message, config: Notifications, names: list[str], delivery: Delivery, now: datetime, turn: Turn
 ) -> dict[str, Sent]:
     """Sends to these channels at once."""
 
@@ -82,7 +82,7 @@ def send_all(
             return LATE
         channel = config.channels[name]
         links = links_for(message, config, channel.person, now)
-        before = told.channels.get(name)
+        before = delivery.channels.get(name)
         out = Outgoing(
             incident=message.incident,
             severity=message.severity,
@@ -98,13 +98,13 @@ def send_all(
         return dict(zip(names, pool.map(one, names), strict=True))
 
 
-def settle(turn: Turn, message: Message, told: Told, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
+def settle(turn: Turn, message: Message, delivery: Delivery, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
     """Writes down what became of a round; says so aloud where it failed."""
     run = turn.run
     if turn.lost():
         return ()
-    tries = told.tries + 1
-    channels = told.channels | {n: Try(ok=s.ok, said=s.said, at=now, ref=s.ref) for n, s in sent.items()}
+    tries = delivery.tries + 1
+    channels = delivery.channels | {n: Attempt(ok=s.ok, said=s.said, at=now, ref=s.ref) for n, s in sent.items()}
     failed = tuple(f"{n}: {s.said}" for n, s in sent.items() if not s.ok)
     over = bool(failed) and tries >= MOST_TRIES
     pause = timedelta(seconds=min(FIRST_PAUSE_S * 4 ** (tries - 1), LONGEST_PAUSE_S))
@@ -118,24 +118,24 @@ def settle(turn: Turn, message: Message, told: Told, sent: dict[str, Sent], now:
     }
     ended = "given up" if over else f"try {tries} of {MOST_TRIES}"
     problem = f"{'; '.join(failed)} ({ended})" if failed else ""
-    write(run, told.model_copy(update=update), problem)
+    write(run, delivery.model_copy(update=update), problem)
     for name, s in sent.items():
         log.log(logging.INFO if s.ok else logging.ERROR, "told %s of “%s”: %s", name, message.outcome, s.said)
     if not failed or over:
         store.retag(run.id, add=[FAILED] if over else [], remove=[DUE])
     if failed:
-        _cry(run, problem)
+        _say_undelivered(run, problem)
     return (problem,) if problem else ()
 
 
-def write(run: FlowRun, told: Told, problem: str | None = None) -> None:
+def write(run: FlowRun, delivery: Delivery, problem: str | None = None) -> None:
     """Writes the state, unless the run owes a newer message by now."""
-    known = told_on(store.read_run(run.id))
-    if known is None or known.of == told.of:
-        store.label(run.id, {STATE: told.model_dump_json()} | ({} if problem is None else {PROBLEM: problem[:1000]}))
+    known = delivery_on(store.read_run(run.id))
+    if known is None or known.of == delivery.of:
+        store.label(run.id, {STATE: delivery.model_dump_json()} | ({} if problem is None else {PROBLEM: problem[:1000]}))
 
 
-def _cry(run: FlowRun, problem: str) -> None:
+def _say_undelivered(run: FlowRun, problem: str) -> None:
     """An event, for automations; a nudge, never the record."""
     try:
         from prefect.events import emit_event

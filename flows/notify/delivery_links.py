@@ -3,7 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 
-from flows.ui_pages import Page, ui_url
+from flows.ui_pages import UiPage, ui_url
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.link import Ticket, sign
@@ -16,8 +16,8 @@ LONGEST = timedelta(hours=24)  # a link never outlives this, whatever the approv
 
 def links_for(message: Message, config: Notifications, person: str, now: datetime) -> dict[str, str]:
     """Name → URL. A channel with one person behind it gets a signed link; a room gets the page where one logs in."""
-    run_page = ui_url(Page.RUN, message.run, config.links.ui)
-    report = ui_url(Page.ARTIFACT, message.artifact, config.links.ui) if message.artifact else run_page
+    run_page = ui_url(UiPage.RUN, message.run, config.links.ui)
+    report = ui_url(UiPage.ARTIFACT, message.artifact, config.links.ui) if message.artifact else run_page
     links = {"Report": report}
     if message.outcome is Outcome.WAITING:
         page = _approve_page(message, config, person, now)

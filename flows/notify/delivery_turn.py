@@ -14,7 +14,7 @@ from uuid import uuid4
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.notify.outbox import Told, told_on
+from flows.notify.outbox import Delivery, delivery_on
 from tasks.notify.send import LIMIT_S
 
 CLAIM_S = 60.0  # a process that took a try and is silent for so long is gone
@@ -39,12 +39,12 @@ class Turn:
         return store.read_input(self.run.id, self.after) is not None
 
 
-def take_turn(run: FlowRun, told: Told, now: datetime) -> Turn | None:
+def take_turn(run: FlowRun, delivery: Delivery, now: datetime) -> Turn | None:
     """The right to make the next try of the message that `told` is about; None if another process has it.
 
     `told` is what the caller goes by: if more has become of the message by now, nobody sends on its word.
     """
-    name = f"telling-{told.of.replace('.', '-')}-{told.tries}-"
+    name = f"telling-{delivery.of.replace('.', '-')}-{delivery.tries}-"
     rows = store.inputs(run.id, name, MOST_ROWS)
     newest = rows[-1].created if rows else None
     if newest is not None and now - newest < timedelta(seconds=CLAIM_S):
@@ -53,4 +53,4 @@ def take_turn(run: FlowRun, told: Told, now: datetime) -> Turn | None:
     mine = uuid4().hex
     if store.claim_input(run.id, turn.row, mine) != mine:
         return None
-    return turn if told_on(store.read_run(run.id)) == told else None
+    return turn if delivery_on(store.read_run(run.id)) == delivery else None

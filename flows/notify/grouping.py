@@ -13,14 +13,14 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
 
 from flows import store
-from flows.notify.outbox import DUE, MANY_OPEN, Told, labels_of, message_on, refs, told_on
+from flows.notify.outbox import DUE, MANY_OPEN, Delivery, delivery_on, labels_of, message_on, refs
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import Message, all_well
 
 FORGET = timedelta(days=7)  # a target that left the fleet meanwhile is never seen well
 
 
-def end_folded(now: datetime) -> list[str]:
+def end_group(now: datetime) -> list[str]:
     """Owes the end of every such incident whose targets are all well again. Returns a line for each."""
     open_: dict[str, list[tuple[FlowRun, Message]]] = defaultdict(list)
     for run in store.find_runs([MANY_OPEN]):
@@ -39,9 +39,9 @@ def _end(found: list[tuple[FlowRun, Message]], now: datetime) -> str:
     if not well and now - newest.at < FORGET:
         return ""
     if well:
-        message, told = all_well(newest, tuple(members), now), told_on(run)
-        owed = Told(of=message.stamp, channels=refs((newest, told)) if told else {})
-        store.label(run.id, labels_of(message, owed))
+        message, delivery = all_well(newest, tuple(members), now), delivery_on(run)
+        pending = Delivery(of=message.stamp, channels=refs((newest, delivery)) if delivery else {})
+        store.label(run.id, labels_of(message, pending))
     for other, _ in found:
         store.retag(other.id, add=[DUE] if well and other is run else [], remove=[MANY_OPEN])
     return f"{newest.runbook}: {len(members)} targets have recovered" if well else ""

@@ -16,7 +16,7 @@ from flows.engine.approval import CODES, EXPIRES, answer_run, asked_plans
 from flows.engine.knowingly import named, unknowing
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import message_on
-from flows.ui_pages import Page, ui_url
+from flows.ui_pages import UiPage, ui_url
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError
 from runbooks.core.plan import Plan
@@ -27,7 +27,7 @@ log = logging.getLogger("flows.telling")
 TAKEN_OVER = timedelta(seconds=15)  # a gateway that died between claim and answer: the same answer may be given again
 
 
-class Standing(StrEnum):
+class QuestionState(StrEnum):
     """How the question stands."""
 
     OPEN = "open"
@@ -41,10 +41,10 @@ class Standing(StrEnum):
     UNCHECKED = "unchecked"  # notifications.yaml is missing here, or cannot be used: nobody knows who may decide
 
 
-class Question(Frozen):
+class LinkQuestion(Frozen):
     """What the page shows."""
 
-    standing: Standing
+    standing: QuestionState
     message: Message | None = None  # None where the plans cannot be shown
     plans: tuple[Plan, ...] = ()  # whole: what is approved is what is seen
     codes: str = "no"  # approver codes: no, optional, needed
@@ -53,9 +53,9 @@ class Question(Frozen):
     page: str = ""  # of the run in Prefect's UI
 
 
-def look(ticket: Ticket, now: datetime | None = None) -> Question:
+def read_question(ticket: Ticket, now: datetime | None = None) -> LinkQuestion:
     """The question as it stands. Changes nothing. Raises what the API raises when it cannot be asked."""
-    return _look(ticket, now or server_now()).model_copy(update={"page": _in_prefect(ticket)})
+    return _read_question(ticket, now or server_now()).model_copy(update={"page": _in_prefect(ticket)})
 
 
 def _in_prefect(ticket: Ticket) -> str:
@@ -63,43 +63,43 @@ def _in_prefect(ticket: Ticket) -> str:
         config = load_notifications()
     except ConfigError:
         config = None
-    return ui_url(Page.RUN, ticket.run, config.links.ui if config else "")
+    return ui_url(UiPage.RUN, ticket.run, config.links.ui if config else "")
 
 
-def _look(ticket: Ticket, now: datetime) -> Question:
+def _read_question(ticket: Ticket, now: datetime) -> LinkQuestion:
     if ticket.expired(now):
-        return Question(standing=Standing.EXPIRED)
+        return LinkQuestion(standing=QuestionState.EXPIRED)
     person = _person(ticket.person)
     if person is not None:
-        return Question(standing=person)
+        return LinkQuestion(standing=person)
     try:
         run = store.read_run(ticket.run)
     except ObjectNotFound:
-        return Question(standing=Standing.GONE)
+        return LinkQuestion(standing=QuestionState.GONE)
     return _stands(run, ticket, now)
 
 
-def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> Question:
+def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> LinkQuestion:
     state = run.state
     headline = str(run.labels.get("headline", ""))
     if state is None or state.is_final():
-        return Question(standing=Standing.ENDED, said=f"{state.name if state else 'gone'}: {headline}")
+        return LinkQuestion(standing=QuestionState.ENDED, said=f"{state.name if state else 'gone'}: {headline}")
     if not state.is_paused():
         asked = any(s.is_paused() and s.state_details.pause_key == ticket.key for s in store.states_of(run.id))
-        return Question(standing=Standing.DECIDED if asked else Standing.NOT_YET)
+        return LinkQuestion(standing=QuestionState.DECIDED if asked else QuestionState.NOT_YET)
     if state.state_details.pause_key != ticket.key:
-        return Question(standing=Standing.CHANGED)
+        return LinkQuestion(standing=QuestionState.CHANGED)
     ends = run.labels.get(EXPIRES)
     until = datetime.fromisoformat(str(ends)) if ends else ticket.ends
     if until < now:
-        return Question(standing=Standing.EXPIRED)
+        return LinkQuestion(standing=QuestionState.EXPIRED)
     if _claimed_by_another(store.read_input(run.id, _claim_key(ticket)), "", now):
-        return Question(standing=Standing.DECIDED)
+        return LinkQuestion(standing=QuestionState.DECIDED)
     message = message_on(run)
     plans = asked_plans(str(run.id), ticket.key)
     same = message is not None and message.approval_key == ticket.key and bool(plans)
-    return Question(
-        standing=Standing.OPEN,
+    return LinkQuestion(
+        standing=QuestionState.OPEN,
         message=message if same else None,
         plans=plans if same else (),
         codes=str(run.labels.get(CODES, "no")),
@@ -107,24 +107,24 @@ def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> Question:
     )
 
 
-def _person(person: str) -> Standing | None:
+def _person(person: str) -> QuestionState | None:
     """Why that person may not decide by link; None if notifications.yaml names them. Unknown is not allowed."""
     try:
         config = load_notifications()
     except ConfigError as e:
         log.error("links cannot be checked: %s", e)
-        return Standing.UNCHECKED
+        return QuestionState.UNCHECKED
     if config is None:
         log.error("links cannot be checked: there is no notifications.yaml here")
-        return Standing.UNCHECKED
-    return None if person in {c.person for c in config.channels.values()} else Standing.REVOKED
+        return QuestionState.UNCHECKED
+    return None if person in {c.person for c in config.channels.values()} else QuestionState.REVOKED
 
 
-def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, code: str) -> tuple[bool, Question]:
+def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, code: str) -> tuple[bool, LinkQuestion]:
     """Gives the answer, if the question is still open and nobody gave one. (was it taken?, how the question stands)."""
     now = server_now()
-    question = look(ticket, now)
-    if question.standing is not Standing.OPEN:
+    question = read_question(ticket, now)
+    if question.standing is not QuestionState.OPEN:
         return False, question
     names = [p.name for p in question.plans]
     choice = choice or next((p.name for p in question.plans if not p.despite or decision != "approve"), "")
@@ -137,13 +137,13 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
     stored = store.claim_input(ticket.run, _claim_key(ticket), mine)
     if stored != mine and _claimed_by_another(stored, what, now):
-        return False, question.model_copy(update={"standing": Standing.DECIDED})
+        return False, question.model_copy(update={"standing": QuestionState.DECIDED})
     signed = f"{LINK}{proof(ticket, decision, choice, key)}:{code}"
     answer = {"decision": decision, "choice": choice, "who": ticket.person, "why": why, "code": signed}
     problem = answer_run(ticket.run, answer)
     if problem:
         log.warning("answer by link not taken for run %s: %s", ticket.run, problem)
-        return False, look(ticket).model_copy(update={"said": problem})
+        return False, read_question(ticket).model_copy(update={"said": problem})
     log.info("answer by link: %s run %s", decision, ticket.run)
     return True, question
 

@@ -16,7 +16,7 @@ from flows import store
 from flows.notify.notify_file import load_notifications
 from runbooks.core.base import Frozen
 from runbooks.notify.config import Notifications
-from runbooks.notify.message import Message, folded
+from runbooks.notify.message import Message, grouped
 
 log = logging.getLogger("flows.telling")
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
@@ -24,7 +24,7 @@ DUE, FAILED, MANY_OPEN = "notify-due", "notify-failed", "many-open"
 LOOK_BACK = 20  # runs of an incident at a time
 
 
-class Try(Frozen):
+class Attempt(Frozen):
     """What became of a message in one channel."""
 
     ok: bool
@@ -33,7 +33,7 @@ class Try(Frozen):
     ref: str = ""
 
 
-class Told(Frozen):
+class Delivery(Frozen):
     """What became of a message."""
 
     of: str  # which message: Message.stamp
@@ -41,7 +41,7 @@ class Told(Frozen):
     next_at: datetime | None = None
     claimed_at: datetime | None = None  # in records of before: tell_turn.py says who sends
     held_until: datetime | None = None  # quiet hours
-    channels: dict[str, Try] = {}
+    channels: dict[str, Attempt] = {}
     done: bool = False
     why: str = ""  # done without sending: why
 
@@ -54,17 +54,17 @@ def message_on(run: FlowRun) -> Message | None:
         return None
 
 
-def told_on(run: FlowRun) -> Told | None:
+def delivery_on(run: FlowRun) -> Delivery | None:
     """What became of it."""
     try:
-        return Told.model_validate_json(str(run.labels[STATE]))
+        return Delivery.model_validate_json(str(run.labels[STATE]))
     except (KeyError, ValidationError):
         return None
 
 
-def labels_of(message: Message, told: Told) -> dict[str, str]:
+def labels_of(message: Message, delivery: Delivery) -> dict[str, str]:
     """Both as labels."""
-    return {MESSAGE: message.model_dump_json(), STATE: told.model_dump_json(), PROBLEM: ""}
+    return {MESSAGE: message.model_dump_json(), STATE: delivery.model_dump_json(), PROBLEM: ""}
 
 
 def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -78,8 +78,8 @@ def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str,
 
 
 def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
-    message = message if message.outcome.row.quiet or _ends_its_own(message) else _fold(message, config, now)
-    last = _last_told(message)
+    message = message if message.outcome.row.quiet or _ends_its_own(message) else _group(message, config, now)
+    last = _last_delivery(message)
     over = last is None or last[0].outcome.row.closing
     if message.outcome.row.quiet and over and not message.always:
         return {}, ()
@@ -87,13 +87,13 @@ def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[di
     fresh = last is not None and now - last[0].at < timedelta(seconds=config.repeat_s)
     if last and fresh and last[0].signature == message.signature:
         why = f"already reported at {last[0].at:%H:%M:%S} UTC about run {last[0].run}"
-        return labels_of(message, Told(of=message.stamp, done=True, why=why)), (*tags, *_many(message))
-    return labels_of(message, Told(of=message.stamp, channels=refs(last))), (*tags, DUE, *_many(message))
+        return labels_of(message, Delivery(of=message.stamp, done=True, why=why)), (*tags, *_many(message))
+    return labels_of(message, Delivery(of=message.stamp, channels=refs(last))), (*tags, DUE, *_many(message))
 
 
 def _ends_its_own(message: Message) -> bool:
     """It closes an incident that people were told of: as one of many it would leave that open."""
-    last = _last_told(message) if message.outcome.row.closing else None
+    last = _last_delivery(message) if message.outcome.row.closing else None
     return last is not None and not last[0].outcome.row.closing
 
 
@@ -102,16 +102,16 @@ def _many(message: Message) -> tuple[str, ...]:
     return (MANY_OPEN,) if message.others and not message.outcome.row.closing else ()
 
 
-def refs(last: tuple[Message, Told] | None) -> dict[str, Try]:
+def refs(last: tuple[Message, Delivery] | None) -> dict[str, Attempt]:
     """Names of the incident's first message per channel, for replies in its thread; an ended incident has none."""
     if last is None or last[0].outcome.row.closing:
         return {}
     return {name: t.model_copy(update={"ok": False, "said": "before"}) for name, t in last[1].channels.items() if t.ref}
 
 
-def _last_told(message: Message) -> tuple[Message, Told] | None:
+def _last_delivery(message: Message) -> tuple[Message, Delivery] | None:
     """The incident's newest message that was told (or is about to be), if any."""
-    found: list[tuple[Message, Told]] = []
+    found: list[tuple[Message, Delivery]] = []
     asked = 0
     while not found:  # most of an incident's runs have the same news, and tell nothing
         page = store.find_runs([f"incident:{message.incident}"], limit=LOOK_BACK, offset=asked)
@@ -119,9 +119,9 @@ def _last_told(message: Message) -> tuple[Message, Told] | None:
             return None
         asked += len(page)
         for run in page:
-            before, told = message_on(run), told_on(run)
-            if before and told and before.incident == message.incident and not told.why:
-                found.append((before, told))
+            before, delivery = message_on(run), delivery_on(run)
+            if before and delivery and before.incident == message.incident and not delivery.why:
+                found.append((before, delivery))
     return max(found, key=lambda pair: pair[0].at, default=None)
 
 
@@ -131,7 +131,7 @@ def _alike(message: Message) -> str:
     return f"alike:{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
-def _fold(message: Message, config: Notifications, now: datetime) -> Message:
+def _group(message: Message, config: Notifications, now: datetime) -> Message:
     """Many targets with the same news at once are told as one incident."""
     since = now - timedelta(seconds=config.fold_s)
     targets = {message.target}
@@ -139,17 +139,17 @@ def _fold(message: Message, config: Notifications, now: datetime) -> Message:
         other = message_on(run)
         if other and other.at >= since:
             targets.add(other.target)
-    return folded(message, tuple(sorted(targets - {message.target}))) if len(targets) >= config.fold else message
+    return grouped(message, tuple(sorted(targets - {message.target}))) if len(targets) >= config.fold else message
 
 
-def label_and_owe(run_id: str, labels: dict[str, str], message: Message, now: datetime) -> None:
+def label_and_mark_pending(run_id: str, labels: dict[str, str], message: Message, now: datetime) -> None:
     """Labels the run with its result and, at once with it, with what people are owed about it."""
-    owed, tags = prepare(message, now)
-    store.label(run_id, labels | owed)
-    owe(run_id, tags)
+    pending, tags = prepare(message, now)
+    store.label(run_id, labels | pending)
+    mark_pending(run_id, tags)
 
 
-def owe(run_id: str, tags: Iterable[str]) -> None:
+def mark_pending(run_id: str, tags: Iterable[str]) -> None:
     """Puts the tags on the run; the labels are there already."""
     if tags:
         store.retag(run_id, add=tags)

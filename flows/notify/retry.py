@@ -8,11 +8,11 @@ from datetime import datetime
 from prefect.client.schemas.objects import FlowRun
 
 from flows import store
-from flows.notify.delivery import LATE, send_all, settle, tell_run
+from flows.notify.delivery import LATE, deliver_run, send_all, settle
 from flows.notify.delivery_turn import Turn, take_turn
-from flows.notify.grouping import end_folded
+from flows.notify.grouping import end_group
 from flows.notify.notify_file import load_notifications
-from flows.notify.outbox import DUE, STATE, Told, message_on, told_on
+from flows.notify.outbox import DUE, STATE, Delivery, delivery_on, message_on
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message
@@ -22,23 +22,23 @@ from tasks.notify.send import send
 
 log = logging.getLogger("flows.telling")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
-Held = list[tuple[FlowRun, Message, Told]]
-Taken = list[tuple[Turn, Message, Told]]
+Held = list[tuple[FlowRun, Message, Delivery]]
+Taken = list[tuple[Turn, Message, Delivery]]
 
 
-def retell(now: datetime) -> list[str]:
+def retry_pending(now: datetime) -> list[str]:
     """One round. Returns a line for each message that was sent, dropped or failed. Never raises."""
     try:
         config = load_notifications()
-        return _retell(config, now) if config else []
+        return _retry(config, now) if config else []
     except Exception as e:
         log.error("notifications: %s: %s", type(e).__name__, e)
         return [f"notifications: {type(e).__name__}: {e}"]
 
 
-def _retell(config: Notifications, now: datetime) -> list[str]:
+def _retry(config: Notifications, now: datetime) -> list[str]:
     stop = time.monotonic() + BUDGET_S
-    lines: list[str] = end_folded(now)
+    lines: list[str] = end_group(now)
     held: Held = []
     for run in sorted(store.find_runs([DUE]), key=lambda r: _rank(r)):
         if time.monotonic() > stop:
@@ -53,33 +53,33 @@ def _retell(config: Notifications, now: datetime) -> list[str]:
 
 def _rank(run: FlowRun) -> tuple[bool, int]:
     """Urgent ones first, then those that failed least often."""
-    message, told = message_on(run), told_on(run)
-    return not (message and message.severity.needs_somebody), told.tries if told else 0
+    message, delivery = message_on(run), delivery_on(run)
+    return not (message and message.severity.needs_somebody), delivery.tries if delivery else 0
 
 
 def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
-    message, told = message_on(run), told_on(run)
-    if message is None or told is None:
+    message, delivery = message_on(run), delivery_on(run)
+    if message is None or delivery is None:
         store.retag(run.id, remove=[DUE])
         return ""
-    if told.next_at and told.next_at > now:
+    if delivery.next_at and delivery.next_at > now:
         return ""
     stale = _overtaken(run, message)
     if stale == "wait":
         return ""
     if stale:
-        store.label(run.id, {STATE: told.model_copy(update={"done": True, "why": stale}).model_dump_json()})
+        store.label(run.id, {STATE: delivery.model_copy(update={"done": True, "why": stale}).model_dump_json()})
         store.retag(run.id, remove=[DUE])
         return f"{run.name}: not told: {stale}"
-    if told.held_until:
-        if told.held_until <= now:
-            held.append((run, message, told))
+    if delivery.held_until:
+        if delivery.held_until <= now:
+            held.append((run, message, delivery))
         return ""
-    failed = tell_run(run, config, now)
+    failed = deliver_run(run, config, now)
     if failed:
         return f"{run.name}: not told: {failed[0]}"
-    done = told_on(store.read_run(run.id))
-    return f"{run.name}: told that it {message.outcome}" if done and done.of == told.of and done.done else ""
+    done = delivery_on(store.read_run(run.id))
+    return f"{run.name}: told that it {message.outcome}" if done and done.of == delivery.of and done.done else ""
 
 
 def _overtaken(run: FlowRun, message: Message) -> str:
@@ -99,7 +99,7 @@ def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
     """What quiet hours held back: one message per channel."""
     if config.quiet and config.quiet.until(now):
         return []
-    taken: Taken = [(turn, message, told) for run, message, told in held if (turn := take_turn(run, told, now))]
+    taken: Taken = [(turn, message, delivery) for run, message, delivery in held if (turn := take_turn(run, delivery, now))]
     by_channel: dict[str, Taken] = defaultdict(list)
     for entry in sorted(taken, key=lambda e: e[1].at):
         for name in config.channels_for(entry[1].labels):
@@ -111,8 +111,8 @@ def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
         first = entries[0][1]
         out = Outgoing(incident=f"digest-{now:%Y%m%d}", severity=first.severity, title=title, body=body)
         sent[name] = LATE if any(turn.too_late for turn, _, _ in entries) else send(config.channels[name], out)
-    for turn, message, told in taken:
+    for turn, message, delivery in taken:
         mine = {n: s for n, s in sent.items() if n in config.channels_for(message.labels)}
-        ends = [n for n, t in told.channels.items() if t.ref and not t.ok and n in mine and message.outcome.row.closing]
-        settle(turn, message, told, mine | send_all(message, config, ends, told, now, turn), now)
+        ends = [n for n, t in delivery.channels.items() if t.ref and not t.ok and n in mine and message.outcome.row.closing]
+        settle(turn, message, delivery, mine | send_all(message, config, ends, delivery, now, turn), now)
     return [f"digest to {n}: {s.said}" for n, s in sent.items()]

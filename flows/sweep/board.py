@@ -12,7 +12,7 @@ from flows import artifacts, store
 from flows.clock import server_now
 from flows.engine.approval import EXPIRES
 from flows.specs import SLUGS
-from flows.ui_pages import START, Page, ui_path
+from flows.ui_pages import START, UiPage, ui_path
 from runbooks.core.board import Board, Runnable, Verdict, Waiting, headline, newest, render_board, render_fleets
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
@@ -48,7 +48,7 @@ def _publish_start(board: Board, page: Markdown) -> None:
     """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
     fleets = artifacts.described(FLEETS)
     if len(fleets) > 1:
-        page = render_fleets(((key.removeprefix(FLEETS), ui_path(Page.ARTIFACT, key), said) for key, said in fleets), board.to_run)
+        page = render_fleets(((key.removeprefix(FLEETS), ui_path(UiPage.ARTIFACT, key), said) for key, said in fleets), board.to_run)
     artifacts.put_markdown(START, page, md("what is wrong now, what waits, how to run something"))
 
 
@@ -59,7 +59,7 @@ def _to_run() -> tuple[Runnable, ...]:
     found = {d.name: d for d in store.ask(lambda c: c.read_deployments(flow_filter=flows, deployment_filter=deployments))}
     titles = {name: load_runbook(name).title for name in SLUGS} | {"nightly": "every node, every runbook that applies; changes nothing"}
     return tuple(
-        Runnable(name=name, title=title, link=ui_path(Page.DEPLOYMENT, f"{found[name].id}/run"))
+        Runnable(name=name, title=title, link=ui_path(UiPage.DEPLOYMENT, f"{found[name].id}/run"))
         for name, title in titles.items()
         if name in found
     )
@@ -77,7 +77,7 @@ def gather_board(fleet: Fleet) -> Board:
         verdicts=tuple(_verdicts(fleet.name, runs)),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
         to_run=_to_run(),
-        nightly=ui_path(Page.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
+        nightly=ui_path(UiPage.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )
 
@@ -118,7 +118,7 @@ def _waiting(run: FlowRun) -> Waiting:
         headline=str(run.labels.get("headline", "")),
         since=run.state.timestamp if run.state else server_now(),
         until=datetime.fromisoformat(str(until)) if until else None,
-        link=ui_path(Page.RUN, str(run.id)),
+        link=ui_path(UiPage.RUN, str(run.id)),
     )
 
 
@@ -131,7 +131,7 @@ def _verdict(run: FlowRun) -> Verdict | None:
     if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
         return None
     at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
-    link = ui_path(Page.ARTIFACT, slug("report", runbook, target))
+    link = ui_path(UiPage.ARTIFACT, slug("report", runbook, target))
     text = str(run.labels.get("headline", ""))
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
 
@@ -159,7 +159,7 @@ def sweep_key(kind: str, fleet: str) -> str:
 
 def _swept(kind: str, fleet: str) -> Iterable[Verdict]:
     """What the last sweep of that kind said of each node, with the link to its page."""
-    link = ui_path(Page.ARTIFACT, sweep_key(kind, fleet))
+    link = ui_path(UiPage.ARTIFACT, sweep_key(kind, fleet))
     for row in artifacts.get_table(_verdicts_key(kind, fleet)):
         try:
             yield Verdict.model_validate(row | {"link": link})

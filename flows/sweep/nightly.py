@@ -22,8 +22,8 @@ from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
 from flows.engine.stopping import can_be_told, own_end
 from flows.form import AtOnce, OnWorker
-from flows.notify.delivery import tell
-from flows.notify.outbox import label_and_owe
+from flows.notify.delivery import deliver
+from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
 from flows.specs import SLUGS
 from flows.sweep.board import keep_verdicts, publish_board, sweep_key
@@ -34,7 +34,7 @@ from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
-from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemLook, compare
+from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemCheck, compare
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
@@ -143,7 +143,7 @@ def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
     return found
 
 
-def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemLook, ...]:
+def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemCheck, ...]:
     if not fleet.systems:
         return ()
     with ThreadPoolExecutor(max_workers=max(1, min(at_once, 16))) as pool:
@@ -167,11 +167,11 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
         "report.json": str(saved.record or ""),
         "table": nightly_table(report)[:20_000],
     }
-    label_and_owe(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), server_now())
+    label_and_mark_pending(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), server_now())
     with suppress(Exception):
         keep_verdicts(report)
     publish_board(sweep.fleet)
     timeline.reached("reported", headline)
-    for problem in tell(run_id):
+    for problem in deliver(run_id):
         timeline.reached("told", f"notification not sent yet: {problem}")
     return end_state(report.outcome, headline)

@@ -16,7 +16,7 @@ from flows import store
 from flows.engine.progress import Timeline
 from flows.engine.states import cancel
 from flows.engine.stopping import why_stop
-from flows.sweep.sweeping import Answer, Sweep, check_nodes
+from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result
 from runbooks.core.node_look import NodeLook
@@ -32,7 +32,7 @@ def parts_of(nodes: tuple[Node, ...], shards: int) -> list[tuple[Node, ...]]:
     return [nodes[k::n] for k in range(n)]
 
 
-def check_fleet(sweep: Sweep, at_once: int, shards: int, files: dict[str, Any], timeline: Timeline) -> list[Answer]:
+def check_fleet(sweep: Sweep, at_once: int, shards: int, files: dict[str, Any], timeline: Timeline) -> list[NodeAnswer]:
     """Every node of the fleet, in its order."""
     mine, *others = parts_of(sweep.fleet.nodes, shards)
     started = [(part, _start(sweep, k, part, files | {"at_once": at_once})) for k, part in enumerate(others, 1)]
@@ -58,7 +58,7 @@ def _start(sweep: Sweep, k: int, part: tuple[Node, ...], files: dict[str, Any]) 
     )
 
 
-def _gathered(run: FlowRun, count: int) -> list[Answer] | None:
+def _gathered(run: FlowRun, count: int) -> list[NodeAnswer] | None:
     """The part's answers once its run has ended; None if there are none, or if nobody had begun it (then it is ended)."""
     deadline = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline:
@@ -73,25 +73,25 @@ def _gathered(run: FlowRun, count: int) -> list[Answer] | None:
     return None
 
 
-def give_back(run_id: str, answers: list[Answer]) -> None:
+def give_back(run_id: str, answers: list[NodeAnswer]) -> None:
     """Hands a part's answers to the nightly, as an artifact of the part's run."""
     data = json.dumps([_told(a) for a in answers])
     store.ask(lambda c: c.create_artifact(ArtifactCreate(type=KIND, data=data, flow_run_id=run_id)))
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _told(answer: NodeAnswer) -> dict[str, Any]:
     look = answer.look.model_dump(mode="json") if answer.look else None
     return {"results": [r.model_dump(mode="json") for r in answer.results], "unread": answer.unread, "look": look}
 
 
-def _heard(row: dict[str, Any]) -> Answer:
+def _heard(row: dict[str, Any]) -> NodeAnswer:
     """A worker of the release before does not tell of its look."""
     look = row.get("look")
     results = [Result.model_validate(r) for r in row["results"]]
-    return Answer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None)
+    return NodeAnswer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None)
 
 
-def _taken(run: FlowRun, count: int) -> list[Answer] | None:
+def _taken(run: FlowRun, count: int) -> list[NodeAnswer] | None:
     """Reads the answers and deletes the artifact: the nightly's report holds them from now on."""
     wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]), type=ArtifactFilterType(any_=[KIND]))
     artifacts = store.ask(lambda c: c.read_artifacts(artifact_filter=wanted, limit=1))

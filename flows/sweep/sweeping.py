@@ -10,7 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.engine.ends import clean_end, in_words
-from flows.engine.observe import context_of, failed_look, look, report_of
+from flows.engine.observe import context_of, failed_observation, observe, report_of
 from flows.engine.progress import Timeline
 from flows.engine.stopping import why_stop
 from flows.spec import RunbookSpec
@@ -33,7 +33,7 @@ MOST_AT_ONCE = 64
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """What one node, or another target, said."""
 
     results: list[Result]
@@ -55,7 +55,7 @@ class Sweep:
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
-def check_node(sweep: Sweep, node: Node) -> Answer:
+def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """The doctor's look at one node, then every runbook, over one connection. Never raises.
 
     A node that cannot be entered is asked one thing: at which stage its log-in stops.
@@ -71,28 +71,28 @@ def check_node(sweep: Sweep, node: Node) -> Answer:
             first = look_at_node(pool(node))
             return _checked(sweep, node.name, names, pool)._replace(look=first)
     unread = f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {shut.detail}"
-    return Answer([_shut(found, shut.detail)], [unread], first)
+    return NodeAnswer([_shut(found, shut.detail)], [unread], first)
 
 
 def _shut(found: Result, why: str) -> Result:
     """The node needs a person, whatever the look at its log-in could tell."""
     more = {} if found.causes else {"causes": (NOT_ENTERED,)}
     headline = f"cannot be entered: {found.headline if found.causes else why}"
-    return found.model_copy(update={"outcome": Outcome.SICK, "headline": headline, "shut": True} | more)
+    return found.model_copy(update={"outcome": Outcome.UNHEALTHY, "headline": headline, "shut": True} | more)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
-def check_target(sweep: Sweep, target: str, name: str) -> Answer:
+def check_target(sweep: Sweep, target: str, name: str) -> NodeAnswer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
     return _checked(sweep, target, [name])
 
 
-def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> Answer:
+def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> NodeAnswer:
     with pool or HostPool() as hosts:
         results = [r for name in names for r in _all(sweep, target, name, hosts)]
     unread = [f"{target}: {u}" for r in results for u in r.unknowns]
-    return Answer(results, list(dict.fromkeys(unread)))
+    return NodeAnswer(results, list(dict.fromkeys(unread)))
 
 
 def _applies(sweep: Sweep, node: Node, name: str) -> bool:
@@ -151,9 +151,9 @@ def _render(report: Report) -> str:
 def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Report:
     at = utc_now()
     try:
-        evidence, diagnosis = look(spec, context)
+        evidence, diagnosis = observe(spec, context)
     except Exception as e:
-        evidence, diagnosis = None, failed_look(in_words(e))
+        evidence, diagnosis = None, failed_observation(in_words(e))
     return report_of(
         spec,
         context,
@@ -169,7 +169,7 @@ def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool)
     )
 
 
-def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[Answer]:
+def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[NodeAnswer]:
     """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`.
 
     Once the sweep is cancelled no further node is begun; the report names those that were not looked at.
@@ -191,14 +191,14 @@ def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Tim
         running.append(future)
     answers = []
     for node, future in zip(chosen, futures, strict=True):
-        answer = future.result() if future else Answer([], [f"{node.name}: not looked at: {stop}"])
+        answer = future.result() if future else NodeAnswer([], [f"{node.name}: not looked at: {stop}"])
         worst = "; ".join(f"{r.runbook}: {r.headline}" for r in answer.results) or "no runbook applies"
         timeline.reached("gathered", f"{node.name}: {worst}")
         answers.append(answer)
     return answers
 
 
-def check_targets(sweep: Sweep, timeline: Timeline) -> list[Answer]:
+def check_targets(sweep: Sweep, timeline: Timeline) -> list[NodeAnswer]:
     """What a sweep looks at besides nodes, one task each; runbooks name them (RunbookSpec.nightly_targets)."""
     chosen = [(t, name) for name in sweep.slugs for t in load_spec(name).nightly_targets(sweep.fleet)]
     futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]

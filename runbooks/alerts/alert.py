@@ -26,7 +26,7 @@ class Status(StrEnum):
     RESOLVED = "resolved"
 
 
-class Source(StrEnum):
+class AlertSource(StrEnum):
     """Whose format it came in."""
 
     ALERTMANAGER = "alertmanager"
@@ -38,7 +38,7 @@ class Source(StrEnum):
 class Alert(Frozen):
     """One alert. `fingerprint` names what is wrong where; with `starts_at` it names this time that it is."""
 
-    source: Source
+    source: AlertSource
     status: Status
     fingerprint: str = Field(min_length=1, max_length=LONGEST_NAME)
     starts_at: datetime

@@ -45,7 +45,7 @@ def _template(text: str) -> str:
 Template = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_template)]
 
 
-class Rule(Frozen):
+class AlertRule(Frozen):
     """One row: alerts that match start `runbook` on `target`."""
 
     name: str = Field(pattern=NAME)
@@ -65,7 +65,7 @@ class Rule(Frozen):
 class AlertsFile(Frozen):
     """The whole alerts file. The first row that matches is taken."""
 
-    rules: tuple[Rule, ...] = Field(min_length=1)
+    rules: tuple[AlertRule, ...] = Field(min_length=1)
     same_within_s: float = Field(default=60, ge=0, le=3600)
     """A new start time of the same alert within so many seconds of the last run is the same alert: replicas of a
     Prometheus begin up to an evaluation interval apart."""
@@ -74,7 +74,7 @@ class AlertsFile(Frozen):
     many seconds after that run was started, when the sender repeats it."""
 
 
-class Wanted(Frozen):
+class WantedRun(Frozen):
     """What one row makes of one alert, before the fleet and the policy were asked."""
 
     rule: str
@@ -92,9 +92,9 @@ class Unusable(Frozen):
     why: str
 
 
-def wanted(alert: Alert, file: AlertsFile) -> tuple[Wanted | Unusable, ...]:
+def wanted(alert: Alert, file: AlertsFile) -> tuple[WantedRun | Unusable, ...]:
     """What the alert starts by this file; empty: it is not mapped."""
-    found: list[Wanted | Unusable] = []
+    found: list[WantedRun | Unusable] = []
     for rule in file.rules:
         if rule.matches(alert.labels):
             found.append(_apply(rule, alert))
@@ -103,7 +103,7 @@ def wanted(alert: Alert, file: AlertsFile) -> tuple[Wanted | Unusable, ...]:
     return tuple(found)
 
 
-def _apply(rule: Rule, alert: Alert) -> Wanted | Unusable:
+def _apply(rule: AlertRule, alert: Alert) -> WantedRun | Unusable:
     try:
         target = _render(rule.target, alert, LONGEST_TARGET)
         options = {name: _render(text, alert, LONGEST_OPTION) for name, text in rule.options.items()}
@@ -112,7 +112,7 @@ def _apply(rule: Rule, alert: Alert) -> Wanted | Unusable:
         return Unusable(rule=rule.name, why=why)
     if not target:
         return Unusable(rule=rule.name, why="the target came out empty; an empty target never means all")
-    return Wanted(
+    return WantedRun(
         rule=rule.name, runbook=rule.runbook, target=target, mode=rule.mode, options=options, choice=rule.choice
     )
 

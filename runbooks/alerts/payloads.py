@@ -9,8 +9,8 @@ from runbooks.alerts.alert import (
     LONGEST_NAME,
     MOST_ALERTS,
     Alert,
+    AlertSource,
     BadPayload,
-    Source,
     Status,
     end_of,
     moment,
@@ -20,12 +20,12 @@ from runbooks.alerts.alert import (
 )
 
 
-def parse(source: Source, body: bytes) -> tuple[Alert, ...]:
+def parse(source: AlertSource, body: bytes) -> tuple[Alert, ...]:
     """Every alert in a request's body. Raises BadPayload that names the field."""
     data = _json(body)
-    if source is Source.PAGERDUTY:
+    if source is AlertSource.PAGERDUTY:
         return _pagerduty(data)
-    if source is Source.GENERIC:
+    if source is AlertSource.GENERIC:
         return _generic(data)
     return _alertmanager(data, source)
 
@@ -65,15 +65,15 @@ def _status(data: dict[str, Any], field: str) -> Status:
     return Status(said)
 
 
-def _alertmanager(data: dict[str, Any], source: Source) -> tuple[Alert, ...]:
+def _alertmanager(data: dict[str, Any], source: AlertSource) -> tuple[Alert, ...]:
     """Version 4 of Alertmanager's webhook; Grafana's is the same with more fields (there `version` is "1")."""
-    if source is Source.ALERTMANAGER and str(data.get("version", "4")) != "4":
+    if source is AlertSource.ALERTMANAGER and str(data.get("version", "4")) != "4":
         raise BadPayload(f"version: {plain(data.get('version'), 20)!r}; only Alertmanager's webhook version 4 is known")
     common = pairs(data.get("commonAnnotations"), "commonAnnotations")
     return tuple(_from_list(item, f"alerts.{i}", source, common) for i, item in enumerate(_list(data, "alerts")))
 
 
-def _from_list(item: dict[str, Any], field: str, source: Source, common: dict[str, str]) -> Alert:
+def _from_list(item: dict[str, Any], field: str, source: AlertSource, common: dict[str, str]) -> Alert:
     labels = pairs(item.get("labels"), f"{field}.labels")
     if not labels:
         raise BadPayload(f"{field}.labels: required, and not empty")
@@ -117,7 +117,7 @@ def _from_generic(item: dict[str, Any], field: str) -> Alert:
     status = _status({"status": item.get("status", "firing")}, f"{field}.status")
     starts_at = moment(item.get("starts_at"), f"{field}.starts_at")
     return Alert(
-        source=Source.GENERIC,
+        source=AlertSource.GENERIC,
         status=status,
         fingerprint=text_of(item, "fingerprint", f"{field}.fingerprint", LONGEST_NAME) or fingerprint(labels),
         starts_at=starts_at,
@@ -163,7 +163,7 @@ def _pagerduty(data: dict[str, Any]) -> tuple[Alert, ...]:
     starts_at = moment(_began(kind, event, incident), "event.data.created_at")
     return (
         Alert(
-            source=Source.PAGERDUTY,
+            source=AlertSource.PAGERDUTY,
             status=status,
             fingerprint=labels["incident"],
             starts_at=starts_at,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from runbooks.checkpoint.copies import Copy, all_copies
 from runbooks.checkpoint.evidence import Evidence, FaultSeen
 from runbooks.checkpoint.parsers.needs import to_be_escaped
-from runbooks.checkpoint.together import Standing, Together, together
+from runbooks.checkpoint.together import SaveStanding, Together, together
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -66,15 +66,15 @@ def _cause(
 def _in_parts(copy: Copy, joined: Together) -> Cause | None:
     """The save is, or may be, whole over several hosts."""
     lines = [joined.words, *(_line(f) for f in copy.candidate.faults[:2])]
-    if joined.standing is Standing.COMPLETE:
+    if joined.standing is SaveStanding.COMPLETE:
         return _cause("parts-on-hosts", Certainty.CONFIRMED, copy, lines)
-    if joined.standing is Standing.UNSURE:
+    if joined.standing is SaveStanding.UNSURE:
         ask = "whether the parts are of one save: they were written at different times"
         return _cause("parts-on-hosts", Certainty.LIKELY, copy, lines, (ask,))
-    if joined.standing is Standing.UNREAD:
+    if joined.standing is SaveStanding.UNREAD:
         decides = tuple(f"the files of {copy.candidate.name} on {host}" for host in joined.unread[:5])
         return _cause("part-elsewhere", Certainty.POSSIBLE, copy, lines, decides)
-    if joined.standing is Standing.ELSEWHERE:
+    if joined.standing is SaveStanding.ELSEWHERE:
         lines.append("all that lacks is of ranks that have no file here, as if they had saved to another host's disk")
         decides = ("the same folder on the hosts of the other ranks: name them as nodes of the fleet",)
         return _cause("part-elsewhere", Certainty.LIKELY, copy, lines, decides)
@@ -107,7 +107,7 @@ def _damaged(evidence: Evidence, copy: Copy, joined: Together) -> Cause:
     faults = copy.candidate.faults
     kinds = {f.kind for f in faults}
     lines = [_line(f) for f in faults[:5]]
-    if joined.standing is Standing.GONE and len(joined.hosts) > 1:
+    if joined.standing is SaveStanding.GONE and len(joined.hosts) > 1:
         lines.append(f"over all hosts: {joined.words}")
     main = next((f for f in faults if f.kind in ("mixed-saves", *IMPOSTORS)), None)
     if main is None and kinds & {"unfinished", "metadata-missing"}:

@@ -3,7 +3,7 @@
 from runbooks.checkpoint.copies import SPEED, Copy, all_copies
 from runbooks.checkpoint.cross import unclear
 from runbooks.checkpoint.evidence import Candidate, Evidence
-from runbooks.checkpoint.together import Standing, together
+from runbooks.checkpoint.together import SaveStanding, together
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
@@ -11,7 +11,7 @@ from runbooks.core.reading import Known
 TRUST = ("proven", "unprovable", "not-read", "damaged")  # best first
 
 
-class Choice(Frozen):
+class CheckpointChoice(Frozen):
     """The answer, and what was passed over (newest first)."""
 
     best: Copy | None
@@ -32,11 +32,11 @@ def is_open(evidence: Evidence, config: Checkpoints, copy: Copy) -> bool:
     if c.archived or c.content == "damaged" or c.suspects:
         return False
     if c.faults:
-        return together(evidence, config, copy).standing not in (Standing.GONE, Standing.HERE)
+        return together(evidence, config, copy).standing not in (SaveStanding.GONE, SaveStanding.HERE)
     return bool(c.limits)
 
 
-def choose(evidence: Evidence, config: Checkpoints) -> Choice:
+def choose(evidence: Evidence, config: Checkpoints) -> CheckpointChoice:
     """The newest step with a trusted copy that every node can reach."""
     unsure = unclear(evidence)
     copies = all_copies(evidence)
@@ -53,9 +53,9 @@ def choose(evidence: Evidence, config: Checkpoints) -> Choice:
         same.sort(key=lambda c: (TRUST.index(c.candidate.content), SPEED.index(TierKind(c.look.kind))))
         newer = tuple(c for c in copies if c.candidate.step > step or (c.candidate.step == step and c not in same))
         unseen = tuple(c for c in newer if c.candidate.step > step and is_open(evidence, config, c))
-        return Choice(best=same[0], copies=tuple(same), newer=newer, open=unseen, not_everywhere=lacking)
+        return CheckpointChoice(best=same[0], copies=tuple(same), newer=newer, open=unseen, not_everywhere=lacking)
     unseen = tuple(c for c in copies if is_open(evidence, config, c))
-    return Choice(best=None, copies=(), newer=copies, open=unseen, not_everywhere=lacking)
+    return CheckpointChoice(best=None, copies=(), newer=copies, open=unseen, not_everywhere=lacking)
 
 
 def missing_on(evidence: Evidence, config: Checkpoints, copy: Copy) -> tuple[str, ...]:

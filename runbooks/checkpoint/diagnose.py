@@ -3,7 +3,7 @@ Pure."""
 
 from runbooks.checkpoint import story
 from runbooks.checkpoint.candidates import candidate_causes
-from runbooks.checkpoint.choose import Choice, choose, trusted
+from runbooks.checkpoint.choose import CheckpointChoice, choose, trusted
 from runbooks.checkpoint.cross import cross_causes
 from runbooks.checkpoint.evidence import Evidence, TierLook
 from runbooks.checkpoint.gaps import gap_causes
@@ -86,7 +86,7 @@ def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     return findings_of(log, "the job's log", SLUG, (c.slug for c in causes))
 
 
-def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+def _nothing(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:
     """No candidate at all, on tiers that could all be read."""
     read = [t for t in evidence.tiers if not isinstance(t.candidates, Unknown)]
     if choice.best is not None or choice.newer or len(read) < len(evidence.tiers) or not evidence.tiers:
@@ -95,7 +95,7 @@ def _nothing(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
     return (Cause(slug="no-checkpoint", certainty=Certainty.CONFIRMED, subject=evidence.node, evidence=words),)
 
 
-def _lacking(evidence: Evidence, choice: Choice) -> tuple[Cause, ...]:
+def _lacking(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:
     """Tiers from which the next restart would have to fall back further than necessary."""
     step = choice.best.candidate.step if choice.best else 0
     return tuple(
@@ -113,9 +113,9 @@ def _whole_steps(look: TierLook) -> str:
     return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
 
 
-def _state(evidence: Evidence, choice: Choice, causes: tuple[Cause, ...], strange: bool) -> State:
+def _state(evidence: Evidence, choice: CheckpointChoice, causes: tuple[Cause, ...], strange: bool) -> State:
     if credible(causes):
-        return State.SICK
+        return State.UNHEALTHY
     unread = strange or any(isinstance(t.candidates, Unknown) for t in evidence.tiers)
     if choice.best is None or choice.open or choice.best.candidate.content != "proven" or unread:
         return State.CANNOT_TELL

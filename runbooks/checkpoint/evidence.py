@@ -90,7 +90,7 @@ class Space(Frozen):
     error: str = ""  # errno name when the folder could not be listed
 
 
-class Holder(Frozen):
+class FileHolder(Frozen):
     """A process that has a file below the tier open."""
 
     pid: int
@@ -175,7 +175,7 @@ class TierLook(Frozen):
     candidates: Reading[tuple[Candidate, ...]] = NOT_RECORDED
     leftovers: tuple[Leftover, ...] = ()
     pointer: Reading[Pointer] = NOT_RECORDED
-    holders: Reading[tuple[Holder, ...]] = NOT_RECORDED
+    holders: Reading[tuple[FileHolder, ...]] = NOT_RECORDED
     store: Reading[Store] = NOT_RECORDED
     uploads: Reading[tuple[Upload, ...]] = NOT_RECORDED
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runbooks.checkpoint.choose import Choice
+from runbooks.checkpoint.choose import CheckpointChoice
 from runbooks.checkpoint.evidence import Candidate, Evidence
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
@@ -19,7 +19,7 @@ SAYS = {
 NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
 
 
-def loader_causes(evidence: Evidence, config: Checkpoints, choice: Choice) -> tuple[Cause, ...]:
+def loader_causes(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice) -> tuple[Cause, ...]:
     """Loader faults; only said of a checkpoint that itself is whole."""
     out: list[Cause] = []
     if choice.best is not None:

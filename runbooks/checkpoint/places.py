@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from runbooks.checkpoint.choose import Choice
+from runbooks.checkpoint.choose import CheckpointChoice
 from runbooks.checkpoint.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -17,7 +17,7 @@ NONE_LEFT = 64 << 10  # a few blocks that no file gets
 STALE = {"ENOTCONN": "its FUSE daemon is gone", "ESTALE": "its file server lost the handle", "EIO": "its device fails"}
 
 
-def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice) -> tuple[Cause, ...]:
+def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice: CheckpointChoice) -> tuple[Cause, ...]:
     """Everything that is wrong with where checkpoints lie."""
     out: list[Cause] = []
     for look in evidence.tiers:
@@ -94,7 +94,7 @@ def _memory(config: Checkpoints, look: TierLook, s: Space) -> Iterator[Cause]:
         yield Cause(slug="snapshot-over-limit", certainty=Certainty.CONFIRMED, subject=subject, evidence=(words,))
 
 
-def _pointer(look: TierLook, choice: Choice) -> Iterator[Cause]:
+def _pointer(look: TierLook, choice: CheckpointChoice) -> Iterator[Cause]:
     if not isinstance(look.pointer, Known) or not isinstance(look.candidates, Known):
         return
     text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
@@ -139,12 +139,12 @@ def _device(evidence: Evidence) -> Iterator[Cause]:
         )
 
 
-def _not_everywhere(evidence: Evidence, choice: Choice) -> Iterator[Cause]:
+def _not_everywhere(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
     for step, nodes in choice.not_everywhere.items():
         words = f"step {step} is whole on {evidence.node} and not on {', '.join(nodes)}; no shared tier has it"
         yield Cause(slug="not-shared", certainty=Certainty.CONFIRMED, subject=f"step {step}", evidence=(words,))
     for other in evidence.others:
-        if isinstance(other.steps, Unknown) and other.steps.reason is not Why.NOT_ASKED:
+        if isinstance(other.steps, Unknown) and other.steps.reason is not UnknownReason.NOT_ASKED:
             words = f"{other.tier} of {other.node} could not be read: {other.steps.reason}"
             yield Cause(
                 slug="not-shared", certainty=Certainty.POSSIBLE, subject=other.node, evidence=(words,),

@@ -4,7 +4,7 @@ come along."""
 import json
 
 from runbooks.checkpoint.aside import plan_quarantine
-from runbooks.checkpoint.choose import Choice, trusted
+from runbooks.checkpoint.choose import CheckpointChoice, trusted
 from runbooks.checkpoint.copies import SPEED, Copy, aws, command
 from runbooks.checkpoint.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint.leftovers import plans_for_leftovers
@@ -21,17 +21,17 @@ from runbooks.core.verdict import Cause, Certainty
 ROOM = 1.05  # of the size, before a copy is offered
 
 
-class Offer(Frozen):
+class CheckpointPlans(Frozen):
     """Plans, and why others are not among them."""
 
     plans: tuple[Plan, ...] = ()
     withheld: tuple[str, ...] = ()
 
 
-def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice, causes: tuple[Cause, ...]) -> Offer:
+def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: CheckpointChoice, causes: tuple[Cause, ...]) -> CheckpointPlans:
     """Everything that can safely be put right, most useful first. Nothing on a node that opted out."""
     if evidence.hands_off:
-        return Offer(withheld=(f"{evidence.node} is marked hands_off: nothing is offered",))
+        return CheckpointPlans(withheld=(f"{evidence.node} is marked hands_off: nothing is offered",))
     sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED}
     plans: list[Plan | None] = []
     withheld: list[str] = []
@@ -51,7 +51,7 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choic
     plans.append(plan_quarantine(evidence, causes, withheld))
     plans.extend(_uploads(config, look, limits) for look in evidence.tiers)
     plans.append(_restore(config, limits, choice))
-    return Offer(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
+    return CheckpointPlans(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
 
 
 def lock_of(look: TierLook, tier: Tier | None = None) -> str:
@@ -86,7 +86,7 @@ def _create(look: TierLook, s: Space) -> Plan:
     return Plan(name=f"create folder of {look.tier}", steps=(step,), for_causes=("directory-missing",), why=why)
 
 
-def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: list[str]) -> Plan | None:
+def _copy(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice, withheld: list[str]) -> Plan | None:
     """The chosen step to the first tier (as the file lists them) that lacks it and has room."""
     source = next((c for c in choice.copies if c.candidate.content in ("proven", "unprovable")), None)
     if source is None:
@@ -111,7 +111,7 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: Choice, withheld: lis
     return None
 
 
-def lacks(look: TierLook, choice: Choice) -> bool:
+def lacks(look: TierLook, choice: CheckpointChoice) -> bool:
     """The tier could be read, lacks the chosen step, and is faster than every copy, or is a store without any."""
     if choice.best is None or look.kind == TierKind.MEMORY or not isinstance(look.candidates, Known):
         return False
@@ -138,7 +138,7 @@ def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
     return look.space.value.available > source.candidate.size * ROOM
 
 
-def _repoint(config: Checkpoints, look: TierLook, choice: Choice, sure: set[str], withheld: list[str]) -> Plan | None:
+def _repoint(config: Checkpoints, look: TierLook, choice: CheckpointChoice, sure: set[str], withheld: list[str]) -> Plan | None:
     here = next((c for c in choice.copies if c.look.tier == look.tier), None)
     if "pointer-wrong" not in sure or here is None or not isinstance(look.pointer, Known):
         return None
@@ -180,7 +180,7 @@ def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None
     return Plan(name="abort old uploads", steps=steps, for_causes=("s3-incomplete-multipart",)) if steps else None
 
 
-def _restore(config: Checkpoints, limits: Limits, choice: Choice) -> Plan | None:
+def _restore(config: Checkpoints, limits: Limits, choice: CheckpointChoice) -> Plan | None:
     """The newest archived checkpoint, if it is newer than what can be had now. Cost is shown."""
     best = choice.best.candidate.step if choice.best else -1
     wanted = next(

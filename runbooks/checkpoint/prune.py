@@ -8,7 +8,7 @@ from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.plan import Plan, Step
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause, Certainty
 
 FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks")
@@ -132,7 +132,7 @@ def _open(look: TierLook, c: Candidate) -> bool:
 
 def _pointed(look: TierLook, c: Candidate) -> bool:
     if not isinstance(look.pointer, Known):
-        return isinstance(look.pointer, Unknown) and look.pointer.reason is not Why.NOT_RECORDED
+        return isinstance(look.pointer, Unknown) and look.pointer.reason is not UnknownReason.NOT_RECORDED
     text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
     return text in (c.name, c.name.rpartition("/")[2], str(c.step))
 

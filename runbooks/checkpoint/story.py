@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from runbooks.checkpoint.choose import Choice, why_not
+from runbooks.checkpoint.choose import CheckpointChoice, why_not
 from runbooks.checkpoint.copies import Copy
 from runbooks.checkpoint.cross import alike
 from runbooks.checkpoint.evidence import Evidence
@@ -37,7 +37,7 @@ OPEN = {
 }  # fmt: skip
 
 
-def headline(choice: Choice, causes: tuple[Cause, ...]) -> str:
+def headline(choice: CheckpointChoice, causes: tuple[Cause, ...]) -> str:
     """One line: resume from where, or that there is nothing. What may be newer and whole stands first."""
     if choice.open:
         return _open(choice, causes)
@@ -50,7 +50,7 @@ def headline(choice: Choice, causes: tuple[Cause, ...]) -> str:
     return f"Resume from step {c.step} on {choice.best.look.tier} ({TRUST_WORDS[c.content]}){more}"
 
 
-def _open(choice: Choice, causes: tuple[Cause, ...]) -> str:
+def _open(choice: CheckpointChoice, causes: tuple[Cause, ...]) -> str:
     first = choice.open[0]
     slug = next((c.slug for c in causes if c.subject == first.where), "")
     older = f"; older and checked: step {choice.best.candidate.step} on {choice.best.look.tier}" if choice.best else ""
@@ -60,7 +60,7 @@ def _open(choice: Choice, causes: tuple[Cause, ...]) -> str:
     return f"Cannot tell whether step {first.candidate.step} on {first.look.tier} is whole: {why}{older}"
 
 
-def resume(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Choice) -> tuple[str, ...]:
+def resume(evidence: Evidence, config: Checkpoints, limits: Limits, choice: CheckpointChoice) -> tuple[str, ...]:
     """The resume setting, how long a copy takes, and why newer ones were rejected."""
     lines = []
     if choice.best is not None:
@@ -99,7 +99,7 @@ def _copy_time(config: Checkpoints, limits: Limits, best: Copy) -> str:
     return f"Reading it takes about {best.candidate.size / rate:.0f} s on each node (at {rate / 1e6:.0f} MB/s)"
 
 
-def waiting_costs(evidence: Evidence, config: Checkpoints, choice: Choice) -> tuple[str, ...]:
+def waiting_costs(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice) -> tuple[str, ...]:
     """Steps and GPU-hours that must be done again, where both ends are known."""
     if choice.best is None:
         return ("without a checkpoint everything since the start is lost",)
@@ -116,13 +116,13 @@ def waiting_costs(evidence: Evidence, config: Checkpoints, choice: Choice) -> tu
     return tuple(out)
 
 
-def must_not(choice: Choice) -> tuple[str, ...]:
+def must_not(choice: CheckpointChoice) -> tuple[str, ...]:
     """What must not be done, whatever the cause."""
     rejected = "delete or overwrite any of the rejected ones: a part may still be needed to repair the run"
     return ALWAYS if choice.best else (rejected, *ALWAYS)
 
 
-def by_hand(choice: Choice) -> tuple[str, ...]:
+def by_hand(choice: CheckpointChoice) -> tuple[str, ...]:
     """How to check without this program."""
     if choice.best is None:
         return ()

@@ -15,7 +15,7 @@ ONE_SAVE_S = 900.0  # parts of one save are written within this time of each oth
 MANY = 3  # names in a sentence
 
 
-class Standing(StrEnum):
+class SaveStanding(StrEnum):
     """Where the rest of an incomplete save is."""
 
     COMPLETE = "complete"  # several hosts have all of it together
@@ -29,7 +29,7 @@ class Standing(StrEnum):
 class Together(Frozen):
     """One incomplete save over all hosts."""
 
-    standing: Standing
+    standing: SaveStanding
     hosts: dict[str, int] = {}  # host -> files that it has
     unread: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # on no host that was read
@@ -48,10 +48,10 @@ def together(evidence: Evidence, config: Checkpoints, copy: Copy) -> Together:
     """What all hosts have of the step of an incomplete copy."""
     mine = copy.candidate
     if not _only_half(mine):
-        return Together(standing=Standing.HERE)
+        return Together(standing=SaveStanding.HERE)
     tier = config.tier(copy.look.tier)
     if tier.kind is TierKind.S3 or tier.shared:
-        return Together(standing=Standing.GONE, hosts={copy.where: len(mine.has)}, missing=_lacking(mine.needs, mine.has))
+        return Together(standing=SaveStanding.GONE, hosts={copy.where: len(mine.has)}, missing=_lacking(mine.needs, mine.has))
     there = {evidence.node: mine} | dict(_others(evidence, copy))
     unread = tuple(o.node for o in evidence.others if o.tier == tier.name and not isinstance(o.steps, Known))
     return _joined(there, (*unread, *evidence.not_looked))
@@ -84,12 +84,12 @@ def _joined(there: dict[str, Candidate], unread: tuple[str, ...]) -> Together:
     if needs and not lacking and marked and len(there) > 1 and not mixed:
         times = [c.mtime_s for c in there.values()]
         apart = max(times) - min(times) > ONE_SAVE_S
-        return Together(standing=Standing.UNSURE if apart else Standing.COMPLETE, **seen)
+        return Together(standing=SaveStanding.UNSURE if apart else SaveStanding.COMPLETE, **seen)
     if unread:
-        return Together(standing=Standing.UNREAD, **seen)
+        return Together(standing=SaveStanding.UNREAD, **seen)
     if len(there) == 1 and _of_other_ranks(next(iter(there.values())), lacking):
-        return Together(standing=Standing.ELSEWHERE, **seen)
-    return Together(standing=Standing.GONE, **seen)
+        return Together(standing=SaveStanding.ELSEWHERE, **seen)
+    return Together(standing=SaveStanding.GONE, **seen)
 
 
 def _lacking(needs: dict[str, int], has: dict[str, int]) -> tuple[str, ...]:

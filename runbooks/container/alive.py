@@ -72,16 +72,16 @@ def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     subject, probe = f"container {c.name}", known(e.probe)
-    sick = c.health == "unhealthy" and c.health_streak >= limits.health_streak
+    unhealthy = c.health == "unhealthy" and c.health_streak >= limits.health_streak
     log = next((h.output for h in reversed(c.health_log) if h.exit), "")
-    health = f"its health check failed {c.health_streak} times in a row: {log}" if sick else ""
+    health = f"its health check failed {c.health_streak} times in a row: {log}" if unhealthy else ""
     if probe is not None and probe.exit is None:
         words = f"the configured probe did not answer in {probe.seconds:.0f} s, twice"
         return [cause("application-stuck", Certainty.CONFIRMED, subject, words, health)]
     if probe is not None and probe.exit != 0:
         words = f"the configured probe ended with {probe.exit}, twice: {probe.last_line}"
         return [cause("application-dead", Certainty.CONFIRMED, subject, words, health, kept_up(c))]
-    if sick:
+    if unhealthy:
         check = ("the application's own log", "a configured probe")
         return [cause("application-stuck", Certainty.LIKELY, subject, health, decides=check)]
     return []

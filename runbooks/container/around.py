@@ -8,7 +8,7 @@ from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.shared_end import said
 from runbooks.container.words import Limits, cause, clock, known, log_of, near, span
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 
@@ -18,12 +18,12 @@ OF_THE_ENGINE = ("container", "siblings", "events")  # readings that the daemon 
 def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
     """The engine does not answer: its daemon is gone (and why), or it is there and says nothing."""
     answer = e.daemon
-    if not isinstance(answer, Unknown) or answer.reason not in (Why.UNREACHABLE, Why.TIMED_OUT):
+    if not isinstance(answer, Unknown) or answer.reason not in (UnknownReason.UNREACHABLE, UnknownReason.TIMED_OUT):
         return []
     host, subject = known(e.host), f"the engine on {e.node}"
     client = f"the client says: {answer.detail}"
     if host is None or host.daemon_alive is None:
-        silent = answer.reason is Why.TIMED_OUT  # somebody accepted the connection
+        silent = answer.reason is UnknownReason.TIMED_OUT  # somebody accepted the connection
         slug, at = ("daemon-stuck", "accepts and does not answer") if silent else ("daemon-down", "cannot be reached")
         check = ("whether the daemon's process runs on the node",)
         seen = "no process of it was found" if host else "the node's processes were not read"

@@ -84,9 +84,9 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     asked = _requests(e, c, limits)
     signals = [x.signal for x in asked if x.action == "kill"]
     if any(x.action == "stop" for x in asked):
-        sick = c.health == "unhealthy"
+        unhealthy = c.health == "unhealthy"
         words = f"a stop request around {clock(c.finished_at)} (signals: {', '.join(signals)})"
-        if sick:
+        if unhealthy:
             log = "; ".join(h.output for h in c.health_log if h.exit) or "its check failed"
             return [
                 cause(

@@ -77,7 +77,7 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
         headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),
         must_not=must_not(e, c, causes),
-        plans=plans_for(e, causes, limits) if state is State.SICK else (),
+        plans=plans_for(e, causes, limits) if state is State.UNHEALTHY else (),
         after=besides(e, c, causes),
         findings=(*_findings(e, limits), *left_over(e, c, causes)),
         unknowns=(young,) if young else (),

@@ -129,7 +129,7 @@ class Supervisor(Frozen):
     left_at: datetime | None = None  # when it last ended or was stopped, in this boot
 
 
-class Inside(Frozen):
+class ContainerInside(Frozen):
     """What runs in the container (empty when it does not run)."""
 
     commands: tuple[str, ...] = ()  # full command lines, PID 1 first, secrets replaced
@@ -138,7 +138,7 @@ class Inside(Frozen):
     shm: Disk | None = None  # its own /dev/shm
 
 
-class Probe(Frozen):
+class AppProbe(Frozen):
     """The configured question to the application."""
 
     exit: int | None  # None: did not answer in time
@@ -146,7 +146,7 @@ class Probe(Frozen):
     last_line: str = ""
 
 
-class Wanted(Frozen):
+class WantedContainer(Frozen):
     """What the fleet file says of this container: commands only, no secrets."""
     engine: tuple[str, ...]
     socket: str
@@ -176,11 +176,11 @@ class Evidence(Frozen):
     ooms: Reading[tuple[KernelOom, ...]] = NOT_RECORDED
     fuse: Reading[tuple[FuseMount, ...]] = NOT_RECORDED
     supervisors: Reading[tuple[Supervisor, ...]] = NOT_RECORDED
-    inside: Reading[Inside] = NOT_RECORDED
-    probe: Reading[Probe] = NOT_RECORDED  # Absent: none configured
+    inside: Reading[ContainerInside] = NOT_RECORDED
+    probe: Reading[AppProbe] = NOT_RECORDED  # Absent: none configured
     ray: Reading[RayView] = NOT_RECORDED  # Absent: not a Ray node
     ray_head: Reading[RayHead] = NOT_RECORDED
     before: Reading[tuple[Sample, ...]] = NOT_RECORDED  # the watch's record, oldest first; Absent: no watch
-    wanted: Wanted | None = None  # None: not in the fleet file
+    wanted: WantedContainer | None = None  # None: not in the fleet file
     hands_off: bool = False
     remove_kept: bool = False  # the run was asked to offer the removal of old kept containers

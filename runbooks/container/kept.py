@@ -3,7 +3,7 @@
 import shlex
 
 from runbooks.container.backoff import is_kept, kept_name
-from runbooks.container.evidence import Evidence, Sibling, Wanted
+from runbooks.container.evidence import Evidence, Sibling, WantedContainer
 from runbooks.container.words import Limits, cause, known, span
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Cause, Certainty, Finding
@@ -32,7 +32,7 @@ def judge_kept(e: Evidence, limits: Limits) -> list[Cause]:
     return [cause("kept-container", Certainty.CONFIRMED, f"kept containers of {e.name}", *words)] if old else []
 
 
-def removals(e: Evidence, w: Wanted, limits: Limits) -> list[Step]:
+def removals(e: Evidence, w: WantedContainer, limits: Limits) -> list[Step]:
     """One step for each, by full id."""
     engine = shlex.join(w.engine)
     return [

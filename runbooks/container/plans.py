@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runbooks.container.alive import steady_for
 from runbooks.container.backoff import KEPT, kept_name
-from runbooks.container.evidence import ContainerFacts, Evidence, Wanted
+from runbooks.container.evidence import ContainerFacts, Evidence, WantedContainer
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.kept import removals
 from runbooks.container.others import PROJECT
@@ -61,7 +61,7 @@ def _settle(e: Evidence, limits: Limits) -> float:
     return steady_for(e, limits, len(deaths(e, limits))) + SETTLE_MORE_S
 
 
-def _restore(e: Evidence, c: ContainerFacts, w: Wanted, slugs: set[str], limits: Limits,
+def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str], limits: Limits,
              steps: list[Step]) -> tuple[Plan, ...]:  # fmt: skip
     dead = c.status in ("exited", "dead", "created")
     serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
@@ -99,7 +99,7 @@ def _inside(path: str, top: str) -> bool:
     return path == top or path.startswith(top.rstrip("/") + "/")
 
 
-def recreate(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
+def recreate(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
     """A new container of the same configuration; the old one stays under another name."""
     alive = keep_alive((*c.entrypoint, *c.command))
     old, engine = kept_name(c.name, c.id), shlex.join(w.engine)
@@ -139,7 +139,7 @@ CREATE = """\
 + {NetworkingConfig: {EndpointsConfig: (.NetworkSettings.Networks | map_values({IPAMConfig, Links, DriverOpts}))}}"""
 
 
-def _create(c: ContainerFacts, w: Wanted) -> str:
+def _create(c: ContainerFacts, w: WantedContainer) -> str:
     """The same configuration given back to the engine under a passing name; a sleep that ends becomes one that does not."""
     alive = keep_alive((*c.entrypoint, *c.command))
     endless = alive.endless if alive and alive.seconds else ()
@@ -151,7 +151,7 @@ def _create(c: ContainerFacts, w: Wanted) -> str:
     return f"{api} http://engine/containers/{c.id[:12]}/json | {take} | {api} -H 'Content-Type: application/json' -d @- {new}"
 
 
-def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
+def restart_application(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
     """The application inside a container that runs: its leftovers ended, then started again."""
     args = {
         "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
@@ -165,7 +165,7 @@ def restart_application(e: Evidence, c: ContainerFacts, w: Wanted) -> Step:
     )  # fmt: skip
 
 
-def remounts(e: Evidence, c: ContainerFacts, w: Wanted) -> list[Step]:
+def remounts(e: Evidence, c: ContainerFacts, w: WantedContainer) -> list[Step]:
     """Dead FUSE mounts that the fleet file says how to mount: unmounted, then mounted. Inside only while it runs."""
     how = {(m[0], m[1]): m[2] for m in w.mounts}
     steps = []
@@ -186,7 +186,7 @@ def remounts(e: Evidence, c: ContainerFacts, w: Wanted) -> list[Step]:
     return steps
 
 
-def start_daemon(e: Evidence, w: Wanted) -> Step:
+def start_daemon(e: Evidence, w: WantedContainer) -> Step:
     """The engine's daemon, which is proven down."""
     return Step(
         kind="start-engine", owner=e.node,
@@ -196,7 +196,7 @@ def start_daemon(e: Evidence, w: Wanted) -> Step:
     )  # fmt: skip
 
 
-def free_space(e: Evidence, w: Wanted, slugs: set[str]) -> list[Step]:
+def free_space(e: Evidence, w: WantedContainer, slugs: set[str]) -> list[Step]:
     """Disk space that only nameless images and the build cache hold. Never volumes."""
     daemon = known(e.daemon)
     if "disk-full" not in slugs or daemon is None:

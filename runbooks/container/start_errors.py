@@ -5,7 +5,7 @@ import errno
 from runbooks.container.evidence import ContainerFacts, Evidence, FuseMount
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.words import cause, known
-from runbooks.core.host_facts import Place
+from runbooks.core.host_facts import HostPath
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -27,7 +27,7 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
     words = f"the engine could not start it: {c.error}"
     said = refusal(c.error)
     there = _places(e, said.paths)
-    if mount := _sick_mount(e, said.paths):
+    if mount := _broken_mount(e, said.paths):
         slug, sure = ("stale-fuse", SURE) if mount.state == "dead" else ("fuse-hung", LIKELY)
         return cause(slug, sure, f"{mount.where}:{mount.path}", words, f"{mount.path} ({mount.type}): {mount.error or mount.state}")
     if said.code == errno.EEXIST and said.paths:
@@ -40,19 +40,19 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
     return _unnamed(c, words, there)
 
 
-def _places(e: Evidence, paths: tuple[str, ...]) -> list[Place]:
+def _places(e: Evidence, paths: tuple[str, ...]) -> list[HostPath]:
     host = known(e.host)
     return [p for path in paths for p in (host.places if host else ()) if p.path == path and p.kind != "unread"]
 
 
-def _sick_mount(e: Evidence, paths: tuple[str, ...]) -> FuseMount | None:
+def _broken_mount(e: Evidence, paths: tuple[str, ...]) -> FuseMount | None:
     """A FUSE mount of the host that is dead or hangs and holds one of the paths: the engine cannot look there, and then cannot
     make the folder that is there."""
-    sick = [m for m in known(e.fuse) or () if m.where == "host" and m.state != "alive"]
-    return next((m for m in sick for p in paths if p == m.path or p.startswith(m.path.rstrip("/") + "/")), None)
+    broken = [m for m in known(e.fuse) or () if m.where == "host" and m.state != "alive"]
+    return next((m for m in broken for p in paths if p == m.path or p.startswith(m.path.rstrip("/") + "/")), None)
 
 
-def _in_the_way(c: ContainerFacts, words: str, path: str, there: Place | None) -> Cause:
+def _in_the_way(c: ContainerFacts, words: str, path: str, there: HostPath | None) -> Cause:
     """EEXIST: what stands at that path now."""
     check = (f"findmnt {path}; ls -A {path}: is something mounted there, is it empty?",)
     if there is None:
@@ -69,7 +69,7 @@ def _in_the_way(c: ContainerFacts, words: str, path: str, there: Place | None) -
     return cause("mount-point-in-the-way", LIKELY, path, words, said, decides=check)
 
 
-def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[Place]) -> tuple[Certainty | None, tuple[str, ...]]:
+def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> tuple[Certainty | None, tuple[str, ...]]:
     """How sure the words make that cause beside the readings; None where these contradict it."""
     host, daemon = known(e.host), known(e.daemon)
     if slug == "mount-gone":
@@ -84,7 +84,7 @@ def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[Place]) -> tupl
     return SURE, ()
 
 
-def _unnamed(c: ContainerFacts, words: str, there: list[Place]) -> Cause:
+def _unnamed(c: ContainerFacts, words: str, there: list[HostPath]) -> Cause:
     """Words that fit no known cause; what the paths in them show is told all the same."""
     seen = [f"{p.path} is {'not there' if p.kind == 'none' else f'a {p.kind}'} on the host" for p in there]
     return cause("start-refused", LIKELY, f"container {c.name}", words, *seen, decides=("the engine's log at that time",))

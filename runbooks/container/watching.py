@@ -7,7 +7,7 @@ from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 
 
-class Seen(Frozen):
+class ContainerSeen(Frozen):
     """A watched container at one look, as the engine and the head show it."""
 
     id: str = ""
@@ -35,7 +35,7 @@ class Patience(Frozen):
     longest_retry_s: float = 900
 
 
-class Trouble(Frozen):
+class ContainerFault(Frozen):
     """A fault that a run is about. `key` is the same for the same fault, also after the watch was restarted."""
 
     key: str
@@ -46,7 +46,7 @@ class Trouble(Frozen):
 class Case(Frozen):
     """One container's fault on its way: since when, how often tried, when next."""
 
-    trouble: Trouble
+    trouble: ContainerFault
     since: datetime
     tries: int = 0
     next_at: datetime
@@ -57,39 +57,39 @@ FOR_A_PERSON = frozenset(["too-many-deaths", "container-missing", "bad-command",
 RUNS = ("running", "paused", "restarting")
 
 
-def trouble_of(name: str, seen: Seen, patience: Patience) -> Trouble | None:
+def trouble_of(name: str, seen: ContainerSeen, patience: Patience) -> ContainerFault | None:
     """The fault, the level nearest to the machine first; None when nothing is wrong."""
     if seen.unreachable:
-        return Trouble(key="node", words=f"its node cannot be asked: {seen.unreachable}", grace_s=patience.node_s)
+        return ContainerFault(key="node", words=f"its node cannot be asked: {seen.unreachable}", grace_s=patience.node_s)
     if seen.engine_down:
         words = f"the engine does not answer: {seen.engine_down}"
-        return Trouble(key="engine", words=words, grace_s=patience.engine_s)
+        return ContainerFault(key="engine", words=words, grace_s=patience.engine_s)
     if seen.status == "missing":
-        return Trouble(key="missing", words=f"there is no container {name}")
+        return ContainerFault(key="missing", words=f"there is no container {name}")
     if seen.status not in RUNS:
         end = f"{seen.id[:12]}-{seen.finished}"
-        return Trouble(key=f"died-{end}", words=f"{name} is {seen.status}, exit code {seen.exit}")
+        return ContainerFault(key=f"died-{end}", words=f"{name} is {seen.status}, exit code {seen.exit}")
     return _application(name, seen, patience) if seen.status == "running" else _restarting(name, seen)
 
 
-def _restarting(name: str, seen: Seen) -> Trouble | None:
+def _restarting(name: str, seen: ContainerSeen) -> ContainerFault | None:
     if seen.status != "restarting":
         return None
-    return Trouble(key=f"loop-{seen.id[:12]}", words=f"{name} restarts again and again, exit code {seen.exit}")
+    return ContainerFault(key=f"loop-{seen.id[:12]}", words=f"{name} restarts again and again, exit code {seen.exit}")
 
 
-def _application(name: str, seen: Seen, patience: Patience) -> Trouble | None:
+def _application(name: str, seen: ContainerSeen, patience: Patience) -> ContainerFault | None:
     life = f"{seen.id[:12]}-{seen.started}"
     if seen.health == "unhealthy":
-        return Trouble(key=f"unhealthy-{life}", words=f"the health check of {name} fails")
+        return ContainerFault(key=f"unhealthy-{life}", words=f"the health check of {name} fails")
     if seen.app is False:
-        return Trouble(key=f"app-{life}", words=f"{name} runs without its application", grace_s=patience.join_s)
+        return ContainerFault(key=f"app-{life}", words=f"{name} runs without its application", grace_s=patience.join_s)
     if seen.ray_node == "":
-        return Trouble(key=f"ray-{life}", words=f"the head lists no living node of {name}", grace_s=patience.join_s)
+        return ContainerFault(key=f"ray-{life}", words=f"the head lists no living node of {name}", grace_s=patience.join_s)
     return None
 
 
-def follow(case: Case | None, trouble: Trouble | None, was_well: bool, now: datetime) -> Case | None:
+def follow(case: Case | None, trouble: ContainerFault | None, was_well: bool, now: datetime) -> Case | None:
     """The case after another look: the same fault goes on, another one begins, no fault ends it.
 
     `was_well`: it was seen well before, so that its application was up: no time for coming up is given then.
@@ -117,9 +117,9 @@ def after_run(case: Case, outcome: Outcome | None, causes: tuple[str, ...], mode
               now: datetime) -> Case:  # fmt: skip
     """The case once a run about it has ended. None as outcome: it could not be run or left no answer."""
     done = outcome.row.message if outcome and _settled(outcome) else ""
-    if outcome is Outcome.SICK and mode is Mode.DIAGNOSE:
+    if outcome is Outcome.UNHEALTHY and mode is Mode.DIAGNOSE:
         done = "reported; diagnose mode changes nothing"
-    if outcome is Outcome.SICK and FOR_A_PERSON & set(causes):
+    if outcome is Outcome.UNHEALTHY and FOR_A_PERSON & set(causes):
         done = f"{', '.join(sorted(FOR_A_PERSON & set(causes)))}: a person must look"
     tries = case.tries + 1
     soon = outcome in (None, Outcome.REFUSED)

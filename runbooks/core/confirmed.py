@@ -14,7 +14,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.plan import Plan
-from runbooks.core.unread import Look, Lost, looks
+from runbooks.core.unread import Lost, ReadingAt, readings_of
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 _PLACE = re.compile(r" \(([^()]+)\)$")
@@ -32,7 +32,7 @@ def granted(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
     """The judgment with each certainty and each plan as far as it is granted."""
     if found.state is State.NOT_APPLICABLE or not found.causes:
         return found
-    seen = tuple(looks(evidence))
+    seen = tuple(readings_of(evidence))
     causes = tuple(_granted(c, tuple(gaps(book, c, found.causes, seen))) for c in found.causes)
     against = [(plan, tuple(dict.fromkeys(_against(book, plan, found.causes, seen)))) for plan in found.plans]
     said = tuple(f"“{plan.name}” is not offered: {'; '.join(why)}" for plan, why in against if why)
@@ -47,7 +47,7 @@ def _granted(cause: Cause, gap: Sequence[Gap]) -> Cause:
     return cause.model_copy(update={"certainty": Certainty.LIKELY, "decides": tuple(decides)})
 
 
-def gaps(book: Runbook, cause: Cause, causes: Sequence[Cause], seen: Sequence[Look]) -> Iterator[Gap]:
+def gaps(book: Runbook, cause: Cause, causes: Sequence[Cause], seen: Sequence[ReadingAt]) -> Iterator[Gap]:
     """What is missing before that cause is confirmed."""
     known = book.causes.get(cause.slug)
     if known is None or not known.rests_on or not known.excluded_by:
@@ -83,7 +83,7 @@ def _how(book: Runbook, cause: Cause) -> str:
     return "; ".join(cause.decides or (known.decided_by if known else ()))
 
 
-def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[Look]) -> Iterator[str]:
+def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[ReadingAt]) -> Iterator[str]:
     """What stands against a plan: what its causes rest on, what excludes the alternatives, and its own needs."""
     for slug in plan.for_causes:
         known = book.causes.get(slug)
@@ -97,12 +97,12 @@ def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[
         yield from (f"not excluded: {r.slug}" for r in found)
 
 
-def _unread(paths: Sequence[str] | dict[str, None], subject: str, seen: Sequence[Look]) -> tuple[str, ...]:
+def _unread(paths: Sequence[str] | dict[str, None], subject: str, seen: Sequence[ReadingAt]) -> tuple[str, ...]:
     """Of these readings, those that gave no answer. "a or b": one of them is enough."""
     return tuple(group.replace(OWN, "[]") for group in paths if not any(_answered(p, subject, seen) for p in group.split(" or ")))
 
 
-def _answered(path: str, subject: str, seen: Sequence[Look]) -> bool:
+def _answered(path: str, subject: str, seen: Sequence[ReadingAt]) -> bool:
     """Whether that reading was made and gave an answer, each time where it stands in a list. What is proven absent answers
     for all that would stand in it."""
     plain = path.replace(OWN, "[]")

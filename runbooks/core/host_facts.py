@@ -25,7 +25,7 @@ class Upgrade(Frozen):
     about: str = "engine"  # engine | driver | kernel
 
 
-class Place(Frozen):
+class HostPath(Frozen):
     """What lies at a path of the host that the container mounts, or that the engine's error names."""
 
     path: str
@@ -76,7 +76,7 @@ class HostFacts(Frozen):
     accel_devices: tuple[str, ...] = ()  # /dev/accel*, /dev/vfio/*: a TPU VM
     missing_devices: tuple[str, ...] = ()  # device paths that the container asks for and that are not there
     missing_sources: tuple[str, ...] = ()  # bind sources that the container asks for and that are not there
-    places: tuple[Place, ...] = ()  # its bind sources, and the paths that the engine's error names
+    places: tuple[HostPath, ...] = ()  # its bind sources, and the paths that the engine's error names
     daemon_pid: int | None = None
     daemon_started_at: datetime | None = None
     daemon_alive: bool | None = None  # None: could not be told

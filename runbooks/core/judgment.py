@@ -96,7 +96,7 @@ def credible(causes: Iterable[J]) -> tuple[J, ...]:
 def state_of(causes: Iterable[Judged], *, blind: object = False) -> State:
     """Sick by a credible fault; not known by a possible one, or where something that was needed is not (`blind`)."""
     worst = min(map(tier, causes), default=3)
-    return State.SICK if worst == 0 else State.CANNOT_TELL if worst == 1 or blind else State.HEALTHY
+    return State.UNHEALTHY if worst == 0 else State.CANNOT_TELL if worst == 1 or blind else State.HEALTHY
 
 
 def prohibited(slug: str, causes: Iterable[Cause]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Harsh(IntEnum):
     DATA = 4
 
 
-class Kind(NamedTuple):
+class ActionKind(NamedTuple):
     """One row. `ends`: None where nothing that runs is ended, stopped or started anew; else how a step's arguments name it."""
 
     risk: Risk
@@ -42,149 +42,150 @@ STARTS_WORKER = (
     "end the worker's process in the pod",
 )
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ActionKind] = {
     # GPUs and processes
-    "continue-processes": Kind(  # nothing is lost, and yet somebody may have stopped it on purpose
+    "continue-processes": ActionKind(  # nothing is lost, and yet somebody may have stopped it on purpose
         DISRUPTIVE, Harsh.NOTHING,
         "continues exactly the listed stopped processes (SIGCONT)", "each of them runs, and the report says what it did",
         "stop them again (SIGSTOP)", SPARES),
-    "terminate-processes": Kind(
+    "terminate-processes": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "ends exactly the listed processes: TERM, then KILL",
         "the processes are gone and the GPU memory or port that they held is free",
         "it cannot be undone; restart the job from its last checkpoint", ends_processes),
-    "restart-job": Kind(
+    "restart-job": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "runs the restart command that the fleet file names for the job", "the job's process runs and makes progress",
         "end the job that was started", ends_by("job", "job")),
-    "reset-node-jobs": Kind(
+    "reset-node-jobs": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "sets the leader's count of jobs on one node to zero", "the leader counts no job on that node",
         "it cannot be undone; the leader counts the next job that starts", ends_gone),
-    "reset-gpu": Kind(
+    "reset-gpu": ActionKind(
         DESTRUCTIVE, Harsh.UNSAVED,
         "resets one GPU that no process uses", "the GPU answers and asks for no recovery", CANNOT, ends_by("uuid", "gpu")),
-    "quarantine-node": Kind(
+    "quarantine-node": ActionKind(
         DESTRUCTIVE, Harsh.A_PLACE, "writes a mark file on the node, so that people and schedulers that read it send no work there",
         "the mark is on the node", "remove the mark file that the report names", SPARES),
     # containers
-    "restart-container": Kind(
+    "restart-container": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "restarts one container by its id", "it runs with a newer start time and the fault is gone",
         CANNOT, ends_by("container", "container")),
-    "recreate-container": Kind(
+    "recreate-container": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "creates a new container with the configuration of a dead one, and keeps the old one under another name",
         "a container with a new id runs, with its mounts, and has joined where it belongs",
         "remove the new container and start the kept one", ends_by("id", "container")),
-    "restart-application": Kind(
+    "restart-application": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "ends what is left of the application in a running container and starts it again",
         "the application runs and has joined where it belongs", CANNOT, ends_by("id", "container")),
-    "remove-kept-container": Kind(
+    "remove-kept-container": ActionKind(
         DESTRUCTIVE, Harsh.DATA, "removes a container that a recreation kept; its volumes stay", "the container is gone", CANNOT,
         ends_by("id", "container")),
-    "remount-fuse": Kind(
+    "remount-fuse": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "unmounts a FUSE mount whose process is gone and mounts it again", "the mount can be read",
         "unmount it", SPARES),
-    "start-engine": Kind(
+    "start-engine": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "starts the container engine's daemon, whose process is gone", "the engine answers", "stop the daemon", SPARES),
-    "free-engine-space": Kind(
+    "free-engine-space": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY,
         "removes images without a name and the build cache; no volume, container or named image", "there is space again",
         "it cannot be undone; images can be pulled or built again", SPARES),
-    "stop-supervisor": Kind(
+    "stop-supervisor": ActionKind(
         DESTRUCTIVE, Harsh.UNSAVED, "ends an old retry loop that acts on the same container, by SIGTERM", "the loop's process is gone",
         "start the script again", ends_pid),
-    "stop-unit": Kind(
+    "stop-unit": ActionKind(
         DESTRUCTIVE, Harsh.UNSAVED, "stops a systemd unit that restarts the container", "the unit is not active",
         "systemctl start UNIT", ends_by("unit", "unit")),
     # Ray
-    "stop-ray-job": Kind(
+    "stop-ray-job": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED,
         "stops a Ray job by its submission id, through the head's dashboard", "its supervisor is gone and what it held is free",
         "submit the job again", ends_by("submission_id", "job")),
-    "restart-raylet": Kind(
+    "restart-raylet": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "starts the raylet of a node where none runs, by the fleet file's command", "the node is ALIVE with a new node id",
         "stop that raylet", ends_by("node", "node")),
     # checkpoints
-    "copy-checkpoint": Kind(
+    "copy-checkpoint": ActionKind(
         SAFE, Harsh.NOTHING, "copies one checkpoint to another tier, replacing nothing", "the copy is whole when it is read back",
         "delete the copy", SPARES),
-    "create-checkpoint-folder": Kind(
+    "create-checkpoint-folder": ActionKind(
         SAFE, Harsh.NOTHING,
         "creates the folder of a tier, on the device that was judged", "the folder is there, on that device", "rmdir it", SPARES),
-    "repoint-latest": Kind(
+    "repoint-latest": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "points the `latest` pointer of a tier to another checkpoint", "the pointer names it",
         "write the old text back; the plan shows it", SPARES),
-    "quarantine-checkpoint": Kind(
+    "quarantine-checkpoint": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "renames a checkpoint that was proven bad, so that no loader finds it", "no loader finds it", "rename it back", SPARES),
-    "restore-folder-mode": Kind(
+    "restore-folder-mode": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "gives the folder of a tier the mode that its owner needs", "its owner can write to it",
         "chmod it to the mode that the readings show", SPARES),
-    "restore-archived": Kind(
+    "restore-archived": ActionKind(
         DESTRUCTIVE, Harsh.A_RETRY, "asks the store to make an archived checkpoint readable for some days, which costs money",
         "the store confirms the restore; the checkpoint is readable hours later", CANNOT, SPARES),
-    "abort-upload": Kind(
+    "abort-upload": ActionKind(
         DESTRUCTIVE, Harsh.DATA, "ends one unfinished upload and deletes its parts", "the upload is not listed", CANNOT, SPARES),
-    "prune-checkpoints": Kind(
+    "prune-checkpoints": ActionKind(
         DESTRUCTIVE, Harsh.DATA, "deletes the listed old checkpoints, while those that must stay are proven again",
         "the space is free and those that must stay are whole", CANNOT, SPARES),
-    "put-back-checkpoint": Kind(
+    "put-back-checkpoint": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "renames a checkpoint back if its interrupted deletion deleted nothing", "a loader finds it",
         "rename it aside again", SPARES),
-    "finish-deletion": Kind(
+    "finish-deletion": ActionKind(
         DESTRUCTIVE, Harsh.DATA,
         "deletes the rest of a checkpoint after an interrupted deletion", "the rest is gone and its space is free", CANNOT, SPARES),
     # rendezvous
-    "delete-run-keys": Kind(
+    "delete-run-keys": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "deletes the keys of one dead run from the rendezvous store; they are saved to a file first",
         "the keys are gone and the id can be used", "gpu-runbooks restore FILE", ends_run),
-    "restore-run-keys": Kind(
+    "restore-run-keys": ActionKind(
         DESTRUCTIVE, Harsh.A_RETRY, "restores keys that were saved before a deletion", "the keys are there as they were saved",
         "delete them again: `stale-rendezvous` offers it", SPARES),
-    "probe-rendezvous": Kind(
+    "probe-rendezvous": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "runs the fleet file's short command with the same id on its nodes, then clears that run's keys",
         "a world of the expected size forms", "nothing is left to undo", SPARES),
-    "start-etcd": Kind(
+    "start-etcd": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "starts the etcd that is down, by the fleet file's command, with the data it had", "etcd answers", "stop it", SPARES),
-    "defragment-etcd": Kind(
+    "defragment-etcd": ActionKind(
         DESTRUCTIVE, Harsh.A_RETRY,
         "drops etcd's old v3 revisions, shrinks its file and switches its no-space alarm off; no key is touched",
         "the alarm is off and etcd accepts writes", CANNOT, SPARES),
     # SSH
-    "normalise-key": Kind(
+    "normalise-key": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "writes a private key file with its line ends corrected; the key is the same", "ssh reads it and logs in",
         "move the kept file back", SPARES),
-    "normalise-secret": Kind(
+    "normalise-secret": ActionKind(
         DISRUPTIVE, Harsh.NOTHING,
         "writes a private key in its Prefect Secret block with its line ends corrected", "ssh reads it and logs in",
         "copy the kept block back", SPARES),
-    "restrict-key-mode": Kind(
+    "restrict-key-mode": ActionKind(
         SAFE, Harsh.NOTHING,
         "gives a private key file mode 600", "ssh accepts the key and logs in", "chmod it to the mode that the report names", SPARES),
-    "remove-known-host": Kind(
+    "remove-known-host": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY,
         "comments out the known_hosts line of a host whose new key the fleet file confirms", "the host is trusted again",
         "move the kept file back", SPARES),
-    "repair-ssh-path": Kind(
+    "repair-ssh-path": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "corrects owner and mode of one path that leads to authorized_keys", "the key logs in",
         "restore the owner and mode that the readings show", SPARES),
-    "add-public-key": Kind(
+    "add-public-key": ActionKind(
         DISRUPTIVE, Harsh.NOTHING, "appends the configured public key to one authorized_keys file", "the key logs in",
         "delete the line that ends with added-by-gpu-runbooks", SPARES),
     # workers in pods
-    "start-worker": Kind(DISRUPTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),
-    "start-worker-unverified": Kind(DESTRUCTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),  # its host key was first seen: a person allows it
-    "set-railway-variable": Kind(
+    "start-worker": ActionKind(DISRUPTIVE, Harsh.NOTHING, *STARTS_WORKER, SPARES),
+    "start-worker-unverified": ActionKind(DESTRUCTIVE, Harsh.NOTHING, *STARTS_WORKER,
+        SPARES),  # its host key was first seen: a person allows it
+    "set-railway-variable": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that contains no usable key; the platform deploys again",
         "the orchestrator has the key and its cycles continue", "delete the variable on the platform", SPARES),
-    "mark-worker-row": Kind(
+    "mark-worker-row": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if the row is unchanged", "the row has that status",
         "set the previous status, which the plan shows", ends_worker_row),
-    "terminate-pod": Kind(
+    "terminate-pod": ActionKind(
         DESTRUCTIVE, Harsh.DATA, "ends one pod for good, with its disk", "the pod is gone", CANNOT, ends_pod),
-    "stop-pod": Kind(
+    "stop-pod": ActionKind(
         DESTRUCTIVE, Harsh.A_PLACE, "stops one pod; its volume stays, its container disk is lost", "the pod is stopped",
         "start the pod on the platform; its container disk stays lost", ends_pod),
 }  # fmt: skip

@@ -32,7 +32,7 @@ class Result(Frozen):
         return self.outcome not in (Outcome.CANNOT_TELL, Outcome.UNFINISHED, Outcome.REFUSED)
 
 
-class SystemLook(Frozen):
+class SystemCheck(Frozen):
     """Whether a system that the fleet file names answered."""
 
     name: str
@@ -90,7 +90,7 @@ class NightlyReport(Frozen):
     nodes: tuple[str, ...]  # every node of the fleet, also those without a result
     looks: tuple[NodeLook, ...] = ()  # the first look at each node: none of a node that was not looked at
     not_read: tuple[str, ...] = ()  # "node-b: unreachable: connection refused"
-    systems: tuple[SystemLook, ...] = ()
+    systems: tuple[SystemCheck, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     cost: Cost
     links: dict[str, str] = {}
@@ -100,7 +100,7 @@ class NightlyReport(Frozen):
         """The worst of all: sick before cannot-tell before healthy; a system that does not answer cannot be told."""
         found = {r.outcome for r in self.results}
         if any(o.exit_code == 1 for o in found):
-            return Outcome.SICK
+            return Outcome.UNHEALTHY
         blind = any(not r.answered for r in self.results) or any(not s.reachable for s in self.systems)
         if blind:
             return Outcome.CANNOT_TELL

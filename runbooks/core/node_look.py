@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 
 QUARANTINE = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here; zombie-gpu's plan “quarantine the node” writes it
 OLDEST = (3, 6)  # of Python on a node: what the probes are written for
 LATE_S = 60.0  # two clocks that are further apart make logs of two machines hard to lay side by side
 LOG_IN = {  # what the runbook of log-ins then names
-    Why.DENIED: "gpu-runbooks run ssh-auth-failure {} names the stage at which the log-in stops",
-    Why.UNREACHABLE: "gpu-runbooks run ssh-auth-failure {} names the stage at which the connection stops",
+    UnknownReason.DENIED: "gpu-runbooks run ssh-auth-failure {} names the stage at which the log-in stops",
+    UnknownReason.UNREACHABLE: "gpu-runbooks run ssh-auth-failure {} names the stage at which the connection stops",
 }
 
 
@@ -77,8 +77,8 @@ def version(look: NodeLook) -> str:
     return ".".join(map(str, look.python))
 
 
-def _way_in(node: str, reason: Why) -> str:
-    if reason is Why.UNPARSABLE:
+def _way_in(node: str, reason: UnknownReason) -> str:
+    if reason is UnknownReason.UNPARSABLE:
         return "check its shell's startup files"
     return LOG_IN.get(reason, "log in by hand and find out why a simple command does not end").format(node)
 

@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
     PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
     UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
-    SICK = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
+    UNHEALTHY = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
     REFUSED = "refused"  # a guard said no
     EXPIRED = "expired"  # nobody decided in time, or the alert resolved, or a freeze came
     REJECTED = "rejected"
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "not-applicable"
 
     @property
-    def row(self) -> "Row":
+    def row(self) -> "OutcomeRow":
         """Everything that follows from it."""
         return TABLE[self]
 
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
         return tuple(Outcome).index(self)
 
 
-class Row(NamedTuple):
+class OutcomeRow(NamedTuple):
     """One line of the table."""
 
     name: str  # of the run's last state in Prefect
@@ -72,18 +72,18 @@ class Row(NamedTuple):
 
 C, W, I = Severity.CRITICAL, Severity.WARNING, Severity.INFO  # noqa: E741 - a table
 TABLE = {
-    Outcome.WAITING: Row("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED"),
-    Outcome.NOT_FIXED: Row(
+    Outcome.WAITING: OutcomeRow("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED"),
+    Outcome.NOT_FIXED: OutcomeRow(
         "Not fixed", "NOT FIXED: the action ran, but the fault is still there", "NOT fixed: a person is needed", C, 1
     ),
-    Outcome.PARTLY_FIXED: Row(
+    Outcome.PARTLY_FIXED: OutcomeRow(
         "Partly fixed",
         "PARTLY FIXED: the fault is gone, but not every step was done",
         "PARTLY fixed: a step was not done, a person is needed",
         C,
         1,
     ),
-    Outcome.UNFINISHED: Row(
+    Outcome.UNFINISHED: OutcomeRow(
         "Unfinished",
         "UNFINISHED: the process that ran it is gone",
         "unfinished: check it before anything else",
@@ -91,17 +91,17 @@ TABLE = {
         1,
         state="CRASHED",
     ),
-    Outcome.SICK: Row("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
-    Outcome.REFUSED: Row("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
-    Outcome.EXPIRED: Row("Not decided", "Not decided in time; nothing was changed", "not decided in time", W, 1),
-    Outcome.REJECTED: Row("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
-    Outcome.CANNOT_TELL: Row("Cannot tell", "Cannot tell; a deciding reading is missing", "cannot tell", W, 3),
-    Outcome.CANCELLED: Row(
+    Outcome.UNHEALTHY: OutcomeRow("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
+    Outcome.REFUSED: OutcomeRow("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
+    Outcome.EXPIRED: OutcomeRow("Not decided", "Not decided in time; nothing was changed", "not decided in time", W, 1),
+    Outcome.REJECTED: OutcomeRow("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
+    Outcome.CANNOT_TELL: OutcomeRow("Cannot tell", "Cannot tell; a deciding reading is missing", "cannot tell", W, 3),
+    Outcome.CANCELLED: OutcomeRow(
         "Cancelled", "Cancelled before it had an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
-    Outcome.FIXED: Row("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True),
-    Outcome.HEALTHY: Row("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),
-    Outcome.NOT_APPLICABLE: Row(
+    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True),
+    Outcome.HEALTHY: OutcomeRow("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),
+    Outcome.NOT_APPLICABLE: OutcomeRow(
         "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True
     ),
 }

@@ -47,7 +47,7 @@ class Budget(Frozen):
         return self.nodes if fleet_size < 10 else max(1, int(fleet_size * self.share))
 
 
-class Storm(Frozen):
+class CommonCauseGuard(Frozen):
     """What counts as one incident rather than many, and how long an automatic act waits to find out."""
 
     settle_s: float = Field(default=30, ge=0)
@@ -62,7 +62,7 @@ class Policy(Frozen):
     kinds: dict[str, KindPolicy] = {}
     default: KindPolicy = KindPolicy()
     budget: Budget = Budget()
-    storm: Storm = Storm()
+    storm: CommonCauseGuard = CommonCauseGuard()
     approvers: tuple[Annotated[str, Field(min_length=1, max_length=80)], ...] = ()
     """Named: a destructive plan needs the one-time code of one of them. Their secrets are not in this file."""
 

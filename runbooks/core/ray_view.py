@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 
 
@@ -86,7 +86,7 @@ def head_fault(head: Known[RayHead] | Absent | Unknown, lists: Known[Any] | Abse
     if not isinstance(lists, Unknown):
         return None
     if not isinstance(head, Known):
-        asked = isinstance(head, Unknown) and head.reason not in (Why.NOT_RECORDED, Why.NOT_ASKED)
+        asked = isinstance(head, Unknown) and head.reason not in (UnknownReason.NOT_RECORDED, UnknownReason.NOT_ASKED)
         said = head.detail if isinstance(head, Unknown) and asked else lists.detail
         check = ("whether the head's machine can be reached, and whether gcs_server runs there and answers",)
         return HeadFault(slug="head-unreachable", certainty=POSSIBLE, evidence=(f"not read: {said}",), decides=check)
@@ -119,7 +119,7 @@ def _board(gcs: Served, board: Served, lists: Unknown) -> HeadFault | None:
     if board.answer is not Answer.ANSWERS:
         words = (_told("its dashboard", board), f"its GCS at {gcs.at} answers")
         return HeadFault(slug="dashboard-down", certainty=SURE, evidence=words)
-    if lists.reason is Why.TIMED_OUT or lists.detail.startswith("HTTP 5"):
+    if lists.reason is UnknownReason.TIMED_OUT or lists.detail.startswith("HTTP 5"):
         check = ("CPU and memory of gcs_server, the end of gcs_server.out",)
         words = (f"GCS and dashboard answer, its lists do not come: {lists.detail}", _told("its GCS", gcs))
         return HeadFault(slug="head-stuck", certainty=LIKELY, evidence=words, decides=check)

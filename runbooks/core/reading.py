@@ -11,7 +11,7 @@ from runbooks.core.base import Frozen
 T = TypeVar("T")
 
 
-class Why(StrEnum):
+class UnknownReason(StrEnum):
     """Why a reading is unknown. Each asks something else of the operator."""
 
     DENIED = "denied"
@@ -53,7 +53,7 @@ class Unknown(Frozen):
     """No answer. Never healthy, and nothing that needed it may act."""
 
     kind: Literal["unknown"] = "unknown"
-    reason: Why
+    reason: UnknownReason
     detail: str = ""
     source: Source | None = None
 
@@ -76,7 +76,7 @@ else:
 
 """Use as a field type: ``gpus: Reading[tuple[Gpu, ...]]``. As a default: ``NOT_RECORDED``."""
 
-NOT_RECORDED = Unknown(reason=Why.NOT_RECORDED, detail="this field is newer than the record")
+NOT_RECORDED = Unknown(reason=UnknownReason.NOT_RECORDED, detail="this field is newer than the record")
 
 
 def value_or(reading: "Known[T] | Absent | Unknown", default: T) -> T:

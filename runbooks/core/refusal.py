@@ -8,7 +8,7 @@ from runbooks.core.base import Frozen
 CODES = "refused"  # label of a run: the codes of every no in it, with commas
 
 
-class Code(StrEnum):
+class RefusalCode(StrEnum):
     """The kinds of refusal. A probe on a node sends the same words."""
 
     MODE = "mode"
@@ -41,12 +41,12 @@ class Code(StrEnum):
     CANNOT_CHECK = "cannot-check"
 
     @property
-    def row(self) -> "Row":
+    def row(self) -> "RefusalRow":
         """Everything that is said about it."""
         return TABLE[self]
 
 
-class Row(NamedTuple):
+class RefusalRow(NamedTuple):
     """One line of the table."""
 
     meaning: str
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 class Refusal(Frozen):
     """One guard's no."""
 
-    code: Code
+    code: RefusalCode
     why: str
 
     def __str__(self) -> str:
@@ -64,42 +64,44 @@ class Refusal(Frozen):
 
 
 TABLE = {
-    Code.MODE: Row("The run was started only to diagnose, or only to ask.", "Approve the plan, or start the run in another `--mode`."),
-    Code.NEEDS_APPROVAL: Row("This action needs a person's decision.", "Approve or reject the plan."),
-    Code.POLICY: Row("The policy file does not allow this action.", "Do it by hand, or change the policy file."),
-    Code.HANDS_OFF: Row(
+    RefusalCode.MODE: RefusalRow("The run was started only to diagnose, or only to ask.",
+        "Approve the plan, or start the run in another `--mode`."),
+    RefusalCode.NEEDS_APPROVAL: RefusalRow("This action needs a person's decision.", "Approve or reject the plan."),
+    RefusalCode.POLICY: RefusalRow("The policy file does not allow this action.", "Do it by hand, or change the policy file."),
+    RefusalCode.HANDS_OFF: RefusalRow(
         "The target is opted out: in the fleet file, by a container's label, or locked by its provider.",
         "Ask the person who opted it out.",
     ),
-    Code.NOT_CONFIRMED: Row("The plan needs a confirmed cause.", "Read what would decide it in the report, and run again."),
-    Code.UNKNOWN_ACTION: Row("This engine has no such action.", "Update the engine, or do it by hand."),
-    Code.BAD_ARGUMENTS: Row("A step's arguments do not fit its kind.", "Run again for a new plan, or do it by hand."),
-    Code.COOLDOWN: Row("The same action was done here a short time ago.", "Wait, or approve it."),
-    Code.ATTEMPTS_SPENT: Row("The same action was done here too often.", "Escalate: it does not help."),
-    Code.LAST_NOT_PROVEN: Row("The last such action here was not seen to work.", "Look at the target, then approve or escalate."),
-    Code.FROZEN: Row("A freeze is in force.", "Wait, or end it with `gpu-runbooks unfreeze`."),
-    Code.BREAKER_OPEN: Row(
+    RefusalCode.NOT_CONFIRMED: RefusalRow("The plan needs a confirmed cause.", "Read what would decide it in the report, and run again."),
+    RefusalCode.UNKNOWN_ACTION: RefusalRow("This engine has no such action.", "Update the engine, or do it by hand."),
+    RefusalCode.BAD_ARGUMENTS: RefusalRow("A step's arguments do not fit its kind.", "Run again for a new plan, or do it by hand."),
+    RefusalCode.COOLDOWN: RefusalRow("The same action was done here a short time ago.", "Wait, or approve it."),
+    RefusalCode.ATTEMPTS_SPENT: RefusalRow("The same action was done here too often.", "Escalate: it does not help."),
+    RefusalCode.LAST_NOT_PROVEN: RefusalRow("The last such action here was not seen to work.",
+        "Look at the target, then approve or escalate."),
+    RefusalCode.FROZEN: RefusalRow("A freeze is in force.", "Wait, or end it with `gpu-runbooks unfreeze`."),
+    RefusalCode.BREAKER_OPEN: RefusalRow(
         "The fleet's breaker has tripped.", "Find out why, then reset it with `gpu-runbooks reset-breaker`."
     ),
-    Code.BUDGET_SPENT: Row(
+    RefusalCode.BUDGET_SPENT: RefusalRow(
         "Too many nodes were changed in the window; the breaker has tripped.",
         "Find out why so many fail, then reset it with `gpu-runbooks reset-breaker`.",
     ),
-    Code.COMMON_CAUSE: Row("Many targets fail alike at one time.", "Look for the common cause; fix that."),
-    Code.OWNER_BUSY: Row("Another run works on the same target.", "Wait for it; `gpu-runbooks status` names it."),
-    Code.EXPIRED: Row("The time to decide or to begin has passed.", "Start the run again."),
-    Code.REJECTED: Row("A person rejected the plan.", "Nothing."),
-    Code.APPROVAL_SPENT: Row("This approval was used once.", "Start the run again."),
-    Code.ALERT_RESOLVED: Row("The alert that started the run was resolved.", "Nothing, unless the fault is still there."),
-    Code.SUPERSEDED: Row("The run was ended, or another process took it over.", "Read the newest report of the run."),
-    Code.EARLIER_STEP: Row("An earlier step of the plan was not done.", "See why that step was not done."),
-    Code.CONFIG: Row("The fleet or policy file no longer fits the plan.", "Correct the file, then run again."),
-    Code.TARGET_CHANGED: Row("The target is not what was judged.", "Run again: it judges what is there now."),
-    Code.IN_USE: Row("What would be changed is alive or in use.", "End its use, or leave it alone."),
-    Code.WOULD_OVERWRITE: Row("The new name is taken, and nothing is replaced.", "Look at what is there, then run again."),
-    Code.NOT_OURS: Row("It does not belong to what this engine may change.", "Do it by hand if it is right."),
-    Code.NOT_SUPPORTED: Row("It cannot be done there, or not safely.", "Do it by hand as the report shows."),
-    Code.CANNOT_CHECK: Row(
+    RefusalCode.COMMON_CAUSE: RefusalRow("Many targets fail alike at one time.", "Look for the common cause; fix that."),
+    RefusalCode.OWNER_BUSY: RefusalRow("Another run works on the same target.", "Wait for it; `gpu-runbooks status` names it."),
+    RefusalCode.EXPIRED: RefusalRow("The time to decide or to begin has passed.", "Start the run again."),
+    RefusalCode.REJECTED: RefusalRow("A person rejected the plan.", "Nothing."),
+    RefusalCode.APPROVAL_SPENT: RefusalRow("This approval was used once.", "Start the run again."),
+    RefusalCode.ALERT_RESOLVED: RefusalRow("The alert that started the run was resolved.", "Nothing, unless the fault is still there."),
+    RefusalCode.SUPERSEDED: RefusalRow("The run was ended, or another process took it over.", "Read the newest report of the run."),
+    RefusalCode.EARLIER_STEP: RefusalRow("An earlier step of the plan was not done.", "See why that step was not done."),
+    RefusalCode.CONFIG: RefusalRow("The fleet or policy file no longer fits the plan.", "Correct the file, then run again."),
+    RefusalCode.TARGET_CHANGED: RefusalRow("The target is not what was judged.", "Run again: it judges what is there now."),
+    RefusalCode.IN_USE: RefusalRow("What would be changed is alive or in use.", "End its use, or leave it alone."),
+    RefusalCode.WOULD_OVERWRITE: RefusalRow("The new name is taken, and nothing is replaced.", "Look at what is there, then run again."),
+    RefusalCode.NOT_OURS: RefusalRow("It does not belong to what this engine may change.", "Do it by hand if it is right."),
+    RefusalCode.NOT_SUPPORTED: RefusalRow("It cannot be done there, or not safely.", "Do it by hand as the report shows."),
+    RefusalCode.CANNOT_CHECK: RefusalRow(
         "What must be known before a change could not be read.", "Restore the access that the message names, then run again."
     ),
 }

@@ -17,7 +17,7 @@ class Tls(Frozen):
     key: str | None = None
 
 
-class Auth(Frozen):
+class EtcdAuth(Frozen):
     """Who asks an etcd that wants a user. The password is read on the asking node and never leaves it."""
 
     user: str = Field(min_length=1, pattern=r"^[^:\s]+$")
@@ -25,13 +25,13 @@ class Auth(Frozen):
     password_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")  # of a log-in there
 
     @model_validator(mode="after")
-    def _one(self) -> "Auth":
+    def _one(self) -> "EtcdAuth":
         if (self.password_file is None) == (self.password_env is None):
             raise ValueError("give password_file or password_env, a file or variable of the asking node")
         return self
 
 
-class Probe(Frozen):
+class TestRun(Frozen):
     """A short real run with the same id: it must form a world of this size."""
 
     command: tuple[str, ...] = Field(min_length=1)  # argv on each node; {run} and {endpoint} are filled in
@@ -40,7 +40,7 @@ class Probe(Frozen):
     timeout_s: float = Field(default=180, gt=0, le=1800)
 
 
-class Start(Frozen):
+class EtcdStart(Frozen):
     """How a configured etcd that is down is started. Its data is never touched."""
 
     node: str
@@ -61,10 +61,10 @@ class Rendezvous(Frozen):
     port: int = Field(default=29500, ge=1, le=65535)  # MASTER_PORT where the command line names none
     keep_alive_s: float = Field(default=5, gt=0, le=120)  # keep_alive_interval of the jobs
     tls: Tls = Tls()
-    auth: Auth | None = None
+    auth: EtcdAuth | None = None
     contained: bool = False  # a node of `nodes` is one container, and no agent runs beside it on its host
-    start: Start | None = None
-    probe: Probe | None = None
+    start: EtcdStart | None = None
+    probe: TestRun | None = None
     checkpoints: str | None = None  # glob on the nodes: is there something to recover from
 
     @property

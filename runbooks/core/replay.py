@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.report import SCHEMA
 from runbooks.core.verdict import Diagnosis
 
@@ -114,9 +114,9 @@ def _repair(data: dict[str, Any], fault: ErrorDetails, model: type[BaseModel], n
     if name not in model.model_fields or not _is_reading_field(model, name):
         return False
     already = data.get(name)
-    if isinstance(already, dict) and already.get("reason") == Why.NOT_RECORDED:
+    if isinstance(already, dict) and already.get("reason") == UnknownReason.NOT_RECORDED:
         return True  # an earlier fault of the same reading
-    data[name] = Unknown(reason=Why.NOT_RECORDED, detail=f"recorded in another form: {_where(fault)}").model_dump()
+    data[name] = Unknown(reason=UnknownReason.NOT_RECORDED, detail=f"recorded in another form: {_where(fault)}").model_dump()
     notes.append(f"{name}: not judged, its record has another form ({_where(fault)})")
     return True
 

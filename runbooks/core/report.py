@@ -33,7 +33,7 @@ class Permission(Frozen):
     said: str = ""  # reason given
 
 
-class ActRecord(Frozen):
+class ActionRecord(Frozen):
     """One act run: what was done on one owner."""
 
     owner: str
@@ -48,7 +48,7 @@ class ActRecord(Frozen):
     refused: Refusal | None = None  # the guard's no that ended it
 
 
-def steps_left(plan: Plan, acts: Sequence[ActRecord]) -> tuple[tuple[int, Step, str], ...]:
+def steps_left(plan: Plan, acts: Sequence[ActionRecord]) -> tuple[tuple[int, Step, str], ...]:
     """(number in the plan, step, how it ended) of each step that was not done."""
     ends = {a.owner: list(a.steps) or [a.outcome] * len(plan.steps) for a in acts}
     left = []
@@ -84,7 +84,7 @@ class Report(Frozen):
     chosen: Plan | None = None
     risks: dict[str, str] = {}  # action kind -> risk, from the engine's action table, for the kinds in the plans
     permission: Permission | None = None
-    acts: tuple[ActRecord, ...] = ()
+    acts: tuple[ActionRecord, ...] = ()
     after: Diagnosis | None = None
     after_evidence: dict[str, Any] | None = None
     timeline: tuple[Event, ...] = ()

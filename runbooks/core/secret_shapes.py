@@ -29,7 +29,7 @@ class Word(Frozen):
     form: str = ""
 
 
-class Names(Frozen):
+class SecretNames(Frozen):
     """Which names announce a secret."""
 
     endings: tuple[str, ...]
@@ -86,7 +86,7 @@ class Shapes(Frozen):
 
     tokens: tuple[Shape, ...] = Field(min_length=1)
     addresses: tuple[Shape, ...] = Field(min_length=1)
-    names: Names
+    names: SecretNames
     tools: tuple[ToolOption, ...]
     written: tuple[Written, ...]
     piped: tuple[str, ...]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from runbooks.core.args.base import Process
+from runbooks.core.args.base import ProcessArgs
 from runbooks.core.args.nodes import ContinueProcesses, TerminateProcesses
 from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Step
@@ -51,12 +51,12 @@ def ending(args: TerminateProcesses) -> tuple[str, ...]:
     return (*_to_all(args.processes, "TERM"), f"sleep {args.grace_s}", *_to_all(args.processes, "KILL"))
 
 
-def _to_all(processes: Iterable[Process], signal: str) -> Iterable[str]:
+def _to_all(processes: Iterable[ProcessArgs], signal: str) -> Iterable[str]:
     return (signalled(p.pid, p.start_ticks, signal) for p in processes)
 
 
-def _identities(processes: Sequence[Signalled]) -> tuple[Process, ...]:
-    return tuple(Process(pid=p.pid, start_ticks=p.start_ticks, command=p.command, uid=p.uid) for p in processes)
+def _identities(processes: Sequence[Signalled]) -> tuple[ProcessArgs, ...]:
+    return tuple(ProcessArgs(pid=p.pid, start_ticks=p.start_ticks, command=p.command, uid=p.uid) for p in processes)
 
 
 def _pids(processes: Sequence[Signalled]) -> str:

@@ -22,7 +22,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
     """The judgment; cannot-tell in place of healthy where something that was read reports a failure of no cause."""
     if not book.speaks:
         return found
-    if found.state in (State.SICK, State.CANNOT_TELL):
+    if found.state in (State.UNHEALTHY, State.CANNOT_TELL):
         return found.model_copy(update={"findings": (*found.findings, *_left_over(book, evidence, found))})
     if found.state is not State.HEALTHY:
         return found

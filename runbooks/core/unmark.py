@@ -20,7 +20,7 @@ _RAW = "\n## Raw readings"
 INDENT = "    "  # of a command
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """What a part of a page is."""
 
     HEADING = "heading"
@@ -40,10 +40,10 @@ class Span(NamedTuple):
 Words = tuple[Span, ...]
 
 
-class Block(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page. A text without words is an empty line."""
 
-    kind: Kind
+    kind: PartKind
     words: Words = ()
     level: int = 0  # of a heading: how many signs; of an item: how deep
     lines: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def said(words: Words) -> str:
     return "".join(span.text for span in words)
 
 
-def blocks(page: Markdown) -> Iterator[Block]:
+def blocks(page: Markdown) -> Iterator[PagePart]:
     """The page's parts, in order."""
     lines = page.splitlines()
     at = 0
@@ -66,27 +66,27 @@ def blocks(page: Markdown) -> Iterator[Block]:
             fence = mark[: len(mark) - len(mark.lstrip("`"))]
             while at < len(lines) and lines[at].strip() != fence:
                 at += 1
-            yield Block(Kind.VERBATIM, lines=tuple(lines[begin + 1 : at]))
+            yield PagePart(PartKind.VERBATIM, lines=tuple(lines[begin + 1 : at]))
             at += 1
         elif mark.startswith("|"):
             while at < len(lines) and lines[at].startswith("|"):
                 at += 1
             rows = (line for line in lines[begin:at] if not _RULE.match(line))
-            yield Block(Kind.TABLE, rows=tuple(_cells(row) for row in rows))
+            yield PagePart(PartKind.TABLE, rows=tuple(_cells(row) for row in rows))
         else:
             yield from _line(lines[begin])
 
 
-def _line(line: str) -> Iterator[Block]:
+def _line(line: str) -> Iterator[PagePart]:
     if heading := _HEADING.match(line):
-        yield Block(Kind.HEADING, _words(heading[2]), len(heading[1]))
+        yield PagePart(PartKind.HEADING, _words(heading[2]), len(heading[1]))
     elif details := _DETAILS.match(line.strip()):
         if details[1]:
-            yield Block(Kind.TEXT, _words(details[1]))
+            yield PagePart(PartKind.TEXT, _words(details[1]))
     elif item := _ITEM.match(line):
-        yield Block(Kind.ITEM, _words(item[2]), len(item[1]) // 2)
+        yield PagePart(PartKind.ITEM, _words(item[2]), len(item[1]) // 2)
     else:
-        yield Block(Kind.TEXT, _words(line))
+        yield PagePart(PartKind.TEXT, _words(line))
 
 
 def _cells(row: str) -> tuple[Words, ...]:
@@ -110,17 +110,17 @@ def plain(page: Markdown) -> str:
     return "\n".join(line for block in blocks(page) for line in _plain(block)).strip("\n") + "\n"
 
 
-def _plain(block: Block) -> Iterator[str]:
+def _plain(block: PagePart) -> Iterator[str]:
     text = said(block.words)
-    if block.kind is Kind.VERBATIM:
+    if block.kind is PartKind.VERBATIM:
         yield from (f"{INDENT}{line}" for line in block.lines)
-    elif block.kind is Kind.TABLE:
+    elif block.kind is PartKind.TABLE:
         yield from columns([[said(cell) for cell in row] for row in block.rows])
-    elif block.kind is Kind.ITEM:
+    elif block.kind is PartKind.ITEM:
         yield f"{'  ' * block.level}- {text}"
     else:
         yield text
-        if block.kind is Kind.HEADING:
+        if block.kind is PartKind.HEADING:
             yield "-" * min(len(text), 78)
 
 

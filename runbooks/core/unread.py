@@ -12,14 +12,14 @@ from pydantic import BaseModel
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
 
 NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
 
 
-class Look(Frozen):
+class ReadingAt(Frozen):
     """One reading of an evidence, whatever it gave."""
 
     path: str  # "tiers[].space": as runbook.yaml names it
@@ -28,7 +28,7 @@ class Look(Frozen):
     absent: bool = False  # proven to be nothing
 
 
-class Lost(Look):
+class Lost(ReadingAt):
     """A reading that is unknown."""
 
     reading: Unknown
@@ -60,22 +60,23 @@ def covered(book: Runbook, path: str, blind: set[str]) -> bool:
 
 def unread(evidence: BaseModel) -> tuple[Lost, ...]:
     """Every unknown reading, in the order of the evidence. Evidence nested in itself is named like the outer one."""
-    return tuple(look for look in looks(evidence) if isinstance(look, Lost))
+    return tuple(look for look in readings_of(evidence) if isinstance(look, Lost))
 
 
 def missing(evidence: BaseModel) -> tuple[str, ...]:
     """A line for each reading that failed; not for what nobody asked for, and what an older record does not have."""
-    return tuple(f"{x.label}: {x.why}" for x in unread(evidence) if x.reading.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED))
+    return tuple(
+        f"{x.label}: {x.why}" for x in unread(evidence) if x.reading.reason not in (UnknownReason.NOT_ASKED, UnknownReason.NOT_RECORDED))
 
 
-def looks(evidence: BaseModel) -> Iterator[Look]:
+def readings_of(evidence: BaseModel) -> Iterator[ReadingAt]:
     """Every reading, in the order of the evidence, those that stand in another reading too."""
-    return _walk(evidence, Look(path="", label=""), type(evidence))
+    return _walk(evidence, ReadingAt(path="", label=""), type(evidence))
 
 
 def _named(book: Runbook, own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
     """What the judgment itself leaves open, and a line for each lost reading. What nobody asked for and is covered is no gap."""
-    gaps = [x for x in lost if x in open_ or x.reading.reason is not Why.NOT_ASKED]
+    gaps = [x for x in lost if x in open_ or x.reading.reason is not UnknownReason.NOT_ASKED]
     return tuple(dict.fromkeys((*own, *(_line(book, x, x in open_) for x in gaps))))
 
 
@@ -92,7 +93,7 @@ def _headline(open_: Sequence[Lost], headline: str) -> str:
     return f"cannot tell: not read: {names}{more} ({open_[0].why}); as far as it was read: {headline}"
 
 
-def _walk(value: Any, at: Look, root: type[BaseModel]) -> Iterator[Look]:
+def _walk(value: Any, at: ReadingAt, root: type[BaseModel]) -> Iterator[ReadingAt]:
     if isinstance(value, Unknown):
         yield Lost(path=at.path, label=at.label, items=at.items, reading=value)
     elif isinstance(value, Known | Absent):
@@ -109,8 +110,8 @@ def _walk(value: Any, at: Look, root: type[BaseModel]) -> Iterator[Look]:
             yield from _walk(getattr(value, field), _below(base, f".{label(type(value), field)}", f".{field}"), root)
 
 
-def _below(at: Look, label: str, path: str, *item: str) -> Look:
-    return Look(path=(at.path + path).lstrip("."), label=(at.label + label).lstrip("."), items=(*at.items, *item))
+def _below(at: ReadingAt, label: str, path: str, *item: str) -> ReadingAt:
+    return ReadingAt(path=(at.path + path).lstrip("."), label=(at.label + label).lstrip("."), items=(*at.items, *item))
 
 
 def label(kind: type[BaseModel], field: str) -> str:

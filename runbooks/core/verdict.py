@@ -23,7 +23,7 @@ class State(StrEnum):
 
     HEALTHY = "healthy"  # read, and nothing is wrong
     NOT_APPLICABLE = "not-applicable"  # proven absent: there is nothing here to judge
-    SICK = "sick"  # at least one cause is wrong, not innocent
+    UNHEALTHY = "sick"  # at least one cause is wrong, not innocent
     CANNOT_TELL = "cannot-tell"  # a reading that was needed is unknown, or only "possible" causes remain
 
 

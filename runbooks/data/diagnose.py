@@ -97,7 +97,7 @@ def _words(path: str, f: Fault) -> str:
 
 def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
     if credible(causes):
-        return State.SICK
+        return State.UNHEALTHY
     if not evidence.files:
         return State.NOT_APPLICABLE
     unseen = any(isinstance(r, Known) and r.value.limits for r in evidence.files.values())

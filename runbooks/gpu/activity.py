@@ -8,7 +8,7 @@ from enum import StrEnum
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.view import View, span
+from runbooks.gpu.view import GpuView, span
 
 CHECKPOINT = re.compile(
     r"ckpt|checkpoint|\.(pt|pth|safetensors|distcp|npz|h5|tar|tmp|part)\b|/step[-_]?\d", re.IGNORECASE
@@ -28,7 +28,7 @@ class Sign(StrEnum):
 
 
 @dataclass(frozen=True)
-class Look:
+class SignReading:
     """One sign, as a sentence with its number. moved None: not readable."""
 
     sign: Sign
@@ -53,7 +53,7 @@ class Activity:
         return not self.moves
 
 
-def activity(view: View, p: Process) -> Activity:
+def activity(view: GpuView, p: Process) -> Activity:
     """The signs of `p`, over the window and since the earlier reading."""
     parts = (_io, _sockets, _children, _gpu_use, _progress, _cpu)  # CPU time tells least of what it does
     looks = [look for part in parts for look in part(view, p)]
@@ -69,47 +69,47 @@ def activity(view: View, p: Process) -> Activity:
     )
 
 
-def _rate(view: View, count: float) -> float:
+def _rate(view: GpuView, count: float) -> float:
     return count / view.evidence.window_s if view.evidence.window_s > 0 else float("inf") if count else 0.0
 
 
-def _cpu(view: View, p: Process) -> Iterator[Look]:
+def _cpu(view: GpuView, p: Process) -> Iterator[SignReading]:
     if p.cpu_window_s is None:
-        yield Look(Sign.CPU, None, "its CPU time was not readable")
+        yield SignReading(Sign.CPU, None, "its CPU time was not readable")
         return
     percent = 100 * _rate(view, p.cpu_window_s)
     words = f"it used {p.cpu_window_s:.2f} s of CPU in {view.evidence.window_s:.0f} s ({percent:.1f} %)"
-    yield Look(Sign.CPU, percent > view.limits.idle_cpu_percent, words)
+    yield SignReading(Sign.CPU, percent > view.limits.idle_cpu_percent, words)
 
 
-def _io(view: View, p: Process) -> Iterator[Look]:
+def _io(view: GpuView, p: Process) -> Iterator[SignReading]:
     if p.io_window_bytes is None:
-        yield Look(Sign.IO, None, "its I/O counters were not readable (another user's process needs root)")
+        yield SignReading(Sign.IO, None, "its I/O counters were not readable (another user's process needs root)")
     else:
         moved = _rate(view, p.io_window_bytes) > view.limits.idle_io_bytes_per_s
-        yield Look(Sign.IO, moved, f"it read and wrote {p.io_window_bytes} bytes meanwhile")
+        yield SignReading(Sign.IO, moved, f"it read and wrote {p.io_window_bytes} bytes meanwhile")
     if p.writing:
         moved = _rate(view, p.io_window_bytes or 0) > view.limits.idle_io_bytes_per_s
         whole = any(CHECKPOINT.search(w) for w in p.writing)  # a heartbeat line now and then is not work
-        yield Look(Sign.WRITING, moved or whole, f"it writes {', '.join(p.writing[:3])}")
+        yield SignReading(Sign.WRITING, moved or whole, f"it writes {', '.join(p.writing[:3])}")
 
 
-def _sockets(view: View, p: Process) -> Iterator[Look]:
+def _sockets(view: GpuView, p: Process) -> Iterator[SignReading]:
     if p.sockets_moved_bytes is None:
-        yield Look(Sign.SOCKETS, None, "its TCP counters were not readable")
+        yield SignReading(Sign.SOCKETS, None, "its TCP counters were not readable")
         return
     moved = _rate(view, p.sockets_moved_bytes) > view.limits.idle_socket_bytes_per_s
-    yield Look(Sign.SOCKETS, moved, f"its TCP sockets moved {p.sockets_moved_bytes} bytes")
+    yield SignReading(Sign.SOCKETS, moved, f"its TCP sockets moved {p.sockets_moved_bytes} bytes")
 
 
-def _children(view: View, p: Process) -> Iterator[Look]:
+def _children(view: GpuView, p: Process) -> Iterator[SignReading]:
     if 100 * _rate(view, p.children_cpu_window_s) > view.limits.idle_cpu_percent:
-        yield Look(Sign.CHILDREN, True, f"its children used {p.children_cpu_window_s:.2f} s of CPU")
+        yield SignReading(Sign.CHILDREN, True, f"its children used {p.children_cpu_window_s:.2f} s of CPU")
     if _rate(view, p.children_io_window_bytes) > view.limits.idle_io_bytes_per_s:
-        yield Look(Sign.CHILDREN, True, f"its children read and wrote {p.children_io_window_bytes} bytes")
+        yield SignReading(Sign.CHILDREN, True, f"its children read and wrote {p.children_io_window_bytes} bytes")
 
 
-def _gpu_use(view: View, p: Process) -> Iterator[Look]:
+def _gpu_use(view: GpuView, p: Process) -> Iterator[SignReading]:
     for held in view.holdings.get(p.pid, ()):
         gpu, sole = held.gpu, isinstance(held.gpu.processes, Known) and len(held.gpu.processes.value) == 1
         device = [s.sm_percent for s in gpu.samples]
@@ -119,12 +119,12 @@ def _gpu_use(view: View, p: Process) -> Iterator[Look]:
         for gpu in view.gpus:
             device = [s.sm_percent for s in gpu.samples]
             if device and max(device) > 0:
-                yield Look(Sign.GPU, None, f"GPU {gpu.index} runs kernels; whether its own can't be seen here")
+                yield SignReading(Sign.GPU, None, f"GPU {gpu.index} runs kernels; whether its own can't be seen here")
             else:
                 yield _use(gpu, device)
 
 
-def _believable(view: View, own: tuple[float, ...], device: list[float]) -> list[float]:
+def _believable(view: GpuView, own: tuple[float, ...], device: list[float]) -> list[float]:
     """Samples of a process without those that its whole GPU contradicts: the driver's buffer may be minutes old.
 
     Recorded on an H100: an orphan asleep, the device at 0 %, and 97 % still in the buffer for the process.
@@ -134,30 +134,30 @@ def _believable(view: View, own: tuple[float, ...], device: list[float]) -> list
     return [v for v in own if v <= max(view.limits.low_gpu_percent, *device)]
 
 
-def _use(gpu: Gpu, values: list[float]) -> Look:
+def _use(gpu: Gpu, values: list[float]) -> SignReading:
     if not values:
-        return Look(Sign.GPU, None, f"no utilisation samples of GPU {gpu.index}")
+        return SignReading(Sign.GPU, None, f"no utilisation samples of GPU {gpu.index}")
     if max(values) > 0:
         words = f"GPU {gpu.index} ran kernels: SM use up to {max(values):.0f} % in {len(values)} samples"
-        return Look(Sign.GPU, True, words)
-    return Look(Sign.GPU, False, f"GPU {gpu.index} ran no kernel of it: 0 % in all of {len(values)} samples")
+        return SignReading(Sign.GPU, True, words)
+    return SignReading(Sign.GPU, False, f"GPU {gpu.index} ran no kernel of it: 0 % in all of {len(values)} samples")
 
 
-def _progress(view: View, p: Process) -> Iterator[Look]:
+def _progress(view: GpuView, p: Process) -> Iterator[SignReading]:
     marks = view.marks(p.job)
     if marks is None:
-        yield Look(Sign.PROGRESS, None, f"the progress of job {p.job} was not readable")
+        yield SignReading(Sign.PROGRESS, None, f"the progress of job {p.job} was not readable")
         return
     for m in marks:
         age = "" if m.changed_s_ago is None else f", last changed {span(m.changed_s_ago)} ago"
         if m.after != m.before:
-            yield Look(Sign.PROGRESS, True, f"{m.path} went from {m.before} to {m.after} {m.unit}")
+            yield SignReading(Sign.PROGRESS, True, f"{m.path} went from {m.before} to {m.after} {m.unit}")
         else:
             fresh = m.changed_s_ago is not None and m.changed_s_ago < view.limits.idle_s
-            yield Look(Sign.PROGRESS, fresh, f"{m.path} stands at {m.after} {m.unit}{age}")
+            yield SignReading(Sign.PROGRESS, fresh, f"{m.path} stands at {m.after} {m.unit}{age}")
 
 
-def _bridge(view: View, p: Process) -> tuple[float, tuple[str, ...]]:
+def _bridge(view: GpuView, p: Process) -> tuple[float, tuple[str, ...]]:
     """Seconds that the earlier reading covers with nothing moved, and the sentences that say so."""
     if view.earlier is None:
         return 0.0, ("there is no earlier reading of this boot to compare with",)
@@ -167,7 +167,7 @@ def _bridge(view: View, p: Process) -> tuple[float, tuple[str, ...]]:
     return (view.gap_s if all(ok for ok, _ in notes) else 0.0), said
 
 
-def _bridge_one(view: View, q: Process) -> tuple[bool, str]:
+def _bridge_one(view: GpuView, q: Process) -> tuple[bool, str]:
     old = view.before(q)
     if old is None:
         return False, f"pid {q.pid} (start {q.start_ticks}) is not in the earlier reading"
@@ -185,7 +185,7 @@ def _bridge_one(view: View, q: Process) -> tuple[bool, str]:
     return quiet and io / view.gap_s <= view.limits.idle_io_bytes_per_s, words
 
 
-def _bridge_mark(view: View, p: Process) -> tuple[bool, str]:
+def _bridge_mark(view: GpuView, p: Process) -> tuple[bool, str]:
     """Progress since the earlier reading. A job without configured progress has none to show."""
     marks = view.marks(p.job)
     if marks is None:
@@ -200,11 +200,11 @@ def _bridge_mark(view: View, p: Process) -> tuple[bool, str]:
     return True, f"no progress in {names} since {_which(view)}" if names else ""
 
 
-def _which(view: View) -> str:
+def _which(view: GpuView) -> str:
     return f"report {view.earlier.report}" if view.earlier else ""
 
 
-def device_busy(view: View, gpu: Gpu) -> bool:
+def device_busy(view: GpuView, gpu: Gpu) -> bool:
     """Every sample of the window at or above the busy limit, and enough samples."""
     values = [s.sm_percent for s in gpu.samples]
     return len(values) >= view.limits.min_samples and min(values) >= view.limits.busy_percent

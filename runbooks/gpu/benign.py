@@ -7,8 +7,8 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import CHECKPOINT, Activity, Sign, activity
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, span
 
 COMPILERS = re.compile(r"\b(ptxas|nvcc|cicc|ninja|cc1plus|gcc|g\+\+|clang|ld|compile_worker|inductor)\b")
 WAITERS = re.compile(
@@ -18,13 +18,13 @@ STORAGE = re.compile(r"io_schedule|wait_on_page|folio_wait|nfs|rpc_|ext4|xfs|btr
 FROZEN = re.compile(r"refrigerator|freezer_trap|freezer")
 
 
-def held_by_a_person(view: View, p: Process) -> Verdict | None:
+def held_by_a_person(view: GpuView, p: Process) -> GpuVerdict | None:
     """A debugger, a frozen container, or a scheduler that suspended it: stopped on purpose."""
     if p.tracer or p.state == "t" or "t" in p.states:
         by = f"pid {p.tracer} traces it" if p.tracer else "its state is t (tracing stop)"
-        return _innocent(view, p, "debugged", Certainty.CONFIRMED, (f"{by}: somebody looks at it",))
+        return _benign(view, p, "debugged", Certainty.CONFIRMED, (f"{by}: somebody looks at it",))
     if FROZEN.search(p.wchan):
-        return _innocent(
+        return _benign(
             view,
             p,
             "suspended-on-purpose",
@@ -35,11 +35,11 @@ def held_by_a_person(view: View, p: Process) -> Verdict | None:
     if p.state == "T" and scheduler:
         words = (f"state T, and a batch scheduler runs it ({p.cgroup or p.parent_command})",)
         asks = ("`scontrol show job` (SUSPENDED?)",)
-        return _innocent(view, p, "suspended-on-purpose", Certainty.LIKELY, words, asks)
+        return _benign(view, p, "suspended-on-purpose", Certainty.LIKELY, words, asks)
     return None
 
 
-def at_work(view: View, p: Process, seen: Activity) -> Verdict | None:
+def at_work(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     """It moves: say what it is doing, so that low GPU use is explained. None where nothing moved."""
     if not seen.moves:
         return None
@@ -49,7 +49,7 @@ def at_work(view: View, p: Process, seen: Activity) -> Verdict | None:
     loading = [c for c in below if (c.cpu_window_s or 0) > busy or (c.io_window_bytes or 0) > 0]
     slug = _name_of_work(p, seen, job.kind if job else "", loading)
     ppid = (f"its parent is gone (PPID {p.ppid}), yet it works",) if is_orphan(view, p) else ()
-    return _innocent(view, p, slug, Certainty.CONFIRMED, (*seen.moves, *_counts(view, p), *ppid))
+    return _benign(view, p, slug, Certainty.CONFIRMED, (*seen.moves, *_counts(view, p), *ppid))
 
 
 def _name_of_work(p: Process, seen: Activity, kind: str, children: list[Process]) -> str:
@@ -72,7 +72,7 @@ def _name_of_lone_work(signs: frozenset[Sign]) -> str:
     return "compiling-or-loading" if Sign.IO in signs else "works-at-low-utilisation"
 
 
-def _counts(view: View, p: Process) -> tuple[str, ...]:
+def _counts(view: GpuView, p: Process) -> tuple[str, ...]:
     """How a reading of utilisation alone would have judged: the number that misleads."""
     found = []
     for held in view.holdings.get(p.pid, ()):
@@ -87,22 +87,22 @@ def _counts(view: View, p: Process) -> tuple[str, ...]:
     return tuple(found)
 
 
-def starting(view: View, p: Process) -> Verdict | None:
+def starting(view: GpuView, p: Process) -> GpuVerdict | None:
     """Younger than its warm-up: imports, model load and compilation look like idleness."""
     job = view.jobs.get(p.job)
     warm_up = job.warm_up_s if job else view.limits.warm_up_s
     if p.age_s >= warm_up:
         return None
     words = (f"it is {span(p.age_s)} old; its warm-up is {span(warm_up)}",)
-    return _innocent(view, p, "warming-up", Certainty.LIKELY, words, (f"look again in {span(warm_up - p.age_s)}",))
+    return _benign(view, p, "warming-up", Certainty.LIKELY, words, (f"look again in {span(warm_up - p.age_s)}",))
 
 
-def waiting(view: View, p: Process) -> Verdict | None:
+def waiting(view: GpuView, p: Process) -> GpuVerdict | None:
     """A server or a notebook: idle until somebody asks."""
     job = view.jobs.get(p.job)
     if job is not None and job.kind in ("inference", "interactive"):
         words = (f"job {p.job} is of kind {job.kind}: it waits for requests or for a person",)
-        return _innocent(view, p, "waiting-for-work", Certainty.CONFIRMED, words)
+        return _benign(view, p, "waiting-for-work", Certainty.CONFIRMED, words)
     looks = WAITERS.search(p.command)
     left = is_orphan(view, p) or _lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
     serves = bool(looks and p.listening and p.pid in (p.pgid, p.sid)) if left else bool(looks or p.listening)
@@ -111,16 +111,16 @@ def waiting(view: View, p: Process) -> Verdict | None:
         name = f"its command is that of a server or a notebook ({looks.group(1)})" if looks else ""
         said = tuple(w for w in (ports, name) if w)
         asks = ("name it in the fleet file as a job of kind inference or interactive",)
-        return _innocent(view, p, "waiting-for-work", Certainty.LIKELY, said, asks)
+        return _benign(view, p, "waiting-for-work", Certainty.LIKELY, said, asks)
     return None
 
 
-def _lost_its_leader(view: View, p: Process) -> bool:
+def _lost_its_leader(view: GpuView, p: Process) -> bool:
     """Inside a container, where the first process is the parent of all orphans: who led its process group is not there any more."""
     return view.in_container and p.ppid == 1 and p.pgid not in (1, p.pid) and p.pgid not in view.processes
 
 
-def is_orphan(view: View, p: Process) -> bool:
+def is_orphan(view: GpuView, p: Process) -> bool:
     """Its parent is gone: adopted by init on a host, and no systemd service or container entry point."""
     if p.ppid != 1 or view.in_container or p.container:
         return False
@@ -133,11 +133,11 @@ def supervisor(p: Process) -> str:
     return "" if re.match(r"(sshd?|user@\d+|cron|getty.*|dbus)\.service$", unit) else unit
 
 
-def shared_gpu(view: View, gpu: Gpu) -> Verdict | None:
+def shared_gpu(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     """MIG, or a table that can't be resolved here: somebody else's work may be on it."""
     if gpu.mig:
         mig = (f"GPU {gpu.index} is split by MIG: the driver gives no use per process",)
-        return _gpu_innocent(gpu, "shared-gpu", Certainty.CONFIRMED, mig)
+        return _gpu_benign(gpu, "shared-gpu", Certainty.CONFIRMED, mig)
     use = max((s.sm_percent for s in gpu.samples), default=0.0)
     hidden = not isinstance(gpu.processes, Known)
     if (hidden or view.strangers(gpu)) and use > 0 and not _ours(view, gpu) and not explained_here(view, gpu):
@@ -147,11 +147,11 @@ def shared_gpu(view: View, gpu: Gpu) -> Verdict | None:
             if hidden
             else f"pid {', '.join(str(g.pid) for g in view.strangers(gpu))} is not of this PID namespace",
         )
-        return _gpu_innocent(gpu, "shared-gpu", Certainty.LIKELY, words)
+        return _gpu_benign(gpu, "shared-gpu", Certainty.LIKELY, words)
     return None
 
 
-def explained_here(view: View, gpu: Gpu) -> bool:
+def explained_here(view: GpuView, gpu: Gpu) -> bool:
     """The table names nobody, but a job here has the device files open and works: a container with its own GPUs."""
     if isinstance(gpu.processes, Known):
         return False
@@ -159,22 +159,22 @@ def explained_here(view: View, gpu: Gpu) -> bool:
     return any(activity(view, p).moves for p in mine)
 
 
-def _ours(view: View, gpu: Gpu) -> bool:
+def _ours(view: GpuView, gpu: Gpu) -> bool:
     return any(h.gpu.uuid == gpu.uuid for held in view.holdings.values() for h in held)
 
 
-def _gpu_innocent(gpu: Gpu, slug: str, certainty: Certainty, words: tuple[str, ...]) -> Verdict:
+def _gpu_benign(gpu: Gpu, slug: str, certainty: Certainty, words: tuple[str, ...]) -> GpuVerdict:
     asks = ("look from the host, or with --pid=host: `nvidia-smi`, then the owner's cgroup",)
-    return Verdict(slug, certainty, f"GPU {gpu.index}", words, asks, innocent=True, gpus=(gpu.uuid,))
+    return GpuVerdict(slug, certainty, f"GPU {gpu.index}", words, asks, innocent=True, gpus=(gpu.uuid,))
 
 
-def _innocent(
-    view: View,
+def _benign(
+    view: GpuView,
     p: Process,
     slug: str,
     certainty: Certainty,
     words: tuple[str, ...],
     asks: tuple[str, ...] = (),
-) -> Verdict:
+) -> GpuVerdict:
     gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
-    return Verdict(slug, certainty, view.label(p), words, asks, innocent=True, pids=(p.pid,), gpus=gpus)
+    return GpuVerdict(slug, certainty, view.label(p), words, asks, innocent=True, pids=(p.pid,), gpus=gpus)

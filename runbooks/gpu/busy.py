@@ -7,8 +7,8 @@ from runbooks.core.gpu_set import Gpu
 from runbooks.core.knowledge import load_table
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import table_says_none
-from runbooks.gpu.verdicts import Verdict, of_gpu
-from runbooks.gpu.view import MIB, View, size
+from runbooks.gpu.verdicts import GpuVerdict, of_gpu
+from runbooks.gpu.view import MIB, GpuView, size
 
 
 @cache
@@ -18,7 +18,7 @@ def _cards() -> list[dict[str, Any]]:
     return found
 
 
-def power_at_rest(view: View, gpu: Gpu) -> float | None:
+def power_at_rest(view: GpuView, gpu: Gpu) -> float | None:
     """The most that this card takes at rest, in W: by the fleet file, else by its model. None: not known for this card."""
     if view.limits.idle_power_w > 0:
         return view.limits.idle_power_w
@@ -29,7 +29,7 @@ def _words(name: str) -> set[str]:
     return set(name.replace("-", " ").split())
 
 
-def busy_without_holder(view: View, gpu: Gpu) -> Verdict | None:
+def busy_without_holder(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     """Busy in every sample, and the driver says in words that no process is on it."""
     values = [s.sm_percent for s in gpu.samples]
     if len(values) < view.limits.min_samples or min(values) <= view.limits.low_gpu_percent or not table_says_none(gpu):
@@ -55,7 +55,7 @@ def _power_words(gpu: Gpu, power: list[float], rest: float | None) -> str:
     return f"{watts}, {'that of an idle card' if max(power) <= rest else 'more than a card at rest takes'} (at most {rest:.0f} W)"
 
 
-def _works(view: View, gpu: Gpu, words: list[str]) -> Verdict:
+def _works(view: GpuView, gpu: Gpu, words: list[str]) -> GpuVerdict:
     """Something runs kernels there."""
     seen = view.device_holders
     words += [f"its device files are open in pid {', '.join(map(str, seen))}"] if seen else []
@@ -69,7 +69,7 @@ def _works(view: View, gpu: Gpu, words: list[str]) -> Verdict:
     return of_gpu(gpu, "busy-without-holder", Certainty.LIKELY if whole else Certainty.POSSIBLE, words, asks)
 
 
-def _latched(view: View, gpu: Gpu, words: list[str], sure: bool) -> Verdict | None:
+def _latched(view: GpuView, gpu: Gpu, words: list[str], sure: bool) -> GpuVerdict | None:
     """High by the counter, with the power of an idle card and memory of the driver alone."""
     high = min(s.sm_percent for s in gpu.samples) >= view.limits.latch_percent
     reserve = gpu.memory_reserved_bytes

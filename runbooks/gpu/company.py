@@ -12,8 +12,8 @@ from runbooks.gpu.activity import Activity, Sign, activity
 from runbooks.gpu.elsewhere import of_one_run, unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView
 
 WAITS = ("idle-process", "orphan-idle", "collective-spin", "device-spin")  # how waiting for a mate looks
 AWAITED = ("waiting-for-work", "warming-up", "debugged", "suspended-on-purpose", "waits-for-storage", "writing-checkpoint")
@@ -43,8 +43,8 @@ class Busy(NamedTuple):
 class Company:
     """Every process with its own verdict, and its job around it."""
 
-    view: View
-    alone: dict[int, Verdict | None]  # each subject as if there were no other
+    view: GpuView
+    alone: dict[int, GpuVerdict | None]  # each subject as if there were no other
     elsewhere: tuple["Company", ...] = ()  # the fleet's other nodes on which ranks of the same runs may be
 
     @cached_property
@@ -52,7 +52,7 @@ class Company:
         """Who belongs together."""
         return Jobs(self.view)
 
-    def judged(self, p: Process) -> Verdict | None:
+    def judged(self, p: Process) -> GpuVerdict | None:
         """Its verdict with its mates in sight."""
         own = self.alone.get(p.pid)
         if own is None or own.slug not in WAITS or p.pid not in self.jobs.parties:
@@ -60,7 +60,7 @@ class Company:
         most = max((*self._near(p), *self._far(p)), key=lambda b: (b.level, b.sure, -b.pid), default=None)
         return self._unseen(own, p) if most is None or most.level is Work.NONE else self._beside(own, most)
 
-    def _unseen(self, own: Verdict, p: Process) -> Verdict:
+    def _unseen(self, own: GpuVerdict, p: Process) -> GpuVerdict:
         """Nobody of its job was seen at work; it may be one on a node that could not be read."""
         size, here = self.jobs.world(p)
         nodes = ", ".join(unread(self.view.evidence)) if size > here else ""
@@ -84,12 +84,12 @@ class Company:
                     does = next(iter(activity(there.view, q).moves), "") or there.words(q)
                     yield Busy(there.works[q.pid], True, q.pid, who, does)
 
-    def _beside(self, own: Verdict, mate: Busy) -> Verdict:
+    def _beside(self, own: GpuVerdict, mate: Busy) -> GpuVerdict:
         words = f"{mate.who} is at work: {mate.does}"
         if mate.level is Work.WORKS:
             sure = Certainty.CONFIRMED if mate.sure else Certainty.LIKELY
             asks = () if mate.sure else (f"whether pid {mate.pid} is of the same job: its launcher and its environment",)
-            return Verdict(
+            return GpuVerdict(
                 "waits-for-its-mate", sure, own.subject, (words, *own.evidence), asks, innocent=True, pids=own.pids, gpus=own.gpus
             )
         most = Certainty.POSSIBLE if mate.level is Work.COMPUTES else Certainty.LIKELY

@@ -5,8 +5,8 @@ import re
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.benign import STORAGE
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, size, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, size, span
 
 DRIVER_WAIT = re.compile(r"nvidia|^_?nv|uvm|^rm_|os_acquire|rwsem_down|_nv\d+rm")
 DRIVER_TOOL = re.compile(
@@ -15,7 +15,7 @@ DRIVER_TOOL = re.compile(
 LOOKS = 5  # gpud calls a process stuck after five looks
 
 
-def judge_defunct(view: View, p: Process) -> Verdict | None:
+def judge_defunct(view: GpuView, p: Process) -> GpuVerdict | None:
     """State Z: dead; what matters is who should reap it and who holds its memory. None: it matters to nobody yet."""
     live = live_family(view, p)
     always = len(p.states) >= 2 and set(p.states) <= {"Z", "X"}
@@ -38,17 +38,17 @@ def judge_defunct(view: View, p: Process) -> Verdict | None:
     asks = (f"a reading {span(view.limits.defunct_s)} later: a parent that is only slow reaps within seconds",)
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
     box = p.container if sure and not _others_in(view, p) else ""
-    return Verdict("defunct-unreaped", certainty, f"pid {p.pid}", tuple(words), asks, pids=(p.pid,), container=box)
+    return GpuVerdict("defunct-unreaped", certainty, f"pid {p.pid}", tuple(words), asks, pids=(p.pid,), container=box)
 
 
-def _keeps(view: View, p: Process) -> list[str]:
+def _keeps(view: GpuView, p: Process) -> list[str]:
     """What the driver still lists for it."""
     held = [h for h in view.holdings.get(p.pid, ()) if h.listed.used_bytes != 0]
     sizes = [(h.gpu.index, "an unknown amount" if h.listed.used_bytes is None else size(h.listed.used_bytes)) for h in held]
     return [f"the driver still lists it with {amount} of GPU {index}'s memory" for index, amount in sizes]
 
 
-def _keeps_memory(view: View, p: Process, always: bool, since: float, words: list[str]) -> Verdict:
+def _keeps_memory(view: GpuView, p: Process, always: bool, since: float, words: list[str]) -> GpuVerdict:
     """Dead, and its memory is not free: the driver frees it late, or something shares its context."""
     asks = (
         f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a dead process late",
@@ -56,10 +56,10 @@ def _keeps_memory(view: View, p: Process, always: bool, since: float, words: lis
     )
     sure = Certainty.CONFIRMED if always and since >= view.limits.vanish_s else Certainty.LIKELY if always else Certainty.POSSIBLE
     gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
-    return Verdict("defunct-keeps-memory", sure, view.label(p), tuple(words), asks, pids=(p.pid,), gpus=gpus)
+    return GpuVerdict("defunct-keeps-memory", sure, view.label(p), tuple(words), asks, pids=(p.pid,), gpus=gpus)
 
 
-def _with_family(view: View, p: Process, live: list[Process], always: bool, words: list[str]) -> Verdict:
+def _with_family(view: GpuView, p: Process, live: list[Process], always: bool, words: list[str]) -> GpuVerdict:
     for q in live:
         held = view.held_bytes(q.pid)
         amount = "an unknown amount" if held is None else size(held)
@@ -73,7 +73,7 @@ def _with_family(view: View, p: Process, live: list[Process], always: bool, word
     asks = tuple(f"whether pid {q.pid} works: it is judged by itself below" for q in live)
     gpus = tuple(h.gpu.uuid for q in (p, *live) for h in view.holdings.get(q.pid, ()))
     certainty = Certainty.CONFIRMED if always else Certainty.LIKELY
-    return Verdict(
+    return GpuVerdict(
         "defunct-parent-live-children",
         certainty,
         f"pid {p.pid}",
@@ -84,7 +84,7 @@ def _with_family(view: View, p: Process, live: list[Process], always: bool, word
     )
 
 
-def live_family(view: View, p: Process) -> list[Process]:
+def live_family(view: GpuView, p: Process) -> list[Process]:
     """Live children, and live members of its session or container, that hold a GPU."""
 
     def kin(q: Process) -> bool:
@@ -99,13 +99,13 @@ def live_family(view: View, p: Process) -> list[Process]:
     return sorted((q for q in every if q.pid in view.holdings or q.nvidia_fds), key=lambda q: q.pid)
 
 
-def _others_in(view: View, p: Process) -> bool:
+def _others_in(view: GpuView, p: Process) -> bool:
     """Live processes in its container besides the parent that fails to reap it."""
     every = (q for q in view.processes.values() if q.container == p.container and q.state not in "ZX")
     return any(q.pid != p.ppid for q in every)
 
 
-def judge_uninterruptible(view: View, p: Process) -> Verdict | None:
+def judge_uninterruptible(view: GpuView, p: Process) -> GpuVerdict | None:
     """State D at every look (or threads in D): in the driver it is a fault, in storage it is a wait."""
     always = p.state == "D" and set(p.states or ("D",)) == {"D"}
     if not always and not (p.threads_d and in_driver(p)):
@@ -129,7 +129,7 @@ def judge_uninterruptible(view: View, p: Process) -> Verdict | None:
     certainty = (
         Certainty.CONFIRMED if sure else Certainty.LIKELY if always and len(p.states) >= 2 else Certainty.POSSIBLE
     )
-    return Verdict("driver-stuck", certainty, view.label(p), tuple(words), asks, pids=(p.pid,), gpus=gpus)
+    return GpuVerdict("driver-stuck", certainty, view.label(p), tuple(words), asks, pids=(p.pid,), gpus=gpus)
 
 
 def in_driver(p: Process) -> bool:
@@ -140,11 +140,11 @@ def in_driver(p: Process) -> bool:
     return bool(DRIVER_WAIT.search(p.wchan) if named else p.nvidia_fds) or bool(DRIVER_TOOL.search(p.command))
 
 
-def _waits_for_storage(view: View, p: Process) -> Verdict:
+def _waits_for_storage(view: GpuView, p: Process) -> GpuVerdict:
     words = (f"state D in {p.wchan}: it waits for storage, not for the driver",)
     asks = ("whether the mount answers: `timeout 5 stat -f <mount>`",)
     gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
-    return Verdict(
+    return GpuVerdict(
         "waits-for-storage",
         Certainty.LIKELY,
         view.label(p),

@@ -7,8 +7,8 @@ from runbooks.gpu.activity import table_says_none
 from runbooks.gpu.benign import explained_here, shared_gpu
 from runbooks.gpu.busy import busy_without_holder
 from runbooks.gpu.parsers.kernel_log import bus_key
-from runbooks.gpu.verdicts import Verdict, of_gpu
-from runbooks.gpu.view import MIB, View, size, span
+from runbooks.gpu.verdicts import GpuVerdict, of_gpu
+from runbooks.gpu.view import MIB, GpuView, size, span
 from runbooks.gpu.xid import events_of_this_boot
 from runbooks.triage.text import says
 
@@ -22,7 +22,7 @@ def _is_cut_off(words: str) -> bool:
     return says(f"NVML: {words}", "zombie-gpu/container-lost-devices")
 
 
-def judge_devices(view: View) -> list[Verdict]:
+def judge_devices(view: GpuView) -> list[GpuVerdict]:
     """Every verdict about a GPU as such."""
     found = [_error(view, e) for e in (view.gpu_set.errors if view.gpu_set else ())]
     found += [*_missing(view), *_fewer(view), *_containers(view), *_cut_off(view)]
@@ -34,19 +34,19 @@ def judge_devices(view: View) -> list[Verdict]:
     return found
 
 
-def _error(view: View, e: GpuError) -> Verdict:
+def _error(view: GpuView, e: GpuError) -> GpuVerdict:
     where = f"GPU {e.index}" if e.index is not None else f"GPU at {bus_key(e.bus_id) or e.bus_id}"
     words = (f'the driver says "{e.error}" for {where}',)
     if _lost(e.error):
         asks = ("the kernel log for Xid 79",)
-        return Verdict("gpu-off-the-bus", Certainty.CONFIRMED, where, words, asks, bus=bus_key(e.bus_id))
+        return GpuVerdict("gpu-off-the-bus", Certainty.CONFIRMED, where, words, asks, bus=bus_key(e.bus_id))
     if view.in_container and _is_cut_off(e.error):
-        return Verdict("container-lost-devices", Certainty.LIKELY, where, words, _CUT_ASKS, bus=bus_key(e.bus_id))
+        return GpuVerdict("container-lost-devices", Certainty.LIKELY, where, words, _CUT_ASKS, bus=bus_key(e.bus_id))
     asks = ("`nvidia-smi -q -i <index>` and the kernel log",)
-    return Verdict("gpu-unreadable", Certainty.LIKELY, where, words, asks, bus=bus_key(e.bus_id))
+    return GpuVerdict("gpu-unreadable", Certainty.LIKELY, where, words, asks, bus=bus_key(e.bus_id))
 
 
-def _fewer(view: View) -> list[Verdict]:
+def _fewer(view: GpuView) -> list[GpuVerdict]:
     """Fewer GPUs than the fleet file gives the node, or none where it says that there are some: one of the two is wrong."""
     e = view.evidence
     none = isinstance(e.gpus, Absent)
@@ -56,10 +56,10 @@ def _fewer(view: View) -> list[Verdict]:
     here = f"no GPU here ({e.gpus.proof})" if isinstance(e.gpus, Absent) else f"the driver lists {listed}"
     words = (f"the fleet file says {', '.join(e.gpu_words)}", here)
     asks = ("`lspci -d 10de:` and the kernel log since the last boot: lost by driver or bus, or not built in",)
-    return [Verdict("gpus-missing", Certainty.LIKELY, e.node, words, asks)]
+    return [GpuVerdict("gpus-missing", Certainty.LIKELY, e.node, words, asks)]
 
 
-def _missing(view: View) -> list[Verdict]:
+def _missing(view: GpuView) -> list[GpuVerdict]:
     """More NVIDIA devices on the bus than the driver lists. In a container that is normal: it was given a part."""
     found = view.gpu_set
     if found is None or found.pci_count is None or view.in_container:
@@ -69,7 +69,7 @@ def _missing(view: View) -> list[Verdict]:
         return []
     words = (f"the PCI bus has {found.pci_count} NVIDIA GPUs, the driver lists {listed}",)
     asks = ("whether one is given to a virtual machine (vfio-pci): `lspci -k -d 10de:`", "the kernel log for Xid 79")
-    return [Verdict("gpu-off-the-bus", Certainty.LIKELY, f"{found.pci_count - listed} GPU", words, asks)]
+    return [GpuVerdict("gpu-off-the-bus", Certainty.LIKELY, f"{found.pci_count - listed} GPU", words, asks)]
 
 
 _CUT_ASKS = (
@@ -78,7 +78,7 @@ _CUT_ASKS = (
 )
 
 
-def _cut_off(view: View) -> list[Verdict]:
+def _cut_off(view: GpuView) -> list[GpuVerdict]:
     """NVML fails as a whole with Unknown Error in a container, and no Xid 79 explains it."""
     reading = view.evidence.gpus
     if not isinstance(reading, Unknown) or not _is_cut_off(reading.detail):
@@ -89,10 +89,10 @@ def _cut_off(view: View) -> list[Verdict]:
         f'NVML says "{reading.detail}" inside this container',
         "no Xid 79 in the part of the kernel log that was read",
     )
-    return [Verdict("container-lost-devices", Certainty.LIKELY, view.evidence.node, words, _CUT_ASKS)]
+    return [GpuVerdict("container-lost-devices", Certainty.LIKELY, view.evidence.node, words, _CUT_ASKS)]
 
 
-def _containers(view: View) -> list[Verdict]:
+def _containers(view: GpuView) -> list[GpuVerdict]:
     """Seen from the host: its GPUs answer, and a container's NVML does not."""
     known = view.evidence.containers
     fine = view.gpu_set is not None and bool(view.gpus) and not view.gpu_set.errors and not view.in_container
@@ -104,12 +104,12 @@ def _containers(view: View) -> list[Verdict]:
             sure = Certainty.CONFIRMED if fine else Certainty.LIKELY
             where = f"container {box.container[:12]}"
             found.append(
-                Verdict("container-lost-devices", sure, where, tuple(words), _CUT_ASKS, container=box.container)
+                GpuVerdict("container-lost-devices", sure, where, tuple(words), _CUT_ASKS, container=box.container)
             )
     return found
 
 
-def _memory(view: View, gpu: Gpu) -> Verdict | None:
+def _memory(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     """Memory that no listed process accounts for, above the driver's own."""
     extra = unaccounted(view, gpu)
     if extra is None or extra <= view.limits.idle_floor_mib * MIB:
@@ -125,7 +125,7 @@ def _memory(view: View, gpu: Gpu) -> Verdict | None:
     return _held_by_nobody(view, gpu, words)
 
 
-def unaccounted(view: View, gpu: Gpu) -> int | None:
+def unaccounted(view: GpuView, gpu: Gpu) -> int | None:
     """Bytes used beyond the listed processes and the driver's reserve; None where a process's share is not told."""
     listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
     if any(g.used_bytes is None for g in listed):
@@ -135,12 +135,12 @@ def unaccounted(view: View, gpu: Gpu) -> int | None:
     return max(0, gpu.memory_used_bytes - sum(g.used_bytes or 0 for g in listed) - int(own))
 
 
-def _pids(view: View) -> str:
+def _pids(view: GpuView) -> str:
     fds = {p.pid for p in view.processes.values() if p.nvidia_fds} | set(view.device_holders or ())
     return ", ".join(str(p) for p in sorted(fds))
 
 
-def _held_by_nobody(view: View, gpu: Gpu, words: list[str]) -> Verdict:
+def _held_by_nobody(view: GpuView, gpu: Gpu, words: list[str]) -> GpuVerdict:
     holders = view.device_holders
     asks = ("`fuser -v /dev/nvidia*` as root on the host", "the same reading a minute later")
     if holders is None or view.in_container or view.facts is None or not view.facts.root:
@@ -160,7 +160,7 @@ def _held_by_nobody(view: View, gpu: Gpu, words: list[str]) -> Verdict:
     return of_gpu(gpu, "memory-without-holder", sure, words, asks)
 
 
-def _vanished(view: View, gpu: Gpu) -> Verdict | None:
+def _vanished(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     """A listed pid that is not to be found: another namespace, or a process that ended a moment ago."""
     lost = view.strangers(gpu)
     if not lost or not isinstance(view.evidence.processes, Known):
@@ -179,7 +179,7 @@ def _vanished(view: View, gpu: Gpu) -> Verdict | None:
     return of_gpu(gpu, "memory-without-holder", Certainty.LIKELY, words, asks)
 
 
-def _records(gpu: Gpu) -> Verdict | None:
+def _records(gpu: Gpu) -> GpuVerdict | None:
     """Memory errors that the card itself counts."""
     words = []
     if gpu.remap and gpu.remap.failed:

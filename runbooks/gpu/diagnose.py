@@ -2,7 +2,7 @@
 
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import diagnosis
-from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu import story
@@ -15,8 +15,8 @@ from runbooks.gpu.limits import Limits
 from runbooks.gpu.plans import offer
 from runbooks.gpu.processes import alone, judge_processes
 from runbooks.gpu.registered import count_differs, judge_registered, live_job_processes
-from runbooks.gpu.verdicts import Verdict, ranked
-from runbooks.gpu.view import MIB, View
+from runbooks.gpu.verdicts import GpuVerdict, ranked
+from runbooks.gpu.view import MIB, GpuView
 from runbooks.gpu.xid import judge_xids
 from runbooks.triage.text import findings_of
 
@@ -28,7 +28,7 @@ SLUG = "zombie-gpu"
 @by_the_rules("zombie-gpu")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one node."""
-    view = View(evidence, limits)
+    view = GpuView(evidence, limits)
     verdicts = ranked(_merge([*judge_devices(view), *judge_xids(view)]))
     if isinstance(evidence.gpus, Absent) and not any(v.credible for v in verdicts):
         return _no_gpu(view, evidence.gpus.proof)
@@ -58,14 +58,14 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     )
 
 
-def _elsewhere(view: View) -> tuple[Company, ...]:
+def _elsewhere(view: GpuView) -> tuple[Company, ...]:
     """The other nodes that were read, each judged by itself."""
     looks = value_or(view.evidence.elsewhere, ())
-    views = [View(as_evidence(view.evidence, e), view.limits) for e in looks if isinstance(e.processes, Known)]
+    views = [GpuView(as_evidence(view.evidence, e), view.limits) for e in looks if isinstance(e.processes, Known)]
     return tuple(Company(v, alone(v)) for v in views)
 
 
-def _no_gpu(view: View, proof: str) -> Diagnosis:
+def _no_gpu(view: GpuView, proof: str) -> Diagnosis:
     return Diagnosis(
         state=State.NOT_APPLICABLE,
         headline=f"no GPU here ({proof})",
@@ -74,9 +74,9 @@ def _no_gpu(view: View, proof: str) -> Diagnosis:
     )
 
 
-def _merge(verdicts: list[Verdict]) -> list[Verdict]:
+def _merge(verdicts: list[GpuVerdict]) -> list[GpuVerdict]:
     """One verdict where the driver and the kernel log say the same of one GPU; the surer one leads."""
-    kept: dict[tuple[str, str], Verdict] = {}
+    kept: dict[tuple[str, str], GpuVerdict] = {}
     rank = list(Certainty)
     named = [v for v in verdicts if v.slug == "gpu-off-the-bus" and v.bus and v.credible]
     for v in verdicts:
@@ -88,7 +88,7 @@ def _merge(verdicts: list[Verdict]) -> list[Verdict]:
             continue
         first, second = sorted((old, v), key=lambda x: rank.index(x.certainty))
         both = tuple(dict.fromkeys((*first.evidence, *second.evidence)))
-        kept[key] = Verdict(
+        kept[key] = GpuVerdict(
             **{
                 **first.__dict__,
                 "evidence": both,
@@ -99,9 +99,9 @@ def _merge(verdicts: list[Verdict]) -> list[Verdict]:
     return list(kept.values())
 
 
-def _state(view: View, verdicts: tuple[Verdict, ...]) -> State:
+def _state(view: GpuView, verdicts: tuple[GpuVerdict, ...]) -> State:
     if any(v.credible for v in verdicts):
-        return State.SICK
+        return State.UNHEALTHY
     needed = (view.evidence.facts, view.evidence.gpus, view.evidence.processes)
     if not all(isinstance(r, Known) for r in needed) or not view.gpus:
         return State.CANNOT_TELL
@@ -111,7 +111,7 @@ def _state(view: View, verdicts: tuple[Verdict, ...]) -> State:
     return State.CANNOT_TELL if unread else State.HEALTHY
 
 
-def _unexplained(view: View, gpu: Gpu) -> bool:
+def _unexplained(view: GpuView, gpu: Gpu) -> bool:
     """Use or memory on it whose processes could not be read, or no sample of its use at all."""
     if not gpu.samples and not gpu.mig:
         return True
@@ -122,8 +122,8 @@ def _unexplained(view: View, gpu: Gpu) -> bool:
     return (use > 0 or gpu.memory_used_bytes > floor or bool(gpu.mig)) and not explained_here(view, gpu)
 
 
-def _paper_unread(view: View) -> bool:
+def _paper_unread(view: GpuView) -> bool:
     """The leader could not be asked, and nothing works here: whether it counts a job is open."""
     leader = view.evidence.leader
-    asked = isinstance(leader, Unknown) and leader.reason not in (Why.NOT_ASKED, Why.NOT_RECORDED)
+    asked = isinstance(leader, Unknown) and leader.reason not in (UnknownReason.NOT_ASKED, UnknownReason.NOT_RECORDED)
     return asked and not live_job_processes(view) and not view.holdings

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.gpu_set import GpuSet
-from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, UnknownReason
 from runbooks.gpu.leader import LeaderView
 
-NO_LOG = Unknown(reason=Why.NOT_ASKED, detail="the logs of its jobs were not asked for")
+NO_LOG = Unknown(reason=UnknownReason.NOT_ASKED, detail="the logs of its jobs were not asked for")
 ALL_HERE = Absent(proof="no process here names a run with more ranks than are here")
 
 

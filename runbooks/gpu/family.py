@@ -9,14 +9,14 @@ from runbooks.gpu.company import WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView
 
 IDLE_CAUSES = ("idle-process", "orphan-idle")
 
 
 @dataclass(frozen=True)
-class Family:
+class KillSet:
     """One kill set: the members share a session or a cgroup, and the fault."""
 
     members: tuple[Process, ...]
@@ -31,18 +31,18 @@ class Family:
 class KillSets:
     """What would be ended, which containers restarted instead, and why the rest is left alone."""
 
-    families: list[Family] = field(default_factory=list)
+    families: list[KillSet] = field(default_factory=list)
     boxes: dict[str, set[str]] = field(default_factory=dict)  # container id -> causes
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Case:
+class KillCase:
     """The judgment that a kill set has to respect."""
 
-    view: View
-    verdicts: tuple[Verdict, ...]
-    hardware: tuple[Verdict, ...]
+    view: GpuView
+    verdicts: tuple[GpuVerdict, ...]
+    hardware: tuple[GpuVerdict, ...]
     jobs: Jobs
 
     @property
@@ -57,9 +57,9 @@ class Case:
         return innocent | {a for p in innocent for a in self.view.ancestors(p)}
 
 
-def kill_sets(view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict, ...], jobs: Jobs) -> KillSets:
+def kill_sets(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> KillSets:
     """Kill sets for the confirmed causes whose remedy is to end processes, and why others get none."""
-    case, found = Case(view, verdicts, hardware, jobs), KillSets()
+    case, found = KillCase(view, verdicts, hardware, jobs), KillSets()
     chosen: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
         root = view.processes[v.pids[0]]
@@ -80,20 +80,20 @@ def kill_sets(view: View, verdicts: tuple[Verdict, ...], hardware: tuple[Verdict
     return found
 
 
-def _family(view: View, kept: dict[int, Process], slugs: set[str]) -> Family:
+def _family(view: GpuView, kept: dict[int, Process], slugs: set[str]) -> KillSet:
     members = tuple(kept[k] for k in sorted(kept))
     gpus = sorted({h.gpu.uuid for p in members for h in view.holdings.get(p.pid, ())})
     total = sum(view.held_bytes(p.pid) or 0 for p in members)
     first = members[0]
-    return Family(members, first.sid, first.cgroup, tuple(gpus), total, tuple(sorted(slugs)))
+    return KillSet(members, first.sid, first.cgroup, tuple(gpus), total, tuple(sorted(slugs)))
 
 
-def _is_container(view: View, p: Process) -> bool:
+def _is_container(view: GpuView, p: Process) -> bool:
     """It is the first process of a container, seen from the host: its end is the container's end."""
     return bool(p.container) and not view.in_container and len(p.ns_pids) > 1 and p.ns_pids[-1] == 1
 
 
-def _forbidden(case: Case, root: Process, v: Verdict) -> str:
+def _forbidden(case: KillCase, root: Process, v: GpuVerdict) -> str:
     """What stands above this cause: hardware, a supervisor, trouble of all, ranks elsewhere."""
     for h in case.hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
@@ -103,7 +103,7 @@ def _forbidden(case: Case, root: Process, v: Verdict) -> str:
     return _ranks_elsewhere(case, root, v)
 
 
-def _part_of(case: Case, root: Process, v: Verdict) -> str:
+def _part_of(case: KillCase, root: Process, v: GpuVerdict) -> str:
     """One that waits is not ended while a rank of its own job here is not proven to be stuck as well."""
     if v.slug not in WAITS:
         return ""
@@ -112,7 +112,7 @@ def _part_of(case: Case, root: Process, v: Verdict) -> str:
     return f"pid {', '.join(map(str, rest))} of its job is not proven to be stuck: stop the whole job by its launcher" if rest else ""
 
 
-def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
+def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
     job = case.view.jobs.get(root.job)
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:
@@ -134,13 +134,13 @@ def _ranks_elsewhere(case: Case, root: Process, v: Verdict) -> str:
     return ""
 
 
-def _own_progress_stands(case: Case, job: str) -> bool:
+def _own_progress_stands(case: KillCase, job: str) -> bool:
     """The job's own signs of progress were read and stood still; or all of it runs here."""
     marks = [m for m in value_or(case.view.evidence.progress, ()) if m.job == job]
     return bool(marks) and all(m.before == m.after for m in marks)
 
 
-def _not_this(case: Case, root: Process, q: Process) -> str:
+def _not_this(case: KillCase, root: Process, q: Process) -> str:
     """Why a member forbids the whole set; "" if it may be ended."""
     view = case.view
     if q.pid <= 1 or q.start_ticks <= 0:
@@ -168,7 +168,7 @@ def _not_this(case: Case, root: Process, q: Process) -> str:
     return f"pid {q.pid} of its family is at work: {moves[0]}" if moves else ""
 
 
-def _launchers(case: Case, root: Process, ended: set[int]) -> list[Process]:
+def _launchers(case: KillCase, root: Process, ended: set[int]) -> list[Process]:
     """Idle processes of the same job and session above it that have nothing else left to look after."""
     view = case.view
     found: list[Process] = []

@@ -6,8 +6,8 @@ from runbooks.core.plan import Plan
 from runbooks.core.signals import continued
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView
 
 NAME = "let it go on"
 
@@ -20,7 +20,7 @@ class GoingOn:
     notes: tuple[str, ...]
 
 
-def going_on(view: View, sure: list[Verdict], hardware: tuple[Verdict, ...], jobs: Jobs) -> GoingOn:
+def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> GoingOn:
     """One plan for all stopped processes whose going on harms nobody."""
     notes, kept = [], dict[int, Process]()
     for v in (v for v in sure if v.slug == "stopped"):
@@ -39,7 +39,7 @@ def going_on(view: View, sure: list[Verdict], hardware: tuple[Verdict, ...], job
     return GoingOn(Plan(name=NAME, steps=(step,), for_causes=("stopped",), why=why, settle_s=5.0), tuple(notes))
 
 
-def _beside(view: View, jobs: Jobs, kept: dict[int, Process]) -> list[str]:
+def _beside(view: GpuView, jobs: Jobs, kept: dict[int, Process]) -> list[str]:
     """Younger processes of the same job of which nothing says whether they took the place of a stopped one."""
     found = {
         p.pid: f"pid {p.pid} of {p.job} was started later: if it took the place of pid {q.pid}, both would write the same files"
@@ -50,21 +50,21 @@ def _beside(view: View, jobs: Jobs, kept: dict[int, Process]) -> list[str]:
     return [found[k] for k in sorted(found)]
 
 
-def _stopped_with(view: View, root: Process) -> list[Process]:
+def _stopped_with(view: GpuView, root: Process) -> list[Process]:
     """Those of its session that were stopped with it: a signal from a terminal reaches all of a group."""
     kin = {q.pid for q in view.family_down(root.pid)} | set(view.ancestors(root.pid))
     near = (q for q in view.processes.values() if q.pid in kin or q.pgid == root.pgid)
     return [q for q in near if q.pid != root.pid and q.sid == root.sid and set(q.states or (q.state,)) == {"T"}]
 
 
-def _hardware(hardware: tuple[Verdict, ...], v: Verdict) -> str:
+def _hardware(hardware: tuple[GpuVerdict, ...], v: GpuVerdict) -> str:
     for h in hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
             return f"{h.slug} ({h.subject}) comes first; what goes on would only meet it"
     return ""
 
 
-def _why_not(view: View, jobs: Jobs, q: Process) -> str:
+def _why_not(view: GpuView, jobs: Jobs, q: Process) -> str:
     if q.pid <= 1 or q.start_ticks <= 0:
         return f"pid {q.pid} has no identity that could be checked"
     if q.tracer:
@@ -75,11 +75,11 @@ def _why_not(view: View, jobs: Jobs, q: Process) -> str:
     return ""
 
 
-def _is_newer_run(view: View, jobs: Jobs, q: Process, p: Process) -> bool:
+def _is_newer_run(view: GpuView, jobs: Jobs, q: Process, p: Process) -> bool:
     """Whether `p` has taken the place of `q`: the same job, started since, as its next run."""
     return _is_younger_mate(view, q, p) and jobs.another_run(q, p)
 
 
-def _is_younger_mate(view: View, q: Process, p: Process) -> bool:
+def _is_younger_mate(view: GpuView, q: Process, p: Process) -> bool:
     lives = p.state not in "ZXT" and q.age_s - p.age_s > view.limits.together_s
     return bool(q.job) and p.job == q.job and lives

@@ -3,7 +3,7 @@
 from runbooks.core.base import Frozen
 
 
-class Peer(Frozen):
+class LeaderPeer(Frozen):
     """What the leader believes of one node."""
 
     node: str
@@ -18,6 +18,6 @@ class LeaderView(Frozen):
     node_id: str
     is_leader: bool
     leader_id: str = ""
-    peers: tuple[Peer, ...]
+    peers: tuple[LeaderPeer, ...]
     url: str = ""  # base URL that was asked, without credentials: where a job count would be reset
     zombies: tuple[str, ...] = ()  # idle_detection_stats.zombie_nodes

@@ -9,7 +9,7 @@ from itertools import combinations
 from runbooks.gpu.benign import is_orphan
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.spin import LAUNCHER
-from runbooks.gpu.view import View
+from runbooks.gpu.view import GpuView
 
 IDENTITIES = (  # names of the environment that together name one run, the most telling first
     ("MASTER_ADDR", "MASTER_PORT"),
@@ -45,7 +45,7 @@ class Mate:
 class Jobs:
     """The processes of a node by the job that they are a part of."""
 
-    view: View
+    view: GpuView
 
     @cached_property
     def parties(self) -> dict[int, Process]:

@@ -11,28 +11,28 @@ from runbooks.core.node_look import QUARANTINE
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.signals import ended
-from runbooks.gpu.family import Family, KillSets, kill_sets
+from runbooks.gpu.family import KillSet, KillSets, kill_sets
 from runbooks.gpu.going_on import going_on
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.registered import live_job_processes
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, size
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, size
 
 GRACE_S = 10  # between TERM and KILL
 HARDWARE = ("gpu-off-the-bus", "gpu-needs-reset", "driver-stuck", "gpu-unreadable")
 
 
 @dataclass
-class Offer:
+class GpuPlans:
     """Plans on offer and why others are not."""
 
     plans: list[Plan] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
 
 
-def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
+def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPlans:
     """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
-    found = Offer()
+    found = GpuPlans()
     sure = [v for v in verdicts if v.confirmed and not v.innocent]
     if stop := _why_none(view):
         found.withheld += [stop] if sure else []
@@ -47,7 +47,7 @@ def offer(view: View, verdicts: tuple[Verdict, ...], jobs: Jobs) -> Offer:
     return found
 
 
-def _why_none(view: View) -> str:
+def _why_none(view: GpuView) -> str:
     if view.evidence.hands_off:
         return f"{view.evidence.node} is marked hands_off: nothing is offered, everything below is by hand"
     missing = [n for n in ("facts", "gpus", "processes") if not isinstance(getattr(view.evidence, n), Known)]
@@ -58,7 +58,7 @@ def _why_none(view: View) -> str:
     return ""
 
 
-def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], found: Offer, kin: KillSets) -> None:
+def _clean_up(view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVerdict], found: GpuPlans, kin: KillSets) -> None:
     found.withheld += kin.notes
     boxes = _boxes(view, verdicts, sure, kin, found)
     steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]
@@ -80,7 +80,7 @@ def _clean_up(view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], fo
 
 
 def _boxes(
-    view: View, verdicts: tuple[Verdict, ...], sure: list[Verdict], kin: KillSets, found: Offer
+    view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVerdict], kin: KillSets, found: GpuPlans
 ) -> dict[str, set[str]]:
     """Containers to restart and for which causes: nothing in them works."""
     wanted = {box: set(slugs) for box, slugs in kin.boxes.items()}
@@ -101,7 +101,7 @@ def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
     return ", ".join(map(str, sorted(pids)))
 
 
-def _terminate(view: View, f: Family) -> Step:
+def _terminate(view: GpuView, f: KillSet) -> Step:
     pids = ", ".join(str(p.pid) for p in f.members)
     freed = f"{size(f.bytes)} of GPU memory is free again" if f.gpus else "no GPU memory is involved"
     return ended(
@@ -118,7 +118,7 @@ def _terminate(view: View, f: Family) -> Step:
     )
 
 
-def _restart_container(view: View, box: str) -> Step:
+def _restart_container(view: GpuView, box: str) -> Step:
     boot = view.facts.boot_id if view.facts else ""
     return Step(
         kind="restart-container",
@@ -130,7 +130,7 @@ def _restart_container(view: View, box: str) -> Step:
     )
 
 
-def _reset_count(view: View, verdicts: tuple[Verdict, ...], ended: set[int]) -> Step | None:
+def _reset_count(view: GpuView, verdicts: tuple[GpuVerdict, ...], ended: set[int]) -> Step | None:
     """The leader's count, only if it counts jobs here and no live job process will be left."""
     leader = view.leader
     peer = next((p for p in leader.peers if p.node == view.evidence.node), None) if leader else None
@@ -157,7 +157,7 @@ def _reset_count(view: View, verdicts: tuple[Verdict, ...], ended: set[int]) -> 
     )
 
 
-def _restarts(view: View, kin: list[Family], alone: bool, ended: set[int], found: Offer) -> list[Step]:
+def _restarts(view: GpuView, kin: list[KillSet], alone: bool, ended: set[int], found: GpuPlans) -> list[Step]:
     """One start per job whose processes were ended, unless some of that job still run."""
     names = {p.job for f in kin for p in f.members if p.job}
     if alone and not names:
@@ -178,7 +178,7 @@ def _restarts(view: View, kin: list[Family], alone: bool, ended: set[int], found
     return steps
 
 
-def _restart_job(view: View, name: str, argv: tuple[str, ...]) -> Step:
+def _restart_job(view: GpuView, name: str, argv: tuple[str, ...]) -> Step:
     return Step(
         kind="restart-job",
         owner=view.evidence.node,
@@ -188,7 +188,7 @@ def _restart_job(view: View, name: str, argv: tuple[str, ...]) -> Step:
     )
 
 
-def _reset(view: View, sure: list[Verdict], found: Offer) -> None:
+def _reset(view: GpuView, sure: list[GpuVerdict], found: GpuPlans) -> None:
     for v in sure:
         gpu = next((g for g in view.gpus if g.uuid in v.gpus), None)
         if v.slug != "gpu-needs-reset" or not v.reset or gpu is None:
@@ -208,7 +208,7 @@ def _reset(view: View, sure: list[Verdict], found: Offer) -> None:
         found.plans.append(Plan(name=f"reset GPU {gpu.index}", steps=(step,), for_causes=(v.slug,), settle_s=10))
 
 
-def _why_no_reset(view: View) -> str:
+def _why_no_reset(view: GpuView) -> str:
     """Reasons that forbid a reset; NVLink peers are reset together, so every GPU of the node must be free."""
     if view.in_container or view.facts is None:
         return "a container can't reset a GPU; its provider or host can"
@@ -225,7 +225,7 @@ def _why_no_reset(view: View) -> str:
     return f"processes are (or may be) on GPU {', '.join(map(str, busy))}" if busy else ""
 
 
-def _quarantine(view: View, sure: list[Verdict], found: Offer) -> None:
+def _quarantine(view: GpuView, sure: list[GpuVerdict], found: GpuPlans) -> None:
     causes = tuple(sorted({v.slug for v in sure if v.slug in HARDWARE}))
     if not causes or view.in_container:
         return

@@ -9,28 +9,28 @@ from runbooks.gpu.company import WAITING_KINDS, Company
 from runbooks.gpu.dead import judge_defunct, judge_uninterruptible
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.spin import judge_spin
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, size, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, size, span
 
 
-def alone(view: View) -> dict[int, Verdict | None]:
+def alone(view: GpuView) -> dict[int, GpuVerdict | None]:
     """A verdict for every subject among the processes that were read, each by itself."""
     return {p.pid: judge_process(view, p) for p in subjects(view)}
 
 
-def judge_processes(company: Company) -> list[Verdict]:
+def judge_processes(company: Company) -> list[GpuVerdict]:
     """A verdict for every subject, with the other processes of its job in sight."""
     found = [company.judged(company.view.processes[pid]) for pid in company.alone]
     return [v for v in found if v is not None]
 
 
-def subjects(view: View) -> list[Process]:
+def subjects(view: GpuView) -> list[Process]:
     """GPU holders, dead and stuck processes, and job processes whose family holds no GPU (not launchers)."""
     every = sorted(view.processes.values(), key=lambda p: p.pid)
     return [p for p in every if p.pid in view.holdings or p.state in "ZD" or p.nvidia_fds or _alone(view, p)]
 
 
-def _alone(view: View, p: Process) -> bool:
+def _alone(view: GpuView, p: Process) -> bool:
     """A job process with no GPU holder above, below or beside it: the job itself, not its launcher."""
     if not p.job:
         return False
@@ -41,7 +41,7 @@ def _alone(view: View, p: Process) -> bool:
     return not any(k in view.holdings or view.processes[k].nvidia_fds for k in kin - {p.pid})
 
 
-def judge_process(view: View, p: Process) -> Verdict | None:
+def judge_process(view: GpuView, p: Process) -> GpuVerdict | None:
     """The earliest cause that fits, or the innocent explanation; None where there is nothing to explain."""
     if p.state in "ZX":
         return judge_defunct(view, p)
@@ -56,7 +56,7 @@ def judge_process(view: View, p: Process) -> Verdict | None:
     return _judge_running(view, p)
 
 
-def _judge_running(view: View, p: Process) -> Verdict | None:
+def _judge_running(view: GpuView, p: Process) -> GpuVerdict | None:
     if p.pid not in view.holdings and not p.job:
         return None  # holds a device file only: monitoring agents and the driver's own daemons do
     seen = activity(view, p)
@@ -67,7 +67,7 @@ def _judge_running(view: View, p: Process) -> Verdict | None:
     return benign.at_work(view, p, seen) or young or benign.waiting(view, p) or judge_idle(view, p, seen)
 
 
-def _may_wait(view: View, p: Process, spin: Verdict) -> Verdict:
+def _may_wait(view: GpuView, p: Process, spin: GpuVerdict) -> GpuVerdict:
     """A rank of a server may spin because nobody asks it anything: a step that stands still proves nothing there."""
     job = view.jobs.get(p.job)
     if job is None or job.kind not in WAITING_KINDS:
@@ -76,7 +76,7 @@ def _may_wait(view: View, p: Process, spin: Verdict) -> Verdict:
     return replace(spin, certainty=Certainty.POSSIBLE, decides=asks)
 
 
-def judge_stopped(view: View, p: Process) -> Verdict:
+def judge_stopped(view: GpuView, p: Process) -> GpuVerdict:
     """State T at every look: it waits for SIGCONT and does nothing until then."""
     old = view.before(p)
     since = view.gap_s if old is not None and old.state == "T" else 0.0
@@ -101,7 +101,7 @@ def _nothing_moved(p: Process) -> bool:
     return p.cpu_window_s == 0 and not p.io_window_bytes and not p.writing
 
 
-def judge_idle(view: View, p: Process, seen: Activity) -> Verdict:
+def judge_idle(view: GpuView, p: Process, seen: Activity) -> GpuVerdict:
     """Alive, and nothing moves: sure only if the limit is covered and every sign could be read."""
     orphan = benign.is_orphan(view, p)
     covered = seen.bridged_s >= view.limits.idle_s
@@ -114,7 +114,7 @@ def judge_idle(view: View, p: Process, seen: Activity) -> Verdict:
     return _fault(view, p, "orphan-idle" if orphan else "idle-process", certainty, words, _asks(view, p, seen, known))
 
 
-def _asks(view: View, p: Process, seen: Activity, known: bool) -> tuple[str, ...]:
+def _asks(view: GpuView, p: Process, seen: Activity, known: bool) -> tuple[str, ...]:
     asks = list(seen.unread)
     if seen.bridged_s < view.limits.idle_s:
         asks.append(f"a reading at least {span(view.limits.idle_s)} apart from another: run this again")
@@ -124,7 +124,7 @@ def _asks(view: View, p: Process, seen: Activity, known: bool) -> tuple[str, ...
     return tuple(asks)
 
 
-def _holds(view: View, p: Process) -> list[str]:
+def _holds(view: GpuView, p: Process) -> list[str]:
     found = []
     for held in view.holdings.get(p.pid, ()):
         used = held.listed.used_bytes
@@ -135,7 +135,7 @@ def _holds(view: View, p: Process) -> list[str]:
 
 
 def _fault(
-    view: View, p: Process, slug: str, certainty: Certainty, words: tuple[str, ...], asks: tuple[str, ...]
-) -> Verdict:
+    view: GpuView, p: Process, slug: str, certainty: Certainty, words: tuple[str, ...], asks: tuple[str, ...]
+) -> GpuVerdict:
     gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
-    return Verdict(slug, certainty, view.label(p), words, asks, pids=(p.pid,), gpus=gpus, kill=True)
+    return GpuVerdict(slug, certainty, view.label(p), words, asks, pids=(p.pid,), gpus=gpus, kill=True)

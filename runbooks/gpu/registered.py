@@ -2,13 +2,13 @@
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Finding
-from runbooks.gpu.leader import LeaderView, Peer
+from runbooks.gpu.leader import LeaderPeer, LeaderView
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, span
 
 
-def judge_registered(view: View) -> list[Verdict]:
+def judge_registered(view: GpuView) -> list[GpuVerdict]:
     """At most one verdict about the leader as a whole and one about this node's count."""
     if view.leader is None:
         return []
@@ -18,12 +18,12 @@ def judge_registered(view: View) -> list[Verdict]:
     return [v for v in (together, alone) if v]
 
 
-def _peer(view: View) -> Peer | None:
+def _peer(view: GpuView) -> LeaderPeer | None:
     peers = view.leader.peers if view.leader else ()
     return next((p for p in peers if p.node == view.evidence.node), None)
 
 
-def _all_at_once(view: View, leader: LeaderView) -> Verdict | None:
+def _all_at_once(view: GpuView, leader: LeaderView) -> GpuVerdict | None:
     """Every peer looks dead at the same moment: that is one incident, at the leader or in the network."""
     busy = [p for p in leader.peers if p.jobs > 0]
     if len(busy) < view.limits.peers_alike:
@@ -34,19 +34,19 @@ def _all_at_once(view: View, leader: LeaderView) -> Verdict | None:
     if len(stale) == len(busy):
         ages = [p.last_seen_s or 0 for p in stale]
         words = (f"all {len(busy)} peers with jobs were last seen {span(min(ages))} to {span(max(ages))} ago",)
-        return Verdict("all-peers-at-once", Certainty.CONFIRMED, f"leader {leader.node_id}", words, asks)
+        return GpuVerdict("all-peers-at-once", Certainty.CONFIRMED, f"leader {leader.node_id}", words, asks)
     if len(low) == len(busy):
         words = (f"all {len(busy)} peers with jobs show a GPU use below {view.limits.low_gpu_percent:.0f} % at once",)
-        return Verdict("all-peers-at-once", Certainty.LIKELY, f"leader {leader.node_id}", words, asks)
+        return GpuVerdict("all-peers-at-once", Certainty.LIKELY, f"leader {leader.node_id}", words, asks)
     return None
 
 
-def live_job_processes(view: View) -> tuple[int, ...]:
+def live_job_processes(view: GpuView) -> tuple[int, ...]:
     """PIDs of live processes that match a job of the fleet file."""
     return tuple(sorted(p.pid for p in view.processes.values() if p.job and p.state not in "ZX"))
 
 
-def _no_process(view: View, leader: LeaderView, mine: Peer) -> Verdict | None:
+def _no_process(view: GpuView, leader: LeaderView, mine: LeaderPeer) -> GpuVerdict | None:
     if not isinstance(view.evidence.processes, Known) or live_job_processes(view):
         return None
     words = [f"leader {leader.node_id} counts {mine.jobs} jobs on {mine.node}; no live process matches a job"]
@@ -64,10 +64,10 @@ def _no_process(view: View, leader: LeaderView, mine: Peer) -> Verdict | None:
         doubts.append("a second look, or a fresh heartbeat: the count may only be late")
     serious = bool(_about_the_leader(leader)) or not view.jobs
     sure = Certainty.CONFIRMED if not doubts else Certainty.POSSIBLE if serious else Certainty.LIKELY
-    return Verdict("job-without-process", sure, mine.node, tuple(words), tuple(doubts))
+    return GpuVerdict("job-without-process", sure, mine.node, tuple(words), tuple(doubts))
 
 
-def count_differs(view: View) -> tuple[Finding, ...]:
+def count_differs(view: GpuView) -> tuple[Finding, ...]:
     """The leader counts more jobs here than have live processes, and one has: told, and nothing is reset while a job lives."""
     mine, cells = _peer(view), Jobs(view).cells
     live = live_job_processes(view)
@@ -85,7 +85,7 @@ def _about_the_leader(leader: LeaderView) -> list[str]:
     return [f"node {leader.node_id} is not the leader ({leader.leader_id or 'nobody named'} is): ask that one"]
 
 
-def _about_the_node(view: View) -> list[str]:
+def _about_the_node(view: GpuView) -> list[str]:
     """Why a job could be here without being seen."""
     doubts = [] if view.jobs else ["the fleet file names no job: nothing tells which process would be one"]
     unknown = [g.index for g in view.gpus if not isinstance(g.processes, Known) or view.strangers(g)]

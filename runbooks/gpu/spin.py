@@ -6,8 +6,8 @@ from runbooks.core.gpu_set import Gpu
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import CHECKPOINT, Activity, Sign, device_busy
 from runbooks.gpu.evidence import Process
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, span
 
 LAUNCHER = re.compile(
     r"torchrun|torch\.distributed|elastic|deepspeed|mpirun|mpiexec|\bsrun\b|horovod|accelerate|--nnodes|node[-_]rank|"
@@ -15,7 +15,7 @@ LAUNCHER = re.compile(
 )
 
 
-def judge_spin(view: View, p: Process, seen: Activity) -> Verdict | None:
+def judge_spin(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     """A holder whose GPUs are all busy, without memory traffic, at flat power, while its job makes no progress."""
     held = [h.gpu for h in view.holdings.get(p.pid, ())]
     if not held or not all(spins(view, g) for g in held) or _progressed(p, seen):
@@ -30,10 +30,10 @@ def judge_spin(view: View, p: Process, seen: Activity) -> Verdict | None:
     certainty = _certainty(view, p, held)
     asks = _asks(view, p, slug, certainty)
     gpus = tuple(g.uuid for g in held)
-    return Verdict(slug, certainty, view.label(p), words, asks, pids=(p.pid,), gpus=gpus, kill=True)
+    return GpuVerdict(slug, certainty, view.label(p), words, asks, pids=(p.pid,), gpus=gpus, kill=True)
 
 
-def spins(view: View, gpu: Gpu) -> bool:
+def spins(view: GpuView, gpu: Gpu) -> bool:
     """Busy in every sample, next to no memory traffic, power flat (where it is read)."""
     if not device_busy(view, gpu) or gpu.mig:
         return False
@@ -47,7 +47,7 @@ def _progressed(p: Process, seen: Activity) -> bool:
     return Sign.PROGRESS in seen.signs or any(CHECKPOINT.search(w) for w in p.writing)
 
 
-def _mates(view: View, p: Process) -> list[int]:
+def _mates(view: GpuView, p: Process) -> list[int]:
     """Other processes of the same job whose GPUs spin too."""
     if not p.job:
         return []
@@ -55,7 +55,7 @@ def _mates(view: View, p: Process) -> list[int]:
     return sorted(q for q in others if all(spins(view, h.gpu) for h in view.holdings[q]))
 
 
-def _certainty(view: View, p: Process, held: list[Gpu]) -> Certainty:
+def _certainty(view: GpuView, p: Process, held: list[Gpu]) -> Certainty:
     """Sure: the earlier reading shows the same process, the same progress and busy GPUs for the limit."""
     marks = view.marks(p.job)
     if not marks:
@@ -70,7 +70,7 @@ def _certainty(view: View, p: Process, held: list[Gpu]) -> Certainty:
     )
 
 
-def _stood_since(view: View, p: Process, held: list[Gpu]) -> bool:
+def _stood_since(view: GpuView, p: Process, held: list[Gpu]) -> bool:
     if view.earlier is None or view.before(p) is None:
         return False
     marks = view.marks(p.job) or ()
@@ -92,7 +92,7 @@ def _words(gpu: Gpu) -> str:
     )
 
 
-def _still(view: View, p: Process) -> tuple[str, ...]:
+def _still(view: GpuView, p: Process) -> tuple[str, ...]:
     marks = view.marks(p.job)
     if not marks:
         return (f"no progress sign of {p.job or 'this process'} could be read",)
@@ -105,7 +105,7 @@ def _still(view: View, p: Process) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _asks(view: View, p: Process, slug: str, certainty: Certainty) -> tuple[str, ...]:
+def _asks(view: GpuView, p: Process, slug: str, certainty: Certainty) -> tuple[str, ...]:
     asks = [f"stacks of all ranks before anything is stopped: `py-spy dump --pid {p.pid}`"]
     if certainty is not Certainty.CONFIRMED:
         asks.append(f"its step count twice, {span(view.limits.spin_s)} apart (fleet file: the job's `progress`)")

@@ -10,9 +10,9 @@ from runbooks.core.unread import missing
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.core.worded import CHOOSE
 from runbooks.gpu.cautions import cautions
-from runbooks.gpu.plans import Offer
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, size, span
+from runbooks.gpu.plans import GpuPlans
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, size, span
 
 PRIORITY = {
     "latched-counter": "LOW",
@@ -24,7 +24,7 @@ PRIORITY = {
 knowledge = partial(book_of, "zombie-gpu")
 
 
-def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:
+def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> str:
     """One line: the earliest credible cause, or why there is none."""
     faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
     if faults:
@@ -44,7 +44,7 @@ def headline(view: View, state: State, verdicts: tuple[Verdict, ...]) -> str:
     return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
 
 
-def symptom(view: View) -> str:
+def symptom(view: GpuView) -> str:
     """The numbers that make somebody ask: GPUs by use and memory, and the leader's count."""
     parts = [_gpu_words(g) for g in view.gpus]
     peers = view.leader.peers if view.leader else ()
@@ -53,7 +53,7 @@ def symptom(view: View) -> str:
     return "; ".join(parts)
 
 
-def idle_shares(view: View, g: Gpu) -> tuple[str, ...]:
+def idle_shares(view: GpuView, g: Gpu) -> tuple[str, ...]:
     """Who holds a large share of a GPU that runs nothing: said of everybody, whether that is a fault or not."""
     use = max((s.sm_percent for s in g.samples), default=100.0)
     if use > view.limits.low_gpu_percent or not g.memory_total_bytes or not isinstance(g.processes, Known):
@@ -67,7 +67,7 @@ def idle_shares(view: View, g: Gpu) -> tuple[str, ...]:
     )
 
 
-def _who(view: View, pid: int) -> str:
+def _who(view: GpuView, pid: int) -> str:
     p = view.processes.get(pid)
     name = (p.job or p.command[:40]) if p else ""
     return f"pid {pid} ({name})" if name else f"pid {pid}"
@@ -81,7 +81,7 @@ def _gpu_words(g: Gpu) -> str:
     return f"GPU {g.index} ({g.name}): {use}, {size(g.memory_used_bytes)} of {size(g.memory_total_bytes)} used{watts}"
 
 
-def must_not(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
+def must_not(view: GpuView, verdicts: tuple[GpuVerdict, ...]) -> tuple[str, ...]:
     """Everything that would make it worse here, each with its reason; never empty."""
     found = [line for v in verdicts for line in cautions(view, v)]
     if not isinstance(view.evidence.gpus, Known):
@@ -91,7 +91,7 @@ def must_not(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
+def findings(verdicts: tuple[GpuVerdict, ...]) -> tuple[Finding, ...]:
     """Faults in the fields of the old reports."""
     found = []
     for v in verdicts:
@@ -104,19 +104,19 @@ def findings(verdicts: tuple[Verdict, ...]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def choice(offer: Offer) -> tuple[str, ...]:
+def choice(offer: GpuPlans) -> tuple[str, ...]:
     """That a person may choose."""
     return (f"{CHOOSE}{', '.join(p.name for p in offer.plans)}",) if offer.plans else ()
 
 
-def besides(view: View, state: State, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
+def besides(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...], offer: GpuPlans) -> tuple[str, ...]:
     """What a person does besides the remedies."""
     faults = any(tier(v) < 2 for v in verdicts)
     unread = [f"make this readable: {u}" for u in missing(view.evidence)[:3]] if state is State.CANNOT_TELL and not faults else []
     return (*unread, *offer.withheld)
 
 
-def waiting_costs(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
+def waiting_costs(view: GpuView, verdicts: tuple[GpuVerdict, ...]) -> tuple[str, ...]:
     """GPUs and bytes that stuck processes hold, and money where the fleet file gives a price."""
     faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
     held = {u for v in faults if v.slug != "busy-without-holder" for u in v.gpus}
@@ -143,7 +143,7 @@ def waiting_costs(view: View, verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def by_hand(view: View, verdicts: tuple[Verdict, ...], offer: Offer) -> tuple[str, ...]:
+def by_hand(view: GpuView, verdicts: tuple[GpuVerdict, ...], offer: GpuPlans) -> tuple[str, ...]:
     """Commands to look for oneself, then what the first plan would run."""
     pids = sorted({p for v in verdicts for p in v.pids})
     found = ["nvidia-smi", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"]

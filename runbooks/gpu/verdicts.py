@@ -9,7 +9,7 @@ from runbooks.gpu.parsers.kernel_log import bus_key
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GpuVerdict:
     """A cause with its subjects. `kill`: ending these processes is the remedy."""
 
     slug: str
@@ -48,11 +48,11 @@ class Verdict:
         )
 
 
-def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tuple[str, ...]) -> Verdict:
+def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tuple[str, ...]) -> GpuVerdict:
     """A verdict about one GPU as such."""
-    return Verdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
+    return GpuVerdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
 
 
-def ranked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
+def ranked(verdicts: list[GpuVerdict]) -> tuple[GpuVerdict, ...]:
     """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
     return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)))

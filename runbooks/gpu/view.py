@@ -33,7 +33,7 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class View:
+class GpuView:
     """Evidence and limits with the look-ups. Everything is derived; nothing is added."""
 
     evidence: Evidence

@@ -6,13 +6,13 @@ from typing import Any
 
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.knowledge import load_table
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import activity
 from runbooks.gpu.evidence import KernelEvent
 from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, says_nonfatal
-from runbooks.gpu.verdicts import Verdict
-from runbooks.gpu.view import View, span
+from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.view import GpuView, span
 
 CLOCK_SLACK_S = 5.0
 SEVERITY = ("none", "app", "decode", "support", "reset", "reboot")
@@ -25,7 +25,7 @@ def xid_table() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Fault:
+class XidFault:
     """What the kernel log says about one GPU."""
 
     bus: str
@@ -35,13 +35,13 @@ class Fault:
     gpu: Gpu | None  # None: the driver doesn't list it (any more)
 
 
-def judge_xids(view: View) -> list[Verdict]:
+def judge_xids(view: GpuView) -> list[GpuVerdict]:
     """One verdict per GPU that the kernel log of this boot names."""
     verdicts = [_judge(view, fault) for fault in faults(view)]
     return [v for v in verdicts if v is not None]
 
 
-def events_of_this_boot(view: View) -> tuple[KernelEvent, ...]:
+def events_of_this_boot(view: GpuView) -> tuple[KernelEvent, ...]:
     """Numbered events, oldest first. One later than the uptime is of an earlier boot and is left out."""
     known = view.evidence.kernel
     if not isinstance(known, Known):
@@ -51,7 +51,7 @@ def events_of_this_boot(view: View) -> tuple[KernelEvent, ...]:
     return tuple(sorted(mine, key=lambda e: (e.at_s is None, e.at_s or 0.0)))
 
 
-def faults(view: View) -> list[Fault]:
+def faults(view: GpuView) -> list[XidFault]:
     """Events grouped by GPU, the root found, the action decided."""
     by_bus: dict[str, list[KernelEvent]] = {}
     for event in events_of_this_boot(view):
@@ -60,7 +60,7 @@ def faults(view: View) -> list[Fault]:
     return [_fault(bus, events, listed.get(bus)) for bus, events in sorted(by_bus.items())]
 
 
-def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> Fault:
+def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> XidFault:
     roots = [e for e in events if entry(e)["role"] == "root"]
     worst = max((_action(e) for e in roots or events), key=SEVERITY.index)
     root = next(e for e in (roots or events) if _action(e) == worst)
@@ -68,7 +68,7 @@ def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> Fault:
     action = xid_table()["recovery_actions"].get(override.lower(), worst) if override else worst
     lines = [_line(e) for e in _first_of_each(events, root)]
     lines += [f"Xid 154 asks for: {override} (it overrides the table's '{worst}')"] if override else []
-    return Fault(bus, root, action, tuple(lines), gpu)
+    return XidFault(bus, root, action, tuple(lines), gpu)
 
 
 def entry(event: KernelEvent) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _line(e: KernelEvent) -> str:
     return words + (f"; gpud says {row['gpud']}" if row["gpud"] != row["nvidia"] else "")
 
 
-def _judge(view: View, f: Fault) -> Verdict | None:
+def _judge(view: GpuView, f: XidFault) -> GpuVerdict | None:
     if f.gpu is None and _somebody_elses(view):
         return None
     if f.root.xid == 79 or (f.action == "reboot" and f.gpu is None):
@@ -120,13 +120,13 @@ def _judge(view: View, f: Fault) -> Verdict | None:
     return _verdict(f, "gpu-event", sure, f.lines, asks)
 
 
-def _somebody_elses(view: View) -> bool:
+def _somebody_elses(view: GpuView) -> bool:
     """In a container the kernel log is the host's: a GPU that isn't given to it is another tenant's."""
     whole = view.gpu_set is not None and bool(view.gpus) and not view.gpu_set.errors
     return view.in_container and whole and all(g.bus_id for g in view.gpus)
 
 
-def _off_the_bus(view: View, f: Fault) -> Verdict:
+def _off_the_bus(view: GpuView, f: XidFault) -> GpuVerdict:
     placed = f.root.at_s is not None and view.facts is not None
     if f.gpu is not None:
         words = (*f.lines, f"yet GPU {f.gpu.index} answers now: it was re-attached, or the line is about another boot")
@@ -134,12 +134,12 @@ def _off_the_bus(view: View, f: Fault) -> Verdict:
     missing = "the driver lists no GPU there" if view.gpu_set else "whether the driver still lists it could not be read"
     sure = Certainty.CONFIRMED if placed else Certainty.LIKELY
     gpus = view.evidence.gpus
-    if view.in_container and isinstance(gpus, Unknown) and gpus.reason is not Why.FAILED:  # it may be another tenant's
+    if view.in_container and isinstance(gpus, Unknown) and gpus.reason is not UnknownReason.FAILED:  # it may be another tenant's
         sure = Certainty.POSSIBLE
     return _verdict(f, "gpu-off-the-bus", sure, (*f.lines, missing), ("`lspci -d 10de:` on the host (rev ff: dead)",))
 
 
-def _needs_reset(view: View, f: Fault) -> Verdict:
+def _needs_reset(view: GpuView, f: XidFault) -> GpuVerdict:
     words, recovered = list(f.lines), _recovered(view, f)
     if f.gpu is not None and f.gpu.recovery_action:
         words.append(f"the driver's own recovery action now: {f.gpu.recovery_action}")
@@ -151,13 +151,13 @@ def _needs_reset(view: View, f: Fault) -> Verdict:
     return _verdict(f, "gpu-needs-reset", sure, words, asks)
 
 
-def _history_unread(view: View, f: Fault) -> bool:
+def _history_unread(view: GpuView, f: XidFault) -> bool:
     """Whether that a later process works on the GPU could not be seen: the event may be history."""
     table = f.gpu is not None and not isinstance(f.gpu.processes, Known)
     return view.gpu_set is None or table or not isinstance(view.evidence.processes, Known)
 
 
-def _recovered(view: View, f: Fault) -> str:
+def _recovered(view: GpuView, f: XidFault) -> str:
     """Why the event is history: the driver asks for nothing, or a process that began after it works on the GPU."""
     if f.gpu is None or f.root.at_s is None or view.facts is None:
         return ""
@@ -171,7 +171,7 @@ def _recovered(view: View, f: Fault) -> str:
     return ""
 
 
-def _application(view: View, f: Fault) -> Verdict:
+def _application(view: GpuView, f: XidFault) -> GpuVerdict:
     pid, alive = f.root.pid, _alive(view, f)
     if alive is None:
         return _verdict(f, "gpu-application-fault", Certainty.POSSIBLE, f.lines, (f"whether pid {pid} still lives",))
@@ -190,7 +190,7 @@ def _application(view: View, f: Fault) -> Verdict:
     )
 
 
-def _alive(view: View, f: Fault) -> bool | None:
+def _alive(view: GpuView, f: XidFault) -> bool | None:
     """Whether the process that the line names is still the same one; None where that could not be read."""
     if f.root.pid is None:
         return False
@@ -204,9 +204,9 @@ def _alive(view: View, f: Fault) -> bool | None:
 
 
 def _verdict(
-    f: Fault, slug: str, certainty: Certainty, words: "tuple[str, ...] | list[str]", asks: tuple[str, ...] = ()
-) -> Verdict:
+    f: XidFault, slug: str, certainty: Certainty, words: "tuple[str, ...] | list[str]", asks: tuple[str, ...] = ()
+) -> GpuVerdict:
     where = f"GPU {f.gpu.index} ({f.bus})" if f.gpu else f"GPU at {f.bus or 'an unnamed address'}"
     uuids = (f.gpu.uuid,) if f.gpu else ()
     reset = f.action == "reset"
-    return Verdict(slug, certainty, where, tuple(words), asks, gpus=uuids, bus=f.bus, reset=reset)
+    return GpuVerdict(slug, certainty, where, tuple(words), asks, gpus=uuids, bus=f.bus, reset=reset)

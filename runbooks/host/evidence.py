@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Reading, Why
+from runbooks.core.reading import NOT_RECORDED, Reading, UnknownReason
 from runbooks.core.sizes import size
 
 
@@ -71,11 +71,11 @@ class Name(Frozen):
     servers: tuple[Server, ...] = ()
 
 
-class Unread(Frozen):
+class UnreadItem(Frozen):
     """Something that was looked for and not read."""
 
     what: str
-    reason: Why
+    reason: UnknownReason
     detail: str = ""
 
 
@@ -97,5 +97,5 @@ class Evidence(Frozen):
     failed: Reading[tuple[DiskFault, ...]] = Field(NOT_RECORDED, title="file systems that failed")
     smart: Reading[tuple[DiskFault, ...]] = Field(NOT_RECORDED, title="health of the disks")
     keeper: Reading[ClockKeeper] = Field(NOT_RECORDED, title="what keeps the clock")
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadItem, ...] = ()
     hands_off: bool = False

@@ -10,7 +10,7 @@ from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.launch.causes import failed, possible
 from runbooks.launch.config_checks import config_causes, world_sizes
-from runbooks.launch.evidence import Evidence, NodeFacts
+from runbooks.launch.evidence import Evidence, LaunchNodeFacts
 from runbooks.launch.fixes import MUST_NOT, fix_for
 from runbooks.launch.launchers import batch_causes, port_causes
 from runbooks.launch.network import interface_causes, peer_causes, route_causes
@@ -97,7 +97,7 @@ def _command(launch: Launch) -> list[Cause]:
     return [failed("launch-command", subject, w) for w in words]
 
 
-def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
+def _alike(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
     """GPUs as expected; driver and library versions alike on every node."""
     found = []
     for node in nodes:
@@ -120,7 +120,7 @@ def _alike(nodes: list[NodeFacts], launch: Launch) -> list[Cause]:
     return found
 
 
-def _skew(nodes: list[NodeFacts], limits: Limits) -> list[Cause]:
+def _skew(nodes: list[LaunchNodeFacts], limits: Limits) -> list[Cause]:
     clocks = sorted((n.clock_skew_s, n.node) for n in nodes)
     if len(clocks) < 2 or clocks[-1][0] - clocks[0][0] <= limits.clock_skew_s:
         return []
@@ -128,17 +128,17 @@ def _skew(nodes: list[NodeFacts], limits: Limits) -> list[Cause]:
     return [failed("clock-skew", clocks[0][1], words)]
 
 
-def small_lock(node: NodeFacts, limits: Limits) -> bool:
+def small_lock(node: LaunchNodeFacts, limits: Limits) -> bool:
     """Too little memory may be locked for RDMA."""
     return node.memlock_bytes is not None and node.memlock_bytes < limits.memlock_bytes
 
 
-def _without_rdma(node: NodeFacts, launch: Launch) -> bool:
+def _without_rdma(node: LaunchNodeFacts, launch: Launch) -> bool:
     env = node.env | launch.env
     return env.get("NCCL_IB_DISABLE") == "1" or env.get("NCCL_NET", "").lower() == "socket"
 
 
-def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
+def _memory(node: LaunchNodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     """Shared memory, and what RDMA needs."""
     found = []
     if node.shm_bytes is not None and node.shm_bytes < launch.shm_gb * 1e9:
@@ -171,7 +171,7 @@ def _memory(node: NodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     return found
 
 
-def _paths(node: NodeFacts) -> list[Cause]:
+def _paths(node: LaunchNodeFacts) -> list[Cause]:
     """ACS between the GPUs of a machine of its own. In a virtual machine it is the host's business, and on as a rule."""
     paths = node.paths
     if paths is None or paths.virtual or not paths.redirects:

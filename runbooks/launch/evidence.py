@@ -9,10 +9,10 @@ from runbooks.core.launch_config import Launch
 from runbooks.core.reading import NOT_RECORDED, Absent, Reading
 from runbooks.launch.parsers.nccl_interfaces import Interface
 from runbooks.launch.parsers.slurm_batch import Batch
-from runbooks.parsers.torchrun_cmdline import Launch as TorchLaunch
+from runbooks.parsers.torchrun_cmdline import AgentLaunch as TorchLaunch
 
 
-class Holder(Frozen):
+class PortHolder(Frozen):
     """A process that listens on the launch's port."""
 
     pid: int
@@ -49,7 +49,7 @@ class GpuPaths(Frozen):
     virtual: bool = False
 
 
-class NodeFacts(Frozen):
+class LaunchNodeFacts(Frozen):
     """One node."""
 
     node: str
@@ -61,7 +61,7 @@ class NodeFacts(Frozen):
     interfaces: Reading[tuple[Interface, ...]] = NOT_RECORDED
     routes: tuple[str, ...] = ()  # "10.0.0.0/20 eth0", in the kernel's order
     port_holders: tuple[int, ...] = ()
-    holders: tuple[Holder, ...] = ()  # the same, as far as they could be read
+    holders: tuple[PortHolder, ...] = ()  # the same, as far as they could be read
     launchers: tuple[Launcher, ...] = ()
     port_open: bool = False  # somebody listened on the port before the check
     peers: tuple[Peer, ...] = ()
@@ -74,11 +74,11 @@ class NodeFacts(Frozen):
     env: dict[str, str] = Field(default_factory=dict)  # NCCL_*, MASTER_*, RANK … of a login there
 
 
-class NodeView(Frozen):
+class LaunchNodeView(Frozen):
     """A node of the launch and what could be read of it."""
 
     node: str
-    facts: Reading[NodeFacts] = NOT_RECORDED
+    facts: Reading[LaunchNodeFacts] = NOT_RECORDED
 
 
 class ConfigText(Frozen):
@@ -93,6 +93,6 @@ class Evidence(Frozen):
 
     taken_at: datetime
     launch: Reading[Launch] = NOT_RECORDED  # Absent: the fleet file names none for this target
-    nodes: tuple[NodeView, ...] = ()
+    nodes: tuple[LaunchNodeView, ...] = ()
     config: Reading[ConfigText] = Field(NOT_RECORDED, title="configuration")  # Absent: none is named
     batch: Reading[Batch] = Field(Absent(proof="the launch names no batch script"), title="batch script")

@@ -6,7 +6,7 @@ from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
 from runbooks.launch.causes import failed
-from runbooks.launch.evidence import Evidence, Launcher, NodeFacts
+from runbooks.launch.evidence import Evidence, Launcher, LaunchNodeFacts
 from runbooks.launch.parsers.slurm_batch import Batch
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
@@ -26,7 +26,7 @@ def batch_causes(evidence: Evidence) -> list[Cause]:
     return [failed("launcher-per-task", "batch script", *words, HELD, sure=sure, decides=decides)]
 
 
-def port_causes(node: NodeFacts, launch: Launch, evidence: Evidence) -> list[Cause]:
+def port_causes(node: LaunchNodeFacts, launch: Launch, evidence: Evidence) -> list[Cause]:
     """Whose the port is, where somebody has it."""
     if not node.port_open:
         return []
@@ -69,7 +69,7 @@ def _at(unix: float) -> str:
     return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _holders(node: NodeFacts) -> str:
+def _holders(node: LaunchNodeFacts) -> str:
     known = {h.pid: f"pid {h.pid} ({h.command}, since {_at(h.started_s)})" for h in node.holders}
     words = ", ".join(known.get(p, f"pid {p}") for p in node.port_holders)
     return words or "a process that this user may not see"

@@ -8,16 +8,16 @@ from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
 from runbooks.launch.causes import failed
-from runbooks.launch.evidence import NodeFacts
+from runbooks.launch.evidence import LaunchNodeFacts
 from runbooks.launch.parsers.nccl_interfaces import Interface, pick
 
 
-def socket_ifname(launch: Launch, node: NodeFacts) -> str:
+def socket_ifname(launch: Launch, node: LaunchNodeFacts) -> str:
     """NCCL_SOCKET_IFNAME as the job on that node will have it."""
     return launch.env.get("NCCL_SOCKET_IFNAME", node.env.get("NCCL_SOCKET_IFNAME", ""))
 
 
-def interface_causes(node: NodeFacts, launch: Launch) -> list[Cause]:
+def interface_causes(node: LaunchNodeFacts, launch: Launch) -> list[Cause]:
     """The interface that NCCL would pick, and whether it is one that peers can reach."""
     if not isinstance(node.interfaces, Known) or len(launch.nodes) < 2:
         return []
@@ -33,7 +33,7 @@ def interface_causes(node: NodeFacts, launch: Launch) -> list[Cause]:
     return []
 
 
-def route_causes(node: NodeFacts) -> list[Cause]:
+def route_causes(node: LaunchNodeFacts) -> list[Cause]:
     """Two interfaces with a route to one and the same network."""
     by_net: dict[str, list[str]] = defaultdict(list)
     for route in node.routes:
@@ -46,7 +46,7 @@ def route_causes(node: NodeFacts) -> list[Cause]:
     return [failed("two-nics-one-subnet", node.node, *words)] if words else []
 
 
-def peer_causes(node: NodeFacts, meshes: Mapping[str, str]) -> list[Cause]:
+def peer_causes(node: LaunchNodeFacts, meshes: Mapping[str, str]) -> list[Cause]:
     """The way to the other nodes. `meshes`: node -> service mesh whose proxy takes its connections."""
     lost = [p for p in node.peers if p.error]
     shut = [p for p in lost if p.error.startswith("closed:")]

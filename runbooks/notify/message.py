@@ -17,7 +17,7 @@ COMMANDS = 10  # of one plan; the report has all
 DECIDE = "Decide: approve or reject the plan."
 
 
-class Choice(Frozen):
+class PlanChoice(Frozen):
     """One plan on offer, short enough for a phone."""
 
     name: str
@@ -46,7 +46,7 @@ class Message(Frozen):
     do_now: tuple[str, ...] = ()
     waiting_costs: tuple[str, ...] = ()
     must_not: tuple[str, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[PlanChoice, ...] = ()
     asked_because: tuple[str, ...] = ()
     approval_key: str = ""
     expires: datetime | None = None
@@ -136,10 +136,10 @@ def _do_now(report: Report, verdict: Diagnosis) -> tuple[str, ...]:
     return _lines(verdict.do_now)
 
 
-def _choice(plan: Plan, risks: Mapping[str, str]) -> Choice:
+def _choice(plan: Plan, risks: Mapping[str, str]) -> PlanChoice:
     steps = [f"{s.kind} on {s.owner}. Effect: {s.effect}. Lost: {s.loses}." for s in plan.steps]
     more = [f"… and {len(steps) - LINES + 1} more steps: see the report"] if len(steps) > LINES else []
-    return Choice(
+    return PlanChoice(
         name=plan.name,
         why=one_line(plan.why, LINE),
         steps=_lines((*steps[: LINES - len(more)], *more)),
@@ -152,7 +152,7 @@ def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(x for x in (one_line(line, LINE) for line in list(lines)[:LINES]) if x)
 
 
-def folded(message: Message, others: tuple[str, ...]) -> Message:
+def grouped(message: Message, others: tuple[str, ...]) -> Message:
     """The message of many targets that fail alike: one incident of its own, decided on by its common cause."""
     count = len(others) + 1
     do_now = message.do_now

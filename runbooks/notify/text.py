@@ -8,7 +8,7 @@ from datetime import datetime
 
 from runbooks.core.show import Chat, chat, chat_link, chat_text, joined
 from runbooks.core.waiting import waits_words
-from runbooks.notify.message import Choice, Message
+from runbooks.notify.message import Message, PlanChoice
 
 DIGEST_LINES = 40
 
@@ -51,7 +51,7 @@ def digest_of(held: Sequence[Message], since: datetime) -> tuple[Chat, Chat]:
     return title, joined("\n", lines)
 
 
-def _choice(choice: Choice) -> list[Chat]:
+def _choice(choice: PlanChoice) -> list[Chat]:
     risk = " (DESTRUCTIVE)" if choice.destructive else ""
     why = chat_text(": {}", choice.why) if choice.why else chat("")
     commands = [chat_text("    {}", command) for command in choice.commands]

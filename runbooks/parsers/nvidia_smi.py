@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 
 MIB = 1 << 20
 GPU_FIELDS = (
@@ -92,11 +92,11 @@ def nvidia_smi_failure(text: str, exit_code: int = 0) -> Unknown | None:
     found = _FAILED.search(text)
     words = found.group(0).strip() if found else line
     if exit_code == 127 or re.search(r"command not found|no such file", words, re.IGNORECASE):
-        return Unknown(reason=Why.TOOL_MISSING, detail=words or "nvidia-smi: not found")
+        return Unknown(reason=UnknownReason.TOOL_MISSING, detail=words or "nvidia-smi: not found")
     if re.search(r"insufficient permissions|permission denied", words, re.IGNORECASE):
-        return Unknown(reason=Why.DENIED, detail=words)
+        return Unknown(reason=UnknownReason.DENIED, detail=words)
     if found or (exit_code != 0 and not line):
-        return Unknown(reason=Why.FAILED, detail=words or f"exit code {exit_code}, no output")
+        return Unknown(reason=UnknownReason.FAILED, detail=words or f"exit code {exit_code}, no output")
     return None
 
 
@@ -133,7 +133,7 @@ def parse_gpu_csv(text: str) -> Known[tuple[GpuRow, ...]] | Unknown:
     if failed and not rows:
         return failed
     if not rows:
-        return Unknown(reason=Why.UNPARSABLE, detail="no header line with `index`")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with `index`")
     return Known[tuple[GpuRow, ...]](value=tuple(_gpu_row(r) for r in rows))
 
 
@@ -143,7 +143,7 @@ def parse_apps_csv(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
     if failed:
         return failed
     if "gpu_uuid" not in text or "pid" not in text:
-        return Unknown(reason=Why.UNPARSABLE, detail="no header line with gpu_uuid and pid")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with gpu_uuid and pid")
     rows = [r for r in _table(text, "gpu_uuid") if r.get("pid", "").isdigit()]
     apps = (
         AppRow(
@@ -164,7 +164,7 @@ def parse_pmon(text: str) -> Known[tuple[PmonRow, ...]] | Unknown:
         return failed
     header = next((x.lstrip("# ").split() for x in text.splitlines() if x.startswith("# gpu")), None)
     if header is None:
-        return Unknown(reason=Why.UNPARSABLE, detail="no `# gpu` header line")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no `# gpu` header line")
     lines = [x.split(None, len(header) - 1) for x in text.splitlines() if x.strip() and x[0] not in "#$"]
     rows = [dict(zip(header, x, strict=False)) for x in lines]
     return Known[tuple[PmonRow, ...]](value=tuple(_pmon_row(r) for r in rows if r.get("pid", "").isdigit()))
@@ -182,12 +182,12 @@ def parse_process_table(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
     if re.search(r"no running processes found", text, re.IGNORECASE):
         return Known[tuple[AppRow, ...]](value=())
     if "Processes:" not in text:
-        return Unknown(reason=Why.UNPARSABLE, detail="no process table")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no process table")
     tail = text.split("Processes:", 1)[1]
     pattern = r"^\|\s+(\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d+)\s+([CGM+]+)\s+(.*?)\s+(\d+MiB|N/A)\s*\|"
     found = re.findall(pattern, tail, re.MULTILINE)
     if not found:
-        return Unknown(reason=Why.DENIED, detail="empty process table: PIDs of another PID namespace")
+        return Unknown(reason=UnknownReason.DENIED, detail="empty process table: PIDs of another PID namespace")
     apps = [AppRow(gpu_index=int(g), pid=int(p), kind=k, name=n, used_bytes=mebibytes(m)) for g, p, k, n, m in found]
     return Known[tuple[AppRow, ...]](value=tuple(apps))
 

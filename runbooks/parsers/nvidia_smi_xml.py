@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as Tree
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.parsers.nvidia_smi import AppRow, GpuRow, mebibytes, number, nvidia_smi_failure, whole
 
 
@@ -23,14 +23,14 @@ def parse_smi_xml(text: str) -> Known[SmiXml] | Unknown:
     """The document, or why there is none. Entities are refused: the text comes from another machine."""
     start = text.find("<?xml")
     if start < 0:
-        return nvidia_smi_failure(text) or Unknown(reason=Why.UNPARSABLE, detail="no XML")
+        return nvidia_smi_failure(text) or Unknown(reason=UnknownReason.UNPARSABLE, detail="no XML")
     body = text[start:]
     if "<!ENTITY" in body:
-        return Unknown(reason=Why.UNPARSABLE, detail="XML with entity declarations")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="XML with entity declarations")
     try:
         root = Tree.fromstring(body)  # noqa: S314 - entity declarations are refused above
     except Tree.ParseError as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"XML: {e}")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"XML: {e}")
     return Known[SmiXml](value=_document(root))
 
 

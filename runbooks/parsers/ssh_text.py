@@ -28,7 +28,7 @@ def parse_settings(text: str) -> dict[str, str]:
     return found
 
 
-class Said(StrEnum):
+class SshdMessage(StrEnum):
     """What a line of sshd's log says."""
 
     STRICT_MODES = "strict-modes"
@@ -49,27 +49,27 @@ class Said(StrEnum):
     REFUSED_BEFORE = "refused-before"
 
 
-_WORDS: tuple[tuple[Said, str], ...] = (
-    (Said.STRICT_MODES, r"Authentication refused: bad ownership or modes for \S+ (?P<about>\S+)"),
-    (Said.UNREADABLE_KEYS, r"Could not open (?:user '[^']*' )?authorized keys '(?P<about>[^']*)'"),
-    (Said.LOCKED, r"User (?P<about>\S+) not allowed because account is locked"),
-    (Said.NO_SHELL, r"User (?P<about>\S+) not allowed because shell (?:\S+) (?:does not exist|is not executable)"),
-    (Said.NOT_ALLOWED, r"User (?P<about>\S+) from \S+ not allowed because (?:not )?listed in \w+"),
+_WORDS: tuple[tuple[SshdMessage, str], ...] = (
+    (SshdMessage.STRICT_MODES, r"Authentication refused: bad ownership or modes for \S+ (?P<about>\S+)"),
+    (SshdMessage.UNREADABLE_KEYS, r"Could not open (?:user '[^']*' )?authorized keys '(?P<about>[^']*)'"),
+    (SshdMessage.LOCKED, r"User (?P<about>\S+) not allowed because account is locked"),
+    (SshdMessage.NO_SHELL, r"User (?P<about>\S+) not allowed because shell (?:\S+) (?:does not exist|is not executable)"),
+    (SshdMessage.NOT_ALLOWED, r"User (?P<about>\S+) from \S+ not allowed because (?:not )?listed in \w+"),
     (
-        Said.NOT_ALLOWED,
+        SshdMessage.NOT_ALLOWED,
         r"User (?P<about>\S+) from \S+ not allowed because .*(?:AllowUsers|DenyUsers|AllowGroups|DenyGroups)",
     ),
-    (Said.NO_USER, r"Invalid user (?P<about>\S+) from"),
-    (Said.ROOT_REFUSED, r"ROOT LOGIN REFUSED|(?P<about>root) .*not allowed"),
-    (Said.ALGORITHM, r"(?:key type|signature algorithm) (?P<about>\S+) not in Pubkey"),
-    (Said.CERTIFICATE, r"Certificate invalid: (?P<about>.+?)(?: \[preauth\])?$"),
-    (Said.TOO_MANY, r"maximum authentication attempts exceeded for (?:invalid user )?(?P<about>\S+)"),
-    (Said.FROM, r"Authentication tried for (?P<about>\S+) with correct key but not from a permitted host"),
-    (Said.NO_SESSION, r"no more sessions|exceeded MaxSessions(?P<about>)"),
-    (Said.PENALTY, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ penalty: "),
-    (Said.MAX_STARTUPS, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ past MaxStartups"),
-    (Said.REFUSED_BEFORE, r"refused connect from (?:\S+ \()?(?P<about>[\da-fA-F.:]+)"),
-    (Said.FAILED_KEY, r"Failed publickey for (?:invalid user )?(?P<about>\S+)"),
+    (SshdMessage.NO_USER, r"Invalid user (?P<about>\S+) from"),
+    (SshdMessage.ROOT_REFUSED, r"ROOT LOGIN REFUSED|(?P<about>root) .*not allowed"),
+    (SshdMessage.ALGORITHM, r"(?:key type|signature algorithm) (?P<about>\S+) not in Pubkey"),
+    (SshdMessage.CERTIFICATE, r"Certificate invalid: (?P<about>.+?)(?: \[preauth\])?$"),
+    (SshdMessage.TOO_MANY, r"maximum authentication attempts exceeded for (?:invalid user )?(?P<about>\S+)"),
+    (SshdMessage.FROM, r"Authentication tried for (?P<about>\S+) with correct key but not from a permitted host"),
+    (SshdMessage.NO_SESSION, r"no more sessions|exceeded MaxSessions(?P<about>)"),
+    (SshdMessage.PENALTY, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ penalty: "),
+    (SshdMessage.MAX_STARTUPS, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ past MaxStartups"),
+    (SshdMessage.REFUSED_BEFORE, r"refused connect from (?:\S+ \()?(?P<about>[\da-fA-F.:]+)"),
+    (SshdMessage.FAILED_KEY, r"Failed publickey for (?:invalid user )?(?P<about>\S+)"),
 )
 _COMPILED = tuple((said, re.compile(pattern)) for said, pattern in _WORDS)
 
@@ -77,14 +77,14 @@ _COMPILED = tuple((said, re.compile(pattern)) for said, pattern in _WORDS)
 class LogLine(Frozen):
     """One line of sshd's log that says something about a log-in."""
 
-    said: Said
+    said: SshdMessage
     about: str
     line: str
 
 
 def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
     """Lines that explain a refusal, in their order, the same one once."""
-    found: dict[tuple[Said, str], LogLine] = {}
+    found: dict[tuple[SshdMessage, str], LogLine] = {}
     for line in text.splitlines():
         for said, pattern in _COMPILED:
             if hit := pattern.search(line):
@@ -94,9 +94,9 @@ def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
     return tuple(found.values())
 
 
-def spoken(lines: tuple[str, ...]) -> Said | None:
+def spoken(lines: tuple[str, ...]) -> SshdMessage | None:
     """What sshd says to a connection before it closes it without a banner (OpenSSH 8.x and newer; sshd.c, drop_connection)."""
-    words = {"Not allowed at this time": Said.PENALTY, "Exceeded MaxStartups": Said.MAX_STARTUPS}
+    words = {"Not allowed at this time": SshdMessage.PENALTY, "Exceeded MaxStartups": SshdMessage.MAX_STARTUPS}
     return next((words[line.strip()] for line in lines if line.strip() in words), None)
 
 

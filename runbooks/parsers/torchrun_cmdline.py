@@ -28,7 +28,7 @@ _OPTIONS = (
 DEFAULT_RUN_ID = "none"
 
 
-class Launch(Frozen):
+class AgentLaunch(Frozen):
     """One agent's settings."""
 
     run_id: str = DEFAULT_RUN_ID
@@ -77,7 +77,7 @@ def launcher_at(argv: list[str]) -> int | None:
     return None
 
 
-def parse_launch(argv: list[str], secret: bytes, env: dict[str, str] | None = None) -> Launch | None:
+def parse_launch(argv: list[str], secret: bytes, env: dict[str, str] | None = None) -> AgentLaunch | None:
     """The settings in `argv`; None: not torchrun. `secret` keys the hash of the script's arguments.
 
     torchrun takes every option from PET_<OPTION> in its environment `env` as well; the command line wins.
@@ -90,7 +90,7 @@ def parse_launch(argv: list[str], secret: bytes, env: dict[str, str] | None = No
     options = pet | given
     low, high = _nnodes(options.get("nnodes", "1:1"))
     standalone = options.get("standalone", "0") in ("", "1", "true", "True")
-    return Launch(
+    return AgentLaunch(
         run_id=options.get("rdzv-id", DEFAULT_RUN_ID),
         backend="c10d" if standalone else options.get("rdzv-backend", "static"),
         endpoint=options.get("rdzv-endpoint", ""),

@@ -3,7 +3,7 @@
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.errors import first_error
-from runbooks.ray.evidence import Actor, Evidence, Job, LogFile, NodeLogs
+from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
 from runbooks.ray.parsers.ray_log import worker_log
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings, says
@@ -49,7 +49,7 @@ def log_of(e: Evidence, actor: Actor) -> LogFile | None:
     return files.get(path)
 
 
-def judge_actors(e: Evidence, job: Job, window_s: float) -> list[Cause]:
+def judge_actors(e: Evidence, job: RayJob, window_s: float) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
     dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
     real = [a for a in dead if not _on_purpose(a)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from runbooks.core.ray_view import STATES, Versions, differ, head_fault
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray.evidence import Actor, Evidence, Job, NodeLogs
+from runbooks.ray.evidence import Actor, Evidence, NodeLogs, RayJob
 from runbooks.ray.parsers.ray_autoscaler import repeated, stale_instance
 from runbooks.ray.words import cause, known
 
@@ -134,7 +134,7 @@ def holders(e: Evidence, name: str) -> tuple[str, ...]:
     return (*words, *(f"placement group {g.name or g.id[:12]} (job {g.job_id})" for g in groups))
 
 
-def judge_leftovers(e: Evidence, job: Job) -> list[Cause]:
+def judge_leftovers(e: Evidence, job: RayJob) -> list[Cause]:
     """A supervisor that started after its job had failed, and holds what it asked for."""
     left = [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and a.state == "ALIVE"]
     if job.status != "FAILED" or not left:
@@ -142,7 +142,7 @@ def judge_leftovers(e: Evidence, job: Job) -> list[Cause]:
     return [_leftover(job, a) for a in left]
 
 
-def _leftover(job: Job, a: Actor) -> Cause:
+def _leftover(job: RayJob, a: Actor) -> Cause:
     held = ", ".join(f"{v:g} {k}" for k, v in a.resources.items()) or "its slot"
     words = f"the job is FAILED ({job.error_type or job.message[:80]}) and its supervisor {a.actor_id} is ALIVE"
     return cause("supervisor-left", Certainty.CONFIRMED, f"job {job.submission_id}", words, f"it holds {held}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from runbooks.core.members import node
 from runbooks.core.verdict import Group
 from runbooks.ray.actors import node_logs
-from runbooks.ray.evidence import Activity, Evidence, NodeLogs
+from runbooks.ray.evidence import Evidence, NodeLogs, WorkerActivity
 from runbooks.ray.words import known
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def _job(e: Evidence, limits: "Limits") -> tuple[Group, ...]:
     return (Group(name=name, members=(name,), ties=("actors of one job",), at_work=_words(busy)),)
 
 
-def _moving(n: NodeLogs, limits: "Limits") -> list[Activity]:
+def _moving(n: NodeLogs, limits: "Limits") -> list[WorkerActivity]:
     return [a for a in n.activity if a.cpu_s >= limits.cpu_moving_s or a.read_bytes >= limits.read_moving_bytes]
 
 
-def _words(busy: list[Activity]) -> tuple[str, ...]:
+def _words(busy: list[WorkerActivity]) -> tuple[str, ...]:
     return tuple(f"pid {a.pid} on {a.node} is at work: {a.cpu_s:.1f} s of CPU, {a.read_bytes >> 20} MiB read" for a in busy)

@@ -7,7 +7,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
 from runbooks.ray.company import groups
-from runbooks.ray.evidence import Evidence, Job
+from runbooks.ray.evidence import Evidence, RayJob
 from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start
@@ -62,7 +62,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
         headline=headline,
         symptom=_symptom(e),
         must_not=(*hands_off, "run `ray stop` on a node: it ends every Ray process there, of every job"),
-        plans=plans_for(e, causes) if state is State.SICK and not e.hands_off else (),
+        plans=plans_for(e, causes) if state is State.UNHEALTHY and not e.hands_off else (),
         findings=(*findings(SLUG, credible(causes), "ray"), *(findings_of(all_lines(e), "its logs", SLUG) if wrong else ())),
         unknowns=unjudged,
         by_hand=_by_hand(e),
@@ -82,13 +82,13 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
     return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
 
 
-def _running_beside(e: Evidence) -> tuple[Job, ...]:
+def _running_beside(e: Evidence) -> tuple[RayJob, ...]:
     judged = known(e.job)
     mine = {judged.submission_id, judged.job_id} - {""} if judged else set()
     return tuple(j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
 
 
-def _of(job: Job) -> str:
+def _of(job: RayJob) -> str:
     return "" if job.submission_id else ", started by a driver of its own"
 
 

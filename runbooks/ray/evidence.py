@@ -9,7 +9,7 @@ from runbooks.core.ray_view import RayHead, RayNode, Versions
 from runbooks.core.reading import NOT_RECORDED, Reading
 
 
-class Job(Frozen):
+class RayJob(Frozen):
     """A submitted job. The entrypoint's secrets are replaced."""
 
     submission_id: str
@@ -41,7 +41,7 @@ class Actor(Frozen):
     ended_at: datetime | None = None  # by the head's clock
 
 
-class Group(Frozen):
+class PlacementGroup(Frozen):
     """A placement group."""
 
     id: str
@@ -69,7 +69,7 @@ class LogFile(Frozen):
     lines: tuple[str, ...] = ()  # the last ones, secrets replaced
 
 
-class Activity(Frozen):
+class WorkerActivity(Frozen):
     """What a worker process did within the window."""
 
     node: str
@@ -92,7 +92,7 @@ class NodeLogs(Frozen):
     logs: tuple[LogFile, ...] = ()
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
-    activity: tuple[Activity, ...] = ()
+    activity: tuple[WorkerActivity, ...] = ()
     ooms: tuple[KernelOom, ...] = ()
     gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read
     disk_free_bytes: int | None = None  # of Ray's temp dir
@@ -107,12 +107,12 @@ class Evidence(Frozen):
     taken_at: datetime
     submission_id: str = ""
     head: Reading[RayHead] = NOT_RECORDED
-    job: Reading[Job] = NOT_RECORDED  # Absent: no job was named and none runs
+    job: Reading[RayJob] = NOT_RECORDED  # Absent: no job was named and none runs
     nodes: Reading[tuple[RayNode, ...]] = NOT_RECORDED
     actors: Reading[tuple[Actor, ...]] = NOT_RECORDED
-    groups: Reading[tuple[Group, ...]] = NOT_RECORDED
+    groups: Reading[tuple[PlacementGroup, ...]] = NOT_RECORDED
     usage: Reading[Usage] = NOT_RECORDED
-    other_jobs: Reading[tuple[Job, ...]] = NOT_RECORDED
+    other_jobs: Reading[tuple[RayJob, ...]] = NOT_RECORDED
     driver_log: Reading[tuple[str, ...]] = NOT_RECORDED  # its last lines
     node_logs: tuple[Reading[NodeLogs], ...] = ()
     head_seconds: float = 0.0  # how long the head took to answer

@@ -9,7 +9,7 @@ from runbooks.core.knowledge import load_table
 from runbooks.core.ray_config import StartPhase
 
 
-class Where(Frozen):
+class PhaseReached(Frozen):
     """The last phase that was reached."""
 
     index: int
@@ -24,19 +24,19 @@ def default_phases() -> tuple[StartPhase, ...]:
     return tuple(StartPhase(**row) for row in load_table("ray_phases")["phases"])
 
 
-def reached(lines: Sequence[str], phases: Sequence[StartPhase]) -> Where | None:
+def reached(lines: Sequence[str], phases: Sequence[StartPhase]) -> PhaseReached | None:
     """The furthest phase that any line shows, with the last line that shows it; None before the first."""
-    found: Where | None = None
+    found: PhaseReached | None = None
     for line in lines:
         for i, phase in enumerate(phases):
             match = re.search(phase.pattern, line)
             if match and (found is None or i >= found.index):
                 groups = [g for g in match.groups() if g and g.isdigit()]
-                found = Where(index=i, phase=phase, line=line[:200], percent=int(groups[0]) if groups else None)
+                found = PhaseReached(index=i, phase=phase, line=line[:200], percent=int(groups[0]) if groups else None)
     return found
 
 
-def is_silent(where: Where, phases: Sequence[StartPhase]) -> bool:
+def is_silent(where: PhaseReached, phases: Sequence[StartPhase]) -> bool:
     """True if silence is normal now: the phase prints nothing, or it is complete and the next one prints nothing."""
     if where.phase.silent:
         return True
@@ -44,7 +44,7 @@ def is_silent(where: Where, phases: Sequence[StartPhase]) -> bool:
     return where.percent == 100 and bool(following) and following[0].silent
 
 
-def late_after_s(where: Where, phases: Sequence[StartPhase]) -> float:
+def late_after_s(where: PhaseReached, phases: Sequence[StartPhase]) -> float:
     """Silence longer than this is late: the sum of the silent phases that may be running unseen."""
     if not is_silent(where, phases):
         return where.phase.late_s

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import INTERFACE, node_logs
 from runbooks.ray.evidence import Evidence
-from runbooks.ray.phases import Where, default_phases, is_silent, late_after_s, reached
+from runbooks.ray.phases import PhaseReached, default_phases, is_silent, late_after_s, reached
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
@@ -53,7 +53,7 @@ def _working(e: Evidence, limits: "Limits") -> str:
     return "; ".join([*words, *([f"{len(busy)} GPUs are busy"] if busy else [])])
 
 
-def _pace(e: Evidence, where: Where, limits: "Limits") -> Cause:
+def _pace(e: Evidence, where: PhaseReached, limits: "Limits") -> Cause:
     phases, age, work = e.phases or default_phases(), _age(e), _working(e, limits)
     subject, late = f"job {e.submission_id}", late_after_s(where, e.phases or default_phases())
     percent = f" ({where.percent}%)" if where.percent is not None else ""
@@ -82,7 +82,7 @@ def _silent(e: Evidence, words: tuple[str, str], subject: str) -> Cause:
     return cause("phase-late", Certainty.LIKELY, subject, *words, "no process of it uses CPU, disk or GPU", decides=check)
 
 
-def _stalled(e: Evidence, where: Where, words: tuple[str, str], subject: str, limits: "Limits") -> Cause:
+def _stalled(e: Evidence, where: PhaseReached, words: tuple[str, str], subject: str, limits: "Limits") -> Cause:
     loading = where.percent is not None and where.percent < 100
     if not loading:
         return _silent(e, words, subject)

@@ -7,7 +7,7 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import node_logs
 from runbooks.ray.cluster import NAME, holders, no_such_resource
 from runbooks.ray.errors import first_error
-from runbooks.ray.evidence import Actor, Evidence, Job
+from runbooks.ray.evidence import Actor, Evidence, RayJob
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
@@ -19,7 +19,7 @@ NO_WORDS = "its record gives no reason"
 SAYS = {slug: (f"ray-job/{slug}",) for slug in TYPES.values()}  # the same where an older Ray gives words and no type
 
 
-def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
+def judge_job(e: Evidence, job: RayJob, limits: "Limits") -> list[Cause]:
     """Causes from the job's own record."""
     subject = f"job {job.submission_id}"
     if job.status == "STOPPED":
@@ -41,7 +41,7 @@ def judge_job(e: Evidence, job: Job, limits: "Limits") -> list[Cause]:
     return found
 
 
-def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
+def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     error, text = job.error_type, job.message
     told = TYPES.get(error) or next(iter(meanings(text, SAYS)), "")
     if told == "runtime-env-failed":
@@ -70,12 +70,12 @@ def _failed(e: Evidence, job: Job, subject: str) -> list[Cause]:
     return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=above)]
 
 
-def _supervisors(e: Evidence, job: Job) -> list[Actor]:
+def _supervisors(e: Evidence, job: RayJob) -> list[Actor]:
     """Its supervisors that were a process at some time."""
     return [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and (a.pid or a.state == "ALIVE")]
 
 
-def _never_ran(e: Evidence, job: Job, subject: str) -> Cause:
+def _never_ran(e: Evidence, job: RayJob, subject: str) -> Cause:
     """No driver, no exit code, no line of a log and no supervisor with a process: nothing of the job ever ran."""
     took = (job.ended_at - job.started_at).total_seconds() if job.started_at and job.ended_at else None
     events = [x for n in node_logs(e) for x in n.events if job.submission_id in x]
@@ -109,7 +109,7 @@ def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
     return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
 
 
-def _pending_groups(e: Evidence, job: Job, subject: str) -> list[Cause]:
+def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
     if not groups:
         return []

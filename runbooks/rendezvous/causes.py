@@ -20,7 +20,7 @@ def possible(slug: str, subject: str, *evidence: str, decides: tuple[str, ...] =
     return Cause(slug=slug, certainty=Certainty.POSSIBLE, subject=subject, evidence=evidence, decides=decides)
 
 
-def innocent(slug: str, subject: str, *evidence: str) -> Cause:
+def benign(slug: str, subject: str, *evidence: str) -> Cause:
     """Something that must be left alone."""
     return Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, innocent=True)
 

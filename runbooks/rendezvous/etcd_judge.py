@@ -1,10 +1,10 @@
 """Judges etcd itself: down, without v2, unreachable from some node, full, slow."""
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of
 from runbooks.rendezvous.causes import confirmed, likely, possible
-from runbooks.rendezvous.evidence import EtcdFacts, Evidence, NodeFacts, Reach
+from runbooks.rendezvous.evidence import EtcdFacts, Evidence, NodeFacts, Reachability
 from runbooks.rendezvous.life import known_nodes
 from runbooks.triage.text import says
 
@@ -23,7 +23,7 @@ def _access(reading: Unknown, evidence: Evidence) -> list[Cause]:
     """etcd is there and does not let this reader in."""
     what = reading.detail.split(":", 1)[0]
     said = f"{evidence.asks}: {reading.detail}"
-    if reading.reason is Why.DENIED and what in ("tls", "access", "credentials"):
+    if reading.reason is UnknownReason.DENIED and what in ("tls", "access", "credentials"):
         return [confirmed("etcd-access", evidence.etcd_endpoint, said)]
     if what == "not-http":
         return [likely("etcd-access", evidence.etcd_endpoint, said, decides=("whether it is an https endpoint",))]
@@ -41,7 +41,7 @@ def _wrong_api(facts: EtcdFacts, evidence: Evidence) -> list[Cause]:
     return [confirmed("etcdctl-v3", facts.endpoint, words)]
 
 
-def _views(evidence: Evidence) -> list[tuple[NodeFacts, Reach]]:
+def _views(evidence: Evidence) -> list[tuple[NodeFacts, Reachability]]:
     wanted = {address_of(e) for e in evidence.endpoints if e.startswith("http")}
     return [(n, r) for n in known_nodes(evidence) for r in n.reach if r.address in wanted]
 
@@ -49,7 +49,7 @@ def _views(evidence: Evidence) -> list[tuple[NodeFacts, Reach]]:
 def _unreachable(reading: Unknown, evidence: Evidence) -> list[Cause]:
     where = ", ".join(evidence.endpoints)
     said = f"{evidence.asks}: {reading.detail or reading.reason}"
-    if reading.reason is not Why.UNREACHABLE:
+    if reading.reason is not UnknownReason.UNREACHABLE:
         return []
     views = _views(evidence)
     reached = [n.node for n, r in views if not r.error]

@@ -5,11 +5,11 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, Why
-from runbooks.parsers.torchrun_cmdline import Launch
+from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, UnknownReason
+from runbooks.parsers.torchrun_cmdline import AgentLaunch
 from runbooks.rendezvous.parsers.etcd_v2 import RunKeys
 
-NO_RETURN = Unknown(reason=Why.NOT_ASKED, detail="nobody asked for a saved run to be put back")
+NO_RETURN = Unknown(reason=UnknownReason.NOT_ASKED, detail="nobody asked for a saved run to be put back")
 
 
 class EtcdFacts(Frozen):
@@ -49,7 +49,7 @@ class Agent(Frozen):
     cgroup: str = ""
     ns_pids: tuple[int, ...] = ()
     command: str = ""  # full command line, secrets replaced
-    launch: Launch
+    launch: AgentLaunch
     workers: tuple[int, ...] = ()  # live children that carry a RANK
 
 
@@ -96,7 +96,7 @@ class Port(Frozen):
     established: int = 0
 
 
-class Reach(Frozen):
+class Reachability(Frozen):
     """Whether one node reaches one address."""
 
     address: str  # host:port
@@ -118,7 +118,7 @@ class NodeFacts(Frozen):
     hidden: int = 0  # processes whose environment could not be read
     inside: str = ""  # why this is a container's view, in which processes beside it are not seen
     ports: tuple[Port, ...] = ()
-    reach: tuple[Reach, ...] = ()
+    reach: tuple[Reachability, ...] = ()
     checkpoints: int | None = None  # files that match the configured glob
     host_name: str = ""  # "" in older records
     own_addresses: tuple[str, ...] = ()  # what its own host name resolves to there

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from runbooks.core.verdict import Cause
-from runbooks.rendezvous.causes import confirmed, innocent, likely
+from runbooks.rendezvous.causes import benign, confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Port
 from runbooks.rendezvous.launches import live_agents, live_workers
 from runbooks.rendezvous.life import known_nodes
@@ -87,6 +87,6 @@ def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
         words = f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"
         return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
     if not asked and agent is not None:
-        return [innocent("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
+        return [benign("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
     holders = ", ".join(named(port)) or "a process that this user may not see"
     return [confirmed("port-other-job", where, f"{holders} listens on it")]

@@ -41,7 +41,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     return diagnosis(
         SLUG,
         (cause,),
-        state=State.SICK,
+        state=State.UNHEALTHY,
         headline=f"{evidence.name}: {subject}: {words[0]}, and a person wants them back",
         must_not=MUST_NOT,
         plans=(restore_plan(evidence, found),),

@@ -4,7 +4,7 @@ import re
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
-from runbooks.rendezvous.causes import confirmed, innocent, likely, possible
+from runbooks.rendezvous.causes import benign, confirmed, likely, possible
 from runbooks.rendezvous.evidence import Agent, Evidence
 from runbooks.rendezvous.life import Life, known_nodes
 from runbooks.rendezvous.parsers.etcd_v2 import LegacyState, RunKeys
@@ -103,7 +103,7 @@ def _leftover(run: RunKeys, want: bool) -> Cause | None:
     )
     if want:
         return confirmed("store-keys-left", subject(run), *words)
-    return innocent("leftover-keys", subject(run), *words, "harmless until this id is used again")
+    return benign("leftover-keys", subject(run), *words, "harmless until this id is used again")
 
 
 def _closed(run: RunKeys, want: bool, life_words: str) -> Cause:
@@ -111,7 +111,7 @@ def _closed(run: RunKeys, want: bool, life_words: str) -> Cause:
     words = (f"closed by a run that {how}; {joined(run)} participants are still named", life_words)
     if want:
         return confirmed("closed-round", subject(run), *words, "this id is used again: it gets RendezvousClosedError")
-    return innocent("leftover-keys", subject(run), *words, "harmless until this id is used again")
+    return benign("leftover-keys", subject(run), *words, "harmless until this id is used again")
 
 
 def _living(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
@@ -120,7 +120,7 @@ def _living(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
         causes = _waiting(run, life)
     if not causes:
         causes = _late(run, life, evidence) or _let_in(run, life, evidence)
-    return causes or [innocent("live-run", subject(run), *life.alive[:6])]
+    return causes or [benign("live-run", subject(run), *life.alive[:6])]
 
 
 def _orphans(run: RunKeys, life: Life) -> list[Cause]:
@@ -172,7 +172,7 @@ def _waiting(run: RunKeys, life: Life) -> list[Cause]:
     there = len(life.agents)
     words = f"{joined(run)} joined, {need} are needed, {there} agents with this id run"
     if there >= need:
-        return [innocent("still-joining", subject(run), words)]
+        return [benign("still-joining", subject(run), words)]
     number = run.state.round if isinstance(run.state, DynamicState) else 0
     if number > 0:
         return [confirmed("below-min-nodes", subject(run), words, f"round {number}: nodes were lost")]

@@ -17,7 +17,7 @@ SHOWN = 200  # keys that a report names one by one
 MOST_KEYS = 10_000  # of one run: a world of thousands of ranks has fewer; each takes two requests to put back
 
 
-class Saved(Frozen):
+class SavedKeys(Frozen):
     """One run's keys as they were."""
 
     format: int = FORMAT
@@ -33,10 +33,10 @@ class BadSave(Exception):
     """Not a file that this project saved, or not whole."""
 
 
-def parse_saved(text: str, name: str) -> Saved:
+def parse_saved(text: str, name: str) -> SavedKeys:
     """The content of a saved file. Raises BadSave."""
     try:
-        saved = Saved.model_validate(json.loads(text))
+        saved = SavedKeys.model_validate(json.loads(text))
     except (ValueError, ValidationError, RecursionError) as e:
         raise BadSave(f"{name}: not a saved run: {str(e)[:300]}") from e
     if saved.format != FORMAT:
@@ -46,7 +46,7 @@ def parse_saved(text: str, name: str) -> Saved:
     return saved
 
 
-def too_large(saved: Saved, text: str) -> str:
+def too_large(saved: SavedKeys, text: str) -> str:
     """Why so much could not be put back; "" when it can. `text` is the file."""
     if len(saved.keys) > MOST_KEYS:
         return f"{len(saved.keys)} keys are more than the {MOST_KEYS} that can be put back"
@@ -67,7 +67,7 @@ def shown(done: list[list[str]]) -> tuple[str, ...]:
     return tuple(f"{result}: {n} keys" for result, n in counts.items())
 
 
-def _of_run(key: str, saved: Saved) -> bool:
+def _of_run(key: str, saved: SavedKeys) -> bool:
     """Whether that run's keys have such a name: a file that was changed writes into nobody else's run."""
     if ".." in key.split("/") or "." in key.split("/"):
         return False
@@ -81,12 +81,12 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def age_of(saved: Saved, now: datetime) -> float:
+def age_of(saved: SavedKeys, now: datetime) -> float:
     """Seconds since it was saved; a clock that was set back must not lengthen a life."""
     return max(0.0, (now - saved.saved_at).total_seconds())
 
 
-def puts_for(saved: Saved, age_s: float) -> list[dict[str, Any]]:
+def puts_for(saved: SavedKeys, age_s: float) -> list[dict[str, Any]]:
     """What is written, in order: folders, the rendezvous key, then the store: a newcomer in between sees the old state,
     never a fresh round over old store keys. A key whose folder has expired goes with it."""
     alive = [k for k in saved.keys if not _expired(k, age_s)]
@@ -112,7 +112,7 @@ def _put(key: Key, age_s: float) -> dict[str, Any]:
     return {"key": key.key, "value": key.value, "dir": key.dir, "ttl": ttl}
 
 
-def others(saved: Saved, runs: tuple[RunKeys, ...]) -> tuple[str, ...]:
+def others(saved: SavedKeys, runs: tuple[RunKeys, ...]) -> tuple[str, ...]:
     """Keys of that run id, in either backend's names, that are not the saved ones."""
     mine = {k.key: (k.value, k.dir) for k in saved.keys}
     there = [k for r in runs if r.run == saved.run and r.backend == saved.backend for k in r.keys]

@@ -2,8 +2,8 @@
 
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of, is_loopback
-from runbooks.rendezvous.causes import confirmed, innocent, likely, possible
-from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reach, StoreView
+from runbooks.rendezvous.causes import benign, confirmed, likely, possible
+from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachability, StoreView
 from runbooks.rendezvous.launches import live_agents, live_workers
 from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
 
@@ -35,7 +35,7 @@ def _who(agents: list[Agent]) -> str:
     return ", ".join(f"pid {a.pid} on {a.node}" for a in agents)
 
 
-def _views(store: StoreView, evidence: Evidence) -> list[tuple[NodeFacts, Reach]]:
+def _views(store: StoreView, evidence: Evidence) -> list[tuple[NodeFacts, Reachability]]:
     at = address_of(store.endpoint, 29400)
     return [(n, r) for n in known_nodes(evidence) for r in n.reach if r.address in (store.endpoint, at)]
 
@@ -116,4 +116,4 @@ def _alone(store: StoreView) -> Cause:
     who = store.listener or "a process that was not seen"
     words = [f"{who} listens at {store.endpoint}, and no agent of these nodes names that endpoint"]
     words.append("what a C10d store holds cannot be read without joining it: processes alone were judged")
-    return innocent("store-answers", store.endpoint, *words)
+    return benign("store-answers", store.endpoint, *words)

@@ -9,7 +9,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.spawning.around import LIVE, judge_stale
 from runbooks.spawning.evidence import Evidence, WorkerRow
 from runbooks.spawning.limits import Limits
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 
 SLUG = "stuck-spawning"
 SHARED = ("orchestrator", "deployment", "variables", "tasks", "queued", "workers", "pods", "stock")
@@ -67,7 +67,7 @@ def _stale(e: Evidence, limits: Limits) -> list[Cause]:
     out: list[Cause] = []
     for row in rows:
         if row.status in LIVE:
-            v = View(e.model_copy(update={"worker": row.id, "row": Known(value=row)}), limits)
+            v = SpawningView(e.model_copy(update={"worker": row.id, "row": Known(value=row)}), limits)
             judge_stale(v)
             out += v.causes
     return out
@@ -83,8 +83,8 @@ def _unique(*groups: "list[Cause] | tuple[Cause, ...]") -> tuple[Cause, ...]:
 
 def _state(whole: Diagnosis, found: dict[str, Diagnosis], stale: list[Cause]) -> State:
     states = {whole.state, *(d.state for d in found.values())}
-    if State.SICK in states or stale:
-        return State.SICK
+    if State.UNHEALTHY in states or stale:
+        return State.UNHEALTHY
     return State.CANNOT_TELL if State.CANNOT_TELL in states else State.HEALTHY
 
 
@@ -94,7 +94,7 @@ def _headline(
     if alike:
         return f"one incident: {alike.evidence[0]}"
     told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in causes[:3] if tier(c) < 2)
-    if not found or whole.state is State.SICK:
+    if not found or whole.state is State.UNHEALTHY:
         late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
         return f"{told}; {late}" if told else f"{late}, and the orchestrator, its records and its queue are well"
     said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]

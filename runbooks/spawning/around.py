@@ -1,10 +1,10 @@
 """Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.spawning.evidence import TaskRow
 from runbooks.spawning.parsers.runpod import Phase, Pod
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
@@ -20,35 +20,35 @@ DEAD = (
 )
 
 
-def judge_around(v: View) -> None:
+def judge_around(v: SpawningView) -> None:
     """The orchestrator first: nothing is promoted without it."""
     _orchestrator(v)
     _variables(v)
     rows = v.e.row if v.e.worker else v.e.workers
-    if isinstance(rows, Unknown) and rows.reason is not Why.NOT_ASKED:
+    if isinstance(rows, Unknown) and rows.reason is not UnknownReason.NOT_ASKED:
         v.say("database-unreadable", POSSIBLE, f"the workers' table: {rows.why}", about="the database",
               decides=("gpu-runbooks doctor",))  # fmt: skip
-    if isinstance(v.e.pods, Unknown) and v.e.pods.reason is Why.DENIED:
+    if isinstance(v.e.pods, Unknown) and v.e.pods.reason is UnknownReason.DENIED:
         refused(v, v.e.pods)
     if v.row:
         judge_stale(v)
 
 
-def refused(v: View, why: Unknown) -> None:
+def refused(v: SpawningView, why: Unknown) -> None:
     """The provider's API takes the call for somebody who may not ask. Said once."""
     if not v.has("api-refused"):
         v.say("api-refused", SURE, f"the provider's API: {why.detail}", about="the provider's API",
               decides=("one call with the same key by hand",))  # fmt: skip
 
 
-def judge_others(v: View) -> None:
+def judge_others(v: SpawningView) -> None:
     """Seen on the way, about other workers and pods. Read only."""
     _records(v)
     _held(v)
     _queue(v)
 
 
-def _orchestrator(v: View) -> None:
+def _orchestrator(v: SpawningView) -> None:
     deployment = v.e.deployment.value if isinstance(v.e.deployment, Known) else ""
     if deployment in ("CRASHED", "FAILED", "REMOVED", "SLEEPING"):
         v.say("orchestrator-down", SURE, f"the platform says {deployment}", about="the orchestrator")
@@ -67,7 +67,7 @@ def _orchestrator(v: View) -> None:
         v.say("database-writes-fail", LIKELY, *v.orch.database_failed[-2:], about="the orchestrator")
 
 
-def _variables(v: View) -> None:
+def _variables(v: SpawningView) -> None:
     if not isinstance(v.e.variables, Known):
         return
     x = v.e.variables.value
@@ -79,7 +79,7 @@ def _variables(v: View) -> None:
               about="the orchestrator's variables")  # fmt: skip
 
 
-def judge_stale(v: View) -> None:
+def judge_stale(v: SpawningView) -> None:
     """An active worker that does not report, claims nothing, or never changes."""
     row = v.row
     if row is None or row.status not in LIVE:
@@ -107,7 +107,7 @@ def judge_stale(v: View) -> None:
         v.say("status-still", LIKELY, f"status {row.status} for {still:.0f} s without a task", decides=("its log",))
 
 
-def _records(v: View) -> None:
+def _records(v: SpawningView) -> None:
     """Provider and database disagree about other pods. Read only."""
     if not isinstance(v.e.pods, Known) or not isinstance(v.e.workers, Known):
         return
@@ -125,7 +125,7 @@ def _records(v: View) -> None:
                   decides=("a run of this runbook on that worker",))  # fmt: skip
 
 
-def _queue(v: View) -> None:
+def _queue(v: SpawningView) -> None:
     """Tasks wait, and no worker lives or comes up that could take one."""
     waiting = v.e.queued.value if isinstance(v.e.queued, Known) else 0
     if not waiting or not isinstance(v.e.workers, Known) or any(w.status not in DONE for w in v.workers):
@@ -144,12 +144,12 @@ def _cost(pods: list[Pod]) -> str:
     return f", {cost:.2f} an hour" if cost else ""
 
 
-def _claim(v: View, t: TaskRow) -> str:
+def _claim(v: SpawningView, t: TaskRow) -> str:
     since = v.age(t.claimed)
     return f"task {t.id} is in progress at {t.worker}" + (f", claimed {since:.0f} s ago" if since is not None else "")
 
 
-def _held(v: View) -> None:
+def _held(v: SpawningView) -> None:
     """Tasks in progress whose worker is dead, unknown, or proven dead by this look."""
     live = {w.id for w in v.workers if w.status not in DONE}
     if v.has(*DEAD) and not v.reports:

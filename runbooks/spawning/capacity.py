@@ -6,7 +6,7 @@ from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty
 from runbooks.spawning.evidence import Stock
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 
 REQUEST = "the orchestrator's request"
 NARROW = (
@@ -17,7 +17,7 @@ NARROW = (
 )
 
 
-def judge_capacity(v: View, lines: tuple[str, ...]) -> None:
+def judge_capacity(v: SpawningView, lines: tuple[str, ...]) -> None:
     """`lines`: the orchestrator's words of the refusal. With the provider's stock it is decided, without it both are said."""
     s = v.stock
     if s is None:
@@ -56,7 +56,7 @@ def what(s: Stock) -> str:
     return f"{s.gpus} x {s.gpu_type}"
 
 
-def _tied(v: View, certainty: Certainty) -> None:
+def _tied(v: SpawningView, certainty: Certainty) -> None:
     """What in the orchestrator's settings ties the request down, so that full stock elsewhere does not help."""
     names = v.e.variables.value.names if isinstance(v.e.variables, Known) else ()
     seen = v.stock is not None and v.stock.here  # the place is no hindrance: it has stock

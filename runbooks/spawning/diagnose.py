@@ -14,10 +14,10 @@ from runbooks.spawning.company import group_of
 from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
-from runbooks.spawning.plans import offer, storm
+from runbooks.spawning.plans import common_cause, offer
 from runbooks.spawning.pods import judge_pod
 from runbooks.spawning.typed import log_in
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import in_shell, in_sql, is_plain
 from runbooks.triage.text import findings_of
 
@@ -44,7 +44,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
     if isinstance(evidence.row, Absent):
         return _no_row(evidence, evidence.row.proof)
-    v = View(evidence, limits)
+    v = SpawningView(evidence, limits)
     judge_around(v)
     if v.row and v.row.status not in DONE:
         judge_pod(v)
@@ -72,7 +72,7 @@ def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
 def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
     """What concerns all workers: the orchestrator, its variables, the records, the queue. Whatever was read of a worker
     itself plays no part."""
-    v = View(evidence, limits)
+    v = SpawningView(evidence, limits)
     judge_around(v)
     judge_others(v)
     v.sort()
@@ -99,10 +99,10 @@ def _no_row(e: Evidence, proof: str) -> Diagnosis:
     return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no worker {e.worker}: {proof}", must_not=ALWAYS)
 
 
-def _state(v: View) -> State:
+def _state(v: SpawningView) -> State:
     mine = [c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE]
     if credible(mine):
-        return State.SICK
+        return State.UNHEALTHY
     if v.row is None or mine:
         return State.CANNOT_TELL
     if v.row.status in DONE:
@@ -114,7 +114,7 @@ def _state(v: View) -> State:
     return State.HEALTHY if needed else State.CANNOT_TELL
 
 
-def _headline(v: View, state: State) -> str:
+def _headline(v: SpawningView, state: State) -> str:
     first = next((c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE), v.causes[0] if v.causes else None)
     status = v.row.status if v.row else "unread"
     if first is None:
@@ -127,7 +127,7 @@ def _headline(v: View, state: State) -> str:
     return f"{v.subject} ({status}): {first.slug}: {first.evidence[0]}"
 
 
-def _symptom(v: View) -> str:
+def _symptom(v: SpawningView) -> str:
     if v.row is None:
         return "its row could not be read"
     step = NEXT.get(v.row.status)
@@ -135,18 +135,18 @@ def _symptom(v: View) -> str:
     return f"status {v.row.status} for {v.waits_s:.0f} s" + (f"; missing: {step}" if step else "") + waited
 
 
-def _also(v: View) -> tuple[str, ...]:
+def _also(v: SpawningView) -> tuple[str, ...]:
     """What a person does besides."""
     out = []
     if any(c.slug == "image-pulling" for c in v.causes) and not any(tier(c) < 2 and c.slug not in ELSEWHERE for c in v.causes):
         more = f"--option wait={max(60, round((v.until - v.e.taken_at).total_seconds()))}"
         out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
-    if v.causes and storm(v).startswith(tuple("0123456789")):
-        out.append(storm(v))
+    if v.causes and common_cause(v).startswith(tuple("0123456789")):
+        out.append(common_cause(v))
     return tuple(out)
 
 
-def _costs(v: View) -> tuple[str, ...]:
+def _costs(v: SpawningView) -> tuple[str, ...]:
     pod = v.pod
     if pod is None or not pod.cost_per_hour:
         return ()
@@ -154,33 +154,33 @@ def _costs(v: View) -> tuple[str, ...]:
     return (f"pod {pod.id} costs {pod.cost_per_hour:.2f} an hour, {so_far:.2f} since it was started",)
 
 
-def _leaks(v: View) -> tuple[str, ...]:
+def _leaks(v: SpawningView) -> tuple[str, ...]:
     """What the pods cost that no row names."""
     nobodys = {c.subject for c in v.causes if c.slug == "pod-without-row"}
     mine = [p for p in v.pods if f"pod {p.id}" in nobodys and p.cost_per_hour]
     return tuple(f"pod {p.id} costs {p.cost_per_hour:.2f} an hour, and no live row names it" for p in mine)
 
 
-def _findings(v: View) -> tuple[Finding, ...]:
+def _findings(v: SpawningView) -> tuple[Finding, ...]:
     mine = [c for c in v.causes if c.slug not in ELSEWHERE]
     theirs = [c for c in v.causes if c.slug in ELSEWHERE]
     return (*findings(v.slug, mine, "Worker"), *findings(v.slug, theirs, "Records"))
 
 
-def _not_used(v: View) -> tuple[Finding, ...]:
+def _not_used(v: SpawningView) -> tuple[Finding, ...]:
     """What the orchestrator's last words about this worker say and no cause cites."""
     told = " ".join(line for c in v.causes for line in c.evidence)
     steps = v.orch.step_failed if v.orch and v.causes else ()
     return tuple(not_used(f"orchestrator: {x}") for x in steps if x not in told)
 
 
-def _worker_log(v: View) -> tuple[Finding, ...]:
+def _worker_log(v: SpawningView) -> tuple[Finding, ...]:
     """What the log of a worker that ended says by the knowledge base."""
     lines = (v.inside.log if v.inside else ()) or v.stored
     return findings_of(lines, "the worker's log", "stuck-spawning") if any(not c.innocent for c in v.causes) else ()
 
 
-def _by_hand(v: View) -> tuple[str, ...]:
+def _by_hand(v: SpawningView) -> tuple[str, ...]:
     pod = v.row.pod_id if v.row and is_plain(v.row.pod_id) else "POD"
     names, log = v.e.names, v.e.names.log or "/workspace/logs/{worker}.log"
     way = log_in(v.pod, names) if v.pod and v.pod.ip and v.pod.ssh_port else f"ssh -p PORT {names.user}@IP"

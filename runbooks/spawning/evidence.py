@@ -47,7 +47,7 @@ class SshLook(Frozen):
     key_of_pod_changed: bool = False  # or it is none of those that the start script published
 
 
-class Process(Frozen):
+class PodProcess(Frozen):
     """A worker process inside the pod."""
 
     pid: int
@@ -56,12 +56,12 @@ class Process(Frozen):
     command: str
 
 
-class Inside(Frozen):
+class PodInside(Frozen):
     """What the pod itself shows."""
 
     boot_id: str
     pod_id: str = ""  # as its own environment says
-    processes: tuple[Process, ...] = ()
+    processes: tuple[PodProcess, ...] = ()
     log_exists: bool = False
     log: tuple[str, ...] = ()
     log_age_s: float | None = None
@@ -105,7 +105,7 @@ class Usual(Frozen):
     seconds: tuple[float, ...]  # one for each pod
 
 
-class Names(Frozen):
+class OwnNames(Frozen):
     """What the fleet file calls the things that a person's own commands name."""
 
     user: str = "root"  # of the log-in to pods
@@ -128,7 +128,7 @@ class Evidence(Frozen):
     pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
     pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
     ssh: Reading[SshLook] = NOT_RECORDED
-    inside: Reading[Inside] = NOT_RECORDED
+    inside: Reading[PodInside] = NOT_RECORDED
     stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
     orchestrator: Reading[OrchestratorLog] = NOT_RECORDED
     deployment: Reading[str] = NOT_RECORDED  # the platform's word: SUCCESS, CRASHED, …
@@ -141,7 +141,7 @@ class Evidence(Frozen):
     usual: Reading[Usual] = NOT_RECORDED  # Absent: no earlier report saw this image come up
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
-    names: Names = Names()
+    names: OwnNames = OwnNames()
     waited_s: float = 0.0  # how long this look waited for the pod to come up
     each: tuple["Evidence", ...] = ()  # one per worker past its limit; what all share stands only outside
     not_looked_at: tuple[str, ...] = ()  # workers past their limit beyond the most that one run looks at

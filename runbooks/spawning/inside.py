@@ -1,16 +1,16 @@
 """Judges network and inside: the stages of SSH, the worker's process, its log, GPUs, driver, disk."""
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.spawning.evidence import Inside, SshLook
+from runbooks.spawning.evidence import PodInside, SshLook
 from runbooks.spawning.parsers.orchestrator_log import last_words, line_time
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 
 FULL = 256 << 20  # bytes: less cannot hold a worker's log and its temporary files
 UP = ("spawning", "starting")
 LIVE = ("active", "processing", "idle")
 
 
-def judge_inside(v: View) -> None:
+def judge_inside(v: SpawningView) -> None:
     """Only for a pod that runs."""
     if not v.running or v.pod is None:
         return
@@ -21,7 +21,7 @@ def judge_inside(v: View) -> None:
         _worker(v, v.inside)
 
 
-def _ssh(v: View, s: SshLook) -> None:
+def _ssh(v: SpawningView, s: SshLook) -> None:
     about = f"pod {v.pod.id if v.pod else '?'}"
     if s.key_of_pod_changed:
         v.say(
@@ -55,7 +55,7 @@ def _ssh(v: View, s: SshLook) -> None:
         )
 
 
-def _machine(v: View, i: Inside) -> None:
+def _machine(v: SpawningView, i: PodInside) -> None:
     about = f"pod {v.pod.id if v.pod else '?'}"
     if i.gpus == 0 and not v.has("gpus-lost-on-resume"):
         v.say("gpus-lost-on-resume", SURE, "no GPU inside the pod", about=about)
@@ -75,7 +75,7 @@ def _number(text: str) -> tuple[int, ...]:
     return tuple(int(p) for p in text.split(".") if p.isdigit())
 
 
-def _worker(v: View, i: Inside) -> None:
+def _worker(v: SpawningView, i: PodInside) -> None:
     """Never started, started and died, or runs and is not promoted."""
     if v.row is None:
         return
@@ -127,18 +127,18 @@ def _worker(v: View, i: Inside) -> None:
             v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"its log: {w}")})
 
 
-def _left(i: Inside) -> list[str]:
+def _left(i: PodInside) -> list[str]:
     return [f"its log was last written {i.log_age_s:.0f} s ago"] if i.log_age_s is not None else []
 
 
-def judge_step(v: View, missing: str) -> None:
+def judge_step(v: SpawningView, missing: str) -> None:
     """The orchestrator's own last words about this worker are an error: the step that failed comes before what is missing."""
     steps = v.orch.step_failed if v.orch else ()
     v.say("setup-step-failed", LIKELY, missing, *(f"the orchestrator says: {x}" for x in steps),
           decides=("that step by hand, and whether what it should bring is in the pod",))  # fmt: skip
 
 
-def _promoted(v: View) -> str:
+def _promoted(v: SpawningView) -> str:
     """The orchestrator's word that it promoted this worker, if it is newer than the row's last change."""
     for line in reversed(v.orch.promoted if v.orch else ()):
         at = line_time(line)
@@ -147,7 +147,7 @@ def _promoted(v: View) -> str:
     return ""
 
 
-def judge_without_inside(v: View) -> None:
+def judge_without_inside(v: SpawningView) -> None:
     """The pod runs and its inside was not read: what the stored log alone can say."""
     if v.inside is None and v.running and v.stored and not v.causes and (words := last_words(v.stored)):
         v.say(

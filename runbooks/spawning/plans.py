@@ -7,7 +7,7 @@ from runbooks.spawning.around import DONE
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.runpod import Phase, Pod
 from runbooks.spawning.typed import marking, starting
-from runbooks.spawning.view import View
+from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import is_plain
 
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
@@ -18,14 +18,14 @@ RESPAWN = (
 OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "driver-too-old", "disk-full-on-host")
 
 
-def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+def offer(v: SpawningView) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
     sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
     made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), *_respawn(v, sure)]
     return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
 
 
-def _start(v: View, sure: list[Cause]) -> Plan | str:
+def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
     """The worker's process, under a lock file on the pod."""
     if not any(c.slug == "worker-not-started" for c in sure) or v.pod is None or v.inside is None:
         return ""
@@ -55,7 +55,7 @@ def _start(v: View, sure: list[Cause]) -> Plan | str:
     return Plan(name="start the worker", steps=(step,), for_causes=("worker-not-started",), settle_s=20)
 
 
-def _variable(v: View, sure: list[Cause]) -> Plan | str:
+def _variable(v: SpawningView, sure: list[Cause]) -> Plan | str:
     """The missing private half, if this machine has the one that belongs to the public half there."""
     if not any(c.slug == "private-half-missing" for c in sure) or not isinstance(v.e.variables, Known):
         return ""
@@ -77,7 +77,7 @@ def _variable(v: View, sure: list[Cause]) -> Plan | str:
     return Plan(name="set the variable", steps=(step,), for_causes=("private-half-missing",), settle_s=60)
 
 
-def _promote(v: View, sure: list[Cause]) -> Plan | str:
+def _promote(v: SpawningView, sure: list[Cause]) -> Plan | str:
     if not any(c.slug == "worker-not-promoted" for c in sure) or v.row is None:
         return ""
     if v.cycling is not False and not v.has("orchestrator-down"):
@@ -90,7 +90,7 @@ def _promote(v: View, sure: list[Cause]) -> Plan | str:
     )
 
 
-def _row(v: View, sure: list[Cause]) -> Plan | str:
+def _row(v: SpawningView, sure: list[Cause]) -> Plan | str:
     """The row follows a pod that is proven gone."""
     causes = tuple(c.slug for c in sure if c.slug in ROW_FOLLOWS)
     terminated = v.pod is not None and v.pod.terminated and v.apart
@@ -103,7 +103,7 @@ def _row(v: View, sure: list[Cause]) -> Plan | str:
     return Plan(name="mark the row", steps=(step,), for_causes=causes or ("pod-stopped-by-user",), settle_s=2)
 
 
-def _mark(v: View, status: str, effect: str) -> Step:
+def _mark(v: SpawningView, status: str, effect: str) -> Step:
     assert v.row is not None  # noqa: S101
     beat = v.row.heartbeat.isoformat() if v.row.heartbeat else None
     args = {"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat}
@@ -116,7 +116,7 @@ def _mark(v: View, status: str, effect: str) -> Step:
     )
 
 
-def _respawn(v: View, sure: list[Cause]) -> list[Plan | str]:
+def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
     """End or stop the pod by its id; the orchestrator spawns the next one. Only proposed where nothing would."""
     causes = tuple(c.slug for c in sure if c.slug in RESPAWN)
     pod = v.pod
@@ -140,7 +140,7 @@ def _respawn(v: View, sure: list[Cause]) -> list[Plan | str]:
     return [ending] if no_stop else [_stop(pod, end, causes), ending]
 
 
-def _why_no_stop(v: View, pod: Pod) -> str:
+def _why_no_stop(v: SpawningView, pod: Pod) -> str:
     """Why the gentler choice, which keeps its volume disk, is none."""
     if pod.network_volume:
         return "a pod with a network volume is only ever ended; what is on that volume stays"
@@ -167,7 +167,7 @@ def _stop(pod: Pod, end: Step, causes: tuple[str, ...]) -> Plan:
     return Plan(name="stop the pod and keep its volume disk", steps=(step,), for_causes=causes, settle_s=10)
 
 
-def _why_not(v: View, pod: Pod) -> str:
+def _why_not(v: SpawningView, pod: Pod) -> str:
     """Reasons that forbid ending a pod."""
     if pod.locked:
         return "the provider marks it as locked"
@@ -180,10 +180,10 @@ def _why_not(v: View, pod: Pod) -> str:
     held = [t.id for t in v.tasks if t.worker == v.e.worker]
     if held and v.inside and v.inside.processes:
         return f"its worker's process runs, and tasks are in progress at it: {', '.join(held[:5])}"
-    return storm(v)
+    return common_cause(v)
 
 
-def storm(v: View) -> str:
+def common_cause(v: SpawningView) -> str:
     """Most spawns of the last half hour failed: another one would too. Those that may still come up don't count."""
     recent = [w for w in v.workers if (v.age(w.created) or 1e9) <= v.limits.breaker_window_s]
     young = [w for w in recent if w.status in UP and (v.age(w.created) or 0.0) <= v.limits.spawning_s]

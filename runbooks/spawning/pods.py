@@ -1,14 +1,14 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.spawning.around import refused
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
-from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, Stop, last_phase, read_log_line
-from runbooks.spawning.view import View
+from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
+from runbooks.spawning.view import SpawningView
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
 
@@ -22,15 +22,15 @@ TOLD: dict[str, tuple[str, ...]] = {
 TOLD["disk-full-on-host"] += ("container-death/disk-full", "checkpoint-fallback/quota")
 OF_A_START = ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
 STOPS = {
-    Stop.USER: "pod-stopped-by-user", Stop.PROVIDER: "pod-stopped-by-provider", Stop.OUTBID: "outbid",
-    Stop.CREDIT: "out-of-credit",
+    StoppedBy.USER: "pod-stopped-by-user", StoppedBy.PROVIDER: "pod-stopped-by-provider", StoppedBy.OUTBID: "outbid",
+    StoppedBy.CREDIT: "out-of-credit",
 }  # fmt: skip
 
 
-def judge_pod(v: View) -> None:
+def judge_pod(v: SpawningView) -> None:
     """Everything about the pod that the provider says."""
     if isinstance(v.e.pod, Unknown):
-        if v.e.pod.reason is Why.DENIED:
+        if v.e.pod.reason is UnknownReason.DENIED:
             refused(v, v.e.pod)
         return
     if v.row and not v.row.pod_id:
@@ -50,7 +50,7 @@ def judge_pod(v: View) -> None:
         _coming(v, v.pod)
 
 
-def _never(v: View) -> None:
+def _never(v: SpawningView) -> None:
     lines = v.orch.no_capacity if v.orch else ()
     old = (v.age(v.row.created if v.row else None) or 0.0) > v.limits.spawning_s
     poor = v.orch.out_of_credit if v.orch else ()
@@ -66,7 +66,7 @@ def _never(v: View) -> None:
               f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
 
 
-def _missing(v: View) -> None:
+def _missing(v: SpawningView) -> None:
     """Not in this answer. Gone only when two reads apart say so, and nothing says otherwise."""
     pod = v.row.pod_id if v.row else "?"
     about, doubt = f"pod {pod}", _doubt(v, pod)
@@ -85,7 +85,7 @@ def _missing(v: View) -> None:
               decides=("a second read some seconds later",))  # fmt: skip
 
 
-def _doubt(v: View, pod: str) -> str:
+def _doubt(v: SpawningView, pod: str) -> str:
     """What speaks against a pod's being gone although it was not found."""
     if v.reports:
         return "its worker reports: the row's heartbeat is fresh"
@@ -99,7 +99,7 @@ def _doubt(v: View, pod: str) -> str:
     return ""
 
 
-def _log(v: View) -> None:
+def _log(v: SpawningView) -> None:
     """What the pod's system log says last: an error that the lines after it have not outlived."""
     known = bool(meanings(v.log, TOLD))
     last: dict[str, str] = {}
@@ -129,7 +129,7 @@ def _log(v: View) -> None:
         )
 
 
-def _stopped(v: View, pod: Pod) -> None:
+def _stopped(v: SpawningView, pod: Pod) -> None:
     word = f"{pod.status or pod.phase}" + (f": {pod.last_change}" if pod.last_change else "")
     if says(v.log, "stuck-spawning/host-gpus-taken"):
         v.say("host-gpus-taken", SURE, f"pod {pod.id}: its machine's GPUs are taken", about=f"pod {pod.id}")
@@ -141,7 +141,7 @@ def _stopped(v: View, pod: Pod) -> None:
               decides=("the provider's own page of the pod", "the account's balance"))  # fmt: skip
 
 
-def _coming(v: View, pod: Pod) -> None:
+def _coming(v: SpawningView, pod: Pod) -> None:
     """It should run: no container yet, no GPUs, no address."""
     about = f"pod {pod.id}"
     container = pod.runtime is not Runtime.NULL and pod.phase is Phase.RUNNING
@@ -167,7 +167,7 @@ def _coming(v: View, pod: Pod) -> None:
               about=about, decides=("the pod's log", "its list of ports in the provider's page"))  # fmt: skip
 
 
-def _started(v: View, pod: Pod, line: str) -> None:
+def _started(v: SpawningView, pod: Pod, line: str) -> None:
     """The log says that the container was started, and there is none: it comes up this moment, or it has ended."""
     about, at = f"pod {pod.id}", line_time(line)
     since = v.age(at) if at else None
@@ -183,13 +183,13 @@ def _started(v: View, pod: Pod, line: str) -> None:
     v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
 
 
-def _usually(v: View) -> tuple[str, ...]:
+def _usually(v: SpawningView) -> tuple[str, ...]:
     if not v.usual:
         return ()
     return (f"{len(v.usual)} earlier starts of this image took {min(v.usual):.0f} to {max(v.usual):.0f} s to their container",)
 
 
-def _pulling(v: View, pod: Pod) -> None:
+def _pulling(v: SpawningView, pod: Pod) -> None:
     size = f"{v.image_gb:.1f} GB of layers seen" if v.image_gb else "size not known"
     lines = [line for line in v.log if read_log_line(line) is LogSaid.PULLING]
     said = [f"pod {pod.id}: no container yet after {v.waits_s:.0f} s of {v.budget_s:.0f} s ({size})"]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from runbooks.core.by_hand import detached, while_booted
-from runbooks.spawning.evidence import Names
+from runbooks.spawning.evidence import OwnNames
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import in_sql
 
 
-def starting(args: Mapping[str, Any], pod: Pod, names: Names) -> str:
+def starting(args: Mapping[str, Any], pod: Pod, names: OwnNames) -> str:
     """The worker's start in its pod, which writes where its worker writes; in the life of the pod that was judged."""
     out = names.log.replace("{worker}", args["worker"])
     folder = f"mkdir -p {shlex.quote(posixpath.dirname(out))} && " if out else ""
@@ -19,12 +19,12 @@ def starting(args: Mapping[str, Any], pod: Pod, names: Names) -> str:
     return f"{log_in(pod, names)} {shlex.quote(inside)}"
 
 
-def log_in(pod: Pod, names: Names) -> str:
+def log_in(pod: Pod, names: OwnNames) -> str:
     """The way into the pod."""
     return f"ssh -p {pod.ssh_port} {shlex.quote(f'{names.user}@{pod.ip}')}"
 
 
-def marking(args: Mapping[str, Any], names: Names) -> str:
+def marking(args: Mapping[str, Any], names: OwnNames) -> str:
     """The row's new status, where the row is as it was read."""
     pod = f"{_sql(names.metadata)} ->> {in_sql(names.pod)}" if names.metadata else f"CAST({_sql(names.pod)} AS text)"
     beat = in_sql(args["heartbeat"]) if args["heartbeat"] else "NULL"

@@ -9,7 +9,7 @@ from runbooks.spawning.limits import Limits
 from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime, layer_gb
 
 
-class View(Judgment):
+class SpawningView(Judgment):
     """What was read, opened, and the causes found so far."""
 
     def __init__(self, e: Evidence, limits: Limits) -> None:

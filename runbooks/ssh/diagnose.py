@@ -11,7 +11,7 @@ from runbooks.ssh.limits import Limits
 from runbooks.ssh.on_the_wire import judge_wire
 from runbooks.ssh.own_side import judge_own_side
 from runbooks.ssh.plans import offer
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 
 __all__ = ["Limits", "diagnose"]
 
@@ -21,7 +21,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment of one log-in."""
     if isinstance(evidence.wire, Absent):
         return _not_applicable(evidence.wire.proof)
-    v = View(evidence, limits)
+    v = SshView(evidence, limits)
     judge_own_side(v)
     judge_wire(v)
     judge_far_side(v)
@@ -51,7 +51,7 @@ def _not_applicable(proof: str) -> Diagnosis:
     )
 
 
-def _rollout(v: View) -> None:
+def _rollout(v: SshView) -> None:
     """Many nodes that refuse the same key at once are one change that went wrong."""
     refused = v.wire is not None and v.wire.auth is Auth.REFUSED
     if refused and len(v.e.alike) + 1 >= v.limits.rollout_nodes:
@@ -59,8 +59,8 @@ def _rollout(v: View) -> None:
         v.say("bad-key-rollout", SURE, said, about="the fleet", decides=("what changed the keys of these nodes",))
 
 
-def _state(v: View) -> State:
+def _state(v: SshView) -> State:
     done = v.wire is not None and v.wire.stage is Stage.DONE
     if credible(v.causes):
-        return State.SICK
+        return State.UNHEALTHY
     return State.HEALTHY if done else State.CANNOT_TELL

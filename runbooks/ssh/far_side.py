@@ -3,16 +3,16 @@
 from datetime import UTC, datetime
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.parsers.ssh_text import LogLine, Said, ban_s, spoken
+from runbooks.parsers.ssh_text import LogLine, SshdMessage, ban_s, spoken
 from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
 from runbooks.ssh.user_lists import left_out
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 from runbooks.triage.text import says
 
 NO_LOGIN = ("nologin", "false")
 
 
-def judge_far_side(v: View) -> None:
+def judge_far_side(v: SshView) -> None:
     """Causes that only the server's own side can tell; without it, what would tell them."""
     w = v.wire
     if w is None:
@@ -44,10 +44,11 @@ def judge_far_side(v: View) -> None:
               decides=("sshd -T -C user=…", "LogLevel VERBOSE for one try"))  # fmt: skip
 
 
-DROPS = {Said.PENALTY: "address-penalised", Said.MAX_STARTUPS: "too-many-unauthenticated", Said.REFUSED_BEFORE: "banner-closed"}
+DROPS = {SshdMessage.PENALTY: "address-penalised", SshdMessage.MAX_STARTUPS: "too-many-unauthenticated",
+    SshdMessage.REFUSED_BEFORE: "banner-closed"}
 
 
-def _before_banner(v: View, w: Wire) -> None:
+def _before_banner(v: SshView, w: Wire) -> None:
     """sshd's own word on connections that it closed before its banner: to this one, or in its log about this one's address."""
     here, settings = spoken(w.before_banner), v.far.settings if v.far else {}
     told = [line for line in (v.far.log if v.far else ()) if line.said in DROPS]
@@ -59,7 +60,7 @@ def _before_banner(v: View, w: Wire) -> None:
     words = [f"TCP is accepted, then {w.banner_says}", *_quote(line)]
     seconds = ban_s(line.line, settings.get("persourcepenalties", "")) if line else None
     words += [f"such a penalty lasts {seconds} s (PerSourcePenalties)"] if seconds is not None else []
-    words += [f"MaxStartups is {settings['maxstartups']}"] if kind is Said.MAX_STARTUPS and "maxstartups" in settings else []
+    words += [f"MaxStartups is {settings['maxstartups']}"] if kind is SshdMessage.MAX_STARTUPS and "maxstartups" in settings else []
     sure = bool(mine or here)
     if line and not sure:
         words.append(f"that address is {line.about}; this side's own is {w.own_address or 'not known'}")
@@ -74,7 +75,7 @@ EXPLAINS = {
 }  # fmt: skip
 
 
-def _blind(v: View, w: Wire, explained: set[str]) -> None:
+def _blind(v: SshView, w: Wire, explained: set[str]) -> None:
     """No other way in: right key or wrong key cannot be told apart, except by what the own side shows."""
     if explained & (EXPLAINS | {"key-pair-mismatch"}):
         return
@@ -85,7 +86,7 @@ def _blind(v: View, w: Wire, explained: set[str]) -> None:
                    "'Authentication refused' (right key, server refuses)", "second_way in the fleet file"))  # fmt: skip
 
 
-def _old_rsa(v: View, w: Wire, registered: bool) -> bool:
+def _old_rsa(v: SshView, w: Wire, registered: bool) -> bool:
     """An RSA key and a server that names no signature (RFC 8308), as those from before SHA-2 (RFC 8332): it was signed with SHA-2."""
     if w.signatures or not w.methods or v.key is None or v.key.type != "ssh-rsa":
         return False
@@ -96,7 +97,7 @@ def _old_rsa(v: View, w: Wire, registered: bool) -> bool:
     return True
 
 
-def _said(far: FarSide, *kinds: Said) -> LogLine | None:
+def _said(far: FarSide, *kinds: SshdMessage) -> LogLine | None:
     return next((line for line in far.log if line.said in kinds), None)
 
 
@@ -104,21 +105,21 @@ def _quote(line: LogLine | None) -> tuple[str, ...]:
     return (f"sshd says: {line.line}",) if line else ()
 
 
-def _account(v: View, far: FarSide) -> None:
+def _account(v: SshView, far: FarSide) -> None:
     user = f"account {v.e.user}"
     if not far.user_exists:
         v.say(
             "wrong-user",
             SURE,
             f"there is no user {v.e.user} on {far.host}",
-            *_quote(_said(far, Said.NO_USER)),
+            *_quote(_said(far, SshdMessage.NO_USER)),
             about=user,
         )
         return
-    line = _said(far, Said.LOCKED)
+    line = _said(far, SshdMessage.LOCKED)
     if line or (far.locked and far.settings.get("usepam") == "no"):
         v.say("account-locked", SURE, f"the password field of {v.e.user} begins with '!'", *_quote(line), about=user)
-    line = _said(far, Said.NO_SHELL)
+    line = _said(far, SshdMessage.NO_SHELL)
     if line or not far.shell_exists:
         v.say(
             "shell-missing",
@@ -129,14 +130,14 @@ def _account(v: View, far: FarSide) -> None:
         )
 
 
-def _settings(v: View, far: FarSide) -> None:
+def _settings(v: SshView, far: FarSide) -> None:
     s, about = far.settings, f"sshd on {far.host}"
-    line = _said(far, Said.ROOT_REFUSED)
+    line = _said(far, SshdMessage.ROOT_REFUSED)
     if v.e.user == "root" and (line or s.get("permitrootlogin") == "no"):
         v.say(
             "root-login-refused", SURE, f"PermitRootLogin {s.get('permitrootlogin', '?')}", *_quote(line), about=about
         )
-    line, listed = _said(far, Said.NOT_ALLOWED), left_out(v.e.user, far)
+    line, listed = _said(far, SshdMessage.NOT_ALLOWED), left_out(v.e.user, far)
     if line:
         v.say(
             "user-not-allowed",
@@ -148,10 +149,10 @@ def _settings(v: View, far: FarSide) -> None:
     elif listed:
         check = () if listed.sure else (f"`id -nG {v.e.user}` there, and sshd's log: 'not allowed because'",)
         v.say("user-not-allowed", SURE if listed.sure else POSSIBLE, listed.words, about=about, decides=check)
-    line = _said(far, Said.ALGORITHM)
+    line = _said(far, SshdMessage.ALGORITHM)
     if line and not any(c.slug == "key-type-not-accepted" for c in v.causes):
         v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *_quote(line), about=about)
-    line = _said(far, Said.CERTIFICATE)
+    line = _said(far, SshdMessage.CERTIFICATE)
     if line and not any(c.slug.startswith("certificate-") for c in v.causes):
         other = says(line.line, "ssh-auth-failure/certificate-wrong-principal")
         slug = "certificate-wrong-principal" if other else "certificate-refused"
@@ -170,8 +171,8 @@ def wrong_entries(far: FarSide) -> tuple[PathEntry, ...]:
     return tuple(p for p in far.path if p.exists and (p.uid not in ok or p.mode & 0o022))
 
 
-def _path(v: View, far: FarSide) -> None:
-    line = _said(far, Said.STRICT_MODES)
+def _path(v: SshView, far: FarSide) -> None:
+    line = _said(far, SshdMessage.STRICT_MODES)
     strict = far.settings.get("strictmodes", "yes") == "yes"
     for p in wrong_entries(far) if strict else ():
         said = f"{p.path}: owner {p.uid}, mode {p.mode:04o}; {v.e.user} is {far.uid}"
@@ -185,12 +186,12 @@ def _path(v: View, far: FarSide) -> None:
         )
     if line and not (strict and wrong_entries(far)):
         v.say("server-strict-modes", LIKELY, *_quote(line), about=line.about)
-    line = _said(far, Said.UNREADABLE_KEYS)
+    line = _said(far, SshdMessage.UNREADABLE_KEYS)
     if line:
         v.say("authorized-keys-unreadable", SURE, *_quote(line), about=line.about)
 
 
-def _keys(v: View, far: FarSide, w: Wire) -> None:
+def _keys(v: SshView, far: FarSide, w: Wire) -> None:
     """Whether the key is in the file at all; only once the server's other reasons are known."""
     if not far.user_exists or (v.key and v.key.certificate) or _not_offered(v, w):
         return
@@ -221,7 +222,7 @@ def _keys(v: View, far: FarSide, w: Wire) -> None:
         )
 
 
-def _not_offered(v: View, w: Wire) -> bool:
+def _not_offered(v: SshView, w: Wire) -> bool:
     """Whether the tries were used up by other keys of the agent, before any that is known to be the right one."""
     given = v.key.fingerprint if v.key else ""
     return given not in w.offered and any(k.fingerprint not in w.offered for k in v.agent)
@@ -235,8 +236,8 @@ def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:
     return words + ([f"this key was let in before: {before[-1].line}"] if before else [])
 
 
-def _registered(v: View, far: FarSide, there: list[tuple[str, AuthorizedKey]]) -> None:
-    line = _said(far, Said.FROM)
+def _registered(v: SshView, far: FarSide, there: list[tuple[str, AuthorizedKey]]) -> None:
+    line = _said(far, SshdMessage.FROM)
     path, key = there[0]
     limits = [o for o in key.options if o in ("from", "expiry-time", "cert-authority")]
     if line or limits:

@@ -2,12 +2,12 @@
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.ssh.evidence import Auth, HostKey, HostKeyFact, Stage, Tcp, Wire
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
 
 
-def judge_wire(v: View) -> None:
+def judge_wire(v: SshView) -> None:
     """The stage's own cause."""
     w = v.wire
     if w is None:
@@ -22,11 +22,11 @@ def judge_wire(v: View) -> None:
         judge(v, w)
 
 
-def _name(v: View, w: Wire) -> None:
+def _name(v: SshView, w: Wire) -> None:
     v.say("name-unresolved", SURE, f"{w.host}: {w.tcp_says}")
 
 
-def _tcp(v: View, w: Wire) -> None:
+def _tcp(v: SshView, w: Wire) -> None:
     if w.tcp is None:
         v.say("not-asked-again", POSSIBLE, w.tcp_says)
     elif w.tcp is Tcp.REFUSED:
@@ -40,7 +40,7 @@ def _tcp(v: View, w: Wire) -> None:
         v.say(slug, SURE if w.jump else LIKELY, f"{w.jump or w.host}: {w.tcp_says}", about=w.jump or v.subject)
 
 
-def _banner(v: View, w: Wire) -> None:
+def _banner(v: SshView, w: Wire) -> None:
     if w.banner_says.startswith("closed"):
         v.say("banner-closed", SURE, f"TCP is accepted, then {w.banner_says}",
               "MaxStartups, PerSourcePenalties, fail2ban or tcp wrappers close so; a full process table too",
@@ -52,14 +52,14 @@ def _banner(v: View, w: Wire) -> None:
               decides=("is sshd stopped or out of memory? look through another way in",))  # fmt: skip
 
 
-def _kex(v: View, w: Wire) -> None:
+def _kex(v: SshView, w: Wire) -> None:
     if w.missing:
         v.say("algorithms-do-not-meet", SURE, *w.missing, *((f"server: {w.banner}",) if w.banner else ()))
     else:
         v.say("key-exchange-breaks", LIKELY, w.kex_says, decides=(f"ssh -vvv -p {w.port} {w.host}", "MTU of the path"))
 
 
-def _host_key(v: View, w: Wire, h: HostKey) -> None:
+def _host_key(v: SshView, w: Wire, h: HostKey) -> None:
     shown = f"the server shows {h.type} {h.fingerprint}"
     about = f"host key of {w.host}:{w.port}"
     if h.fact is HostKeyFact.TRUSTED:
@@ -89,14 +89,14 @@ def _host_key(v: View, w: Wire, h: HostKey) -> None:
               about=about, decides=("the fingerprint read on the machine's own console: ssh-keygen -lf",))  # fmt: skip
 
 
-def _methods(v: View, w: Wire) -> None:
+def _methods(v: SshView, w: Wire) -> None:
     if w.auth is Auth.BROKEN:
         v.say("key-exchange-breaks", LIKELY, w.auth_says)
     else:
         v.say("publickey-not-offered", SURE, f"the server offers {', '.join(w.methods) or 'no method'}, not publickey")
 
 
-def _auth(v: View, w: Wire) -> None:
+def _auth(v: SshView, w: Wire) -> None:
     if w.auth is Auth.PARTIAL:
         v.say("second-factor", SURE, w.auth_says)
     elif w.auth is Auth.BROKEN:
@@ -115,12 +115,12 @@ def _taken(kind: str, signatures: tuple[str, ...]) -> bool:
     return any(name in signatures for name in wanted)
 
 
-def _session(v: View, w: Wire) -> None:
+def _session(v: SshView, w: Wire) -> None:
     v.say(
         "sessions-exhausted", SURE, f"the key is accepted, and then {w.session_says}", decides=("sshd -T: maxsessions",)
     )
 
 
-def _command(v: View, w: Wire) -> None:
+def _command(v: SshView, w: Wire) -> None:
     v.say("shell-does-not-answer", SURE, f"the key is accepted, and then the command ends: {w.command_says}",
           decides=("the account's shell and start-up files; ForceCommand and command= in authorized_keys",))  # fmt: skip

@@ -3,7 +3,7 @@
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.parsers.ssh_key import Damage, KeyFormat, KeyShape
 from runbooks.ssh.evidence import Auth, GivenKey, Stage
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 
 WORDS = {
     Damage.NO_FINAL_NEWLINE: "the final newline is lost",
@@ -17,7 +17,7 @@ WORDS = {
 }
 
 
-def judge_own_side(v: View) -> None:
+def judge_own_side(v: SshView) -> None:
     """Every fault of the key and of what would be offered."""
     key = v.key
     if key is None:
@@ -37,7 +37,7 @@ def judge_own_side(v: View) -> None:
     _client(v)
 
 
-def _shape(v: View, key: GivenKey, shape: KeyShape) -> None:
+def _shape(v: SshView, key: GivenKey, shape: KeyShape) -> None:
     about = key.source
     if shape.format in (KeyFormat.PUBLIC, KeyFormat.CERTIFICATE):
         v.say("key-is-public", SURE, f"{about} holds a public {shape.type} key {shape.fingerprint}", about=about)
@@ -65,7 +65,7 @@ def _shape(v: View, key: GivenKey, shape: KeyShape) -> None:
         )
 
 
-def _damaged(v: View, key: GivenKey, shape: KeyShape) -> None:
+def _damaged(v: SshView, key: GivenKey, shape: KeyShape) -> None:
     """Damage that loses nothing: whether it matters depends on who reads it."""
     said = [f"{key.source}: {WORDS[d]}" for d in shape.damage]
     if key.openssh_reads is False:
@@ -76,7 +76,7 @@ def _damaged(v: View, key: GivenKey, shape: KeyShape) -> None:
     v.say("key-file-unparsable", POSSIBLE if harmless else SURE, *said, about=key.source)
 
 
-def _mode(v: View, key: GivenKey) -> None:
+def _mode(v: SshView, key: GivenKey) -> None:
     if key.mode is not None and key.mode & 0o077 and key.readable and (key.shape is None or key.shape.private):
         said = [f"{key.source} has mode {key.mode:04o}: others may read it, so ssh ignores it"]
         if v.wire and v.wire.auth is Auth.ACCEPTED:
@@ -84,13 +84,13 @@ def _mode(v: View, key: GivenKey) -> None:
         v.say("key-file-modes", SURE, *said, about=key.source)
 
 
-def _halves(v: View, key: GivenKey) -> None:
+def _halves(v: SshView, key: GivenKey) -> None:
     if v.public and key.fingerprint and v.public.fingerprint != key.fingerprint:
         v.say("key-pair-mismatch", SURE, f"private half: {key.type} {key.fingerprint}",
               f"configured public half: {v.public.type} {v.public.fingerprint}", about=key.source)  # fmt: skip
 
 
-def _certificate(v: View, key: GivenKey) -> None:
+def _certificate(v: SshView, key: GivenKey) -> None:
     c, refused = key.certificate, bool(v.wire and v.wire.auth is Auth.REFUSED)
     if c is None:
         return
@@ -117,7 +117,7 @@ def _certificate(v: View, key: GivenKey) -> None:
               about=about, decides=("sshd's log: Certificate invalid: name is not a listed principal",))  # fmt: skip
 
 
-def _agent(v: View, key: GivenKey) -> None:
+def _agent(v: SshView, key: GivenKey) -> None:
     """ssh offers the agent's keys first, and each counts against MaxAuthTries."""
     wire = v.wire
     ended = wire is not None and wire.auth is Auth.TOO_MANY
@@ -138,7 +138,7 @@ def _agent(v: View, key: GivenKey) -> None:
         )
 
 
-def _client(v: View) -> None:
+def _client(v: SshView) -> None:
     """What the user's ssh would do differently from the fleet file."""
     c, e = v.client, v.e
     other = []

@@ -9,12 +9,12 @@ from runbooks.core.verdict import Certainty
 from runbooks.parsers.ssh_key import Damage
 from runbooks.ssh.evidence import GivenKey, HostKeyFact, KeysFile, PathEntry
 from runbooks.ssh.far_side import wrong_entries
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 
 OWNER = "engine"  # files of this machine
 
 
-def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+def offer(v: SshView) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
     if v.e.hands_off:
         return (), (f"{v.e.node} is marked hands_off: nothing is offered",)
@@ -24,7 +24,7 @@ def offer(v: View) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     return tuple(plans), tuple(p for p in made if isinstance(p, str) and p)
 
 
-def _key_text(v: View, sure: set[str]) -> Plan | str:
+def _key_text(v: SshView, sure: set[str]) -> Plan | str:
     """The key file itself, when it is a file of ours and everything of the key is still there."""
     key = v.key
     wanted = sure & {"key-file-unparsable", "key-file-modes"}
@@ -85,7 +85,7 @@ def _secret_text(key: GivenKey) -> Plan:
     return Plan(name="put the key's text right", steps=(step,), for_causes=("key-file-unparsable",), settle_s=0.2)
 
 
-def _stale(v: View, sure: set[str]) -> Plan | str:
+def _stale(v: SshView, sure: set[str]) -> Plan | str:
     h = v.wire.host_key if v.wire else None
     if h is None:
         return ""
@@ -108,7 +108,7 @@ def _stale(v: View, sure: set[str]) -> Plan | str:
     return Plan(name="remove the stale host key", steps=(step,), for_causes=("stale-known-host",), settle_s=0.2)
 
 
-def _path(v: View, sure: set[str]) -> Plan | str:
+def _path(v: SshView, sure: set[str]) -> Plan | str:
     wanted = sure & {"server-strict-modes", "home-of-another-user"}
     if not wanted or v.far is None:
         return ""
@@ -121,7 +121,7 @@ def _path(v: View, sure: set[str]) -> Plan | str:
     return Plan(name="repair the path", steps=steps, for_causes=tuple(sorted(wanted)), settle_s=0.5)
 
 
-def _fix(v: View, p: PathEntry) -> Step:
+def _fix(v: SshView, p: PathEntry) -> Step:
     assert v.far is not None  # noqa: S101
     mine = p.uid in (0, v.far.uid)
     uid, gid = (p.uid, p.gid) if mine else (v.far.uid, v.far.gid)
@@ -138,7 +138,7 @@ def _fix(v: View, p: PathEntry) -> Step:
     )  # fmt: skip
 
 
-def _register(v: View, sure: set[str]) -> Plan | str:
+def _register(v: SshView, sure: set[str]) -> Plan | str:
     """The configured public key into the first file that sshd reads."""
     if "key-not-registered" not in sure or v.far is None:
         return ""
@@ -158,7 +158,7 @@ def _register(v: View, sure: set[str]) -> Plan | str:
     return Plan(name="register the public key", steps=(step,), for_causes=("key-not-registered",), settle_s=0.5)
 
 
-def _append(v: View, file: KeysFile, inode: int) -> tuple[str, ...]:
+def _append(v: SshView, file: KeysFile, inode: int) -> tuple[str, ...]:
     """On the node, as root or that user: the folder and file where they are missing, then the line."""
     assert v.far is not None  # noqa: S101
     path, owner = shlex.quote(file.path), f"-o {v.far.uid} -g {v.far.gid}"
@@ -167,7 +167,7 @@ def _append(v: View, file: KeysFile, inode: int) -> tuple[str, ...]:
     return (*(() if inode else made), f"sed -i -e '$a\\' {path}", f"printf '%s\\n' {line} >> {path}")
 
 
-def _add(v: View, file: KeysFile) -> Step:
+def _add(v: SshView, file: KeysFile) -> Step:
     assert v.far is not None  # noqa: S101
     assert v.public is not None  # noqa: S101
     e = file.entry

@@ -4,7 +4,7 @@ from runbooks.core.judgment import credible
 from runbooks.core.unread import missing
 from runbooks.core.verdict import State
 from runbooks.ssh.evidence import Auth, Stage
-from runbooks.ssh.view import View
+from runbooks.ssh.view import SshView
 
 ALWAYS = (
     "turn StrictHostKeyChecking off: it hides the one sign of an interception",
@@ -13,7 +13,7 @@ ALWAYS = (
 )
 
 
-def verdict_on_key(v: View) -> str:
+def verdict_on_key(v: SshView) -> str:
     """ "Key is right, server refuses" or "key is wrong", where that can be told."""
     w = v.wire
     if w is None or w.auth is not Auth.REFUSED or v.far is None:
@@ -22,7 +22,7 @@ def verdict_on_key(v: View) -> str:
     return "the key is right and the server refuses it" if there else "the server does not know this key"
 
 
-def headline(v: View, state: State) -> str:
+def headline(v: SshView, state: State) -> str:
     """One line."""
     w = v.wire
     if state is State.HEALTHY:
@@ -35,7 +35,7 @@ def headline(v: View, state: State) -> str:
     return f"{v.subject}{stage}: {sure[0].slug}: {sure[0].evidence[0]}" + (f"; {key}" if key else "")
 
 
-def symptom(v: View) -> str:
+def symptom(v: SshView) -> str:
     """What was seen."""
     w = v.wire
     if w is None:
@@ -46,21 +46,21 @@ def symptom(v: View) -> str:
     return f"the connection stops at stage {w.stage}{asked}; {w.connections} connections were made"
 
 
-def before(v: View, withheld: tuple[str, ...]) -> tuple[str, ...]:
+def before(v: SshView, withheld: tuple[str, ...]) -> tuple[str, ...]:
     """What a person does before anything else."""
     changed = any(c.slug in ("host-key-changed", "host-key-revoked") for c in v.causes)
     first = ("treat it as a possible interception until the machine's owner confirms the new fingerprint",) if changed else ()
     return (*first, *withheld)
 
 
-def after(v: View, state: State, withheld: tuple[str, ...]) -> tuple[str, ...]:
+def after(v: SshView, state: State, withheld: tuple[str, ...]) -> tuple[str, ...]:
     """What is left where nothing else says how to go on."""
     if state is not State.CANNOT_TELL or withheld or any(c.decides for c in v.causes):
         return ()
     return ("give the node a second_way in the fleet file, so that the server's side can be read",)
 
 
-def by_hand(v: View) -> tuple[str, ...]:
+def by_hand(v: SshView) -> tuple[str, ...]:
     """The same stages, by hand, in order."""
     e, key = v.e, v.key
     file = key.place if key and key.place else "KEY"

@@ -6,7 +6,7 @@ from runbooks.ssh.evidence import Evidence, FarSide, GivenKey, Wire
 from runbooks.ssh.limits import Limits
 
 
-class View(Judgment):
+class SshView(Judgment):
     """What was read, opened, and the causes found so far."""
 
     def __init__(self, e: Evidence, limits: Limits) -> None:

@@ -13,9 +13,9 @@ from runbooks.triage import facts as facts_of
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
 from runbooks.triage.held import FARTHEST, Held
-from runbooks.triage.load import FactKnowledge, FamilyCause, Library
+from runbooks.triage.load import FactKnowledge, FamilyCause, RuleSet
 from runbooks.triage.moments import Moment, moment
-from runbooks.triage.probe import KEEP, Hit, Probe, Raw
+from runbooks.triage.probe import KEEP, Hit, Matcher, Raw
 from runbooks.triage.trial import Page
 
 SMALL = 400  # lines; a text, or a file of a bundle, that is no longer is about one thing
@@ -32,7 +32,7 @@ class Stand:
         self.hit, self.lines, self.lacks, self.facts = hit, lines, lacks, facts
 
 
-class Asked:
+class ConditionalSignature:
     """A signature with conditions on what stands around its match."""
 
     def __init__(self, cause: FamilyCause, signature: Signature, fact_names: frozenset[str]) -> None:
@@ -63,14 +63,14 @@ class Asked:
 class Around:
     """The conditional signatures of a library, judged as the text goes by."""
 
-    def __init__(self, lib: Library, probes: Mapping[str, Probe], given: Facts) -> None:
+    def __init__(self, lib: RuleSet, probes: Mapping[str, Matcher], given: Facts) -> None:
         self._lib, self._probes, self._given = lib, probes, given
         self._held = Held(lib.plans)
         self._unknown = frozenset(lib.facts) - given.keys()
         self._asked: dict[
-            int, Asked | None
+            int, ConditionalSignature | None
         ] = {}  # by the signature's identity, of those whose pattern stands somewhere
-        self._waiting: list[tuple[Asked, Hit, bool]] = []
+        self._waiting: list[tuple[ConditionalSignature, Hit, bool]] = []
         self._files: Counter[str] = Counter()
         self._since = 0  # the line from which matches have not been seen yet
 
@@ -105,11 +105,11 @@ class Around:
         """Signatures that have to be judged from now on."""
         for cause, s in ((k.cause, s) for k in self._lib.causes for s in k.cause.signatures):
             if id(s) not in self._asked and (not s.pattern or self._probes[s.pattern].count):
-                asked = Asked(cause, s, self._unknown)
+                asked = ConditionalSignature(cause, s, self._unknown)
                 here = asked.conditional and s.reach is Reach.NEARBY and (s.pattern or asked.facts)
                 self._asked[id(s)] = asked if here else None
 
-    def _new(self, asked: Asked) -> Iterator[tuple[Asked, Hit, bool]]:
+    def _new(self, asked: ConditionalSignature) -> Iterator[tuple[ConditionalSignature, Hit, bool]]:
         """Matches of the pattern, and of what it needs where not all its matches are kept."""
         pattern = asked.signature.pattern
         of_facts = [p for n in asked.facts for p in self._lib.facts[n].patterns]
@@ -123,7 +123,7 @@ class Around:
     def _fresh(self, pattern: str) -> list[Hit]:
         return [h for h in self._probes[pattern].hits if h.line.order >= self._since]
 
-    def _judge(self, ready: list[tuple[Asked, Hit, bool]]) -> None:
+    def _judge(self, ready: list[tuple[ConditionalSignature, Hit, bool]]) -> None:
         done: set[tuple[int, int]] = set()
         for asked, anchor, needed in sorted(ready, key=lambda w: w[1].line.order):
             for hit in self._matches(asked, anchor) if needed else [anchor]:
@@ -131,14 +131,14 @@ class Around:
                     done.add((id(asked), hit.line.order))
                     self._weigh(asked, hit)
 
-    def _matches(self, asked: Asked, anchor: Hit) -> list[Hit]:
+    def _matches(self, asked: ConditionalSignature, anchor: Hit) -> list[Hit]:
         """Matches of the signature's own pattern near a line that it needs, the nearest."""
         found = self._held.hits(asked.signature.pattern, *self._held.around(anchor.line))
         evidence = (h for h in found if not h.line.frame)
         nearest = sorted(evidence, key=lambda h: abs(h.line.order - anchor.line.order))[:NEAREST]
         return sorted(nearest, key=lambda h: h.line.order)
 
-    def _weigh(self, asked: Asked, hit: Hit) -> None:
+    def _weigh(self, asked: ConditionalSignature, hit: Hit) -> None:
         low, high = self._held.around(hit.line)
         at, s = hit.line.order, asked.signature
         if any(self._there(p, hit, low, high) for p in asked.unless):
@@ -171,18 +171,18 @@ class Around:
         around = self._held.hits(pattern, hit.line.order - within, hit.line.order + within)
         return any(h.line.file == hit.line.file and not h.line.frame for h in around)
 
-    def _facts(self, asked: Asked, hit: Hit, low: int, high: int) -> tuple[Facts, list[Raw]]:
+    def _facts(self, asked: ConditionalSignature, hit: Hit, low: int, high: int) -> tuple[Facts, list[Raw]]:
         known = {n: self._lib.facts[n] for n in asked.facts}
         probes = {p: [h for h in self._held.hits(p, low, high) if self._with(h, hit)] for p in _patterns(known)}
         facts, lines = facts_of.from_hits(known, probes)
         return facts, [r for n in asked.facts for r in lines.get(n, [])[:2]]
 
-    def _holds(self, asked: Asked, hit: Hit, facts: Facts) -> bool:
+    def _holds(self, asked: ConditionalSignature, hit: Hit, facts: Facts) -> bool:
         groups: dict[str, tuple[Value, ...]] = {k: (number(v),) for k, v in hit.groups.items()}
         own = groups if asked.signature.pattern else {}
         return all(holds(c, {**facts, **self._given, **own}) for c in asked.signature.where)
 
-    def _stays(self, asked: Asked, stand: Stand) -> bool:
+    def _stays(self, asked: ConditionalSignature, stand: Stand) -> bool:
         """Whether it stands by what the other files of the bundle say as well."""
         if len(self._files) < 2:
             return True

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runbooks.core.base import Frozen
-from runbooks.triage.probe import Probe, Raw
+from runbooks.triage.probe import Matcher, Raw
 
 MOST = 8
 XID = r"\bXid \([^)]*\): ?(?P<code>\d{1,3})\b|\bxid\b[ =:]+(?P<named>\d{1,3})\b"
@@ -20,7 +20,7 @@ _ACTIONS = {
 }
 
 
-class Row(Frozen):
+class CodeMeaning(Frozen):
     """What a code means and which reading decides about it."""
 
     meaning: str
@@ -32,13 +32,13 @@ class CodeTable(Frozen):
 
     title: str
     pattern: str
-    rows: dict[str, Row]
+    rows: dict[str, CodeMeaning]
 
 
 def xid_table(data: Mapping[str, Any]) -> CodeTable:
     """The table of xids.yaml in the form of the others."""
     rows = {
-        str(code): Row(meaning=_meaning(x), decides=EARLIER if x["role"] == "follows" else _ACTIONS[x["action"]])
+        str(code): CodeMeaning(meaning=_meaning(x), decides=EARLIER if x["role"] == "follows" else _ACTIONS[x["action"]])
         for code, x in data["xids"].items()
     }
     return CodeTable(title="Xid", pattern=XID, rows=rows)
@@ -48,9 +48,9 @@ def _meaning(xid: Mapping[str, Any]) -> str:
     return f"{xid['meaning']}{'; it follows another Xid' if xid['role'] == 'follows' else ''}"
 
 
-def found(tables: Mapping[str, CodeTable], probes: Mapping[str, Probe]) -> list[tuple[str, str, Row, Raw]]:
+def found(tables: Mapping[str, CodeTable], probes: Mapping[str, Matcher]) -> list[tuple[str, str, CodeMeaning, Raw]]:
     """(kind, code, meaning, first line) of every known code, in the order of the text."""
-    first: dict[tuple[str, str], tuple[str, str, Row, Raw]] = {}
+    first: dict[tuple[str, str], tuple[str, str, CodeMeaning, Raw]] = {}
     for table in tables.values():
         for hit in probes[table.pattern].hits:
             code = hit.groups.get("code") or hit.groups.get("named", "")

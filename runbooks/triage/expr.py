@@ -42,7 +42,7 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 MOST = 256  # combinations tried when facts have several values
 
 
-class Unknown(Exception):
+class UnknownName(Exception):
     """A name in the condition has no value."""
 
 
@@ -50,7 +50,7 @@ def size(text: str) -> float:
     """Bytes: "11.17 GiB", "530 MB", "42". Powers of 1024: what GPU tools mean, and near enough for the rest."""
     found = _SIZE.match(text)
     if not found:
-        raise Unknown(text)
+        raise UnknownName(text)
     return float(found[1].replace(",", "")) * _SIZES[found[2].lower()]
 
 
@@ -58,7 +58,7 @@ def seconds(text: str) -> float:
     """Seconds: "600 s", "22 days", "1800000 ms"."""
     found = _TIME.match(text)
     if not found:
-        raise Unknown(text)
+        raise UnknownName(text)
     return float(found[1].replace(",", "")) * _TIMES[found[2].lower()]
 
 
@@ -66,7 +66,7 @@ def version(text: str) -> tuple[int, ...]:
     """(2, 9, 0) of "2.9.0+cu118"."""
     found = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
     if not found:
-        raise Unknown(text)
+        raise UnknownName(text)
     return tuple(int(p) for p in found[1].split("."))
 
 
@@ -130,7 +130,7 @@ def holds(condition: str, values: Mapping[str, tuple[Value, ...]]) -> bool:
         try:
             if _value(parse(condition), dict(zip(used, combination, strict=True))):
                 return True
-        except (Unknown, TypeError, ZeroDivisionError):
+        except (UnknownName, TypeError, ZeroDivisionError):
             continue
     return False
 
@@ -153,7 +153,7 @@ def _value(node: ast.expr, known: Mapping[str, Value]) -> Any:
         return all(parts) if isinstance(node.op, ast.And) else any(parts)
     if isinstance(node, ast.Compare):
         return _compare(node, known)
-    raise Unknown(ast.dump(node))
+    raise UnknownName(ast.dump(node))
 
 
 def _compare(node: ast.Compare, known: Mapping[str, Value]) -> bool:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from runbooks.triage.expr import Unknown, Value, number, seconds, size, version
+from runbooks.triage.expr import UnknownName, Value, number, seconds, size, version
 from runbooks.triage.load import FactKnowledge
-from runbooks.triage.probe import Hit, Probe, Raw
+from runbooks.triage.probe import Hit, Matcher, Raw
 
 Facts = dict[str, tuple[Value, ...]]
 NUMBERS = {"one": "1", "two": "2", "both": "2", "three": "3", "four": "4", "eight": "8", "sixteen": "16"}
@@ -24,12 +24,12 @@ def convert(kind: str, text: str) -> Value | None:
             text = NUMBERS.get(text.strip().lower(), text)
         read: dict[str, Callable[[str], Value]] = {"size": size, "seconds": seconds, "version": version}
         given = read.get(kind, number)(text)
-    except Unknown:
+    except UnknownName:
         return None
     return None if kind in ("number", "count", "percent") and not isinstance(given, float) else given
 
 
-def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Probe]) -> tuple[Facts, dict[str, list[Raw]]]:
+def from_text(known: Mapping[str, FactKnowledge], probes: Mapping[str, Matcher]) -> tuple[Facts, dict[str, list[Raw]]]:
     """Facts of the text and the lines that they stand in."""
     return from_hits(known, {p: probes[p].hits for fact in known.values() for p in fact.patterns})
 

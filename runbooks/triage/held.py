@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from runbooks.triage.literals import fold
 from runbooks.triage.moments import Moment, moment
-from runbooks.triage.probe import Hit, Plan, Probe, Raw
+from runbooks.triage.probe import Hit, Matcher, Plan, Raw
 from runbooks.triage.trial import Page
 
 NEAR = 200  # lines before and after that are about the same thing, for each one who speaks among them
@@ -29,7 +29,7 @@ class Held:
         self._plans = plans
         self._pages: list[Page] = []
         self._starts: list[int] = []
-        self._probes: dict[str, Probe] = {}
+        self._probes: dict[str, Matcher] = {}
         self._chunk: dict[tuple[int, int], Chunk] = {}
         self._found: dict[tuple[int, int, str], list[Hit]] = {}
         self._times: dict[int, Moment | None] = {}
@@ -130,9 +130,9 @@ class Held:
             self._chunk[key] = Chunk(page.lines[at * CHUNK : (at + 1) * CHUNK])
         return self._chunk[key]
 
-    def _probe(self, pattern: str) -> Probe:
+    def _probe(self, pattern: str) -> Matcher:
         if pattern not in self._probes:
-            self._probes[pattern] = Probe(pattern, (), plan=self._plans[pattern][1])
+            self._probes[pattern] = Matcher(pattern, (), plan=self._plans[pattern][1])
         return self._probes[pattern]
 
 
@@ -151,7 +151,7 @@ class Chunk:
         """Who says these lines: ranks, actors, hosts, containers."""
         return frozenset(s for groups in _SPEAKER.findall(self._raw) for s in groups if s)
 
-    def may(self, probe: Probe) -> list[int]:
+    def may(self, probe: Matcher) -> list[int]:
         """Numbers of the lines in which the texts stand that the pattern needs."""
         if not probe.options:
             return list(range(len(self._lines)))

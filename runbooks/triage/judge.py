@@ -8,10 +8,10 @@ from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
 from runbooks.triage.around import SMALL, Around
 from runbooks.triage.block import Block, without_rules
-from runbooks.triage.load import Known, Library, library
-from runbooks.triage.model import Code, Line, Outcome
+from runbooks.triage.load import Rule, RuleSet, library
+from runbooks.triage.model import Code, Line, TriageResult
 from runbooks.triage.nearest import Opening, with_nearest
-from runbooks.triage.probe import Probe, Raw
+from runbooks.triage.probe import Matcher, Raw
 from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
@@ -25,10 +25,10 @@ _CHATTER = re.compile(
 )
 
 
-class Seen:
+class Support:
     """What speaks for one cause."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Rule) -> None:
         self.known = known
         self.by_role: dict[Role, list[Raw]] = {role: [] for role in Role}
         self.signatures: dict[Role, int] = dict.fromkeys(Role, 0)
@@ -54,8 +54,8 @@ def judge(
     stated: Mapping[str, str] | None = None,
     redact: Callable[[str], str] = str,
     notes: Iterable[str] = (),
-    lib: Library | None = None,
-) -> Outcome:
+    lib: RuleSet | None = None,
+) -> TriageResult:
     """What the text and the stated facts point to, by all that is known or by `lib`. Raises ValueError for a bad fact."""
     lib = lib or library()
     probes = probes_of(lib)
@@ -95,22 +95,22 @@ def judge(
     return with_nearest(answer, opening.text, lib) if lib is library() else answer
 
 
-def _codes(lib: Library, probes: dict[str, Probe]) -> tuple[Code, ...]:
+def _codes(lib: RuleSet, probes: dict[str, Matcher]) -> tuple[Code, ...]:
     return tuple(
         Code(kind=kind, code=code, meaning=row.meaning, decides=row.decides, file=raw.file, number=raw.number)
         for kind, code, row, raw in codes_of.found(lib.codes, probes)
     )
 
 
-def probes_of(lib: Library) -> dict[str, Probe]:
+def probes_of(lib: RuleSet) -> dict[str, Matcher]:
     """A probe for every pattern of the library, with nothing found yet."""
-    return {pattern: Probe(pattern, (), context, plan) for pattern, (context, plan) in lib.plans.items()}
+    return {pattern: Matcher(pattern, (), context, plan) for pattern, (context, plan) in lib.plans.items()}
 
 
-def _collect(lib: Library, reading: Reading) -> list[Seen]:
-    found: list[Seen] = []
+def _collect(lib: RuleSet, reading: Reading) -> list[Support]:
+    found: list[Support] = []
     for known in lib.causes:
-        seen = Seen(known)
+        seen = Support(known)
         if not reading.may_be(known.cause):
             continue
         for signature in known.cause.signatures:
@@ -127,7 +127,7 @@ def _possible(signature: Signature, reading: Reading) -> bool:
     return not signature.pattern or reading.probes[signature.pattern].count > 0
 
 
-def _weigh(seen: list[Seen], show: Shower) -> Outcome:
+def _weigh(seen: list[Support], show: Shower) -> TriageResult:
     rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
     decided = [s for s in rooted if not _covered(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
@@ -140,24 +140,24 @@ def _weigh(seen: list[Seen], show: Shower) -> Outcome:
     still.sort(key=lambda s: (not s.known.cause.undecided, not s.rooted, s.order))
     undecided = tuple(show.candidate(s.known, s.rooted, s.by_role, ()) for s in still)
     if guilty:
-        return Outcome(verdict="causes", causes=causes, undecided=undecided)
+        return TriageResult(verdict="causes", causes=causes, undecided=undecided)
     if still:
-        return Outcome(verdict="not-enough", causes=causes, undecided=undecided)
-    return Outcome(verdict="innocent" if causes else "nothing", causes=causes)
+        return TriageResult(verdict="not-enough", causes=causes, undecided=undecided)
+    return TriageResult(verdict="innocent" if causes else "nothing", causes=causes)
 
 
-def _covered(one: Seen, rooted: list[Seen]) -> bool:
+def _covered(one: Support, rooted: list[Support]) -> bool:
     finer = one.known.cause.covered_by
     others = [o for o in rooted if o is not one]
     twins = [o for o in others if o.known.slug == one.known.slug]  # known to two runbooks: the one that sees more, once
     return any(o.known.names.intersection(finer) for o in others) or any(_rank(o) > _rank(one) for o in twins)
 
 
-def _rank(seen: Seen) -> tuple[int, int, str]:
+def _rank(seen: Support) -> tuple[int, int, str]:
     return sum(seen.signatures.values()), len(seen.known.aliases), seen.known.family
 
 
-def _earlier(one: Seen, decided: list[Seen]) -> tuple[str, ...]:
+def _earlier(one: Support, decided: list[Support]) -> tuple[str, ...]:
     """Slugs of causes that are seen as well and come before this one."""
     mine = one.known.cause.yields_to
     return tuple(
@@ -170,7 +170,7 @@ def _earlier(one: Seen, decided: list[Seen]) -> tuple[str, ...]:
     )
 
 
-def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
+def _explained(one: Support, guilty: list[Support], decided: list[Support]) -> bool:
     """Whether a cause that was found makes this starting point superfluous."""
     mine = one.known.cause.yields_to or ("*",)
     if any(o.known.names.intersection(mine) for o in decided):
@@ -178,14 +178,14 @@ def _explained(one: Seen, guilty: list[Seen], decided: list[Seen]) -> bool:
     return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
 
 
-def _unexplained(lib: Library, probes: dict[str, Probe], show: Shower, seen: list[Seen]) -> tuple[Line, ...]:
+def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[Line, ...]:
     told = {(r.file, r.number) for s in seen for raws in s.by_role.values() for r in raws}
     hits = (h.line for p in lib.failure for h in probes[p].hits if (h.line.file, h.line.number) not in told)
     raws = sorted((r for r in hits if not _CHATTER.match(r.text) and _reports(lib, r.text)), key=lambda r: r.order)
     return show.lines(raws)
 
 
-def _reports(lib: Library, line: str) -> bool:
+def _reports(lib: RuleSet, line: str) -> bool:
     """Whether it still tells of a failure without what it says did not fail."""
     left = undenied(line)
     return left == line or any(re.search(p, left) for p in lib.failure)

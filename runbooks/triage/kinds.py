@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 
 from runbooks.triage.literals import fold
-from runbooks.triage.plan import Plan, planned
+from runbooks.triage.plan import SearchPlan, planned
 from runbooks.triage.sieve import Lines
 from runbooks.triage.trial import Trial
 from runbooks.triage.vocabulary import Vocabulary
@@ -32,7 +32,7 @@ class Kinds:
         self._always = [t for t in self._trials if not t.options]
         self._known: dict[bytes, list[Trial]] = {}
         self._size = 0
-        self._plan: Plan | None = None
+        self._plan: SearchPlan | None = None
 
     def pick(self, shapes: Sequence[bytes], wanted: Callable[[Trial], bool]) -> dict[Trial, list[int]]:
         """The positions of lines that each wanted pattern may match. What is not wanted once never is again."""
@@ -70,7 +70,7 @@ class Kinds:
         words = self._words if self._words is not None else frozenset(w for t in self._trials for part in t.words for w in part)
         return _vocabulary(words)
 
-    def _planned(self, blob: bytes, wanted: Callable[[Trial], bool]) -> Plan:
+    def _planned(self, blob: bytes, wanted: Callable[[Trial], bool]) -> SearchPlan:
         """What to look for: as last time, where that is enough and not much of it has been found since."""
         trials = [t for t in self._trials if wanted(t)]
         present = self._vocabulary.present(blob) if len(trials) > FEW else None

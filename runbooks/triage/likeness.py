@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from runbooks.core.knowledge import Signature
 from runbooks.triage.cache import digest_of, keep, kept
-from runbooks.triage.load import Known
+from runbooks.triage.load import Rule
 from runbooks.triage.sameword import form, says_the_same, tokens
 
 FORMAT = 1  # of the cache file, and of how words are taken apart
@@ -25,7 +25,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 class Index:
     """The words of every cause; kept in the user's cache folder until they change."""
 
-    def __init__(self, causes: tuple[Known, ...]) -> None:
+    def __init__(self, causes: tuple[Rule, ...]) -> None:
         self.count = len(causes)
         fields = [[text_of(known) for known in causes] for _, text_of in _FIELDS]
         digest = digest_of((FORMAT, says_the_same(), [weight for weight, _ in _FIELDS], fields))
@@ -98,15 +98,15 @@ def _split(texts: Iterable[str]) -> list[list[str]]:
     return parts
 
 
-def _names(known: Known) -> str:
+def _names(known: Rule) -> str:
     return f"{' '.join(sorted(known.names))} ".replace("-", " ")
 
 
-def _of_signatures(part: Callable[[Signature], str]) -> Callable[[Known], str]:
+def _of_signatures(part: Callable[[Signature], str]) -> Callable[[Rule], str]:
     return lambda known: " \n ".join(part(s) for s in known.cause.signatures)
 
 
-_FIELDS: tuple[tuple[float, Callable[[Known], str]], ...] = (
+_FIELDS: tuple[tuple[float, Callable[[Rule], str]], ...] = (
     (4, lambda known: known.cause.title),
     (2, lambda known: f"{_names(known)} \n {known.cause.explanation}"),
     (1, lambda known: " \n ".join(known.cause.decided_by)),

@@ -51,7 +51,7 @@ class FactKnowledge(Frozen):
     examples: tuple[str, ...] = ()
 
 
-class Known(Frozen):
+class Rule(Frozen):
     """One cause, wherever it was written down."""
 
     slug: str
@@ -65,10 +65,10 @@ class Known(Frozen):
         return frozenset((self.slug, *self.aliases))
 
 
-class Library(Frozen):
+class RuleSet(Frozen):
     """All causes, all facts, and for every pattern the texts that it cannot match without."""
 
-    causes: tuple[Known, ...]
+    causes: tuple[Rule, ...]
     facts: dict[str, FactKnowledge]
     codes: dict[str, CodeTable]
     failure: tuple[str, ...]  # patterns of lines that report a failure, known or not
@@ -99,21 +99,21 @@ def _sources() -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def library() -> Library:
+def library() -> RuleSet:
     """The knowledge, from the cache where the files have not changed. Raises pydantic.ValidationError on bad files."""
     sources = _sources()
     digest = digest_of((FORMAT, sources))
     try:
-        return Library.model_validate_json(kept("triage", digest) or b"")
+        return RuleSet.model_validate_json(kept("triage", digest) or b"")
     except ValueError:
         built = build(sources)
         keep("triage", digest, built.model_dump_json().encode())
         return built
 
 
-def build(sources: list[tuple[str, str]]) -> Library:
+def build(sources: list[tuple[str, str]]) -> RuleSet:
     """The library from the files' texts."""
-    causes: dict[tuple[str, str], Known] = {}
+    causes: dict[tuple[str, str], Rule] = {}
     facts: dict[str, FactKnowledge] = {}
     codes: dict[str, CodeTable] = {}
     failure: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ def build(sources: list[tuple[str, str]]) -> Library:
         _hide(family, causes)
     library = tuple(sorted(causes.values(), key=lambda k: (k.family, k.slug)))
     literals = _literals(library, facts, (*failure, *(t.pattern for t in codes.values())))
-    return Library(causes=library, facts=facts, codes=codes, failure=failure, literals=literals)
+    return RuleSet(causes=library, facts=facts, codes=codes, failure=failure, literals=literals)
 
 
 def _parse(text: str) -> Any:
@@ -148,15 +148,15 @@ def _parse(text: str) -> Any:
     return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
 
 
-def _runbook_causes(data: dict[str, Any]) -> list[Known]:
+def _runbook_causes(data: dict[str, Any]) -> list[Rule]:
     extra = {"runbook": data["slug"], "target": data.get("target", "")}
     return [
-        Known(slug=s, family=data["slug"], cause=FamilyCause.model_validate({**c, **extra}))
+        Rule(slug=s, family=data["slug"], cause=FamilyCause.model_validate({**c, **extra}))
         for s, c in data["causes"].items()
     ]
 
 
-def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
+def _add_family(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
     """A runbook's cause of the same slug keeps its words and gains the family's signatures."""
     for slug, cause in family.causes.items():
         runbook = cause.runbook or family.runbook
@@ -166,7 +166,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
         known = causes.get((key[0], key[1]))
         if known is None:
             filled = cause.model_copy(update={"runbook": runbook, "target": cause.target or family.target})
-            causes[key[0], slug] = Known(slug=slug, family=family.family, cause=filled)
+            causes[key[0], slug] = Rule(slug=slug, family=family.family, cause=filled)
             continue
         own = () if cause.replaces_signatures else known.cause.signatures
         more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in own if k.pattern}]
@@ -190,7 +190,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Known]) -> None:
         causes[key[0], key[1]] = known.model_copy(update={"cause": both, "aliases": (*known.aliases, slug)})
 
 
-def _hide(family: Family, causes: dict[tuple[str, str], Known]) -> None:
+def _hide(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
     for slug, cause in family.causes.items():
         for other in cause.hides:
             owner, _, name = other.partition("/")
@@ -199,7 +199,7 @@ def _hide(family: Family, causes: dict[tuple[str, str], Known]) -> None:
                 causes[owner, name] = known.model_copy(update={"cause": covered})
 
 
-def _narrow(causes: dict[tuple[str, str], Known], name: str, cause: FamilyCause) -> None:
+def _narrow(causes: dict[tuple[str, str], Rule], name: str, cause: FamilyCause) -> None:
     family, _, slug = name.partition("/")
     if known := causes.get((family, slug)):
         narrower = known.cause.model_copy(
@@ -228,13 +228,13 @@ def signature_patterns(signature: Signature) -> tuple[str, ...]:
     )
 
 
-def patterns_of(causes: tuple[Known, ...], facts: dict[str, FactKnowledge]) -> list[str]:
+def patterns_of(causes: tuple[Rule, ...], facts: dict[str, FactKnowledge]) -> list[str]:
     """Every pattern that has to be looked for to judge these causes."""
     patterns = [p for k in causes for s in k.cause.signatures for p in signature_patterns(s)]
     patterns += [p for k in causes for p in (*k.cause.never_when, *k.cause.only_when)]
     return patterns + [p for f in facts.values() for p in f.patterns]
 
 
-def _literals(causes: tuple[Known, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
+def _literals(causes: tuple[Rule, ...], facts: dict[str, FactKnowledge], failure: tuple[str, ...]) -> dict[str, Any]:
     patterns = [*patterns_of(causes, facts), *failure]
     return {p: tuple(t.decode("utf-8", "surrogateescape") for t in required(p)) for p in dict.fromkeys(patterns)}

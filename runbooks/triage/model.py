@@ -18,7 +18,7 @@ class Line(Frozen):
     rank: str = ""  # "[rank3]", "Actor pid=7 ip=10.0.0.2" where the line names its speaker
 
 
-class Candidate(Frozen):
+class CandidateCause(Frozen):
     """One cause that the text points to."""
 
     slug: str
@@ -61,12 +61,12 @@ class Code(Frozen):
     number: int
 
 
-class Outcome(Frozen):
+class TriageResult(Frozen):
     """The whole answer to one text."""
 
     verdict: str  # "nothing" | "innocent" | "causes" | "not-enough"
-    causes: tuple[Candidate, ...] = ()  # most credible first; the first explains the rest where `follows` says so
-    undecided: tuple[Candidate, ...] = ()  # starting points that the text leaves open
+    causes: tuple[CandidateCause, ...] = ()  # most credible first; the first explains the rest where `follows` says so
+    undecided: tuple[CandidateCause, ...] = ()  # starting points that the text leaves open
     nearest: tuple[Near, ...] = ()  # only where no cause is named: what the words come close to, best first
     unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause
     codes: tuple[Code, ...] = ()

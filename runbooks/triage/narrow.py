@@ -3,11 +3,11 @@
 import re
 from functools import lru_cache
 
-from runbooks.triage.load import Library, library, patterns_of
+from runbooks.triage.load import RuleSet, library, patterns_of
 
 
 @lru_cache(maxsize=64)
-def narrowed(only: tuple[str, ...]) -> Library:
+def narrowed(only: tuple[str, ...]) -> RuleSet:
     """The causes named as "family" or "family/slug", with the facts that they ask for. Raises KeyError for a wrong name."""
     whole = library()
     if not only:
@@ -19,4 +19,4 @@ def narrowed(only: tuple[str, ...]) -> Library:
     conditions = [c for k in chosen for s in k.cause.signatures for c in s.where]
     facts = {n: f for n, f in whole.facts.items() if any(re.search(rf"\b{n}\b", c) for c in conditions)}
     literals = {p: whole.literals[p] for p in patterns_of(chosen, facts)}
-    return Library(causes=chosen, facts=facts, codes={}, failure=(), literals=literals)
+    return RuleSet(causes=chosen, facts=facts, codes={}, failure=(), literals=literals)

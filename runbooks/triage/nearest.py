@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from runbooks.triage.block import Block
 from runbooks.triage.likeness import Index
-from runbooks.triage.load import Known, Library
-from runbooks.triage.model import Near, Outcome
+from runbooks.triage.load import Rule, RuleSet
+from runbooks.triage.model import Near, TriageResult
 from runbooks.triage.sameword import tokens
 from runbooks.triage.told import (
     grumbles,
@@ -53,7 +53,7 @@ class Opening:
         return self.data.decode("utf-8", "replace") if short else ""
 
 
-def with_nearest(outcome: Outcome, text: str, lib: Library) -> Outcome:
+def with_nearest(outcome: TriageResult, text: str, lib: RuleSet) -> TriageResult:
     """The outcome, with the causes nearest to a short text, or to a long one's lines that fit no cause, where none is named.
 
     "nothing" for a text that tells of trouble becomes "not-enough"; for a headline that only may tell of some, where one is near.
@@ -73,7 +73,7 @@ def with_nearest(outcome: Outcome, text: str, lib: Library) -> Outcome:
     return outcome.model_copy(update={"verdict": "not-enough", "nearest": found})
 
 
-def _asking(outcome: Outcome, text: str) -> Outcome:
+def _asking(outcome: TriageResult, text: str) -> TriageResult:
     """The outcome with the request for what can be judged, where a person told something and not that all is well."""
     told = (is_headline(text) or is_told(text)) and is_sentence(text) and not says_well(text)
     return outcome.model_copy(update={"notes": (*outcome.notes, ASK)}) if told else outcome
@@ -89,7 +89,7 @@ def _is_trouble(text: str) -> bool:
     return is_told(text) and tells_of_trouble(text)
 
 
-def nearest(text: str, lib: Library, enough: float = _SCORE, much: float = _SHARE) -> tuple[Known, ...]:
+def nearest(text: str, lib: RuleSet, enough: float = _SCORE, much: float = _SHARE) -> tuple[Rule, ...]:
     """Causes by the words that they share with the text, best first; none where these are everyday words."""
     index = _index(lib)
     asked = index.asked(text)
@@ -106,9 +106,9 @@ def _world() -> frozenset[str]:
     return frozenset(tokens(words()["world"]))
 
 
-def _each_once(found: list[Known]) -> tuple[Known, ...]:
+def _each_once(found: list[Rule]) -> tuple[Rule, ...]:
     """Without those that say what one before them says."""
-    kept: dict[frozenset[str], Known] = {}
+    kept: dict[frozenset[str], Rule] = {}
     for known in found:
         said = frozenset(tokens(known.cause.title))
         if not any(known.slug == k.slug or said <= s or s <= said for s, k in kept.items()):
@@ -119,14 +119,14 @@ def _each_once(found: list[Known]) -> tuple[Known, ...]:
 _kept: dict[int, Index] = {}
 
 
-def _index(lib: Library) -> Index:
+def _index(lib: RuleSet) -> Index:
     if id(lib) not in _kept:
         _kept.clear()
         _kept[id(lib)] = Index(lib.causes)
     return _kept[id(lib)]
 
 
-def _near(known: Known) -> Near:
+def _near(known: Rule) -> Near:
     return Near(
         slug=known.slug,
         family=known.family,

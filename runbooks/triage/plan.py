@@ -10,7 +10,7 @@ SAMPLE = 1 << 14  # bytes in which texts are counted, to search for the rarest
 More = list[tuple[tuple[bytes, ...], Trial]]  # what else has to stand in the line, and whose text it is
 
 
-class Plan:
+class SearchPlan:
     """Texts to look for, and what each of them is needed for."""
 
     def __init__(
@@ -66,7 +66,7 @@ def _add(found: dict[Trial, set[int]], lines: list[bytes], places: set[int], mor
             found.setdefault(trial, set()).update(left)
 
 
-def planned(trials: Sequence[Trial], present: set[bytes] | None, folded: bytes) -> Plan:
+def planned(trials: Sequence[Trial], present: set[bytes] | None, folded: bytes) -> SearchPlan:
     """A plan for a text in which only the words `present` stand (None: not known), and as often as in `folded`."""
     likely: dict[bytes, dict[bytes, More]] = {}
     often = _Often(folded)
@@ -77,7 +77,7 @@ def planned(trials: Sequence[Trial], present: set[bytes] | None, folded: bytes) 
                 others = tuple(t for t in texts if t != rarest)
                 needed = likely.setdefault(rarest, {}).setdefault(others[0] if others else b"", [])
                 needed.append((others[1:], trial))
-    return Plan(likely, trials, None if present is None else frozenset(present))
+    return SearchPlan(likely, trials, None if present is None else frozenset(present))
 
 
 class _Often:

@@ -16,7 +16,7 @@ Options = tuple[tuple[bytes, ...], ...]
 Plan = tuple[Options, Options, bool]
 
 
-class Probe:
+class Matcher:
     """One pattern to look for."""
 
     __slots__ = (

@@ -6,14 +6,14 @@ from runbooks.triage.around import Around, same
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
 from runbooks.triage.load import FamilyCause
-from runbooks.triage.probe import Hit, Probe, Raw
+from runbooks.triage.probe import Hit, Matcher, Raw
 
 
 class Reading:
     """Matches and facts of one text, asked by signatures."""
 
     def __init__(
-        self, probes: dict[str, Probe], facts: Facts, fact_lines: dict[str, list[Raw]], around: Around | None = None
+        self, probes: dict[str, Matcher], facts: Facts, fact_lines: dict[str, list[Raw]], around: Around | None = None
     ) -> None:
         self.probes, self.facts, self.fact_lines = probes, facts, fact_lines
         self._around = around  # where the text is too long to be about one thing

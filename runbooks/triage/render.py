@@ -1,7 +1,7 @@
 """The answer as text for a terminal."""
 
 from runbooks.triage.advice import behind_check
-from runbooks.triage.model import Candidate, Code, Line, Near, Outcome
+from runbooks.triage.model import CandidateCause, Code, Line, Near, TriageResult
 
 _HEAD = {
     "nothing": "Nothing known to me in these {lines} lines. That is no word about the machine: what is wrong may not stand in them.",
@@ -15,7 +15,7 @@ _NEAREST = (
 )
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: TriageResult) -> str:
     """The whole answer."""
     real = [c for c in outcome.causes if not c.innocent]
     count = f"{len(real)} candidate{'s' if len(real) != 1 else ''}"
@@ -49,7 +49,7 @@ def _code(x: Code) -> str:
     return f"   {x.kind} {x.code}: {x.meaning}  ({x.file}:{x.number}; what decides: {x.decides})"
 
 
-def _cause(number: int, cause: Candidate) -> str:
+def _cause(number: int, cause: CandidateCause) -> str:
     kind = "innocent" if cause.innocent else cause.certainty.value
     rows = [f"{number}. Candidate: {cause.title}  [{kind}] {cause.family}/{cause.slug}", _wrapped(cause.explanation)]
     if cause.follows:
@@ -64,7 +64,7 @@ def _cause(number: int, cause: Candidate) -> str:
     return "\n".join(r for r in rows if r)
 
 
-def _open(cause: Candidate) -> str:
+def _open(cause: CandidateCause) -> str:
     rows = [f" - {cause.title}  [{cause.family}/{cause.slug}]", _wrapped(cause.explanation)]
     rows += [_lines(cause.evidence), _bullets("what would decide", cause.decided_by)]
     rows += [_bullets("what must not be done", cause.must_not), _next(cause)]
@@ -92,7 +92,7 @@ def _bullets(title: str, items: tuple[str, ...]) -> str:
     return "\n".join([f"   {title}:", *(f"     - {' '.join(i.split())}" for i in items)]) if items else ""
 
 
-def _next(cause: Candidate | Near) -> str:
+def _next(cause: CandidateCause | Near) -> str:
     if not cause.runbook:
         return "   runbook: none reads the machine for this; by hand"
     return f"   runbook: gpu-runbooks run {cause.runbook} TARGET   ({cause.target or 'the target it names'})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runbooks.triage.block import Block
 from runbooks.triage.kinds import Kinds
-from runbooks.triage.probe import Probe
+from runbooks.triage.probe import Matcher
 from runbooks.triage.trial import Page, Trial
 
 WINDOW = 8 << 20  # bytes of text that are held
@@ -20,7 +20,7 @@ class Scanner:
 
     def __init__(
         self,
-        probes: Iterable[Probe],
+        probes: Iterable[Matcher],
         look: Callable[[Sequence[Page]], None] | None = None,
         words: frozenset[bytes] | None = None,
     ) -> None:

@@ -7,8 +7,8 @@ from runbooks.core.distinct import prohibitions
 from runbooks.core.knowledge import Role
 from runbooks.core.verdict import Certainty
 from runbooks.triage.advice import mild
-from runbooks.triage.load import Known
-from runbooks.triage.model import Candidate, Line
+from runbooks.triage.load import Rule
+from runbooks.triage.model import CandidateCause, Line
 from runbooks.triage.probe import Raw
 
 SHOWN = 4  # evidence lines of a cause
@@ -22,13 +22,13 @@ class Shower:
         self._redact = redact
 
     def candidate(
-        self, known: Known, rooted: bool, by_role: Mapping[Role, list[Raw]], before: tuple[str, ...]
-    ) -> Candidate:
+        self, known: Rule, rooted: bool, by_role: Mapping[Role, list[Raw]], before: tuple[str, ...]
+    ) -> CandidateCause:
         """The cause with its lines."""
         cause = known.cause
         rooted = rooted and not cause.undecided
         remedy, held_back = mild(cause.remedy)
-        return Candidate(
+        return CandidateCause(
             slug=known.slug,
             family=known.family,
             runbook=cause.runbook,

@@ -10,13 +10,13 @@ from functools import lru_cache
 
 from runbooks.core.verdict import Certainty, Finding
 from runbooks.triage.advice import behind_check
-from runbooks.triage.model import Candidate, Outcome
+from runbooks.triage.model import CandidateCause, TriageResult
 
 MOST_CHARACTERS = 4_000_000  # of a text that a runbook read; its end is kept
 Text = str | Iterable[str]
 
 
-def judge_lines(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> Outcome:
+def judge_lines(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> TriageResult:
     """The whole answer to `text`: causes, starting points left open, facts. Secrets must be replaced before.
 
     `only` names what is looked for, as "family" or "family/slug"; empty: everything that is known.
@@ -36,35 +36,35 @@ def _whole(text: Text) -> str:
     return joined[-MOST_CHARACTERS:]
 
 
-def _causes(text: Text, only: tuple[str, ...]) -> tuple[Candidate, ...]:
+def _causes(text: Text, only: tuple[str, ...]) -> tuple[CandidateCause, ...]:
     """As `judge_text`, remembered: the looks of one run ask about the same words again."""
     whole = _whole(text)
     return _judged(whole, only) if whole.strip() else ()
 
 
 @lru_cache(maxsize=32)
-def _judged(whole: str, only: tuple[str, ...]) -> tuple[Candidate, ...]:
+def _judged(whole: str, only: tuple[str, ...]) -> tuple[CandidateCause, ...]:
     return judge_text(whole, only=only)
 
 
-def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[Candidate, ...]:
+def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[CandidateCause, ...]:
     """Causes that `text` points to, most credible first; then starting points that it leaves open (`possible`)."""
     outcome = judge_lines(text, facts, only)
     return (*outcome.causes, *outcome.undecided)
 
 
-def first_cause(text: Text, only: tuple[str, ...] = ()) -> Candidate | None:
+def first_cause(text: Text, only: tuple[str, ...] = ()) -> CandidateCause | None:
     """The most credible cause that `text` points to; None where it names none or only starting points."""
     return next((c for c in _causes(text, only) if _is_cause(c)), None)
 
 
-def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, Candidate]:
+def meanings(text: Text, means: Mapping[str, tuple[str, ...]]) -> dict[str, CandidateCause]:
     """What `text` points to, as keys of `means`: one text has another name in every runbook. In the order of `means`.
 
     Starting points count as well where `means` names them.
     """
     names = {name: own for own, listed in means.items() for name in listed}
-    found: dict[str, Candidate] = {}
+    found: dict[str, CandidateCause] = {}
     for cause in _causes(text, tuple(names)):
         found.setdefault(names[f"{cause.family}/{cause.slug}"], cause)
     return {own: found[own] for own in means if own in found}
@@ -86,7 +86,7 @@ def _telling(whole: str) -> tuple[str, ...]:
     return tuple(lines[n] for n in sorted(lines))
 
 
-def failing_lines(outcome: Outcome) -> dict[int, str]:
+def failing_lines(outcome: TriageResult) -> dict[int, str]:
     """Number and text of each line that reports a failure: of a cause that is not innocent, or of none that is known."""
     named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
     return {line.number: line.text for line in (*named, *outcome.unexplained)}
@@ -104,7 +104,7 @@ def _failures(whole: str) -> tuple[tuple[str, str], ...]:
     return (*named, *(("", line.text) for line in outcome.unexplained))
 
 
-def _is_cause(candidate: Candidate) -> bool:
+def _is_cause(candidate: CandidateCause) -> bool:
     return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 
 
@@ -118,7 +118,7 @@ def findings_of(text: Text, place: str, runbook: str, judged: Iterable[str] = ()
     return tuple(_finding(c, place, runbook) for c in causes)
 
 
-def _finding(cause: Candidate, place: str, runbook: str) -> Finding:
+def _finding(cause: CandidateCause, place: str, runbook: str) -> Finding:
     line = cause.evidence[0] if cause.evidence else None
     where = f" (line {line.number}: {line.text[:200]})" if line else ""
     action = behind_check(cause.decided_by, cause.remedy, cause.held_back)

@@ -6,7 +6,7 @@ from runbooks.triage.block import Block
 from runbooks.triage.loose import SHAPE, alike_to, shape
 from runbooks.triage.normal import GUESS
 from runbooks.triage.plain import plain
-from runbooks.triage.probe import KEEP, Hit, Probe, Raw
+from runbooks.triage.probe import KEEP, Hit, Matcher, Raw
 from runbooks.triage.quoted import QUOTED
 from runbooks.triage.ready import alike_of
 from runbooks.triage.sieve import Lines, Sieve
@@ -46,7 +46,7 @@ class Trial:
 
     __slots__ = ("_guesses", "_last", "_of_lines", "_of_shapes", "_table", "_tried", "_vain", "ended", "options", "probe", "sated", "words")
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Matcher) -> None:
         self.probe = probe
         self.options, self.words = probe.options, probe.words
         self.sated = False  # has matched often enough: only the last matches are still looked for

@@ -20,14 +20,14 @@ FirstUse = Callable[[str, int, str], str]
 """(name, time step, question) → the question that this code was used for first, anywhere. Raises if that is not known."""
 
 
-class Verdict(Frozen):
+class CodeCheck(Frozen):
     """Was the code right, and if not, why."""
 
     ok: bool
     said: str = ""
 
 
-def check_code(name: str, code: str, question: str, at: datetime, first_use: FirstUse) -> Verdict:
+def check_code(name: str, code: str, question: str, at: datetime, first_use: FirstUse) -> CodeCheck:
     """Judges the code that `name` gave for `question` at `at`. The same question always gets the same verdict.
 
     `at` is when the answer reached the server, not now: the run may go on hours later.
@@ -35,22 +35,22 @@ def check_code(name: str, code: str, question: str, at: datetime, first_use: Fir
     try:
         secret = read_approvers().get(name)
     except NoSecrets as e:
-        return Verdict(ok=False, said=f"codes cannot be checked on this machine: {e}")
+        return CodeCheck(ok=False, said=f"codes cannot be checked on this machine: {e}")
     if secret is None:
-        return Verdict(ok=False, said=f"no approver {name!r} on the machine that checks: gpu-runbooks approver add")
+        return CodeCheck(ok=False, said=f"no approver {name!r} on the machine that checks: gpu-runbooks approver add")
     try:
         with locked_json(state_folder() / "approver-codes.json") as book:
             return _judge(book, secret, name, code, question, at, first_use)
     except Exception as e:
-        return Verdict(ok=False, said=f"the book of used codes cannot be kept ({type(e).__name__}), so none counts")
+        return CodeCheck(ok=False, said=f"the book of used codes cannot be kept ({type(e).__name__}), so none counts")
 
 
 def _judge(
     book: dict[str, Any], secret: bytes, name: str, code: str, question: str, at: datetime, first_use: FirstUse
-) -> Verdict:
+) -> CodeCheck:
     verdicts, used, wrong = (book.setdefault(k, {}) for k in ("verdicts", "used", "wrong"))
     if question in verdicts:
-        return Verdict(ok=verdicts[question]["ok"], said=verdicts[question]["said"])
+        return CodeCheck(ok=verdicts[question]["ok"], said=verdicts[question]["said"])
     recent = [t for t in wrong.get(name, []) if at - datetime.fromisoformat(t) < WINDOW]
     verdict = _fresh(used.setdefault(name, {}), recent, secret, name, code, question, at, first_use)
     if verdict.said == WRONG:
@@ -73,18 +73,18 @@ def _fresh(
     question: str,
     at: datetime,
     first_use: FirstUse,
-) -> Verdict:
+) -> CodeCheck:
     if len(recent) >= MOST_WRONG:
-        return Verdict(ok=False, said=f"{len(recent)} wrong codes for {name} within an hour: locked, try later")
+        return CodeCheck(ok=False, said=f"{len(recent)} wrong codes for {name} within an hour: locked, try later")
     step = matching_step(secret, code, at)
     if step is None:
-        return Verdict(ok=False, said=WRONG)
+        return CodeCheck(ok=False, said=WRONG)
     if used.get(str(step), question) != question or first_use(name, step, question) != question:
-        return Verdict(ok=False, said="this code was used before: wait for the next one")
+        return CodeCheck(ok=False, said="this code was used before: wait for the next one")
     for old in [s for s in used if int(s) < step - 100]:
         del used[old]
     used[str(step)] = question
-    return Verdict(ok=True)
+    return CodeCheck(ok=True)
 
 
 def _forget(verdicts: dict[str, Any], at: datetime) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from tasks.checkpoint import act_store as store
 from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.node import read_node_tier, spec_of
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change
 
 ACTING = ("refused", "ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
@@ -25,7 +25,7 @@ def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: flo
 def config_of(context: Context) -> Checkpoints:
     """The fleet file's section. Raises Refused."""
     if context.fleet.checkpoints is None:
-        raise Refused(Code.CONFIG, "the fleet file has no `checkpoints` section any more")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no `checkpoints` section any more")
     return context.fleet.checkpoints
 
 
@@ -34,14 +34,14 @@ def tier_of(context: Context, name: str) -> Tier:
     try:
         return config_of(context).tier(name)
     except KeyError as e:
-        raise Refused(Code.CONFIG, str(e)) from e
+        raise ActionRefused(RefusalCode.CONFIG, str(e)) from e
 
 
-def _said(got: dict[str, Any]) -> ActResult:
-    return ActResult(said=tuple(str(s) for s in got["said"]))
+def _said(got: dict[str, Any]) -> ActionResult:
+    return ActionResult(said=tuple(str(s) for s in got["said"]))
 
 
-def copy_checkpoint(step: Step, context: Context) -> ActResult:
+def copy_checkpoint(step: Step, context: Context) -> ActionResult:
     """Copy one judged checkpoint to another tier: temporary name, fsync, checked there, published without replacing."""
     a, config = step.args, config_of(context)
     source, target = tier_of(context, a["from_tier"]), tier_of(context, a["to_tier"])
@@ -58,31 +58,31 @@ def copy_checkpoint(step: Step, context: Context) -> ActResult:
     return _said(act_on_node(context, a["node"], ask | {"do": "copy"}, timeout))
 
 
-def repoint_latest(step: Step, context: Context) -> ActResult:
+def repoint_latest(step: Step, context: Context) -> ActionResult:
     """Let `latest` name another checkpoint, only if it still is what was judged (compare-and-set)."""
     a, tier = step.args, tier_of(context, step.args["tier"])
     if config_of(context).others_write:
-        raise Refused(Code.CONFIG, "the fleet file says that others write or read here")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file says that others write or read here")
     if tier.kind is TierKind.S3:
         return store.repoint(config_of(context), tier, a)
     if tier.shared:
-        raise Refused(Code.CANNOT_CHECK, "other clients of a shared file system can't be seen from here")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, "other clients of a shared file system can't be seen from here")
     return _said(act_on_node(context, a["node"], {**a, "do": "point", "root": tier.path}))
 
 
-def quarantine_checkpoint(step: Step, context: Context) -> ActResult:
+def quarantine_checkpoint(step: Step, context: Context) -> ActionResult:
     """Rename a proven-bad checkpoint aside on its node; nothing is deleted or replaced."""
     tier = tier_of(context, step.args["tier"])
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "quarantine", "root": tier.path}))
 
 
-def prune_checkpoints(step: Step, context: Context) -> ActResult:
+def prune_checkpoints(step: Step, context: Context) -> ActionResult:
     """Delete the listed old checkpoints on a node while every one that must stay is unchanged and proven again."""
     a, tier, config = step.args, tier_of(context, step.args["tier"]), config_of(context)
     if tier.shared or config.others_write:
-        raise Refused(Code.CANNOT_CHECK, "another reader or writer can't be ruled out")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, "another reader or writer can't be ruled out")
     if len(a["keep"]) < tier.keep:
-        raise Refused(Code.CONFIG, f"{len(a['keep'])} proven ones stay, the fleet file wants {tier.keep}")
+        raise ActionRefused(RefusalCode.CONFIG, f"{len(a['keep'])} proven ones stay, the fleet file wants {tier.keep}")
     _prove_kept(context, tier, config, a)
     ask = {**a, "do": "prune", "root": tier.path, "pointer": tier.latest}
     return _said(act_on_node(context, a["node"], ask, 600))
@@ -92,16 +92,16 @@ def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, 
     """Structure of those that stay, once more right before. Raises Refused."""
     look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
     if not isinstance(look.candidates, Known):
-        raise Refused(Code.CANNOT_CHECK, "the tier could not be read again")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, "the tier could not be read again")
     now = {c.name: c for c in look.candidates.value}
     for k in a["keep"]:
         c = now.get(k["name"])
         if c is None or not c.whole or c.identity != k["identity"]:
-            raise Refused(Code.TARGET_CHANGED, f"{k['name']}, which must stay, is not what it was")
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{k['name']}, which must stay, is not what it was")
     last = min(now[k["name"]].step for k in a["keep"])
     for d in a["delete"]:
         if d["name"] in now and now[d["name"]].step >= last:
-            raise Refused(Code.TARGET_CHANGED, f"{d['name']} is not older than those that stay")
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{d['name']} is not older than those that stay")
     _prove_elsewhere(context, config, a)
 
 
@@ -112,7 +112,8 @@ def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -
         for d in a["delete"]:
             other = d["elsewhere"]
             if other["tier"] == name and now.get(other["name"]) != other["identity"]:
-                raise Refused(Code.TARGET_CHANGED, f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
+                raise ActionRefused(RefusalCode.TARGET_CHANGED,
+                    f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
 
 
 def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) -> dict[str, str]:
@@ -121,39 +122,39 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
         return store.identities(config, tier)
     look = read_node_tier(context, context.fleet.node(node), config, tier, 0)
     if not isinstance(look.candidates, Known):
-        raise Refused(Code.CANNOT_CHECK, f"{tier.name} could not be read again")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"{tier.name} could not be read again")
     return {c.name: c.identity for c in look.candidates.value}
 
 
-def put_back_checkpoint(step: Step, context: Context) -> ActResult:
+def put_back_checkpoint(step: Step, context: Context) -> ActionResult:
     """Give a checkpoint its name back whose deletion was broken off before it began; nothing is replaced."""
     tier = tier_of(context, step.args["tier"])
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "put-back", "root": tier.path}))
 
 
-def finish_deletion(step: Step, context: Context) -> ActResult:
+def finish_deletion(step: Step, context: Context) -> ActionResult:
     """Delete what a broken-off deletion left of a checkpoint: it is not whole any more."""
     tier = tier_of(context, step.args["tier"])
     if tier.shared or config_of(context).others_write:
-        raise Refused(Code.CANNOT_CHECK, "another reader or writer can't be ruled out")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, "another reader or writer can't be ruled out")
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "finish", "root": tier.path}))
 
 
-def create_checkpoint_folder(step: Step, context: Context) -> ActResult:
+def create_checkpoint_folder(step: Step, context: Context) -> ActionResult:
     """Create a tier's folder on the node, on the device that was judged."""
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "mkdir"}))
 
 
-def restore_folder_mode(step: Step, context: Context) -> ActResult:
+def restore_folder_mode(step: Step, context: Context) -> ActionResult:
     """Give a tier's folder the mode back that its owner needs."""
     return _said(act_on_node(context, step.args["node"], {**step.args, "do": "mode"}))
 
 
-def abort_upload(step: Step, context: Context) -> ActResult:
+def abort_upload(step: Step, context: Context) -> ActionResult:
     """Abort one unfinished multipart upload, only if it got no part since it was judged and none is young."""
     return store.abort(tier_of(context, step.args["tier"]), step.args, context.now())
 
 
-def restore_archived(step: Step, context: Context) -> ActResult:
+def restore_archived(step: Step, context: Context) -> ActionResult:
     """Ask the store to make an archived checkpoint readable for some days."""
     return store.restore(config_of(context), tier_of(context, step.args["tier"]), step.args)

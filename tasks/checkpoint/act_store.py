@@ -9,15 +9,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from runbooks.checkpoint.parsers.content import check_content
 from runbooks.checkpoint.parsers.sets import check_set
 from runbooks.core.checkpoints import Checkpoints, Tier
-from runbooks.core.reading import Known, Why
-from runbooks.core.refusal import Code
+from runbooks.core.reading import Known, UnknownReason
+from runbooks.core.refusal import RefusalCode
 from tasks.checkpoint.act_upload import URL_S, Note, Run, check_there, send_one
 from tasks.checkpoint.node import spec_of
 from tasks.checkpoint.probes.ckpt_fs import best_crc32
 from tasks.checkpoint.s3 import READERS, blobs_of, group
 from tasks.checkpoint.s3_answers import read_uploads
 from tasks.checkpoint.s3_store import Object, S3Tier, code_of, set_identity
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
@@ -28,7 +28,7 @@ def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
     try:
         sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
     except (ClientError, BotoCoreError) as e:
-        raise Refused(Code.CANNOT_CHECK, f"{s3.where} could not be listed again: {code_of(e)[0]}") from e
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"{s3.where} could not be listed again: {code_of(e)[0]}") from e
     return {name: set_identity(found) for (_, name), found in sets.items()}
 
 
@@ -37,7 +37,7 @@ def _found(s3: S3Tier, config: Checkpoints, name: str, identity: str) -> dict[st
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(s3.tier))
     found = next((objects for (_, n), objects in sets.items() if n == name), {})
     if not found or set_identity(found) != identity:
-        raise Refused(Code.TARGET_CHANGED, f"{s3.where}{name} changed since it was judged")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{s3.where}{name} changed since it was judged")
     return found
 
 
@@ -58,7 +58,7 @@ def download_ask(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> dict[str
 
 def upload(
     context: Context, config: Checkpoints, tier: Tier, a: dict[str, Any], ask: dict[str, Any], run: Run
-) -> ActResult:
+) -> ActionResult:
     """From the node to the store; every object is created only if its key is free; the commit marker comes last.
     What an earlier try of the same source brought there is compared and not sent again."""
     from tasks.checkpoint.node import ask_node
@@ -71,7 +71,7 @@ def upload(
     there = _lying(s3, config, tier, a["name"], note)
     begun = note.read()
     if there and not begun:
-        raise Refused(Code.WOULD_OVERWRITE, f"{s3.where}{a['name']} is there, and nothing is ever replaced")
+        raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{s3.where}{a['name']} is there, and nothing is ever replaced")
     if folder and not begun:  # a folder of a store gets its names one by one: this says that it is not complete
         note.write()
     for name in sorted(sizes, key=lambda n: (n.endswith((".metadata", ".json")), n)):
@@ -83,7 +83,7 @@ def upload(
     _verify(tier, config, s3, a, note)
     if folder or note.uploads:
         note.drop()
-    return ActResult(said=(f"{a['name']} lies at {s3.where.rstrip('/')}/{a['name']}, read back and checked",))
+    return ActionResult(said=(f"{a['name']} lies at {s3.where.rstrip('/')}/{a['name']}, read back and checked",))
 
 
 def _lying(s3: S3Tier, config: Checkpoints, tier: Tier, name: str, note: Note) -> dict[str, Object]:
@@ -103,10 +103,10 @@ def _verify(tier: Tier, config: Checkpoints, s3: S3Tier, a: dict[str, Any], note
         faults = [f for check in found for f in (*check.faults, *check.limits)]
     if not files or faults or size != a["size"]:
         why = f"{faults[0].kind} {faults[0].detail}" if faults else f"{size} bytes"
-        raise TransportError(Why.FAILED, f"what lies in the store is not whole: {why}")
+        raise TransportError(UnknownReason.FAILED, f"what lies in the store is not whole: {why}")
 
 
-def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
+def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActionResult:
     """A conditional write of the pointer: the store compares the ETag."""
     s3 = S3Tier(tier)
     _found(s3, config, a["name"], a["identity"])
@@ -116,28 +116,29 @@ def repoint(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
     except ClientError as e:
         code, status, _ = code_of(e)
         if status in (409, 412):
-            raise Refused(Code.TARGET_CHANGED, f"{key} changed since it was judged ({code})") from e
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{key} changed since it was judged ({code})") from e
         raise
-    return ActResult(said=(f"s3://{tier.bucket}/{key} names {a['text']}",))
+    return ActionResult(said=(f"s3://{tier.bucket}/{key} names {a['text']}",))
 
 
-def abort(tier: Tier, a: dict[str, Any], now: datetime) -> ActResult:
+def abort(tier: Tier, a: dict[str, Any], now: datetime) -> ActionResult:
     """One upload below the prefix, looked at again right before."""
     s3 = S3Tier(tier)
     if not a["key"].startswith(s3.prefix):
-        raise Refused(Code.NOT_OURS, f"{a['key']} does not lie below {s3.prefix}")
+        raise ActionRefused(RefusalCode.NOT_OURS, f"{a['key']} does not lie below {s3.prefix}")
     reading = read_uploads(s3, now)
     found = [u for u in (reading.value if isinstance(reading, Known) else ()) if u.upload_id == a["upload_id"]]
     if not found:
-        raise Refused(Code.TARGET_CHANGED, f"the upload of {a['key']} is not there any more")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"the upload of {a['key']} is not there any more")
     newest = found[0].newest_part_s_ago if found[0].newest_part_s_ago is not None else found[0].begun_s_ago
     if found[0].parts != a["parts"] or newest < a["older_than_s"]:
-        raise Refused(Code.TARGET_CHANGED, f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED,
+            f"the upload of {a['key']} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)")
     s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a["key"], UploadId=a["upload_id"])
-    return ActResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)", UNSEEN))
+    return ActionResult(said=(f"aborted the upload of {a['key']} ({found[0].parts} parts, {found[0].bytes} bytes)", UNSEEN))
 
 
-def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
+def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActionResult:
     """A restore request for each archived object of one checkpoint."""
     s3 = S3Tier(tier)
     said = []
@@ -151,8 +152,8 @@ def restore(config: Checkpoints, tier: Tier, a: dict[str, Any]) -> ActResult:
         except (ClientError, BotoCoreError) as e:
             code, _, message = code_of(e)
             if code != "RestoreAlreadyInProgress":
-                raise TransportError(Why.FAILED, f"{o.key}: {code} {message}") from e
+                raise TransportError(UnknownReason.FAILED, f"{o.key}: {code} {message}") from e
             said.append(f"restore of {o.key} was going on already")
     if not said:
-        raise Refused(Code.TARGET_CHANGED, f"nothing of {a['name']} lies in an archive class any more")
-    return ActResult(said=tuple(said))
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"nothing of {a['name']} lies in an archive class any more")
+    return ActionResult(said=tuple(said))

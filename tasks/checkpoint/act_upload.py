@@ -10,10 +10,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from runbooks.core.reading import Why
-from runbooks.core.refusal import Code
+from runbooks.core.reading import UnknownReason
+from runbooks.core.refusal import RefusalCode
 from tasks.checkpoint.s3_store import Object, S3Tier, code_of
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.transport.base import TransportError
 
 PART = 64 << 20
@@ -44,7 +44,7 @@ class Note:
         except (ClientError, BotoCoreError) as e:
             if code_of(e)[1] in (403, 404):  # a store that may not be listed says 403 for a key that is not there
                 return False
-            raise TransportError(Why.FAILED, f"{self.key} could not be read: {code_of(e)[0]}") from e
+            raise TransportError(UnknownReason.FAILED, f"{self.key} could not be read: {code_of(e)[0]}") from e
         if not isinstance(found, dict) or found.get("identity") != self._identity:
             return False
         self.uploads = dict(found.get("uploads") or {})
@@ -82,14 +82,15 @@ def send_one(s3: S3Tier, note: Note, key: str, name: str, size: int, run: Run) -
 def check_there(note: Note, found: Object, name: str, size: int, run: Run) -> None:
     """What an earlier try left under a final key holds the node's very bytes, by its ETag. Raises Refused."""
     if found.size != size:
-        raise Refused(Code.WOULD_OVERWRITE, f"{found.key} has {found.size} bytes, the source {size}: somebody else put it there")
+        raise ActionRefused(RefusalCode.WOULD_OVERWRITE,
+            f"{found.key} has {found.size} bytes, the source {size}: somebody else put it there")
     if not MD5.fullmatch(found.etag):
         return  # no sum of the bytes; the whole is read back below
     step = size if "-" not in found.etag else _step_of(note.uploads.get(found.key), size) or _usual(size)
     spans = [{"file": name, "offset": at, "length": n} for at, n in _spans(size, step)]
     sums = run({"do": "upload", "parts": spans}, 300 + size / 5e7)["etags"]
     if found.etag != (_joined(sums) if "-" in found.etag else sums[0]):
-        raise Refused(Code.WOULD_OVERWRITE, f"{found.key} holds other bytes than the source: somebody else put it there")
+        raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{found.key} holds other bytes than the source: somebody else put it there")
 
 
 def _usual(size: int) -> int:
@@ -122,7 +123,7 @@ def _send_parts(s3: S3Tier, note: Note, key: str, name: str, size: int, run: Run
     try:
         etags = run({"do": "upload", "parts": parts}, 300 + size / 5e6)["etags"]
         _complete(s3, key, upload_id, etags)
-    except Refused:  # the source changed, or the key is taken: these parts are of no use any more
+    except ActionRefused:  # the source changed, or the key is taken: these parts are of no use any more
         with contextlib.suppress(ClientError, BotoCoreError):  # else it is found as an old upload
             s3.client.abort_multipart_upload(Bucket=s3.tier.bucket, Key=key, UploadId=upload_id)
         note.forget(key)
@@ -144,7 +145,7 @@ def _go_on(s3: S3Tier, note: Note, key: str, size: int) -> tuple[str, int, dict[
     except (ClientError, BotoCoreError) as e:
         if code_of(e)[1] == 404:
             return None
-        raise TransportError(Why.FAILED, f"the parts of {key} could not be listed: {code_of(e)[0]}") from e
+        raise TransportError(UnknownReason.FAILED, f"the parts of {key} could not be listed: {code_of(e)[0]}") from e
     return upload_id, step, {(p["PartNumber"], p["Size"]): p["ETag"].strip('"') for p in found}
 
 
@@ -167,8 +168,8 @@ def _complete(s3: S3Tier, key: str, upload_id: str, etags: list[str]) -> None:
         if _is_there(s3, key, etags):  # it was completed, and the answer got lost
             return
         if status in TAKEN:
-            raise Refused(Code.WOULD_OVERWRITE, f"{key} is there, and nothing is ever replaced ({code})") from e
-        raise TransportError(Why.FAILED, f"{key} could not be completed: {code} {message}") from e
+            raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{key} is there, and nothing is ever replaced ({code})") from e
+        raise TransportError(UnknownReason.FAILED, f"{key} could not be completed: {code} {message}") from e
 
 
 def _is_there(s3: S3Tier, key: str, etags: list[str]) -> bool:

@@ -8,7 +8,7 @@ from runbooks.checkpoint.choose import choose
 from runbooks.checkpoint.copies import Copy
 from runbooks.checkpoint.evidence import Evidence, LoadProof
 from runbooks.core.checkpoints import Checkpoints, TierKind
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from tasks.checkpoint.node import ask_node
 from tasks.checkpoint.proof import YES
 from tasks.context import Context
@@ -29,14 +29,14 @@ def _program() -> str:
 def read_load(context: Context, config: Checkpoints, evidence: Evidence) -> Reading[LoadProof]:
     """What torch says of the checkpoint that the judgment would choose."""
     if str(context.options.get("load", "")).lower() not in YES:
-        return Unknown(reason=Why.NOT_ASKED, detail="option load")
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="option load")
     best = choose(evidence, config).best
     if best is None or best.look.kind == TierKind.S3:
-        return Unknown(reason=Why.NOT_ASKED, detail="the chosen checkpoint does not lie on the node")
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="the chosen checkpoint does not lie on the node")
     if not isinstance(evidence.torch, Known):
         return Absent(proof="the node's python3 has no torch")
     if best.candidate.unsafe_globals or (best.candidate.format == "dcp" and best.candidate.refused_globals):
-        return Unknown(reason=Why.NOT_ASKED, detail="it names what must not be loaded")
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="it names what must not be loaded")
     return _run(context, best)
 
 
@@ -52,5 +52,5 @@ def _run(context: Context, best: Copy) -> Reading[LoadProof]:
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     except (ValueError, ValidationError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=str(e)[:300], source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:300], source=source)
     return Known[LoadProof](value=proof, source=source)

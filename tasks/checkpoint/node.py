@@ -4,11 +4,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.checkpoint.evidence import Candidate, Holder, Leftover, Pointer, Space, TierLook
-from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.evidence import Candidate, FileHolder, Leftover, Pointer, Space, TierLook
+from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
 from runbooks.core.fleet import Node
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.s3 import candidate, with_content
 from tasks.context import Context
@@ -18,9 +18,9 @@ from tasks.transport.base import Host, TransportError
 LARGEST_ANSWER = 32 << 20
 
 
-def spec_of(config: Checkpoints) -> Spec:
+def spec_of(config: Checkpoints) -> CheckpointSpec:
     """What the fleet file says that a checkpoint must be."""
-    return Spec(
+    return CheckpointSpec(
         world_size=config.world_size, parts=config.parts, ranks=config.ranks, required_keys=config.required_keys,
         manifest=config.manifest,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def read_node_tier(
         no = Unknown(reason=e.reason, detail=e.detail, source=source)
         return TierLook(**look, space=no, candidates=no, holders=no, pointer=no)
     except (ValidationError, KeyError) as e:
-        no = Unknown(reason=Why.UNPARSABLE, detail=str(e)[:300], source=source)
+        no = Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:300], source=source)
         return TierLook(**look, space=no, candidates=no, holders=no, pointer=no)
     look.update(
         space=Known[Space](value=space, source=source), leftovers=tuple(Leftover(**x) for x in got.get("leftovers", ()))
@@ -68,23 +68,23 @@ def read_node_tier(
 def _no_list(space: Space, source: Source) -> Reading[tuple[Candidate, ...]]:
     if not space.exists:
         return Absent(proof=f"{space.path} does not exist", source=source)
-    why = Why.DENIED if space.error in ("EACCES", "EPERM") else Why.FAILED
+    why = UnknownReason.DENIED if space.error in ("EACCES", "EPERM") else UnknownReason.FAILED
     return Unknown(reason=why, detail=f"{space.path}: {space.error or 'not a folder'}", source=source)
 
 
-def _holders(context: Context, got: dict[str, Any], source: Source) -> Reading[tuple[Holder, ...]]:
-    found = tuple(Holder(**{**h, "command": context.redactor.text(h["command"])}) for h in got["list"])
+def _holders(context: Context, got: dict[str, Any], source: Source) -> Reading[tuple[FileHolder, ...]]:
+    found = tuple(FileHolder(**{**h, "command": context.redactor.text(h["command"])}) for h in got["list"])
     if not got["all"]:
         words = f"not every process could be looked at; {len(found)} holders were seen"
-        return Unknown(reason=Why.DENIED, detail=words, source=source)
-    return Known[tuple[Holder, ...]](value=found, source=source)
+        return Unknown(reason=UnknownReason.DENIED, detail=words, source=source)
+    return Known[tuple[FileHolder, ...]](value=found, source=source)
 
 
 def _pointer(got: dict[str, Any] | None, source: Source) -> Reading[Pointer]:
     if got is None:
         return Absent(proof="there is none", source=source)
     if "error" in got:
-        return Unknown(reason=Why.FAILED, detail=str(got["error"]), source=source)
+        return Unknown(reason=UnknownReason.FAILED, detail=str(got["error"]), source=source)
     return Known[Pointer](value=Pointer(**got), source=source)
 
 
@@ -95,7 +95,7 @@ def prove_on_node(
     tier: Tier,
     wanted: Candidate,
     timeout_s: float,
-    spec: Spec | None = None,
+    spec: CheckpointSpec | None = None,
 ) -> Candidate:
     """Reads the whole content of one candidate on its node. Raises TransportError."""
     ask = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from runbooks.checkpoint.choose import trusted
 from runbooks.checkpoint.copies import all_copies
 from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
-from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.checkpoint.prune import copies_to_prove
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.fleet import Node
@@ -41,7 +41,7 @@ class Prover:
         except (TransportError, OSError) as e:
             return wanted.model_copy(update={"notes": (*wanted.notes, f"content could not be read: {e}")})
 
-    def _read(self, look: TierLook, wanted: Candidate, spec: Spec) -> Candidate:
+    def _read(self, look: TierLook, wanted: Candidate, spec: CheckpointSpec) -> Candidate:
         tier = self._config.tier(look.tier)
         if tier.kind is TierKind.S3:
             return prove_s3(tier, self._config, spec, wanted)

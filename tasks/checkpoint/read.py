@@ -8,7 +8,7 @@ from runbooks.checkpoint.choose import trusted
 from runbooks.checkpoint.evidence import Evidence, OtherNode, TierLook
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.fleet import Node
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from tasks.checkpoint.load import read_load
 from tasks.checkpoint.node import ask_node, read_node_tier, spec_of
 from tasks.checkpoint.proof import candidates_of, prove_tiers
@@ -98,7 +98,7 @@ def _kernel(context: Context) -> Reading[tuple[str, ...]]:
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     if not got["tool"]:
-        return Unknown(reason=Why.DENIED if got["denied"] else Why.FAILED, detail="no kernel log", source=source)
+        return Unknown(reason=UnknownReason.DENIED if got["denied"] else UnknownReason.FAILED, detail="no kernel log", source=source)
     return Known[tuple[str, ...]](value=tuple(context.redactor.text(x) for x in got["lines"][-50:]), source=source)
 
 
@@ -106,14 +106,14 @@ def _log(context: Context) -> tuple[Reading[str], int | None]:
     """The last lines of the job's log, where the run was told which (`option log`)."""
     path = str(context.options.get("log", ""))
     if not path:
-        return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run"), None
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="no `log` was named for this run"), None
     source = Source(command=f"tail -c {LOG_BYTES} {path}", host=context.node.name, taken_at=context.now())
     try:
         done = context.host.run(("tail", "-c", str(LOG_BYTES), "--", path), timeout_s=20)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source), None
     if done.exit:
-        return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=source), None
+        return Unknown(reason=UnknownReason.FAILED, detail=done.err.strip()[:300], source=source), None
     text = context.redactor.text(done.out)
     steps = [int(m[1]) for m in STEP.finditer(text)]
     return Known[str](value=text, source=source), max(steps[-20:], default=None)

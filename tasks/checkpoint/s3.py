@@ -9,10 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from runbooks.checkpoint.evidence import Candidate, Leftover, Pointer, TierLook
 from runbooks.checkpoint.parsers.content import check_content
-from runbooks.checkpoint.parsers.sets import ASIDE, OURS, TEMPORARY, Spec, check_set
+from runbooks.checkpoint.parsers.sets import ASIDE, OURS, TEMPORARY, CheckpointSpec, check_set
 from runbooks.checkpoint.parsers.types import Blob
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from tasks.checkpoint.probes.ckpt_fs import best_crc32
 from tasks.checkpoint.probes.ckpt_node import as_json, parts_of
 from tasks.checkpoint.s3_answers import head_code, read_store, read_uploads
@@ -23,7 +23,7 @@ READERS = 8  # ranges in flight: 4 MiB each
 Sets = dict[tuple[int, str], dict[str, Object]]
 
 
-def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, newest: int) -> TierLook:
+def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: CheckpointSpec, newest: int) -> TierLook:
     """One look at the tier from the engine's machine, with the engine's credentials."""
     look: dict[str, Any] = {
         "tier": tier.name,
@@ -36,7 +36,7 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, 
     try:
         s3 = S3Tier(tier, tries=2)
     except BotoCoreError as e:
-        return TierLook(**look, candidates=Unknown(reason=Why.FAILED, detail=str(e)))
+        return TierLook(**look, candidates=Unknown(reason=UnknownReason.FAILED, detail=str(e)))
     try:
         objects, error = list(s3.objects()), None
     except Exception as e:  # the client also raises what is neither of its own kinds
@@ -46,11 +46,11 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Spec, 
     if isinstance(error, ClientError) and isinstance(store, Known):
         code = head_code(s3, s3.prefix + (tier.latest or "latest"))
         store = Known(value=store.value.model_copy(update={"head_code": code}), source=store.source)
-    look.update(store=store, uploads=read_uploads(s3, context.now()) if not error else Unknown(reason=Why.NOT_ASKED))
+    look.update(store=store, uploads=read_uploads(s3, context.now()) if not error else Unknown(reason=UnknownReason.NOT_ASKED))
     source = Source(command=f"aws s3 ls --recursive {s3.where}", host="engine", taken_at=context.now())
     if error:
         code, status, message = code_of(error)
-        why = Why.DENIED if status in (401, 403) else Why.UNREACHABLE if status == 0 else Why.FAILED
+        why = UnknownReason.DENIED if status in (401, 403) else UnknownReason.UNREACHABLE if status == 0 else UnknownReason.FAILED
         return TierLook(**look, candidates=Unknown(reason=why, detail=f"{code}: {message}", source=source))
     sets, left = group(objects, s3.prefix, config.naming_on(tier))
     found = describe_all(s3, sets, spec, newest)
@@ -83,7 +83,7 @@ def group(objects: Iterable[Object], prefix: str, naming: str) -> tuple[Sets, li
     return sets, left
 
 
-def describe_all(s3: S3Tier, sets: Sets, spec: Spec, newest: int) -> tuple[Candidate, ...]:
+def describe_all(s3: S3Tier, sets: Sets, spec: CheckpointSpec, newest: int) -> tuple[Candidate, ...]:
     """Candidates, newest first; the first `newest` of them with structure."""
     keys = sorted(sets, reverse=True)
     specs = [spec if i < newest else None for i in range(len(keys))]
@@ -96,7 +96,7 @@ def blobs_of(s3: S3Tier, found: dict[str, Object]) -> dict[str, Blob]:
     return {n: s3.blob(n, o) for n, o in found.items()}
 
 
-def _describe(s3: S3Tier, key: tuple[int, str], found: dict[str, Object], spec: Spec | None) -> Candidate:
+def _describe(s3: S3Tier, key: tuple[int, str], found: dict[str, Object], spec: CheckpointSpec | None) -> Candidate:
     step, name = key
     single = len(found) == 1 and next(iter(found)) == name.rpartition("/")[2]
     base: dict[str, Any] = {
@@ -127,7 +127,7 @@ def candidate(base: dict[str, Any], check: dict[str, Any]) -> Candidate:
     return Candidate(**data)
 
 
-def prove_s3(tier: Tier, config: Checkpoints, spec: Spec, wanted: Candidate) -> Candidate:
+def prove_s3(tier: Tier, config: Checkpoints, spec: CheckpointSpec, wanted: Candidate) -> Candidate:
     """Reads the whole content of one candidate and compares checksums."""
     s3 = S3Tier(tier)
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
@@ -168,5 +168,5 @@ def _pointer(s3: S3Tier, objects: list[Object], source: Source) -> Reading[Point
     try:
         text = s3.read(key, found.etag, 0, min(found.size, 1000)).decode("utf-8", "replace").strip()
     except OSError as e:
-        return Unknown(reason=Why.FAILED, detail=str(e.strerror), source=source)
+        return Unknown(reason=UnknownReason.FAILED, detail=str(e.strerror), source=source)
     return Known[Pointer](value=Pointer(text=text, identity=found.etag, mtime_s=found.mtime_s), source=source)

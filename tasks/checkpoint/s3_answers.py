@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from runbooks.checkpoint.evidence import Store, Upload
 from runbooks.core.checkpoints import Tier
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from tasks.checkpoint.s3_metadata import read_metadata
 from tasks.checkpoint.s3_store import Object, S3Tier, code_of
 from tasks.installation import lasting
@@ -89,7 +89,7 @@ def read_uploads(s3: S3Tier, now: datetime) -> Known[tuple[Upload, ...]] | Absen
         found = tuple(_upload(s3, u, now) for page in pages for u in page.get("Uploads", ()))
     except (ClientError, BotoCoreError) as e:
         code, status, message = code_of(e)
-        why = Why.DENIED if status in (401, 403) else Why.UNREACHABLE if status == 0 else Why.FAILED
+        why = UnknownReason.DENIED if status in (401, 403) else UnknownReason.UNREACHABLE if status == 0 else UnknownReason.FAILED
         return Unknown(reason=why, detail=f"{code}: {message}", source=source)
     return Known[tuple[Upload, ...]](value=found, source=source) if found else Absent(proof="none", source=source)
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from runbooks.checkpoint.evidence import InstanceRole
 from runbooks.core.checkpoints import Checkpoints, TierKind
-from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from tasks.checkpoint.probes.instance_role import OFF, SERVICE, ask
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
@@ -35,11 +35,12 @@ def read_instance_roles(context: Context, config: Checkpoints) -> Reading[tuple[
     except TransportError as e:
         return unknown(context, e, COMMAND)
     except (ValidationError, KeyError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=str(e)[:300], source=source(context, COMMAND))
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:300], source=source(context, COMMAND))
     at = source(context, COMMAND, "\n".join(str(x) for x in got["looks"]))
     if got["denied"]:
-        return Unknown(reason=Why.DENIED, detail=f"the network or environment of pid {got['denied'][0]} may not be looked at", source=at)
+        return Unknown(reason=UnknownReason.DENIED, detail=f"the network or environment of pid {got['denied'][0]} may not be looked at",
+            source=at)
     if got["left_out"]:
         detail = f"{got['left_out']} more networks of jobs than the {MOST} that are asked"
-        return Unknown(reason=Why.FAILED, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.FAILED, detail=detail, source=at)
     return Known[tuple[InstanceRole, ...]](value=looks, source=at)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from runbooks.core.orchestrator_config import RailwayConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader
@@ -45,7 +45,7 @@ class RailwayClient:
         """All variables. The caller keeps names and fingerprints only. Raises TransportError."""
         found = self._ask(VARIABLES, self._ids)["variables"]
         if not isinstance(found, dict):
-            raise TransportError(Why.UNPARSABLE, "no variables in the answer")
+            raise TransportError(UnknownReason.UNPARSABLE, "no variables in the answer")
         return {str(k): str(v) for k, v in found.items()}
 
     def sealed(self) -> tuple[str, ...]:
@@ -83,6 +83,6 @@ class RailwayClient:
             first = (body.get("errors") or [{}])[0] if isinstance(body, dict) else {}
             said = str(first.get("message", "no data in the answer"))[:200]
             denied = "authorized" in said.lower() or "denied" in said.lower()
-            raise TransportError(Why.DENIED if denied else Why.FAILED, said)
+            raise TransportError(UnknownReason.DENIED if denied else UnknownReason.FAILED, said)
         data: dict[str, Any] = body["data"]
         return data

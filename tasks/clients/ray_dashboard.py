@@ -6,15 +6,15 @@ from typing import TypeVar
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.ray_view import RayHead, RayNode, RayView, Versions
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.parsers.ray import parse_nodes, parse_ray_version, parse_versions
 from tasks.context import Context
 from tasks.remote.probe import run_probe
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 
 T = TypeVar("T")
 CURL = ("curl", "-sS", "--noproxy", "*", "--max-time", "8", "-w", "\n%{http_code}")
-NOT_NEEDED = Unknown(reason=Why.NOT_ASKED, detail="its list of nodes came")
+NOT_NEEDED = Unknown(reason=UnknownReason.NOT_ASKED, detail="its list of nodes came")
 WAIT_S = 4.0  # a head that is well answers in milliseconds, a loaded one within a second or two
 VERSION = """ray=$(command -v "${1:-ray}") || exit 3
 read -r first < "$ray"
@@ -22,7 +22,8 @@ python=${first#\\#!}
 [ -x "$python" ] || python=python3
 exec "$python" -c 'import platform; from importlib.metadata import version; print(version("ray"), platform.python_version())'
 """
-CURL_EXITS = {7: Why.UNREACHABLE, 6: Why.UNREACHABLE, 28: Why.TIMED_OUT, 52: Why.UNREACHABLE, 56: Why.UNREACHABLE}
+CURL_EXITS = {7: UnknownReason.UNREACHABLE, 6: UnknownReason.UNREACHABLE, 28: UnknownReason.TIMED_OUT, 52: UnknownReason.UNREACHABLE,
+    56: UnknownReason.UNREACHABLE}
 
 
 def get(context: Context, host: Host, url: str, parser: Callable[[str], T]) -> Known[T] | Absent | Unknown:
@@ -33,22 +34,22 @@ def get(context: Context, host: Host, url: str, parser: Callable[[str], T]) -> K
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     if done.exit != 0:
-        why = CURL_EXITS.get(done.exit, Why.FAILED)
+        why = CURL_EXITS.get(done.exit, UnknownReason.FAILED)
         return Unknown(reason=why, detail=context.redactor.text(done.err.strip())[:300], source=source)
     return _answer(context, done, parser, source)
 
 
-def _answer(context: Context, done: Done, parser: Callable[[str], T], source: Source) -> Known[T] | Unknown:
+def _answer(context: Context, done: CommandResult, parser: Callable[[str], T], source: Source) -> Known[T] | Unknown:
     body, _, code = done.out.rpartition("\n")
     if code.strip() in ("401", "403"):
-        return Unknown(reason=Why.DENIED, detail=f"HTTP {code.strip()}", source=source)
+        return Unknown(reason=UnknownReason.DENIED, detail=f"HTTP {code.strip()}", source=source)
     if code.strip() != "200":
         detail = f"HTTP {code.strip()}: {context.redactor.text(body[:200])}"
-        return Unknown(reason=Why.FAILED, detail=detail, source=source)
+        return Unknown(reason=UnknownReason.FAILED, detail=detail, source=source)
     try:
         return Known(value=parser(body), source=source)
     except (ValueError, KeyError, TypeError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
 def head_host(context: Context, ray: RayCluster) -> Host:
@@ -79,7 +80,7 @@ def read_ray_head(context: Context, host: Host, ray: RayCluster) -> Known[RayHea
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"head node {host.name}: {e.detail}", source=source)
     except (KeyError, TypeError, ValueError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
 def read_ray(

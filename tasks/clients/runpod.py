@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from runbooks.core.orchestrator_config import RunPodConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.spawning.parsers.runpod import Pod, merge, parse_pod, parse_pods
 from runbooks.spawning.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
@@ -36,7 +36,7 @@ class RunPodClient:
     def __init__(self, config: RunPodConfig, redactor: Redactor) -> None:
         key = credential(config.key_env).strip()
         if not key:
-            raise TransportError(Why.DENIED, f"{where(config.key_env)}, which should hold the API key, is empty")
+            raise TransportError(UnknownReason.DENIED, f"{where(config.key_env)}, which should hold the API key, is empty")
         self._config = config
         self._redactor = redactor.knowing({config.key_env: key})
         self._http = httpx.Client(
@@ -57,7 +57,7 @@ class RunPodClient:
         first = self._parse(parse_pod, self._json("GET", f"{self._config.rest_url}/pods/{_checked(pod_id)}"), "pod")
         if first.id != pod_id:
             raise TransportError(
-                Why.UNPARSABLE, f"asked for pod {pod_id}, the answer is about another one", f"GET {pod_id}"
+                UnknownReason.UNPARSABLE, f"asked for pod {pod_id}, the answer is about another one", f"GET {pod_id}"
             )
         try:
             second = self._runtime(pod_id)
@@ -82,7 +82,7 @@ class RunPodClient:
         got = self._json("POST", self._config.graphql_url, body)
         if not isinstance(got, dict) or got.get("errors"):
             said = str(got.get("errors"))[:200] if isinstance(got, dict) else "no answer to the query"
-            raise TransportError(Why.FAILED, self._redactor.text(said), "gpuTypes")
+            raise TransportError(UnknownReason.FAILED, self._redactor.text(said), "gpuTypes")
         found: tuple[TypeStock, ...] = self._parse(parse_stock, (got.get("data") or {}).get("gpuTypes"), "stock")
         return found
 
@@ -133,35 +133,35 @@ class RunPodClient:
             return json.loads(text) if text.strip() else None
         except ValueError:
             raise TransportError(
-                Why.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", f"{method} {url}"
+                UnknownReason.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", f"{method} {url}"
             ) from None
 
     def _check(self, status: int, text: str, method: str, url: str) -> None:
         if status == 404:
             raise NotFound(f"{method} {url}: HTTP 404")
         if status in (401, 403):
-            raise TransportError(Why.DENIED, f"HTTP {status}: {self._redactor.text(text[:120])}", f"{method} {url}")
+            raise TransportError(UnknownReason.DENIED, f"HTTP {status}: {self._redactor.text(text[:120])}", f"{method} {url}")
         if status == 429:
             raise TransportError(
-                Why.FAILED, "HTTP 429: too many calls; nothing is known, and nothing was asked again", f"{method} {url}"
+                UnknownReason.FAILED, "HTTP 429: too many calls; nothing is known, and nothing was asked again", f"{method} {url}"
             )
         if not 200 <= status < 300:
-            raise TransportError(Why.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", f"{method} {url}")
+            raise TransportError(UnknownReason.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", f"{method} {url}")
 
     def _explain(self, error: httpx.HTTPError, method: str, url: str) -> TransportError:
         timed = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
-        return TransportError(Why.TIMED_OUT if timed else Why.UNREACHABLE, type(error).__name__, f"{method} {url}")
+        return TransportError(UnknownReason.TIMED_OUT if timed else UnknownReason.UNREACHABLE, type(error).__name__, f"{method} {url}")
 
     def _parse(self, parse: Any, data: Any, what: str) -> Any:
         try:
             return parse(data)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise TransportError(Why.UNPARSABLE, f"{what}: {e}") from None
+            raise TransportError(UnknownReason.UNPARSABLE, f"{what}: {e}") from None
 
 
 def _checked(pod_id: str) -> str:
     if not _ID.fullmatch(pod_id):
-        raise TransportError(Why.FAILED, f"{pod_id!r} is no pod id")
+        raise TransportError(UnknownReason.FAILED, f"{pod_id!r} is no pod id")
     return pod_id
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from runbooks.core.orchestrator_config import DatabaseConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.spawning.evidence import TaskRow, WorkerRow
 from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
@@ -47,7 +47,7 @@ def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
 
         return RestDb(config, rest, redactor)
     names = f"{config.url_env} nor {config.rest_url_env}"
-    raise TransportError(Why.DENIED, f"neither {names} is set: the database cannot be asked")
+    raise TransportError(UnknownReason.DENIED, f"neither {names} is set: the database cannot be asked")
 
 
 class SqlDb:
@@ -123,12 +123,12 @@ class SqlDb:
         text = self._redactor.text(" ".join(str(error).split())[:300]) or type(error).__name__
         low = f"{text} {type(error.__cause__).__name__}".lower()
         if isinstance(error, TimeoutError):
-            return TransportError(Why.TIMED_OUT, f"no answer within {self._config.timeout_s:g} s", self.shown)
+            return TransportError(UnknownReason.TIMED_OUT, f"no answer within {self._config.timeout_s:g} s", self.shown)
         if "permission denied" in low or "password authentication" in low or "insufficientprivilege" in low:
-            return TransportError(Why.DENIED, text, self.shown)
+            return TransportError(UnknownReason.DENIED, text, self.shown)
         if isinstance(error, OSError) or "connection" in low:
-            return TransportError(Why.UNREACHABLE, text, self.shown)
-        return TransportError(Why.FAILED, text, self.shown)
+            return TransportError(UnknownReason.UNREACHABLE, text, self.shown)
+        return TransportError(UnknownReason.FAILED, text, self.shown)
 
 
 def _driver(url: str) -> str:

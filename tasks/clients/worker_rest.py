@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from runbooks.core.orchestrator_config import DatabaseConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.spawning.evidence import TaskRow, WorkerRow
 from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
@@ -20,7 +20,7 @@ class RestDb:
     def __init__(self, config: DatabaseConfig, url: str, redactor: Redactor) -> None:
         key = credential(config.rest_key_env).strip()
         if not key:
-            raise TransportError(Why.DENIED, f"{where(config.rest_key_env)} is empty")
+            raise TransportError(UnknownReason.DENIED, f"{where(config.rest_key_env)} is empty")
         base = url.rstrip("/")
         self._base = base if base.endswith("/rest/v1") else f"{base}/rest/v1"
         self._config, self._redactor = config, redactor.knowing({config.rest_key_env: key})
@@ -50,7 +50,7 @@ class RestDb:
     def _total(self, headers: Any) -> int:
         total = headers.get("content-range", "").rpartition("/")[2]
         if not total.isdigit():
-            raise TransportError(Why.UNPARSABLE, "no count in Content-Range", self.shown)
+            raise TransportError(UnknownReason.UNPARSABLE, "no count in Content-Range", self.shown)
         return int(total)
 
     def mark(self, row: WorkerRow, status: str) -> int:
@@ -73,18 +73,18 @@ class RestDb:
                 method, f"{self._base}/{name}", params=ask, headers={**(headers or {}), **more}, json=body
             )
         except httpx.HTTPError as e:
-            why = Why.TIMED_OUT if isinstance(e, httpx.ReadTimeout) else Why.UNREACHABLE
+            why = UnknownReason.TIMED_OUT if isinstance(e, httpx.ReadTimeout) else UnknownReason.UNREACHABLE
             raise TransportError(why, type(e).__name__, self.shown) from None
         if r.status_code in (401, 403):
-            raise TransportError(Why.DENIED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+            raise TransportError(UnknownReason.DENIED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
         if not 200 <= r.status_code < 300:
-            raise TransportError(Why.FAILED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+            raise TransportError(UnknownReason.FAILED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
         try:
             rows = r.json() if r.text.strip() else []
         except ValueError:
-            raise TransportError(Why.UNPARSABLE, "the answer is no JSON", self.shown) from None
+            raise TransportError(UnknownReason.UNPARSABLE, "the answer is no JSON", self.shown) from None
         if not isinstance(rows, list):
-            raise TransportError(Why.UNPARSABLE, "the answer is no list of rows", self.shown)
+            raise TransportError(UnknownReason.UNPARSABLE, "the answer is no list of rows", self.shown)
         return rows, r.headers
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.core.orchestrator_config import DatabaseConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.spawning.evidence import TaskRow, WorkerRow
 from tasks.transport.base import TransportError
 
@@ -47,7 +47,7 @@ def _time(x: Any) -> datetime | None:
 def whole(read: int, there: int, shown: str) -> None:
     """Raises TransportError when only a part was read: a task that is not seen must never count as not there."""
     if read < there:
-        raise TransportError(Why.FAILED, f"only {read} of {there} or more tasks in progress could be read", shown)
+        raise TransportError(UnknownReason.FAILED, f"only {read} of {there} or more tasks in progress could be read", shown)
 
 
 def columns(config: DatabaseConfig) -> tuple[str, ...]:

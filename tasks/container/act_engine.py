@@ -3,13 +3,13 @@
 import time
 
 from runbooks.core.plan import Step
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.remote.changing import change, command
 from tasks.remote.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
-def start_engine(step: Step, context: Context) -> ActResult:
+def start_engine(step: Step, context: Context) -> ActionResult:
     """Start the engine's daemon, only if its process is gone. Raises Refused while it runs."""
     args = step.args
     got = change(context, context.host, "start_engine", {"pidfile": args["pidfile"], "start": args["start"]}, 100)
@@ -20,14 +20,14 @@ def start_engine(step: Step, context: Context) -> ActResult:
                 context.host.run((*args["engine"], "version", "--format", "{{.Server.Version}}"), timeout_s=10).exit
                 == 0
             ):
-                return ActResult(said=(*got["said"], "the engine answers"))
+                return ActionResult(said=(*got["said"], "the engine answers"))
         except TransportError:
             pass
         context.sleep(0.5)
     raise RuntimeError("; ".join(got["said"]) + "; it does not answer after 60 s")
 
 
-def free_engine_space(step: Step, context: Context) -> ActResult:
+def free_engine_space(step: Step, context: Context) -> ActionResult:
     """Remove images without a name and the build cache. Never volumes, containers or named images."""
     engine, said = step.args["engine"], list[str]()
     for words in (("image", "prune", "--force"), ("builder", "prune", "--force")):
@@ -38,16 +38,16 @@ def free_engine_space(step: Step, context: Context) -> ActResult:
         last = (done.out.strip() or done.err.strip()).splitlines()[-1:] or [""]
         said.append(f"{' '.join(words)}: exit {done.exit}, {last[0][:200]}")
     told = "whatever had no name and no container at that moment went, also what lost its name since the judgment"
-    return ActResult(said=(*said, told))
+    return ActionResult(said=(*said, told))
 
 
-def stop_unit(step: Step, context: Context) -> ActResult:
+def stop_unit(step: Step, context: Context) -> ActionResult:
     """Stop a systemd unit that restarts a container, in the life it was judged in. Raises Refused after another start."""
     ask = {"unit": step.args["unit"], "life": step.args["life"], "uid": step.args.get("uid")}
-    return ActResult(said=(*change(context, context.host, "stop_unit", ask, 230)["said"], UNSEEN))
+    return ActionResult(said=(*change(context, context.host, "stop_unit", ask, 230)["said"], UNSEEN))
 
 
-def stop_supervisor(step: Step, context: Context) -> ActResult:
+def stop_supervisor(step: Step, context: Context) -> ActionResult:
     """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises Refused if it is another process."""
     ask = {name: step.args[name] for name in ("pid", "start_ticks", "boot_id")}
-    return ActResult(said=tuple(change(context, context.host, "stop_process", ask, 20)["said"]))
+    return ActionResult(said=tuple(change(context, context.host, "stop_process", ask, 20)["said"]))

@@ -9,11 +9,11 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from tasks.clients.ray_join import ids_at, ray_container, wait_joined
 from tasks.container.docker import read_siblings
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.remote.changing import change
 
 
-def recreate_container(step: Step, context: Context) -> ActResult:
+def recreate_container(step: Step, context: Context) -> ActionResult:
     """Create a container with the configuration of the dead one, under its name; keep the old one, unable to restart.
 
     One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises Refused;
@@ -28,7 +28,7 @@ def recreate_container(step: Step, context: Context) -> ActResult:
             f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
     said += _ran(context, got["ran"])
-    return ActResult(said=(*said, *wait_joined(context, it, before)))
+    return ActionResult(said=(*said, *wait_joined(context, it, before)))
 
 
 def recreation_wait(step: Step, context: Context) -> tuple[float, str]:
@@ -64,15 +64,15 @@ def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def restart_application(step: Step, context: Context) -> ActResult:
+def restart_application(step: Step, context: Context) -> ActionResult:
     """End what is left of the application inside a running container and start it again. Raises Refused."""
     it = ray_container(context, str(step.args.get("name", "")))
     before = ids_at(context, it)
     got = change(context, context.host, "restart_application", step.args, 120)
-    return ActResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
+    return ActionResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
 
 
-def remove_kept_container(step: Step, context: Context) -> ActResult:
+def remove_kept_container(step: Step, context: Context) -> ActionResult:
     """Remove a container that a recreation has set aside, by id; its volumes stay. Raises Refused."""
     got = change(context, context.host, "remove_kept", step.args, 60)
-    return ActResult(said=tuple(got["said"]))
+    return ActionResult(said=tuple(got["said"]))

@@ -8,7 +8,7 @@ from typing import TypeVar
 from runbooks.container.evidence import ContainerFacts, Daemon, EngineEvent, Sibling
 from runbooks.container.parsers import docker as parse
 from runbooks.core.containers_config import ManagedContainer
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.transport.base import Host, TransportError
 
@@ -29,11 +29,11 @@ def ask(
         failed = parse.engine_failure(context.redactor.text(done.err or done.out))
         return failed.model_copy(update={"source": source})
     if done.truncated:
-        return Unknown(reason=Why.UNPARSABLE, detail="the output was cut", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="the output was cut", source=source)
     try:
         return Known(value=parser(done.out), source=source)
     except (ValueError, KeyError, TypeError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
 
 
 def read_container(context: Context, host: Host, it: ManagedContainer) -> Known[ContainerFacts] | Absent | Unknown:

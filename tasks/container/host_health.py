@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from runbooks.container.evidence import ContainerFacts, FuseMount, Inside, Supervisor
+from runbooks.container.evidence import ContainerFacts, ContainerInside, FuseMount, Supervisor
 from runbooks.container.others import PROJECT, labelled
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.core.containers_config import ManagedContainer
-from runbooks.core.host_facts import Disk, Driver, EngineUnit, HostFacts, KernelFault, KernelOom, Place, Upgrade
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.host_facts import Disk, Driver, EngineUnit, HostFacts, HostPath, KernelFault, KernelOom, Upgrade
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
@@ -42,7 +42,7 @@ def read_host(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         unknown = Unknown(reason=e.reason, detail=e.detail, source=source)
         return HostReadings(unknown, unknown, unknown)
     except (KeyError, TypeError, ValueError) as e:
-        unknown = Unknown(reason=Why.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
+        unknown = Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
         return HostReadings(unknown, unknown, unknown)
 
 
@@ -62,7 +62,7 @@ def _readings(context: Context, got: dict[str, Any], source: Source) -> HostRead
         daemon_pid=daemon["pid"], daemon_started_at=_at(daemon["started_at"]), daemon_alive=daemon["alive"],
         upgrades=tuple(Upgrade(at=datetime.fromtimestamp(p["at"], UTC), package=p["package"], what=p["what"], about=p["about"])
                        for p in got["packages"]),
-        places=tuple(Place(**p) for p in got["places"]), driver=Driver(**got["driver"]) if got["driver"] else None,
+        places=tuple(HostPath(**p) for p in got["places"]), driver=Driver(**got["driver"]) if got["driver"] else None,
         engine_unit=_unit(got["unit"]), faults=tuple(KernelFault(**{**f, "at": _at(f["at"])}) for f in got["kernel"]["faults"]),
         time_jumps=tuple(got["time_jumps"]),
     )  # fmt: skip
@@ -77,19 +77,20 @@ def _unit(got: dict[str, Any] | None) -> EngineUnit | None:
 def _ooms(kernel: dict[str, Any], source: Source) -> Known[tuple[KernelOom, ...]] | Unknown:
     if kernel["error"]:
         denied = "not permitted" in kernel["error"] or "ermission denied" in kernel["error"]
-        return Unknown(reason=Why.DENIED if denied else Why.FAILED, detail=kernel["error"], source=source)
+        return Unknown(reason=UnknownReason.DENIED if denied else UnknownReason.FAILED, detail=kernel["error"], source=source)
     kills = [k for k in kernel["kills"] if k["at"] is not None]
     found = tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills)
     return Known[tuple[KernelOom, ...]](value=found, source=source)
 
 
-def _inside(context: Context, inside: dict[str, Any] | None, source: Source) -> Known[Inside] | Absent | Unknown:
+def _inside(context: Context, inside: dict[str, Any] | None, source: Source) -> Known[ContainerInside] | Absent | Unknown:
     if inside is None:
         return Absent(proof="there is no container to look into", source=source)
     if not inside["readable"]:
-        return Unknown(reason=Why.DENIED, detail="the cgroups of other users' processes", source=source)
+        return Unknown(reason=UnknownReason.DENIED, detail="the cgroups of other users' processes", source=source)
     lines = tuple(context.redactor.text(x) for x in inside["commands"])
-    return Known[Inside](value=Inside(commands=lines, pids=tuple(inside["pids"]), shm=Disk(**inside["shm"]) if inside["shm"] else None),
+    return Known[ContainerInside](
+        value=ContainerInside(commands=lines, pids=tuple(inside["pids"]), shm=Disk(**inside["shm"]) if inside["shm"] else None),
                          source=source)  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def read_fuse(
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     if got["unread"]:
-        return Unknown(reason=Why.DENIED, detail=got["unread"], source=source)
+        return Unknown(reason=UnknownReason.DENIED, detail=got["unread"], source=source)
     return Known[tuple[FuseMount, ...]](value=tuple(_fuse(m, it, c) for m in got["mounts"]), source=source)
 
 

@@ -4,7 +4,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from runbooks.container.evidence import ContainerFacts, Evidence, Inside, Probe, Wanted
+from runbooks.container.evidence import AppProbe, ContainerFacts, ContainerInside, Evidence, WantedContainer
 from runbooks.core.config import ConfigError
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Node
@@ -137,12 +137,12 @@ def _with_devices(host: Host, it: ManagedContainer, c: ContainerFacts | None, in
     except TransportError:
         return inside
     lost = tuple(line for line in done.out.splitlines() if line in c.devices) if done.exit == 0 else ()
-    return Known[Inside](value=inside.value.model_copy(update={"devices_denied": lost}), source=inside.source)
+    return Known[ContainerInside](value=inside.value.model_copy(update={"devices_denied": lost}), source=inside.source)
 
 
 def read_probe(
     context: Context, host: Host, it: ManagedContainer, c: ContainerFacts
-) -> Known[Probe] | Absent | Unknown:
+) -> Known[AppProbe] | Absent | Unknown:
     """The configured question to the application; asked a second time when the first answer is bad."""
     if not it.probe or c.status != "running":
         return Absent(proof="no probe is configured" if not it.probe else "the container does not run")
@@ -153,7 +153,7 @@ def read_probe(
     return answer
 
 
-def _probe_once(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts) -> Known[Probe] | Unknown:
+def _probe_once(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts) -> Known[AppProbe] | Unknown:
     argv = ("timeout", "-k", "1", f"{it.probe_timeout_s:g}", *it.engine, "exec", c.id, *it.probe)
     source = Source(command=" ".join(argv), host=host.name, taken_at=context.now())
     began = time.monotonic()
@@ -163,12 +163,12 @@ def _probe_once(context: Context, host: Host, it: ManagedContainer, c: Container
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     lines = context.redactor.text(done.out + done.err).strip().splitlines()
     code = None if done.exit == 124 else done.exit
-    value = Probe(exit=code, seconds=round(time.monotonic() - began, 2), last_line=lines[-1][:300] if lines else "")
-    return Known[Probe](value=value, source=source)
+    value = AppProbe(exit=code, seconds=round(time.monotonic() - began, 2), last_line=lines[-1][:300] if lines else "")
+    return Known[AppProbe](value=value, source=source)
 
 
-def _wanted(it: ManagedContainer) -> Wanted:
-    return Wanted(
+def _wanted(it: ManagedContainer) -> WantedContainer:
+    return WantedContainer(
         engine=it.engine, socket=it.socket, setup=it.setup, setup_timeout_s=it.setup_timeout_s,
         mounts=tuple((m.path, m.where.value, m.mount) for m in it.mounts), start=it.start,
         start_detached=it.start_detached, match=it.match, ray_ip=it.ray_ip, daemon_start=it.daemon_start,

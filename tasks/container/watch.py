@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runbooks.container.parsers.docker import parse_time
-from runbooks.container.watching import Seen
+from runbooks.container.watching import ContainerSeen
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
 from tasks.remote.probe import run_probe
@@ -46,15 +46,15 @@ def known_from(answer: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {what: value, "problem": bool(answer["problem"])}
 
 
-def seen_at_engine(before: Seen, answer: Mapping[str, Any], name: str) -> Seen:
+def seen_at_engine(before: ContainerSeen, answer: Mapping[str, Any], name: str) -> ContainerSeen:
     """What is known of a container after an answer of its engine; Ray's part stays."""
     if answer["problem"]:
         return before.model_copy(update={"engine_down": str(answer["problem"]), "unreachable": ""})
     found = answer["states"][name]
-    return Seen(**found, ray_node=before.ray_node)
+    return ContainerSeen(**found, ray_node=before.ray_node)
 
 
-def living_node(seen: Seen, answer: Mapping[str, Any], ip: str) -> str | None:
+def living_node(seen: ContainerSeen, answer: Mapping[str, Any], ip: str) -> str | None:
     """Id of the living Ray node at `ip`, "" none, None when the head does not say.
 
     The head goes on listing a node for seconds after its container was killed: one that began before the container

@@ -8,7 +8,7 @@ from typing import Any
 
 from runbooks.container.before import Sample
 from runbooks.core.names import slug
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from tasks.installation import state_folder
 
 LINES = 720  # an hour at five seconds; the file holds at most twice as many
@@ -54,7 +54,7 @@ def read_before(node: str, container: str, now: datetime, window_s: float) -> Kn
     except FileNotFoundError:
         return Absent(proof="no watch runs for it here (gpu-runbooks watch)", source=source)
     except OSError as e:
-        return Unknown(reason=Why.DENIED, detail=str(e.strerror), source=source)
+        return Unknown(reason=UnknownReason.DENIED, detail=str(e.strerror), source=source)
     found = [s for s in map(_sample, lines) if s and (now - s.at).total_seconds() <= window_s]
     if not found:
         return Absent(proof="the watch's record holds nothing of that time", source=source)

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.core.sizes import size
 from runbooks.data.evidence import DataFile, Evidence, Fault
 from tasks.context import Context
@@ -56,7 +56,7 @@ def _sizes(context: Context, paths: tuple[str, ...]) -> dict[str, int]:
 
 def _left_out(context: Context, path: str, why: str) -> Unknown:
     by_hand = f"gpu-runbooks run data-check {context.target} --option data={path}"
-    return Unknown(reason=Why.NOT_ASKED, detail=f"{why}; `{by_hand}` reads it whole")
+    return Unknown(reason=UnknownReason.NOT_ASKED, detail=f"{why}; `{by_hand}` reads it whole")
 
 
 def _files(context: Context, paths: tuple[str, ...], key: str, vocabulary: Any) -> dict[str, Reading[DataFile]]:
@@ -82,12 +82,12 @@ def _read(context: Context, path: str, key: str, vocabulary: Any, limit: float) 
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     except (KeyError, IndexError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"no {e} in its answer", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"no {e} in its answer", source=source)
     if "error" in got:
         if got["error"] == "ENOENT":
             return Absent(proof="it is not there", source=source)
         return Unknown(
-            reason=Why.DENIED if got["error"] in ("EACCES", "EPERM") else Why.FAILED, detail=got["error"], source=source
+            reason=UnknownReason.DENIED if got["error"] in ("EACCES", "EPERM") else UnknownReason.FAILED, detail=got["error"], source=source
         )
     faults, limits = (
         tuple(Fault(kind=k, detail=context.redactor.text(d), line=n, offset=o) for k, d, n, o in got.pop(name, ()))
@@ -99,12 +99,12 @@ def _read(context: Context, path: str, key: str, vocabulary: Any, limit: float) 
 def _log(context: Context) -> Reading[str]:
     path = str(context.options.get("log", ""))
     if not path:
-        return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run")
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="no `log` was named for this run")
     source = Source(command=f"tail -c 65536 {path}", host=context.node.name, taken_at=context.now())
     try:
         done = context.host.run(("tail", "-c", "65536", "--", path), timeout_s=20)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     if done.exit:
-        return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=source)
+        return Unknown(reason=UnknownReason.FAILED, detail=done.err.strip()[:300], source=source)
     return Known[str](value=context.redactor.text(done.out), source=source)

@@ -4,11 +4,11 @@ from typing import Any
 
 from runbooks.core.args.nodes import ResetNodeJobs
 from runbooks.core.fleet import Leader
-from runbooks.core.reading import Unknown, Why
-from runbooks.core.refusal import Code
+from runbooks.core.reading import Unknown, UnknownReason
+from runbooks.core.refusal import RefusalCode
 from runbooks.gpu.parsers.leader_status import LeaderStatus
 from tasks.arguments import takes
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.gpu.leader import read_status, without_login
 from tasks.remote.probe import redact, run_probe
 from tasks.transport.base import TransportError
@@ -18,7 +18,7 @@ PATH = "/admin/reset_node_jobs"
 
 
 @takes(ResetNodeJobs)
-def reset_node_jobs(args: ResetNodeJobs, context: Context) -> ActResult:
+def reset_node_jobs(args: ResetNodeJobs, context: Context) -> ActionResult:
     """POST <leader>/admin/reset_node_jobs for one node; says its count before and after.
 
     Refused when a listed process lives, a process matches a job of the node, the asked one is not the leader, or the
@@ -29,12 +29,13 @@ def reset_node_jobs(args: ResetNodeJobs, context: Context) -> ActResult:
     proof = _nothing_runs(args, context)
     before = _status(context, leader)
     if not before.is_leader:
-        raise Refused(Code.TARGET_CHANGED, f"{before.node_id or leader.url} is not the leader (that is {before.leader_id or 'unknown'})")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED,
+            f"{before.node_id or leader.url} is not the leader (that is {before.leader_id or 'unknown'})")
     count = _count(before, node)
     if count is None:
-        raise Refused(Code.TARGET_CHANGED, f"the leader knows no node {node}")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"the leader knows no node {node}")
     if count == 0:
-        return ActResult(said=(proof, f"the leader counts 0 jobs on {node} already; nothing was posted"))
+        return ActionResult(said=(proof, f"the leader counts 0 jobs on {node} already; nothing was posted"))
     http = HttpReader(leader.url, context.redactor, token_env=leader.token_env, timeout_s=leader.timeout_s)
     try:
         http.post(PATH, {"node_id": node})
@@ -43,14 +44,14 @@ def reset_node_jobs(args: ResetNodeJobs, context: Context) -> ActResult:
     _started_meanwhile(args, context)
     after = _count(_status(context, leader), node)
     if after:
-        raise TransportError(Why.FAILED, f"the leader still counts {after} jobs on {node} after the reset", PATH)
-    return ActResult(said=(proof, f"the leader counted {count} jobs on {node} and counts {after or 0} now"))
+        raise TransportError(UnknownReason.FAILED, f"the leader still counts {after} jobs on {node} after the reset", PATH)
+    return ActionResult(said=(proof, f"the leader counted {count} jobs on {node} and counts {after or 0} now"))
 
 
 def _leader(args: ResetNodeJobs, context: Context) -> Leader:
     leader = context.fleet.leader
     if leader is None or without_login(leader.url.rstrip("/")) != args.leader_url.rstrip("/"):
-        raise Refused(Code.CONFIG, "the fleet file does not name the leader that was judged")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file does not name the leader that was judged")
     return leader
 
 
@@ -58,11 +59,11 @@ def _nothing_runs(args: ResetNodeJobs, context: Context) -> str:
     """Proof, on the node itself, that nothing the count could stand for is there. Raises Refused."""
     got = _look(args, context)
     if got["live"]:
-        raise Refused(
-            Code.IN_USE, f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
+        raise ActionRefused(
+            RefusalCode.IN_USE, f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
         )
     if got["running"]:
-        raise Refused(Code.IN_USE, _runs(context, got))
+        raise ActionRefused(RefusalCode.IN_USE, _runs(context, got))
     listed = ", ".join(str(p.pid) for p in args.gone) or "no process was listed"
     names = ", ".join(j.name for j in context.fleet.jobs_on(context.node.name))
     return f"on {context.node.name}: gone ({listed}); no process matches {names}"
@@ -73,7 +74,7 @@ def _started_meanwhile(args: ResetNodeJobs, context: Context) -> None:
     got = _look(args, context)
     if got["running"]:
         words = f"{_runs(context, got)}: it began in this very moment, and the leader does not count it now"
-        raise TransportError(Why.FAILED, words, PATH)
+        raise TransportError(UnknownReason.FAILED, words, PATH)
 
 
 def _runs(context: Context, got: dict[str, Any]) -> str:
@@ -85,7 +86,7 @@ def _look(args: ResetNodeJobs, context: Context) -> dict[str, Any]:
     """What lives of the listed processes and of the node's jobs. Raises Refused."""
     jobs = context.fleet.jobs_on(context.node.name)
     if not jobs:
-        raise Refused(Code.CONFIG, "the fleet file has no job pattern for this node: that nothing runs can't be proven")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no job pattern for this node: that nothing runs can't be proven")
     ask = args.plain("gone", "boot_id") | {"matches": [j.match for j in jobs]}
     return run_probe(context.host, "gone", ask)
 

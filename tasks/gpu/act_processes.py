@@ -7,9 +7,9 @@ from typing import Any
 from runbooks.core.args.nodes import ContinueProcesses, TerminateProcesses
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.plan import Step
-from runbooks.core.reading import Known, Unknown, Why, value_or
+from runbooks.core.reading import Known, Unknown, UnknownReason, value_or
 from tasks.arguments import arguments
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.remote.changing import change
 from tasks.remote.gpus import Gpus, read_gpus, read_presence
 from tasks.transport.base import TransportError
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 1.0
 WATCH_S = 3.0  # how long it is watched after SIGCONT
 
 
-def terminate_processes(step: Step, context: Context) -> ActResult:
+def terminate_processes(step: Step, context: Context) -> ActionResult:
     """TERM, then KILL, to exactly the listed (pid, start) pairs; says which ended how and how much memory came back.
 
     On the node that owns the step: the target of a run may be a rendezvous, which has many.
@@ -39,11 +39,11 @@ def terminate_processes(step: Step, context: Context) -> ActResult:
     memory, proven = _memory(context, args, before) if before is not None else ([], True)
     said += memory
     if lasting or got["appeared"] or not proven:
-        raise TransportError(Why.FAILED, "; ".join(said))  # no later step may build on it
-    return ActResult(said=tuple(said))
+        raise TransportError(UnknownReason.FAILED, "; ".join(said))  # no later step may build on it
+    return ActionResult(said=tuple(said))
 
 
-def continue_processes(step: Step, context: Context) -> ActResult:
+def continue_processes(step: Step, context: Context) -> ActionResult:
     """SIGCONT to exactly the listed (pid, start) pairs, and the proof: each runs at the end of WATCH_S, and what it did meanwhile.
 
     Refused when the boot id, a start time, user or program changed, when one has ended or runs already, and when a debugger
@@ -54,8 +54,8 @@ def continue_processes(step: Step, context: Context) -> ActResult:
     got = change(context, context.host, "go_on", ask, timeout_s=WATCH_S + 40)
     said = tuple(_went_on(one) for one in got["continued"])
     if any(one["outcome"] != "runs" for one in got["continued"]):
-        raise TransportError(Why.FAILED, "; ".join(said))
-    return ActResult(said=said)
+        raise TransportError(UnknownReason.FAILED, "; ".join(said))
+    return ActionResult(said=said)
 
 
 def _went_on(one: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import shlex
 
 from runbooks.core.containers_config import engine_of
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ContainerGpu
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
@@ -26,7 +26,7 @@ def read_container_gpus(context: Context) -> Found:
         no_daemon = "cannot connect to the docker daemon" in got["error"].lower()
         if no_daemon:
             return Absent(proof="no Docker daemon runs here", source=source(context, f"{shlex.join(engine)} ps", got["error"]))
-        why = Why.DENIED if "permission denied" in got["error"].lower() else Why.FAILED
+        why = UnknownReason.DENIED if "permission denied" in got["error"].lower() else UnknownReason.FAILED
         return Unknown(reason=why, detail=redact(context, got["error"]), source=source(context, asked))
     note = f"{got['silent']} containers with GPUs have no nvidia-smi inside" if got["silent"] else ""
     found = tuple(ContainerGpu(**c) for c in got["containers"])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from runbooks.core.reading import Known, Source, Unknown, Why
+from runbooks.core.reading import Known, Source, Unknown, UnknownReason
 from runbooks.gpu.evidence import KernelEvent
 from runbooks.gpu.parsers.kernel_log import KernelLine, parse_kernel_log
 from tasks.context import Context
@@ -41,8 +41,8 @@ def _note(begins: float | None) -> str:
 def _no_log(got: dict[str, Any], at: Source) -> Unknown:
     tried = "; ".join(f"{t['tool']}: {t['said'] or 'no lines'} (exit {t['exit']})" for t in got["tried"])
     exits = {t["exit"] for t in got["tried"]}
-    missing = Why.TOOL_MISSING if exits == {127} else Why.TIMED_OUT if exits <= {124, 127} else Why.FAILED
-    return Unknown(reason=Why.DENIED if got["denied"] else missing, detail=tried, source=at)
+    missing = UnknownReason.TOOL_MISSING if exits == {127} else UnknownReason.TIMED_OUT if exits <= {124, 127} else UnknownReason.FAILED
+    return Unknown(reason=UnknownReason.DENIED if got["denied"] else missing, detail=tried, source=at)
 
 
 def _event(line: KernelLine) -> KernelEvent:

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from runbooks.core.fleet import Leader
 from runbooks.core.reading import Absent, Known, Source, Unknown
-from runbooks.gpu.leader import LeaderView, Peer
+from runbooks.gpu.leader import LeaderPeer, LeaderView
 from runbooks.gpu.parsers.leader_status import LeaderStatus, parse_leader_status
 from tasks.context import Context
 from tasks.transport.base import TransportError
@@ -57,7 +57,7 @@ def _view(status: LeaderStatus, leader: Leader, now: datetime) -> LeaderView:
         url=without_login(leader.url.rstrip("/")),
         zombies=status.zombies,
         peers=tuple(
-            Peer(node=p.node, jobs=p.jobs, gpu_percent=p.gpu_percent, last_seen_s=_age(p.age_s, p.heartbeat_s, clock))
+            LeaderPeer(node=p.node, jobs=p.jobs, gpu_percent=p.gpu_percent, last_seen_s=_age(p.age_s, p.heartbeat_s, clock))
             for p in status.peers
         ),
     )

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from runbooks.core.fleet import Job
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.elsewhere import places, spread
 from runbooks.gpu.evidence import ALL_HERE, Elsewhere
 from tasks.context import Context
@@ -29,7 +29,7 @@ def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -
     most = int(context.limits.get("mate_nodes", MOST))
     with ThreadPoolExecutor(max_workers=most) as pool:
         looks = tuple(pool.map(lambda name: _look(replace(context, target=name)), names[:most]))
-    left = Unknown(reason=Why.NOT_ASKED, detail=f"more than {most} other nodes")
+    left = Unknown(reason=UnknownReason.NOT_ASKED, detail=f"more than {most} other nodes")
     return Known[tuple[Elsewhere, ...]](value=(*looks, *(Elsewhere(node=n, gpus=left, facts=left, processes=left) for n in names[most:])))
 
 

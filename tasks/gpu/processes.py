@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from runbooks.core.fleet import Job
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import Facts, Process
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
@@ -51,7 +51,7 @@ def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
         facts = Facts(**{k: v for k, v in f.items() if k != "container_proof"})
         found = tuple(_process(context, p) for p in got["processes"])
     except ValidationError as e:
-        no = Unknown(reason=Why.UNPARSABLE, detail=str(e)[:500], source=at)
+        no = Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:500], source=at)
         return ProcessLook(no, no, no, 0.0)
     lines = "\n".join(f"{p.pid} {p.ppid} {p.state} {p.age_s:.0f}s {p.command[:120]}" for p in found[:40])
     shown = source(context, COMMAND, lines)
@@ -65,7 +65,7 @@ def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
 
 def _cut(known: Known[tuple[Process, ...]], got: dict[str, Any]) -> Unknown:
     detail = f"{got['left_out']} more processes belong to jobs than the {CAP} that are read"
-    return Unknown(reason=Why.FAILED, detail=detail, source=known.source)
+    return Unknown(reason=UnknownReason.FAILED, detail=detail, source=known.source)
 
 
 def _process(context: Context, p: dict[str, Any]) -> Process:
@@ -81,8 +81,8 @@ def _holders(got: dict[str, Any], facts: dict[str, Any], context: Context) -> Kn
     seen = ", ".join(map(str, got["holders"])) or "none"
     if got["denied"]:
         detail = f"descriptors of {got['denied']} processes may not be read (run as root); seen: {seen}"
-        return Unknown(reason=Why.DENIED, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.DENIED, detail=detail, source=at)
     if facts["in_container"]:
         detail = f"inside a container, processes outside are out of sight ({facts['container_proof']}); seen: {seen}"
-        return Unknown(reason=Why.DENIED, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.DENIED, detail=detail, source=at)
     return Known[tuple[int, ...]](value=tuple(got["holders"]), source=at)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runbooks.core.fleet import Job, ProgressKind
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ProgressMark
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
@@ -62,12 +62,12 @@ def compare_progress(
     )
     bad = [a["error"] or b["error"] for _, b, a in pairs if a["error"] or b["error"]]
     if bad:
-        why = Why.DENIED if all(b.startswith("denied") for b in bad) else Why.FAILED
+        why = UnknownReason.DENIED if all(b.startswith("denied") for b in bad) else UnknownReason.FAILED
         return Unknown(reason=why, detail="; ".join(bad), source=at)
     empty = [m["path"] for m, b, a in pairs if not a["files"] and not b["files"] and m["job"] in running]
     if empty:
         detail = f"no file is at {', '.join(empty)} though the job runs: is the path right?"
-        return Unknown(reason=Why.FAILED, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.FAILED, detail=detail, source=at)
     there = [p for p in pairs if p[1]["files"] or p[2]["files"]]
     return Known[tuple[ProgressMark, ...]](value=tuple(_mark(*p) for p in there), source=at)
 

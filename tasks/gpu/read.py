@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from runbooks.core.containers_config import engine_of
 from runbooks.core.fleet import Job, Node, ProgressKind
 from runbooks.core.gpu_set import GpuSet
-from runbooks.core.reading import Absent, Known, Unknown, Why, value_or
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, JobFacts, Process, ProgressMark
 from tasks.context import Context
 from tasks.gpu.container_gpus import read_container_gpus
@@ -84,9 +84,9 @@ def read_earlier(context: Context) -> Known[Earlier] | Absent | Unknown:
     try:
         old = Evidence.model_validate(data)
     except ValidationError as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"the earlier report: {str(e)[:300]}")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"the earlier report: {str(e)[:300]}")
     if not isinstance(old.facts, Known):
-        return Unknown(reason=Why.NOT_RECORDED, detail="the earlier report does not know its boot id")
+        return Unknown(reason=UnknownReason.NOT_RECORDED, detail="the earlier report does not know its boot id")
     return Known[Earlier](value=_earlier(old, old.facts.value.boot_id, str(report.get("id", ""))))
 
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
-from runbooks.host.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, Unread
+from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
+from runbooks.host.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, UnreadItem
 from tasks.context import Context
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
@@ -58,10 +58,10 @@ def _unread(context: Context, error: TransportError) -> Evidence:
 
 
 def _parsed(context: Context, got: dict[str, Any], names: dict[str, tuple[str, bool]], before: datetime) -> Evidence:
-    unread = [Unread(**u | {"what": _shown(context, u["what"])}) for u in got["unread"]]
+    unread = [UnreadItem(**u | {"what": _shown(context, u["what"])}) for u in got["unread"]]
     if len(names) > MAX_NAMES:
         unread.append(
-            Unread(what=f"{len(names) - MAX_NAMES} more names", reason=Why.NOT_ASKED, detail="name them alone")
+            UnreadItem(what=f"{len(names) - MAX_NAMES} more names", reason=UnknownReason.NOT_ASKED, detail="name them alone")
         )
     earlier = _earlier(context)
     gauges: dict[str, Reading[tuple[Gauge, ...]]] = {
@@ -124,7 +124,7 @@ def _clock(context: Context, got: dict[str, Any], before: datetime) -> Reading[C
     at = source(context, "date -u")
     least, most = got["ended"] - context.now().timestamp(), got["began"] - before.timestamp()
     if least > most:
-        return Unknown(reason=Why.FAILED, detail="a clock was set while it was read", source=at)
+        return Unknown(reason=UnknownReason.FAILED, detail="a clock was set while it was read", source=at)
     return Known[Clock](value=Clock(least_s=round(least, 2), most_s=round(most, 2)), source=at)
 
 

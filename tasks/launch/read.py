@@ -8,9 +8,18 @@ from typing import Any
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.launch_config import Launch
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.redact import Redactor
-from runbooks.launch.evidence import ConfigText, Evidence, GpuPaths, Holder, Launcher, NodeFacts, NodeView, Peer
+from runbooks.launch.evidence import (
+    ConfigText,
+    Evidence,
+    GpuPaths,
+    Launcher,
+    LaunchNodeFacts,
+    LaunchNodeView,
+    Peer,
+    PortHolder,
+)
 from runbooks.launch.network import nccl_address, socket_ifname
 from runbooks.launch.parsers.nccl_interfaces import Interface
 from runbooks.launch.parsers.pci_acs import parse_acs
@@ -60,7 +69,7 @@ def gather_distributed_setup(context: Context) -> Evidence:
 Answer = Mapping[str, Any]
 
 
-def _read(context: Context, launch: Launch, node: str) -> tuple[NodeView, Answer | TransportError]:
+def _read(context: Context, launch: Launch, node: str) -> tuple[LaunchNodeView, Answer | TransportError]:
     source = Source(command=_SHOWN, host=node, taken_at=context.now())
     try:
         began = context.now()
@@ -70,13 +79,13 @@ def _read(context: Context, launch: Launch, node: str) -> tuple[NodeView, Answer
                "batch": launch.batch if first else None}  # fmt: skip
         answer = run_probe(host, "rdzv_preflight", ask, timeout_s=120)
     except TransportError as e:
-        return NodeView(node=node, facts=Unknown(reason=e.reason, detail=e.detail, source=source)), e
+        return LaunchNodeView(node=node, facts=Unknown(reason=e.reason, detail=e.detail, source=source)), e
     lag = answer["clock_s"] - began.timestamp()
     facts = parse_facts(answer, node, max(0.0, abs(lag) - 5.0) * (1 if lag > 0 else -1), source, context.redactor)
-    return NodeView(node=node, facts=Known[NodeFacts](value=facts, source=source)), answer
+    return LaunchNodeView(node=node, facts=Known[LaunchNodeFacts](value=facts, source=source)), answer
 
 
-def _address(view: NodeView, launch: Launch, context: Context) -> str:
+def _address(view: LaunchNodeView, launch: Launch, context: Context) -> str:
     """Where the others look for a node: the address of the interface that NCCL would pick there, else the fleet file's."""
     if isinstance(view.facts, Known) and isinstance(view.facts.value.interfaces, Known):
         picked = nccl_address(view.facts.value.interfaces.value, socket_ifname(launch, view.facts.value))
@@ -86,8 +95,8 @@ def _address(view: NodeView, launch: Launch, context: Context) -> str:
 
 
 def _reach(
-    context: Context, launch: Launch, view: NodeView, hosts: Mapping[str, str], busy: set[str], mark: str
-) -> NodeView:
+    context: Context, launch: Launch, view: LaunchNodeView, hosts: Mapping[str, str], busy: set[str], mark: str
+) -> LaunchNodeView:
     """The node's view with its attempts to reach the others: each listens while the others connect."""
     peers = [{"node": n, "host": h, "listens": n not in busy} for n, h in hosts.items() if n != view.node]
     if not isinstance(view.facts, Known) or not peers:
@@ -99,7 +108,7 @@ def _reach(
         host = context.open_host(context.fleet.node(view.node))
         answer = run_probe(host, "rdzv_reach", ask, timeout_s=LISTEN_S + 30)
     except TransportError as e:
-        return NodeView(node=view.node, facts=Unknown(reason=e.reason, detail=e.detail, source=source))
+        return LaunchNodeView(node=view.node, facts=Unknown(reason=e.reason, detail=e.detail, source=source))
     tried = tuple(Peer(node=p["node"], address=_shown(p, launch.port), error=p["error"]) for p in answer["peers"])
     facts = view.facts.value.model_copy(update={"peers": tried})
     return view.model_copy(update={"facts": view.facts.model_copy(update={"value": facts})})
@@ -109,11 +118,11 @@ def _shown(peer: Mapping[str, Any], port: int) -> str:
     return f"[{peer['host']}]:{port}" if ":" in peer["host"] else f"{peer['host']}:{port}"
 
 
-def parse_facts(answer: Answer, node: str, skew_s: float, source: Source, redactor: Redactor) -> NodeFacts:
+def parse_facts(answer: Answer, node: str, skew_s: float, source: Source, redactor: Redactor) -> LaunchNodeFacts:
     """The probe's answer as types."""
     gpus, driver = _gpus(answer, source)
     versions, error = _versions(answer["versions"])
-    return NodeFacts(
+    return LaunchNodeFacts(
         node=node,
         clock_skew_s=round(skew_s, 1),
         gpus=gpus,
@@ -124,7 +133,7 @@ def parse_facts(answer: Answer, node: str, skew_s: float, source: Source, redact
         routes=_routes(answer["routes"]),
         port_open=answer["port_open"],
         port_holders=tuple(answer["port_holders"]),
-        holders=tuple(Holder(**h | {"command": redactor.text(h["command"])[:300]}) for h in answer["processes"]["holders"]),
+        holders=tuple(PortHolder(**h | {"command": redactor.text(h["command"])[:300]}) for h in answer["processes"]["holders"]),
         launchers=tuple(x for x in map(_launcher, answer["processes"]["launchers"]) if x is not None),
         proxy=answer["proxy"],
         shm_bytes=answer["shm_bytes"],
@@ -168,7 +177,7 @@ def _gpus(answer: Answer, source: Source) -> tuple[Known[tuple[str, ...]] | Abse
     if found.get("error") == "tool-missing" and not answer["driver_there"]:
         return Absent(proof="no nvidia-smi, no NVIDIA driver and no /dev/nvidia*", source=source), ""
     if "error" in found:
-        return Unknown(reason=Why(found["error"]), detail=found["what"], source=source), ""
+        return Unknown(reason=UnknownReason(found["error"]), detail=found["what"], source=source), ""
     rows = [[part.strip() for part in line.split(",")] for line in found["text"].splitlines() if "," in line]
     return Known[tuple[str, ...]](value=tuple(r[0] for r in rows), source=source), rows[0][1] if rows else ""
 
@@ -187,12 +196,12 @@ def _versions(found: Any) -> tuple[dict[str, str], str]:
 
 def _interfaces(found: Any, source: Source) -> Known[tuple[Interface, ...]] | Unknown:
     if "error" in found:
-        return Unknown(reason=Why(found["error"]), detail=found["what"], source=source)
+        return Unknown(reason=UnknownReason(found["error"]), detail=found["what"], source=source)
     try:
         data = json.loads(found["text"])
         return Known[tuple[Interface, ...]](value=tuple(_interface(i) for i in data if i), source=source)
     except (ValueError, KeyError, TypeError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=str(e), source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e), source=source)
 
 
 def _interface(item: Mapping[str, Any]) -> Interface:
@@ -208,7 +217,7 @@ def _routes(found: Any) -> tuple[str, ...]:
         return ()
 
 
-def _named(what: str, path: str | None, launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+def _named(what: str, path: str | None, launch: Launch, first: tuple[LaunchNodeView, Answer | TransportError], context: Context) -> Any:
     """A file that the launch names, as text, read on its first node."""
     source = Source(command=f"cat {path}", host=launch.nodes[0], taken_at=context.now())
     if path is None:
@@ -218,11 +227,11 @@ def _named(what: str, path: str | None, launch: Launch, first: tuple[NodeView, A
         return Unknown(reason=answer.reason, detail=answer.detail, source=source)
     found = answer["config" if what == "configuration" else "batch"]
     if "error" in found:
-        return Unknown(reason=Why(found["error"]), detail=found["what"], source=source)
+        return Unknown(reason=UnknownReason(found["error"]), detail=found["what"], source=source)
     return Known[str](value=found["text"], source=source)
 
 
-def _config(launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+def _config(launch: Launch, first: tuple[LaunchNodeView, Answer | TransportError], context: Context) -> Any:
     """The configuration as text with secrets replaced, which keeps lines and columns."""
     found = _named("configuration", launch.config, launch, first, context)
     if not isinstance(found, Known):
@@ -231,7 +240,7 @@ def _config(launch: Launch, first: tuple[NodeView, Answer | TransportError], con
     return Known[ConfigText](value=text, source=found.source)
 
 
-def _batch(launch: Launch, first: tuple[NodeView, Answer | TransportError], context: Context) -> Any:
+def _batch(launch: Launch, first: tuple[LaunchNodeView, Answer | TransportError], context: Context) -> Any:
     """What the batch script says of tasks and launchers."""
     found = _named("batch script", launch.batch, launch, first, context)
     if not isinstance(found, Known):

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.core.reading import Absent, Known, Reading, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.memory.evidence import Evidence, HostMemory, MemoryGroup
 from runbooks.memory.parsers.kernel_ooms import WANTED, HostOom, parse_host_ooms
 from tasks.context import Context
@@ -27,13 +27,15 @@ def read_kills(context: Context, host: HostMemory | None) -> tuple[Kills, dateti
         return unknown(context, e, COMMAND), None
     if not got["tool"]:
         said = "; ".join(f"{t['tool']}: {t['said'] or 'no lines'}" for t in got["tried"])
-        no = Unknown(reason=Why.DENIED if got["denied"] else Why.FAILED, detail=f"no kernel log ({said})", source=source(context, COMMAND))
+        no = Unknown(reason=UnknownReason.DENIED if got["denied"] else UnknownReason.FAILED, detail=f"no kernel log ({said})",
+            source=source(context, COMMAND))
         return _counted(context, host) or _with_count(no, host), None
     zero, begins = got["zero"], got["begins"]
     log_from = None if begins is None else datetime.fromtimestamp(zero + (0.0 if begins < AT_BOOT_S else begins), UTC)
     found = parse_host_ooms(got["lines"], zero)
     if not found and begins is not None and begins >= AT_BOOT_S and context.since and log_from and log_from > context.since:
-        no = Unknown(reason=Why.FAILED, detail=f"the kernel log begins at {log_from:%Y-%m-%d %H:%M} UTC: what came before is lost",
+        no = Unknown(reason=UnknownReason.FAILED,
+            detail=f"the kernel log begins at {log_from:%Y-%m-%d %H:%M} UTC: what came before is lost",
                      source=source(context, COMMAND))  # fmt: skip
         return _counted(context, host) or _with_count(no, host), log_from
     if not found:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.core.gpu_set import GpuSet
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
 from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
 from runbooks.parsers.loader_log import speaks_of_loading
@@ -58,14 +58,14 @@ def _log(context: Context) -> Reading[LogFacts]:
     if not path and context.since:
         return Absent(proof="a sweep asks about the machine, not about one job's log")
     if not path:
-        return Unknown(reason=Why.NOT_ASKED, detail="no `log` was named for this run")
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="no `log` was named for this run")
     at = Source(command=f"tail -c {LOG_BYTES} {path}", host=context.node.name, taken_at=context.now())
     try:
         done = context.host.run(("tail", "-c", str(LOG_BYTES), "--", path), timeout_s=20)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=at)
     if done.exit:
-        return Unknown(reason=Why.FAILED, detail=done.err.strip()[:300], source=at)
+        return Unknown(reason=UnknownReason.FAILED, detail=done.err.strip()[:300], source=at)
     facts = read_log(context.redactor.text(done.out))
     return Known[LogFacts](value=facts.model_copy(update={"written_at": _written(context, path)}), source=at)
 
@@ -121,6 +121,6 @@ def _host(
     return (
         Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
         Known[tuple[MemoryGroup, ...]](value=groups, source=at) if got["groups"]["whole"] or groups
-        else Unknown(reason=Why.FAILED, detail="too many control groups to look at all", source=at),
+        else Unknown(reason=UnknownReason.FAILED, detail="too many control groups to look at all", source=at),
         Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
     )  # fmt: skip

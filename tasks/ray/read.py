@@ -11,11 +11,11 @@ from urllib.parse import quote
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.ray_view import RayHead, Versions, head_fault
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.ray import parse_nodes
 from runbooks.ray.cluster import NAME
-from runbooks.ray.evidence import Activity, Evidence, Job, LogFile, NodeLogs
+from runbooks.ray.evidence import Evidence, LogFile, NodeLogs, RayJob, WorkerActivity
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
@@ -60,7 +60,7 @@ def gather_ray_job(context: Context) -> Evidence:
 
 def _not_asked(head: Known[RayHead] | Unknown) -> dict[str, Any]:
     """Every list as unknown where the head is known not to give one: each would take its whole time limit."""
-    untold = Unknown(reason=Why.TIMED_OUT, detail="not asked: the head does not answer")
+    untold = Unknown(reason=UnknownReason.TIMED_OUT, detail="not asked: the head does not answer")
     fault = head_fault(head, untold) if isinstance(head, Known) else None
     return dict.fromkeys(LISTS, untold) if fault and fault.certainty is Certainty.CONFIRMED else {}
 
@@ -78,8 +78,8 @@ def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str
     }
     found: dict[str, Any] = {}
     for name, (path, parser) in wanted.items():
-        late = [n for n, r in found.items() if isinstance(r, Unknown) and r.reason is Why.TIMED_OUT]
-        none = Unknown(reason=Why.TIMED_OUT, detail=f"not asked: {late[0]} did not come in time") if late else None
+        late = [n for n, r in found.items() if isinstance(r, Unknown) and r.reason is UnknownReason.TIMED_OUT]
+        none = Unknown(reason=UnknownReason.TIMED_OUT, detail=f"not asked: {late[0]} did not come in time") if late else None
         found[name] = none or get(context, host, f"{url}{path}", parser)
     found["head_seconds"] = round(time.monotonic() - began, 2)
     found["job"] = job = _asked_for(_pick(found["other_jobs"], ident), found["actors"])
@@ -96,13 +96,13 @@ def _asked_for(job: Any, actors: Any) -> Any:
         return job
     mine = [a for a in actors.value if a.name == NAME + job.value.submission_id]
     asked = mine[-1].resources if mine else {}
-    return Known[Job](value=job.value.model_copy(update={"resources": asked}), source=job.source)
+    return Known[RayJob](value=job.value.model_copy(update={"resources": asked}), source=job.source)
 
 
-def _pick(jobs: Any, ident: str) -> Known[Job] | Absent | Unknown:
+def _pick(jobs: Any, ident: str) -> Known[RayJob] | Absent | Unknown:
     if not isinstance(jobs, Known):
-        return jobs if isinstance(jobs, Unknown) else Unknown(reason=Why.FAILED, detail="no list of jobs")
-    all_jobs: tuple[Job, ...] = jobs.value
+        return jobs if isinstance(jobs, Unknown) else Unknown(reason=UnknownReason.FAILED, detail="no list of jobs")
+    all_jobs: tuple[RayJob, ...] = jobs.value
     wanted = [
         j for j in all_jobs if (j.submission_id == ident if ident else j.submission_id and j.status != "SUCCEEDED")
     ]
@@ -111,7 +111,7 @@ def _pick(jobs: Any, ident: str) -> Known[Job] | Absent | Unknown:
             proof=f"no job {ident}" if ident else "no submitted job that runs, waits or failed", source=jobs.source
         )
     latest = max(wanted, key=lambda j: j.started_at or datetime.min.replace(tzinfo=UTC))
-    return Known[Job](value=latest, source=jobs.source)
+    return Known[RayJob](value=latest, source=jobs.source)
 
 
 def _nodes(context: Context, ray: RayCluster) -> tuple[Reading[NodeLogs], ...]:
@@ -138,7 +138,7 @@ def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[No
         versions = Versions(**got["versions"]) if got["versions"] else versions_by(host, program=_program(ray, name))
         return Known[NodeLogs](value=_part(context, name, ip, got, versions), source=source)
     except KeyError as e:
-        return Unknown(reason=Why.FAILED, detail=str(e), source=source)
+        return Unknown(reason=UnknownReason.FAILED, detail=str(e), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"{name}: {e.detail}", source=source)
 
@@ -162,7 +162,7 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
         logs=tuple(_log_file(name, x, clean) for x in got["logs"]),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),
-        activity=tuple(Activity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
+        activity=tuple(WorkerActivity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
                                 read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
         ooms=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills),
         disk_free_bytes=got["free"], gpu_use=None if got["gpu_use"] is None else tuple(got["gpu_use"]), interfaces=tuple(got["interfaces"]),

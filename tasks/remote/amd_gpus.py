@@ -3,7 +3,7 @@
 from typing import Any
 
 from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
@@ -26,7 +26,7 @@ def read_amd_gpus(context: Context, root: str, window_s: float, samples: int) ->
     if not good:
         where = ", ".join(g["bus_id"] for g in got["gpus"]) or "/dev/kfd"
         detail = f"an AMD GPU that can't be read here ({where}): its driver shows no mem_info_vram_total; look with rocm-smi"
-        return Unknown(reason=Why.TOOL_MISSING, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.TOOL_MISSING, detail=detail, source=at)
     bad = tuple(GpuError(index=g["index"], bus_id=g["bus_id"], error="its driver shows no memory") for g in got["gpus"] if g not in good)
     found = GpuSet(driver="amdgpu", gpus=tuple(map(_gpu, good)), errors=bad, pci_count=len(got["gpus"]))
     return Known[GpuSet](value=found, source=at)
@@ -46,7 +46,7 @@ def _gpu(g: dict[str, Any]) -> Gpu:
 def _processes(g: dict[str, Any]) -> Known[tuple[GpuProcess, ...]] | Unknown:
     """The compute driver's list. Beside memory in use an empty one is no answer: it does not name clients that draw."""
     if g["processes"] is None:
-        return Unknown(reason=Why.FAILED, detail="the compute driver lists no process of this GPU: /sys/class/kfd is not there")
+        return Unknown(reason=UnknownReason.FAILED, detail="the compute driver lists no process of this GPU: /sys/class/kfd is not there")
     if not g["processes"] and g["used"] > OWN:
-        return Unknown(reason=Why.FAILED, detail="the compute driver lists no process; clients that draw are not in its list")
+        return Unknown(reason=UnknownReason.FAILED, detail="the compute driver lists no process; clients that draw are not in its list")
     return Known[tuple[GpuProcess, ...]](value=tuple(GpuProcess(pid=p["pid"], used_bytes=p["used"]) for p in g["processes"]))

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 from runbooks.core.names import slug
-from runbooks.core.reading import Why
-from runbooks.core.refusal import Code
-from tasks.context import Acting, Context, Refused
+from runbooks.core.reading import UnknownReason
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, Context, RunningAction
 from tasks.installation import lasting
 from tasks.remote.probe import probe_text, redact, run_probe, run_program
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 from tasks.transport.local import LocalHost
 
 FOLDER_ENV = "GPU_RUNBOOKS_LOCKS"  # of the engine: where lock files lie on every machine, if not at the usual place
@@ -29,16 +29,16 @@ def change(
 
     Refused as well while a command of another act on the same owner still works there, whatever became of its engine; and
     where `data` is not what the probe's own table WANTS."""
-    acting, text = context.acting or Acting(run=f"none (process {os.getpid()})", owner=host.name), program or probe_text(probe)
+    acting, text = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name), program or probe_text(probe)
     lock: dict[str, Any] = {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S, "wants": wants_of(text)}
     got = run_program(
         host, probe, probe_text("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
         more=(json.dumps(_place(host, acting.lock or acting.owner) | lock), text),
     )  # fmt: skip
     if "refused" in got:
-        raise Refused(Code(str(got["code"])), redact(context, str(got["refused"])))
+        raise ActionRefused(RefusalCode(str(got["code"])), redact(context, str(got["refused"])))
     if "failed" in got:
-        raise TransportError(Why.FAILED, redact(context, str(got["failed"])), probe)
+        raise TransportError(UnknownReason.FAILED, redact(context, str(got["failed"])), probe)
     return got
 
 
@@ -52,7 +52,7 @@ def wants_of(program: str) -> dict[str, str]:
     return found
 
 
-def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float) -> Done:
+def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float) -> CommandResult:
     """One command that changes something, as it ended. Raises as `change` does, and where the tool is missing or denied."""
     shown = shlex.join(argv)
     try:
@@ -61,10 +61,10 @@ def command(context: Context, host: Host, argv: Sequence[str], timeout_s: float)
         e.shown_as(shown)
         raise
     if "missing" in got:
-        raise TransportError(Why.TOOL_MISSING, f"{argv[0]} is not installed on {host.name}", shown)
+        raise TransportError(UnknownReason.TOOL_MISSING, f"{argv[0]} is not installed on {host.name}", shown)
     if "denied" in got:
-        raise TransportError(Why.DENIED, str(got["denied"]), shown)
-    return Done(command=shown, exit=got["exit"], out=got["out"], err=got["err"], seconds=0.0)
+        raise TransportError(UnknownReason.DENIED, str(got["denied"]), shown)
+    return CommandResult(command=shown, exit=got["exit"], out=got["out"], err=got["err"], seconds=0.0)
 
 
 def _place(host: Host, name: str) -> dict[str, str]:

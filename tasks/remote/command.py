@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.redact import Redactor
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 
 T = TypeVar("T")
 _EXCERPT_CHARS = 2000
@@ -25,8 +25,8 @@ def read(
     timeout_s: float = 20.0,
     stdin: str | None = None,
     limit_bytes: int = 1 << 20,
-    ok: Callable[[Done], bool] = lambda done: done.exit == 0,
-    absent_if: Callable[[Done], str] = lambda _: "",
+    ok: Callable[[CommandResult], bool] = lambda done: done.exit == 0,
+    absent_if: Callable[[CommandResult], str] = lambda _: "",
     absent_if_missing: str = "",
 ) -> Known[T] | Absent | Unknown:
     """`parse(stdout)` of `argv` on `host`, with its source (`at`: when, UTC). The parser gets redacted text.
@@ -37,7 +37,7 @@ def read(
     try:
         done = host.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
     except TransportError as e:
-        if e.reason is Why.TOOL_MISSING and absent_if_missing:
+        if e.reason is UnknownReason.TOOL_MISSING and absent_if_missing:
             return Absent(proof=absent_if_missing, source=source)
         return Unknown(reason=e.reason, detail=redactor.text(e.detail), source=source)
     whole = _without_cut_word if done.truncated else str
@@ -48,16 +48,16 @@ def read(
     if not ok(clean):
         return Unknown(reason=_why(clean), detail=_first_words(clean), source=source)
     if clean.truncated:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"more than {limit_bytes} bytes; cut", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"more than {limit_bytes} bytes; cut", source=source)
     return _parsed(clean, parse, source)
 
 
-def _parsed(done: Done, parse: Callable[[str], T], source: Source) -> Known[T] | Unknown:
+def _parsed(done: CommandResult, parse: Callable[[str], T], source: Source) -> Known[T] | Unknown:
     try:
         return Known(value=parse(done.out), source=source)
     except (ValueError, KeyError, IndexError, TypeError) as e:
         detail = " ".join(str(e).split())[:300] or type(e).__name__
-        return Unknown(reason=Why.UNPARSABLE, detail=detail, source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=detail, source=source)
 
 
 def _without_cut_word(text: str) -> str:
@@ -65,17 +65,17 @@ def _without_cut_word(text: str) -> str:
     return text[:-500] + re.sub(r"\S+\Z", "…", text[-500:])
 
 
-def _why(done: Done) -> Why:
+def _why(done: CommandResult) -> UnknownReason:
     said = (done.err + done.out[:2000]).lower()
-    return Why.DENIED if done.exit == 126 or any(words in said for words in _DENIED) else Why.FAILED
+    return UnknownReason.DENIED if done.exit == 126 or any(words in said for words in _DENIED) else UnknownReason.FAILED
 
 
-def _first_words(done: Done) -> str:
+def _first_words(done: CommandResult) -> str:
     said = (done.err.strip() or done.out.strip()).splitlines()
     return f"exit {done.exit}" + (f": {said[0][:200]}" if said else ", no output")
 
 
-def excerpt(done: Done) -> str:
+def excerpt(done: CommandResult) -> str:
     """The beginning and the end of what a command said, error output first."""
     text = "\n".join(t for t in (done.err.strip(), done.out.strip()) if t)
     if len(text) <= _EXCERPT_CHARS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from tasks.context import Context
 from tasks.remote.amd_gpus import read_amd_gpus
@@ -96,21 +96,21 @@ def _of_nvidia(context: Context, presence: Presence, window_s: float, samples: i
         if found is not None:
             return found
     if not presence.smi:
-        return without_reader(context, presence, "neither libnvidia-ml.so.1 nor nvidia-smi was found", Why.TOOL_MISSING)
+        return without_reader(context, presence, "neither libnvidia-ml.so.1 nor nvidia-smi was found", UnknownReason.TOOL_MISSING)
     return _by_smi(context, presence, window_s, samples)
 
 
-def without_reader(context: Context, presence: Presence, said: str, why: Why) -> Absent | Unknown:
+def without_reader(context: Context, presence: Presence, said: str, why: UnknownReason) -> Absent | Unknown:
     """No reader came up: Absent when nothing at all speaks for a GPU, else Unknown in words."""
     at = source(context, "ls /sys/bus/pci/devices /dev/nvidia* /proc/driver/nvidia", presence.proof)
     inside = f"; inside a container ({presence.container})" if presence.container else ""
     if presence.container and presence.pci is None:
         return Unknown(
-            reason=Why.DENIED, detail=f"{said}; a container without a view of the PCI bus cannot tell", source=at
+            reason=UnknownReason.DENIED, detail=f"{said}; a container without a view of the PCI bus cannot tell", source=at
         )
     if presence.container and presence.pci and not presence.devices:
         detail = f"this container was given no GPU device files, and its machine has {len(presence.pci)} GPUs: {said}"
-        return Unknown(reason=Why.DENIED, detail=detail, source=at)
+        return Unknown(reason=UnknownReason.DENIED, detail=detail, source=at)
     if not presence.pci and not presence.devices and not presence.driver and not presence.of_amd:
         return Absent(proof=f"{presence.proof}; {said}{inside}", source=at)
     return Unknown(reason=why, detail=f"{said}; {presence.proof}{inside}", source=at)
@@ -130,9 +130,9 @@ def _by_nvml(context: Context, presence: Presence, window_s: float, samples: int
     if got.get("code") in (LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND):
         return None
     if "error" in got:
-        return without_reader(context, presence, f"NVML: {got['error']}", Why.FAILED)
+        return without_reader(context, presence, f"NVML: {got['error']}", UnknownReason.FAILED)
     if not got["gpus"] and not got["errors"] and not presence.pci:
-        return without_reader(context, presence, "NVML counts 0 GPUs", Why.FAILED)
+        return without_reader(context, presence, "NVML counts 0 GPUs", UnknownReason.FAILED)
     return Known[GpuSet](value=_nvml_set(got, presence), source=source(context, command, _excerpt(got)))
 
 
@@ -171,7 +171,7 @@ def _remap(rows: list[int]) -> RowRemap:
 
 def _nvml_processes(g: dict[str, Any], presence: Presence) -> Known[tuple[GpuProcess, ...]] | Unknown:
     if g["processes"]["error"]:
-        return Unknown(reason=Why.FAILED, detail=f"NVML: {g['processes']['error']}")
+        return Unknown(reason=UnknownReason.FAILED, detail=f"NVML: {g['processes']['error']}")
     found = tuple(
         GpuProcess(
             pid=p["pid"], used_bytes=p["used"], kind=p["kind"], sm_percent=tuple(g["sm_by_pid"].get(str(p["pid"]), ()))
@@ -185,7 +185,7 @@ def shown(found: tuple[GpuProcess, ...], used: int, container: str) -> Known[tup
     """The driver's list; inside a container an empty one beside memory in use is no answer."""
     if not found and container and used > HIDES:
         detail = "inside a container the driver does not list processes of other PID namespaces"
-        return Unknown(reason=Why.DENIED, detail=detail)
+        return Unknown(reason=UnknownReason.DENIED, detail=detail)
     return Known[tuple[GpuProcess, ...]](value=found)
 
 
@@ -200,7 +200,7 @@ def _by_smi(context: Context, presence: Presence, window_s: float, samples: int)
     if presence.stuck:
         pids = ", ".join(map(str, presence.stuck))
         detail = f"nvidia-smi hangs in state D (pid {pids}); no other was started"
-        return Unknown(reason=Why.TIMED_OUT, detail=detail, source=source(context, command))
+        return Unknown(reason=UnknownReason.TIMED_OUT, detail=detail, source=source(context, command))
     ask = {"smi": presence.smi, "fields": GPU_FIELDS, "window_s": window_s, "samples": samples, "timeout_s": 10}
     try:
         got = run_probe(context.host, "gpus", ask, timeout_s=window_s + 45)
@@ -209,17 +209,17 @@ def _by_smi(context: Context, presence: Presence, window_s: float, samples: int)
     if got["hung"]:
         left = f"; left running, pid {got['stuck']}" if got["stuck"] else "; it was ended"
         detail = f"nvidia-smi gave no answer in 10 s{left}; it was not started again"
-        return Unknown(reason=Why.TIMED_OUT, detail=detail, source=source(context, command))
+        return Unknown(reason=UnknownReason.TIMED_OUT, detail=detail, source=source(context, command))
     last = got["queries"][-1]
     at = source(context, command, last["out"])
     found = gpu_set(got, None if presence.pci is None else len(presence.pci), presence.container)
     if isinstance(found, Known):
         nothing = not found.value.gpus and not presence.pci and [e.error for e in found.value.errors] == [NO_DEVICES]
         return (
-            without_reader(context, presence, NO_DEVICES, Why.FAILED)
+            without_reader(context, presence, NO_DEVICES, UnknownReason.FAILED)
             if nothing
             else found.model_copy(update={"source": at})
         )
-    if found.reason in (Why.FAILED, Why.TOOL_MISSING):
+    if found.reason in (UnknownReason.FAILED, UnknownReason.TOOL_MISSING):
         return without_reader(context, presence, found.detail, found.reason)
     return found.model_copy(update={"source": at})

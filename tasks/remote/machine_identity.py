@@ -3,7 +3,7 @@
 import hashlib
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
@@ -30,7 +30,7 @@ def read_machine(host: Host, timeout_s: float = 15.0) -> Machine:
     got = run_probe(host, "machine_marks", {}, timeout_s=timeout_s)
     boot, space, uuid = (str(got.get(k) or "") for k in ("boot_id", "space", "product_uuid"))
     if not boot:
-        raise TransportError(Why.UNPARSABLE, "it does not say which boot it is of", "machine_marks")
+        raise TransportError(UnknownReason.UNPARSABLE, "it does not say which boot it is of", "machine_marks")
     hardware = (uuid, *map(str, got.get("macs") or ())) if space == HOSTS_SPACE else ()
     return Machine(
         boot=mark("boot", boot), same=(place_mark(boot, space), *(mark("card", h) for h in hardware if h))

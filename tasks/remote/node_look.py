@@ -5,7 +5,7 @@ import shlex
 from time import time
 
 from runbooks.core.node_look import QUARANTINE, NodeLook
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from tasks.installation import installation_redactor
 from tasks.transport.base import Host, TransportError
 
@@ -26,7 +26,7 @@ def look_at_node(host: Host) -> NodeLook:
     answer = ANSWER.fullmatch(done.out)
     if done.exit != 0 or answer is None:
         odd = f"a simple command gives unexpected output: {done.out[:80]!r} {done.err[:80]!r}"
-        return NodeLook(node=host.name, blind=Unknown(reason=Why.UNPARSABLE, detail=clean(odd)))
+        return NodeLook(node=host.name, blind=Unknown(reason=UnknownReason.UNPARSABLE, detail=clean(odd)))
     return parsed(host.name, answer[1].split(), before, after, clean(answer[2] or ""))
 
 

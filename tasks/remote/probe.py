@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from runbooks.core.reading import Source, Unknown, Why
+from runbooks.core.reading import Source, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.remote.program import source_of
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 from tasks.transport.local import LocalHost
 
 MARK = "gpu-runbooks-probe"
@@ -65,7 +65,7 @@ def run_program(
         e.shown_as(f"{MARK} {name}")
         raise
     if done.exit != 0:
-        why = {126: Why.DENIED, 127: Why.TOOL_MISSING}.get(done.exit, Why.FAILED)
+        why = {126: UnknownReason.DENIED, 127: UnknownReason.TOOL_MISSING}.get(done.exit, UnknownReason.FAILED)
         raise TransportError(why, f"exit {done.exit}: {last_line(done.err) or last_line(done.out)}", f"{MARK} {name}")
     return _answer(done, f"{MARK} {name}")
 
@@ -78,14 +78,14 @@ def _variables(data: Any) -> list[str]:
     return [name for v in data for name in _variables(v)] if isinstance(data, list | tuple) else []
 
 
-def _answer(done: Done, command: str) -> dict[str, Any]:
+def _answer(done: CommandResult, command: str) -> dict[str, Any]:
     try:
         found = json.loads(done.out)
     except ValueError as e:
         cut = "output was cut" if done.truncated else f"not JSON: {e}"
-        raise TransportError(Why.UNPARSABLE, f"{cut}: {done.out[:200]!r}", command) from e
+        raise TransportError(UnknownReason.UNPARSABLE, f"{cut}: {done.out[:200]!r}", command) from e
     if not isinstance(found, dict):
-        raise TransportError(Why.UNPARSABLE, f"expected an object, found {type(found).__name__}", command)
+        raise TransportError(UnknownReason.UNPARSABLE, f"expected an object, found {type(found).__name__}", command)
     return found
 
 

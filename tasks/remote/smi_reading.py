@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
-from runbooks.core.reading import Known, Unknown, Why, value_or
+from runbooks.core.reading import Known, Unknown, UnknownReason, value_or
 from runbooks.parsers.nvidia_smi import (
     AppRow,
     GpuRow,
@@ -89,7 +89,7 @@ def _remap(correctable: int, uncorrectable: int, pending: bool, failed: bool) ->
 def _processes(row: GpuRow, got: dict[str, Any], container: str) -> Known[tuple[GpuProcess, ...]] | Unknown:
     """The compute list; when it is empty, what the plain table says in words."""
     if not got["apps"]:
-        return Unknown(reason=Why.FAILED, detail="nvidia-smi --query-compute-apps gave no answer")
+        return Unknown(reason=UnknownReason.FAILED, detail="nvidia-smi --query-compute-apps gave no answer")
     apps = parse_apps_csv(got["apps"]["out"])
     if isinstance(apps, Unknown):
         return apps
@@ -100,7 +100,7 @@ def _processes(row: GpuRow, got: dict[str, Any], container: str) -> Known[tuple[
     extra = [a for a in value_or(table, ()) if a.gpu_index == row.index] if table else []
     mine += [a for a in extra if a.pid not in {m.pid for m in mine}]  # graphics processes are only in the table
     if not mine and container and (row.used_bytes or 0) > _HIDES:
-        return Unknown(reason=Why.DENIED, detail="inside a container: processes of other PID namespaces are not listed")
+        return Unknown(reason=UnknownReason.DENIED, detail="inside a container: processes of other PID namespaces are not listed")
     return Known[tuple[GpuProcess, ...]](value=tuple(_process(a, row, got, extra) for a in mine))
 
 

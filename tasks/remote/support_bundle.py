@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.transport.base import Host, TransportError
 
@@ -139,7 +139,7 @@ class Collector:
         try:
             done = self._host.run(argv, timeout_s=min(COMMAND_S, left), limit_bytes=LARGEST)
         except TransportError as e:
-            if e.reason is Why.UNREACHABLE or name == READINGS[0][0]:
+            if e.reason is UnknownReason.UNREACHABLE or name == READINGS[0][0]:
                 self.gone = f"{e.reason}: {e.detail}"
             return Piece(name=name, command=command, problem=self._redact.text(f"{e.reason}: {e.detail}"))
         problem = "cut at the size limit" if done.truncated else ""

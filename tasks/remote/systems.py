@@ -7,17 +7,17 @@ from urllib.parse import urlparse
 import httpx
 
 from runbooks.core.fleet import System
-from runbooks.core.nightly import SystemLook
+from runbooks.core.nightly import SystemCheck
 
 
-def look_at_system(system: System) -> SystemLook:
+def look_at_system(system: System) -> SystemCheck:
     """One look, bounded by the system's time-out. Never raises."""
     began = time.monotonic()
     try:
         detail, ok = _tcp(system) if system.url.startswith("tcp://") else _http(system)
     except (OSError, httpx.HTTPError, ValueError) as e:
         detail, ok = f"{type(e).__name__}: {e}", False
-    return SystemLook(
+    return SystemCheck(
         name=system.name, url=system.url, reachable=ok, detail=detail, seconds=round(time.monotonic() - began, 3)
     )
 

@@ -8,15 +8,15 @@ from socket import gethostname
 
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.rendezvous.evidence import Evidence
 from runbooks.rendezvous.life import processes_of
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, NotEtcd, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState
 from runbooks.rendezvous.plans import delete_order
-from runbooks.rendezvous.saved import LARGEST, Saved, shown, work_s
-from tasks.context import ActResult, Context, Refused
+from runbooks.rendezvous.saved import LARGEST, SavedKeys, shown, work_s
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change, command
 from tasks.remote.unseen import UNSEEN
 from tasks.rendezvous.act_save import NotSaved, write_saved
@@ -26,11 +26,11 @@ from tasks.report_store import reports_root
 from tasks.transport.base import Host, TransportError
 
 
-class Unfinished(Exception):
+class ActionUnfinished(Exception):
     """The action began and did not end as it should. The text says what was done and what was not."""
 
 
-def delete_run_keys(step: Step, context: Context) -> ActResult:
+def delete_run_keys(step: Step, context: Context) -> ActionResult:
     """Deletes the keys in `step.args`, each while it has the index it was judged with; saves them to a file first."""
     place, host = _place(step, context)
     backend, run = Backend(step.args["backend"]), str(step.args["run"])
@@ -43,20 +43,20 @@ def delete_run_keys(step: Step, context: Context) -> ActResult:
         said, stopped = _clear(step, context, host, place)
     except TransportError as e:
         back = f"put back with: gpu-runbooks restore {path}"
-        raise Unfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
+        raise ActionUnfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
     said = (f"saved {len(now.keys)} keys to {path} (on {gethostname()})", *said, *_others(before, host, place, now))
     if stopped:
-        raise Unfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
-    return ActResult(said=said)
+        raise ActionUnfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
+    return ActionResult(said=said)
 
 
 def _place(step: Step, context: Context) -> tuple[Rendezvous, Host]:
     name = step.args["rendezvous"]
     place = next((p for p in context.fleet.rendezvous if p.name == name), None)
     if place is None:
-        raise Refused(Code.CONFIG, f"the fleet file has no rendezvous {name!r} any more")
+        raise ActionRefused(RefusalCode.CONFIG, f"the fleet file has no rendezvous {name!r} any more")
     if "endpoint" in step.args and place.etcd_endpoint != str(step.args["endpoint"]).rstrip("/"):
-        raise Refused(Code.CONFIG, f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
+        raise ActionRefused(RefusalCode.CONFIG, f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
     return place, context.open_host(context.fleet.node(place.asks))
 
 
@@ -64,7 +64,7 @@ def _runs(host: Host, place: Rendezvous) -> tuple[RunKeys, ...]:
     try:
         return read_runs(host, place)
     except NotEtcd as e:
-        raise Refused(Code.CANNOT_CHECK, f"the keys could not be read: {e}") from e
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the keys could not be read: {e}") from e
 
 
 def _same(step: Step, now: RunKeys) -> None:
@@ -74,7 +74,8 @@ def _same(step: Step, now: RunKeys) -> None:
     if found != judged:
         gone = [k for k, _ in judged if k not in [f[0] for f in found]]
         new = [k for k, _ in found if k not in [j[0] for j in judged]]
-        raise Refused(Code.TARGET_CHANGED, f"the run's keys changed since they were judged (gone: {gone}, new: {new}, or rewritten)")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED,
+            f"the run's keys changed since they were judged (gone: {gone}, new: {new}, or rewritten)")
 
 
 def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
@@ -85,15 +86,15 @@ def _nobody(run: RunKeys, place: Rendezvous, context: Context) -> None:
         views = tuple(pool.map(lambda n: read_node(context, place, n, pids), every))
     unread = [v.node for v in views if not isinstance(v.facts, Known)]
     if unread:
-        raise Refused(Code.CANNOT_CHECK, f"nodes that could not be read: {', '.join(unread)}")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"nodes that could not be read: {', '.join(unread)}")
     living = processes_of(run, Evidence(name=place.name, taken_at=context.now(), nodes=views))
     if living:
-        raise Refused(Code.IN_USE, f"processes of run {run.run} are alive: {', '.join(living)}")
+        raise ActionRefused(RefusalCode.IN_USE, f"processes of run {run.run} are alive: {', '.join(living)}")
 
 
 def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
     keys = tuple(sorted(now.keys, key=lambda k: k.key.count("/")))
-    saved = Saved(
+    saved = SavedKeys(
         rendezvous=place.name,
         endpoint=place.etcd_endpoint,
         backend=now.backend.value,
@@ -104,7 +105,7 @@ def _save(now: RunKeys, place: Rendezvous, context: Context) -> Path:
     try:
         return write_saved(saved, reports_root(context.fleet.reports.folder) / "rendezvous")
     except NotSaved as e:
-        raise Refused(Code.NOT_SUPPORTED, f"the keys could not be saved first, so nothing was deleted: {e}") from e
+        raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"the keys could not be saved first, so nothing was deleted: {e}") from e
 
 
 def absent_key(backend: Backend, run: str, prefix: str) -> str:
@@ -134,23 +135,23 @@ def _others(before: tuple[RunKeys, ...], host: Host, place: Rendezvous, mine: Ru
     return (*words, *(f"run {m} vanished meanwhile, not by this" for m in missing))
 
 
-def probe_rendezvous(step: Step, context: Context) -> ActResult:
+def probe_rendezvous(step: Step, context: Context) -> ActionResult:
     """Runs the configured short command with the same id on its nodes at once, then clears that run's own keys."""
     place, host = _place(step, context)
     probe, run = place.probe, str(step.args["run"])
     if probe is None:
-        raise Refused(Code.CONFIG, f"rendezvous {place.name} has no probe")
+        raise ActionRefused(RefusalCode.CONFIG, f"rendezvous {place.name} has no probe")
     backend = Backend(step.args["backend"])
     if any(r.run == run and r.backend == backend for r in _runs(host, place)):
-        raise Refused(Code.WOULD_OVERWRITE, f"run {run} has keys again: somebody started it")
+        raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"run {run} has keys again: somebody started it")
     argv = [w.replace("{run}", run).replace("{endpoint}", place.endpoints[0]) for w in probe.command]
     outputs = _everywhere(argv, place, context, probe.timeout_s)
     matched = [n for n, out in outputs if re.search(probe.expect, out)]
     said = [f"{n}: {_last(out)}" for n, out in outputs]
     said += _after_probe(run, backend, host, place, context)
     if not matched:
-        raise Unfinished(f"the probe formed no world that matches {probe.expect!r}: {'; '.join(said)}")
-    return ActResult(said=(f"a world was formed ({probe.expect!r} seen on {', '.join(matched)})", *said, UNSEEN))
+        raise ActionUnfinished(f"the probe formed no world that matches {probe.expect!r}: {'; '.join(said)}")
+    return ActionResult(said=(f"a world was formed ({probe.expect!r} seen on {', '.join(matched)})", *said, UNSEEN))
 
 
 def _everywhere(argv: list[str], place: Rendezvous, context: Context, timeout_s: float) -> list[tuple[str, str]]:
@@ -187,21 +188,21 @@ def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, cont
     return [stopped or f"the probe's own {len(keys)} keys were cleared"]
 
 
-def start_etcd(step: Step, context: Context) -> ActResult:
+def start_etcd(step: Step, context: Context) -> ActionResult:
     """Starts the configured etcd that is down, by the configured command, with the data it had."""
     place, asks = _place(step, context)
     start = place.start
     if start is None or start.node != step.args["node"] or list(start.command) != step.args["command"]:
-        raise Refused(Code.CONFIG, "the start command in the fleet file is another one now")
+        raise ActionRefused(RefusalCode.CONFIG, "the start command in the fleet file is another one now")
     if _answers(asks, place):
-        raise Refused(Code.IN_USE, "etcd answers already")
+        raise ActionRefused(RefusalCode.IN_USE, "etcd answers already")
     host = context.open_host(context.fleet.node(start.node))
     if start.data_dir and host.run(["test", "-d", f"{start.data_dir}/member"]).exit != 0:
-        raise Refused(Code.TARGET_CHANGED, f"{start.data_dir}/member is not there: started like this etcd would be empty")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{start.data_dir}/member is not there: started like this etcd would be empty")
     done = command(context, host, start.command, 60)
     if done.exit != 0:
-        raise Unfinished(f"`{done.command}` ended with {done.exit}: {_last(done.err or done.out)}")
-    return ActResult(said=(f"`{done.command}` on {start.node}", _wait_for(asks, place, context)))
+        raise ActionUnfinished(f"`{done.command}` ended with {done.exit}: {_last(done.err or done.out)}")
+    return ActionResult(said=(f"`{done.command}` on {start.node}", _wait_for(asks, place, context)))
 
 
 def _answers(host: Host, place: Rendezvous) -> bool:
@@ -221,10 +222,10 @@ def _wait_for(host: Host, place: Rendezvous, context: Context) -> str:
     return f"etcd did not answer at {place.etcd_endpoint} within 30 s"
 
 
-def defragment_etcd(step: Step, context: Context) -> ActResult:
+def defragment_etcd(step: Step, context: Context) -> ActionResult:
     """Compacts etcd's old v3 revisions, defragments it and switches its no-space alarm off. No key is touched."""
     place, host = _place(step, context)
     answer = change(context, host, "rdzv_defrag", place.access, 300)
     if answer["stopped"]:
-        raise Unfinished("; ".join([answer["stopped"], *answer["said"]]))
-    return ActResult(said=tuple(answer["said"]))
+        raise ActionUnfinished("; ".join([answer["stopped"], *answer["said"]]))
+    return ActionResult(said=tuple(answer["said"]))

@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 from runbooks.core.names import slug
-from runbooks.rendezvous.saved import BadSave, Saved, too_large
+from runbooks.rendezvous.saved import BadSave, SavedKeys, too_large
 from tasks.rendezvous.saved import read_saved
 
 
@@ -13,7 +13,7 @@ class NotSaved(Exception):
     """There is no file from which the keys could be put back."""
 
 
-def write_saved(saved: Saved, folder: Path) -> Path:
+def write_saved(saved: SavedKeys, folder: Path) -> Path:
     """Write the file, make it durable, read it back and compare. Replaces nothing. Raises NotSaved."""
     text = saved.model_dump_json(indent=1)
     if no := too_large(saved, text):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from runbooks.core.reading import Known, Source, Unknown, Why
+from runbooks.core.reading import Known, Source, Unknown, UnknownReason
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.rendezvous.evidence import EtcdFacts
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd, RunKeys, dynamic_runs, legacy_runs, parse_tree
@@ -13,13 +13,13 @@ from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
 _WHY = {
-    "refused": Why.UNREACHABLE,
-    "unresolved": Why.UNREACHABLE,
-    "timed-out": Why.TIMED_OUT,
-    "other": Why.UNREACHABLE,
-    "not-http": Why.UNPARSABLE,
-    "tls": Why.DENIED,
-    "access": Why.DENIED,
+    "refused": UnknownReason.UNREACHABLE,
+    "unresolved": UnknownReason.UNREACHABLE,
+    "timed-out": UnknownReason.TIMED_OUT,
+    "other": UnknownReason.UNREACHABLE,
+    "not-http": UnknownReason.UNPARSABLE,
+    "tls": UnknownReason.DENIED,
+    "access": UnknownReason.DENIED,
 }
 LARGEST = 256 << 20  # three trees as text inside JSON
 _WANTS_TLS = "HTTP request to an HTTPS server"
@@ -45,7 +45,7 @@ def parse_facts(answer: Mapping[str, Any], place: Rendezvous, context: Context) 
         return Unknown(reason=_WHY[health["error"]], detail=f"{health['error']}: {health['what']}", source=where)
     refused = _refusal(health) or _refusal(answer.get("dynamic", {}))
     if refused:
-        return Unknown(reason=Why.DENIED, detail=refused, source=where)
+        return Unknown(reason=UnknownReason.DENIED, detail=refused, source=where)
     status = _json(answer.get("status"))
     v2, said = _v2(answer.get("dynamic", {}))
     facts = EtcdFacts(
@@ -101,10 +101,10 @@ def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context) -> K
     where = etcd_source(place, context, "/v3/maintenance/alarm", str(answer.get("body", "")))
     if answer.get("status") != 200:
         detail = str(answer.get("what") or answer.get("body", ""))[:200]
-        return Unknown(reason=Why.FAILED, detail=detail, source=where)
+        return Unknown(reason=UnknownReason.FAILED, detail=detail, source=where)
     listed = _json(answer).get("alarms", [])
     if not isinstance(listed, list) or not all(isinstance(a, dict) for a in listed):
-        return Unknown(reason=Why.UNPARSABLE, detail="no list of alarms", source=where)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no list of alarms", source=where)
     names = tuple(str(a.get("alarm")) for a in listed)
     return Known[tuple[str, ...]](value=names, source=where)
 
@@ -125,7 +125,7 @@ def parse_runs(answer: Mapping[str, Any], place: Rendezvous) -> tuple[RunKeys, .
         if "error" in found:
             raise NotEtcd(f"{name}: {found['error']}: {found['what']}")
         if _refusal(found):
-            raise TransportError(Why.DENIED, _refusal(found), f"GET {name}")
+            raise TransportError(UnknownReason.DENIED, _refusal(found), f"GET {name}")
         trees[name] = parse_tree(found["body"])
     return (*dynamic_runs(trees["dynamic"], trees["store"]), *legacy_runs(trees["legacy"], place.prefix))
 
@@ -137,5 +137,5 @@ def read_runs(host: Host, place: Rendezvous) -> tuple[RunKeys, ...]:
 
 def unknown_keys(error: TransportError | NotEtcd, place: Rendezvous, context: Context) -> Unknown:
     """A failed read of the keys as a reading."""
-    reason = error.reason if isinstance(error, TransportError) else Why.UNPARSABLE
+    reason = error.reason if isinstance(error, TransportError) else UnknownReason.UNPARSABLE
     return Unknown(reason=reason, detail=str(error), source=etcd_source(place, context, "/v2/keys/?recursive=true"))

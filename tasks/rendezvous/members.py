@@ -10,7 +10,7 @@ from runbooks.core.redact import Redactor
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.address import address_of
 from runbooks.parsers.torchrun_cmdline import parse_launch
-from runbooks.rendezvous.evidence import Agent, Holder, NodeFacts, NodeView, Pid, Port, Reach, Worker
+from runbooks.rendezvous.evidence import Agent, Holder, NodeFacts, NodeView, Pid, Port, Reachability, Worker
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.transport.base import TransportError
@@ -64,7 +64,7 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         hidden=answer["hidden"],
         inside=answer["inside"],
         ports=tuple(_port(p, context.redactor) for p in answer["ports"]),
-        reach=tuple(Reach(**r) for r in answer["reach"]),
+        reach=tuple(Reachability(**r) for r in answer["reach"]),
         checkpoints=answer["checkpoints"],
         proxy=answer["proxy"],
         **{k: tuple(v) if isinstance(v, list) else v for k, v in answer["own"].items()},

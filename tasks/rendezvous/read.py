@@ -4,7 +4,7 @@ import shlex
 from concurrent.futures import ThreadPoolExecutor
 
 from runbooks.core.fleet import Fleet
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.rendezvous.evidence import NO_RETURN, EtcdFacts, Evidence, NodeView, Reads, StoreView
 from runbooks.rendezvous.life import hosts_of, known_nodes
@@ -122,7 +122,7 @@ def _etcd(
         host = context.open_host(context.fleet.node(place.asks))
         answer = ask_etcd(host, place)
     except TransportError as e:
-        reason = Why.NOT_ASKED if e.reason is Why.UNREACHABLE else e.reason
+        reason = UnknownReason.NOT_ASKED if e.reason is UnknownReason.UNREACHABLE else e.reason
         detail = f"node {place.asks}, which asks etcd, gives no answer: {e}"
         lost = Unknown(reason=reason, detail=detail, source=etcd_source(place, context, "/health"))
         return lost, lost

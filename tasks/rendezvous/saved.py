@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from runbooks.core.reading import Known, Source, Unknown, Why
+from runbooks.core.reading import Known, Source, Unknown, UnknownReason
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.rendezvous.evidence import Putback
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd
-from runbooks.rendezvous.saved import LARGEST, BadSave, Saved, age_of, digest_of, others, parse_saved, puts_for
+from runbooks.rendezvous.saved import LARGEST, BadSave, SavedKeys, age_of, digest_of, others, parse_saved, puts_for
 from tasks.context import Context
 from tasks.rendezvous.etcd import read_runs, unknown_keys
 from tasks.transport.base import TransportError
 from tasks.whole_file import read_whole
 
 
-def read_saved(path: Path) -> tuple[Saved, str]:
+def read_saved(path: Path) -> tuple[SavedKeys, str]:
     """The saved run and its file's digest. Raises BadSave."""
     try:
         text = read_whole(path, LARGEST).decode("utf-8")
@@ -30,7 +30,7 @@ def read_putback(context: Context, place: Rendezvous, file: str) -> Known[Putbac
     try:
         saved, digest = read_saved(Path(file))
     except BadSave as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=str(e), source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e), source=source)
     try:
         runs = read_runs(context.open_host(context.fleet.node(place.asks)), place)
     except (TransportError, NotEtcd) as e:
@@ -50,7 +50,7 @@ def read_putback(context: Context, place: Rendezvous, file: str) -> Known[Putbac
     return Known[Putback](value=found, source=source)
 
 
-def refusal(saved: Saved, place: Rendezvous, puts_left: int, other: tuple[str, ...]) -> str:
+def refusal(saved: SavedKeys, place: Rendezvous, puts_left: int, other: tuple[str, ...]) -> str:
     """Why it must not be put back; "" when it may."""
     if place.etcd_endpoint != saved.endpoint.rstrip("/"):
         return f"saved from {saved.endpoint}, the fleet file's {place.name} is {place.etcd_endpoint}"

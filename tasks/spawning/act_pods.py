@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from runbooks.spawning.evidence import TaskRow
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change
 from tasks.remote.unseen import UNSEEN
 from tasks.spawning.pod_inside import pod_node
@@ -25,11 +25,11 @@ WATCH_S = 2.0
 def orchestrator_of(context: Context) -> Orchestrator:
     """The fleet file's section. Raises Refused."""
     if context.fleet.orchestrator is None:
-        raise Refused(Code.CONFIG, "the fleet file has no `orchestrator` section")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no `orchestrator` section")
     return context.fleet.orchestrator
 
 
-def terminate_pod(step: Step, context: Context) -> ActResult:
+def terminate_pod(step: Step, context: Context) -> ActionResult:
     """End one pod for good, by its id.
 
     Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
@@ -37,12 +37,12 @@ def terminate_pod(step: Step, context: Context) -> ActResult:
     return _end(step, context, "ended", RunPodClient.terminate)
 
 
-def stop_pod(step: Step, context: Context) -> ActResult:
+def stop_pod(step: Step, context: Context) -> ActionResult:
     """Stop one pod, by its id; its volume disk stays. Refused as ending it is."""
     return _end(step, context, "stopped", RunPodClient.stop)
 
 
-def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActResult:
+def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActionResult:
     a, config = step.args, orchestrator_of(context)
     client = RunPodClient(config.runpod, context.redactor)
     try:
@@ -52,33 +52,35 @@ def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, 
         try:
             call(client, a["pod"])
         except NotFound:
-            raise Refused(Code.TARGET_CHANGED, f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
         except TransportError as e:
             raise RuntimeError(f"whether pod {a['pod']} was {done} is not known: {e}") from e
         left = _left(client, a["pod"])
     finally:
         client.close()
-    return ActResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", UNSEEN))
+    return ActionResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", UNSEEN))
 
 
 def _read(client: RunPodClient, pod_id: str) -> Pod:
     try:
         return client.pod(pod_id)
     except NotFound:
-        raise Refused(Code.TARGET_CHANGED, f"pod {pod_id} is gone already") from None
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"pod {pod_id} is gone already") from None
     except TransportError as e:
-        raise Refused(Code.CANNOT_CHECK, f"pod {pod_id} could not be read again: {e}") from None
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"pod {pod_id} could not be read again: {e}") from None
 
 
 def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
     a = step.args
     if pod.locked:
-        raise Refused(Code.HANDS_OFF, f"pod {pod.id} is locked")
+        raise ActionRefused(RefusalCode.HANDS_OFF, f"pod {pod.id} is locked")
     if pod.name != a["name"] or not pod.name.startswith(config.runpod.name_prefix):
-        raise Refused(Code.NOT_OURS, f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
+        raise ActionRefused(RefusalCode.NOT_OURS,
+            f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
     if pod.status != a["status"] or pod.machine_id != a["machine"]:
-        raise Refused(
-            Code.TARGET_CHANGED, f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
+        raise ActionRefused(
+            RefusalCode.TARGET_CHANGED,
+                f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
         )
 
 
@@ -87,10 +89,10 @@ def _claims(context: Context, config: Orchestrator, worker: str, shown: tuple[st
     try:
         tasks: tuple[TaskRow, ...] = open_db(config.database, context.redactor).tasks()
     except TransportError as e:
-        raise Refused(Code.CANNOT_CHECK, f"the tasks in progress could not be read again: {e}") from None
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the tasks in progress could not be read again: {e}") from None
     held = sorted(t.id for t in tasks if t.worker == worker)
     if set(held) - set(shown):
-        raise Refused(Code.IN_USE, f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
+        raise ActionRefused(RefusalCode.IN_USE, f"worker {worker} holds {', '.join(held[:5])}, which was not shown when this was decided")
 
 
 def _silent(context: Context, config: Orchestrator, worker: str) -> None:
@@ -98,10 +100,10 @@ def _silent(context: Context, config: Orchestrator, worker: str) -> None:
     try:
         row = next((r for r in open_db(config.database, context.redactor).workers() if r.id == worker), None)
     except TransportError as e:
-        raise Refused(Code.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
     limit = float(context.limits["heartbeat_s"])
     if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
-        raise Refused(Code.IN_USE, f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
+        raise ActionRefused(RefusalCode.IN_USE, f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
 
 
 def _left(client: RunPodClient, pod_id: str) -> str:
@@ -114,15 +116,15 @@ def _left(client: RunPodClient, pod_id: str) -> str:
     return f"{pod.status} {pod.last_change}".strip()
 
 
-def start_worker(step: Step, context: Context) -> ActResult:
+def start_worker(step: Step, context: Context) -> ActionResult:
     """Start the worker in its pod, detached, under a lock file.
 
     Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
     a, config = step.args, orchestrator_of(context)
     if not is_plain(a["worker"]):
-        raise Refused(Code.NOT_SUPPORTED, "the worker's id is none that may stand in a command")
+        raise ActionRefused(RefusalCode.NOT_SUPPORTED, "the worker's id is none that may stand in a command")
     if list(start_argv(config, a["worker"])) != list(a["argv"]):
-        raise Refused(Code.CONFIG, "the fleet file's start command is not the one that was planned")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file's start command is not the one that was planned")
     _claims(context, config, a["worker"], ())
     client = RunPodClient(config.runpod, context.redactor)
     try:
@@ -131,9 +133,9 @@ def start_worker(step: Step, context: Context) -> ActResult:
         client.close()
     trust = trust_of(config.ssh, pod.id)
     if not trust.key or not pod.ip or not pod.ssh_port:
-        raise Refused(Code.NOT_SUPPORTED, f"pod {pod.id} has no address or no recorded host key")
+        raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"pod {pod.id} has no address or no recorded host key")
     if trust.how == FIRST_SEEN and step.kind == "start-worker":
-        raise Refused(Code.NOT_SUPPORTED, f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
+        raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
     p = config.process
     out = p.log.replace("{worker}", a["worker"])
     ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
@@ -141,4 +143,4 @@ def start_worker(step: Step, context: Context) -> ActResult:
     got = change(context, context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
     memory_of(context).changed()
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
-    return ActResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))
+    return ActionResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))

@@ -1,10 +1,10 @@
 """Sets the orchestrator's missing private key on its platform, from this machine's own. The value is never shown."""
 
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from runbooks.parsers.ssh_key import describe_key_text
 from tasks.clients.railway import RailwayClient
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.credentials import credential
 from tasks.remote.unseen import UNSEEN
 from tasks.spawning.act_pods import orchestrator_of
@@ -12,29 +12,30 @@ from tasks.spawning.railway import describe_variables, sealed_of
 from tasks.transport.base import TransportError
 
 
-def set_railway_variable(step: Step, context: Context) -> ActResult:
+def set_railway_variable(step: Step, context: Context) -> ActionResult:
     """Set one variable that holds no usable private key; the platform deploys again.
 
     Refused when it is set meanwhile, or this machine's key is not the one that was judged, or not of the pair there."""
     a, config = step.args, orchestrator_of(context)
     value = credential(config.ssh.key_env)
     if a["name"] != config.ssh.key_env or describe_key_text(value).fingerprint != a["fingerprint"]:
-        raise Refused(Code.CONFIG, f"this machine's {config.ssh.key_env} is not the key {a['fingerprint']}")
+        raise ActionRefused(RefusalCode.CONFIG, f"this machine's {config.ssh.key_env} is not the key {a['fingerprint']}")
     if config.railway is None:
-        raise Refused(Code.CONFIG, "the fleet file names no platform of the orchestrator")
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file names no platform of the orchestrator")
     client = RailwayClient(config.railway, context.redactor)
     try:
         try:
             seen = describe_variables(client.variables(), config, sealed_of(client))
         except TransportError as e:
-            raise Refused(Code.CANNOT_CHECK, f"the variables could not be read again: {e}") from None
+            raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the variables could not be read again: {e}") from None
         if not seen.sealed_known:
-            raise Refused(Code.CANNOT_CHECK, f"whether {a['name']} is a sealed variable could not be read")
+            raise ActionRefused(RefusalCode.CANNOT_CHECK, f"whether {a['name']} is a sealed variable could not be read")
         if not seen.private_fault:
-            raise Refused(Code.WOULD_OVERWRITE, f"{a['name']} holds a private key by now")
+            raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{a['name']} holds a private key by now")
         if seen.public_fingerprint != a["fingerprint"]:
-            raise Refused(Code.TARGET_CHANGED, f"the public half there is {seen.public_fingerprint or 'not set'}, not {a['fingerprint']}")
+            raise ActionRefused(RefusalCode.TARGET_CHANGED,
+                f"the public half there is {seen.public_fingerprint or 'not set'}, not {a['fingerprint']}")
         client.set_variable(a["name"], value)
     finally:
         client.close()
-    return ActResult(said=(f"{a['name']} is set to the private half of {a['fingerprint']}; a deployment follows", UNSEEN))
+    return ActionResult(said=(f"{a['name']} is set to the private half of {a['fingerprint']}; a deployment follows", UNSEEN))

@@ -3,10 +3,10 @@
 from runbooks.core.fleet import KeySource, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
-from runbooks.spawning.evidence import Inside, Process, SshLook
+from runbooks.spawning.evidence import PodInside, PodProcess, SshLook
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
 from runbooks.ssh.diagnose import Limits, diagnose
@@ -38,7 +38,7 @@ def look_at_ssh(
     try:
         return Known(value=_look(context, config, pod, published_host_keys(log)), source=source)
     except (TransportError, ValueError, OSError) as e:
-        why = e.reason if isinstance(e, TransportError) else Why.FAILED
+        why = e.reason if isinstance(e, TransportError) else UnknownReason.FAILED
         return Unknown(reason=why, detail=str(e)[:300], source=source)
 
 
@@ -94,15 +94,15 @@ def _summary(evidence: SshEvidence, trust: Trust, refused: str = "") -> SshLook:
 
 def read_inside(
     context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshLook] | Absent | Unknown, worker: str
-) -> Known[Inside] | Absent | Unknown:
+) -> Known[PodInside] | Absent | Unknown:
     """Processes, log, disks and GPUs, over the key that is recorded for the pod id."""
     if pod is None or not isinstance(ssh, Known):
         return Absent(proof="there is no way into the pod")
     if ssh.value.cause or ssh.value.stage != "done":
-        return Unknown(reason=Why.UNREACHABLE, detail=f"SSH stops at {ssh.value.stage}: {ssh.value.cause}")
+        return Unknown(reason=UnknownReason.UNREACHABLE, detail=f"SSH stops at {ssh.value.stage}: {ssh.value.cause}")
     if not is_plain(worker):
         return Unknown(
-            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a path: its log is not read"
+            reason=UnknownReason.UNPARSABLE, detail="the worker's id is none that may stand in a path: its log is not read"
         )
     source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
     p = config.process
@@ -112,9 +112,9 @@ def read_inside(
         got = run_probe(host, "pod_inside", ask)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
-    inside = Inside(
+    inside = PodInside(
         boot_id=str(got["boot_id"]), pod_id=str(got["pod_id"]),
-        processes=tuple(Process(**x) for x in got["processes"]),
+        processes=tuple(PodProcess(**x) for x in got["processes"]),
         log_exists=bool(got["log"]["exists"]), log_age_s=got["log"]["age_s"],
         log=tuple(context.redactor.text(line)[:500] for line in got["log"]["lines"]),
         free_bytes=got["free"], gpus=got["gpus"], driver_cuda=got["driver_cuda"], image_cuda=got["image_cuda"],

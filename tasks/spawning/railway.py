@@ -52,11 +52,11 @@ def _deployed(
 
 
 def _unknown(error: Exception, source: Source) -> Unknown:
-    from runbooks.core.reading import Why
+    from runbooks.core.reading import UnknownReason
 
     if isinstance(error, TransportError):
         return Unknown(reason=error.reason, detail=error.detail, source=source)
-    return Unknown(reason=Why.UNPARSABLE, detail=f"the answer has another shape: {error}", source=source)
+    return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"the answer has another shape: {error}", source=source)
 
 
 def _variables(client: RailwayClient, config: Orchestrator, source: Source) -> Known[Variables] | Unknown:

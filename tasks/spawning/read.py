@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.spawning.all_workers import SHARED
 from runbooks.spawning.diagnose import Limits, is_coming
-from runbooks.spawning.evidence import Evidence, Names, PodRead, WorkerRow
+from runbooks.spawning.evidence import Evidence, OwnNames, PodRead, WorkerRow
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime
 from tasks.clients.runpod import NotFound, RunPodClient
@@ -142,10 +142,10 @@ def _shape(pod: Any) -> object:
     return (read.phase, read.runtime, read.ip, read.ssh_port, read.gpus) if read else None
 
 
-def names_of(config: Orchestrator) -> Names:
+def names_of(config: Orchestrator) -> OwnNames:
     """The fleet file's names for what a person's own commands name."""
     w = config.database.workers
-    return Names(
+    return OwnNames(
         user=config.ssh.user, log=config.process.log, database=config.database.url_env, table=w.table, id=w.id, status=w.status,
         heartbeat=w.heartbeat, pod=w.pod_id, metadata=w.metadata,
     )  # fmt: skip
@@ -164,7 +164,7 @@ def asked(context: Context, host: str, command: str, ask: Callable[[], T]) -> Kn
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     except (KeyError, ValueError, TypeError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
 def _tables(context: Context, config: Orchestrator, worker: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import os
 import re
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.spawning.evidence import Stock
 from runbooks.spawning.parsers.runpod_stock import TypeStock, Volume
 from tasks.clients.railway import RailwayClient
@@ -26,7 +26,7 @@ def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent 
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"what the orchestrator asks for: {e.detail}", source=source)
     except (KeyError, TypeError) as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"the variables' answer has another shape: {e}", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"the variables' answer has another shape: {e}", source=source)
     if not asked["gpu_type"]:
         return Absent(
             proof=f"neither the fleet file nor {config.request.gpu_type_variable} names a GPU type", source=source
@@ -38,7 +38,7 @@ def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent 
     try:
         return _stock(client, config, asked, source)
     except (TransportError, NotFound) as e:
-        reason = e.reason if isinstance(e, TransportError) else Why.FAILED
+        reason = e.reason if isinstance(e, TransportError) else UnknownReason.FAILED
         return Unknown(reason=reason, detail=str(e)[:300], source=source)
     finally:
         client.close()
@@ -69,7 +69,7 @@ def _stock(client: RunPodClient, config: Orchestrator, asked: dict[str, str], so
     mine = next((t for t in types if asked["gpu_type"] in (t.id, t.name)), None)
     if mine is None:
         said = f"the provider knows no GPU type of the name that {config.request.gpu_type_variable} (or the fleet file) gives"
-        return Unknown(reason=Why.UNPARSABLE, detail=said, source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=said, source=source)
     stock = Stock(gpu_type=mine.id, gpus=config.request.gpus, anywhere=mine.anywhere, data_center=", ".join(places), tied_by=tied,
                   here=mine.here, others=_others(types, mine, bool(places)), cloud=cloud, in_cloud=mine.in_cloud,
                   here_in_cloud=mine.here_in_cloud)  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Any
 
 from runbooks.core.orchestrator_config import WorkerLogs
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.spawning.words import is_plain
 from tasks.context import Context
 
@@ -18,7 +18,7 @@ def read_stored_log(
         return Absent(proof="the fleet file names no place of worker logs")
     if not is_plain(worker):
         return Unknown(
-            reason=Why.UNPARSABLE, detail="the worker's id is none that may stand in a key: its log is not read"
+            reason=UnknownReason.UNPARSABLE, detail="the worker's id is none that may stand in a key: its log is not read"
         )
     key = config.key.replace("{worker}", worker)
     source = Source(command=f"aws s3 cp s3://{config.bucket}/{key} - | tail", host="s3", taken_at=context.now())
@@ -30,7 +30,7 @@ def read_stored_log(
     except ClientError as e:
         return _refused(e, source)
     except (BotoCoreError, OSError) as e:
-        return Unknown(reason=Why.UNREACHABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
+        return Unknown(reason=UnknownReason.UNREACHABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
     lines = context.redactor.text(text).splitlines()[-config.lines :]
     return Known(value=tuple(line[:500] for line in lines), source=source)
 
@@ -41,7 +41,7 @@ def _refused(error: Any, source: Source) -> Absent | Unknown:
         return Absent(proof="there is no such log", source=source)
     if code == "InvalidRange":
         return Absent(proof="the log is empty", source=source)
-    why = Why.DENIED if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch") else Why.FAILED
+    why = UnknownReason.DENIED if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch") else UnknownReason.FAILED
     return Unknown(reason=why, detail=code, source=source)
 
 

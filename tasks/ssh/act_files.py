@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 from tasks.remote.probes.aside import Misplaced, rename_free, swap
 
 BUSY_S = 3.0  # how long others may have it open; each of them reads or appends in milliseconds
@@ -30,7 +30,8 @@ def opened(path: Path, flags: int) -> Iterator[int]:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
         link = e.errno == errno.ELOOP
-        raise Refused(Code.TARGET_CHANGED, f"{path} is a link, and none is followed" if link else f"{path}: {e.strerror}") from e
+        raise ActionRefused(RefusalCode.TARGET_CHANGED,
+            f"{path} is a link, and none is followed" if link else f"{path}: {e.strerror}") from e
     try:
         yield fd
     finally:
@@ -47,7 +48,7 @@ def still_there(path: Path, fd: int) -> None:
     with suppress(OSError):
         if os.path.samestat(os.fstat(fd), path.lstat()):
             return
-    raise Refused(Code.TARGET_CHANGED, f"{path} was replaced in this very moment; what lies there now was not touched")
+    raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{path} was replaced in this very moment; what lies there now was not touched")
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def alone(fd: int) -> Iterator[None]:
             if e.errno in NO_LEASES:
                 break
             if e.errno != errno.EAGAIN or time.monotonic() > until:
-                raise Refused(Code.IN_USE, "others have the file open all the time; nothing was changed") from e
+                raise ActionRefused(RefusalCode.IN_USE, "others have the file open all the time; nothing was changed") from e
             time.sleep(0.005)
     try:
         yield
@@ -81,11 +82,11 @@ def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: P
     real = Path(os.path.realpath(path))
     with opened(real, os.O_RDWR) as fd, alone(fd):
         if aside and aside.exists():
-            raise Refused(Code.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
+            raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
         data = content(fd)
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         if number > len(lines) or not judged(lines[number - 1].rstrip("\r\n")):
-            raise Refused(Code.TARGET_CHANGED, f"{path} line {number} is not the line that was read")
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{path} line {number} is not the line that was read")
         still_there(real, fd)
         aside = aside or aside_of(real)
         write_new(aside, data, os.fstat(fd).st_mode & 0o777)
@@ -93,7 +94,7 @@ def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: P
             os.pwrite(fd, b"#", len("".join(lines[: number - 1]).encode("utf-8", "surrogateescape")))
             os.fsync(fd)
             still_there(real, fd)
-        except Refused:
+        except ActionRefused:
             aside.unlink()
             raise
     return aside
@@ -103,7 +104,7 @@ def exchange(path: Path, text: str, judged: Callable[[Path], None], aside: Path 
     """A new text, mode 600, under the name, in place of the file that `judged` still knows when it has come out; where that
     lies now. Others' writes stay. Raises Refused, whatever `judged` raises."""
     if aside and aside.exists():
-        raise Refused(Code.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
+        raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     write_new(fresh, text.encode(), 0o600)
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
+from runbooks.core.refusal import RefusalCode
 from runbooks.parsers.ssh_key import describe_key_text, public_shape, tidy
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.credentials import read_secret, write_secret
 from tasks.installation import lasting
 from tasks.remote.changing import change
@@ -22,7 +22,7 @@ from tasks.ssh.key import configured_public_text
 BUDGET_S = 30.0
 
 
-def normalise_key(step: Step, context: Context) -> ActResult:
+def normalise_key(step: Step, context: Context) -> ActionResult:
     """Rewrite a damaged private key file of ours with LF line ends and one final newline; the original stays beside it.
 
     Refused when the file is not the one that was judged, also in the moment of the change, or it would be another key."""
@@ -37,32 +37,33 @@ def normalise_key(step: Step, context: Context) -> ActResult:
 
     aside = exchange(path, clean, came_out, Path(step.args["aside"]))
     memory_of(context).changed()
-    return ActResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
+    return ActionResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
 
 
-def normalise_secret(step: Step, context: Context) -> ActResult:
+def normalise_secret(step: Step, context: Context) -> ActionResult:
     """Rewrite a damaged private key in its Prefect Secret block; the original stays in a block beside it.
 
     Refused when the block is not the node's, not as it was judged, or the result would not be the same key."""
     block, key = str(step.args["block"]), context.node.key
     if key is None or key.secret != block:
-        raise Refused(Code.CONFIG, f"Secret {block} is not the key of {context.node.name} in the fleet file")
+        raise ActionRefused(RefusalCode.CONFIG, f"Secret {block} is not the key of {context.node.name} in the fleet file")
     try:
         text = read_secret(block)
     except Exception as e:  # the client's errors have no common base
-        raise Refused(Code.CANNOT_CHECK, f"Secret {block} cannot be read again: {type(e).__name__}") from None
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"Secret {block} cannot be read again: {type(e).__name__}") from None
     if context.redactor.hash(text) != step.args["identity"]:
-        raise Refused(Code.TARGET_CHANGED, f"Secret {block} has changed since it was read")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"Secret {block} has changed since it was read")
     clean, done = _same_key(text, f"Secret {block}")
     aside = str(step.args["aside"])
     write_secret(aside, text)
     if read_secret(block) != text:
-        raise Refused(
-            Code.TARGET_CHANGED, f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})"
+        raise ActionRefused(
+            RefusalCode.TARGET_CHANGED,
+                f"Secret {block} was changed in this very moment; it stays (a copy of what was read: Secret {aside})"
         )
     write_secret(block, clean)
     memory_of(context).changed()
-    return ActResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", UNSEEN))
+    return ActionResult(said=(f"Secret {block}: {done}", f"the text as it was: Secret {aside}", UNSEEN))
 
 
 def _same_key(text: str, where: str) -> tuple[str, str]:
@@ -70,11 +71,11 @@ def _same_key(text: str, where: str) -> tuple[str, str]:
     before, clean = describe_key_text(text), tidy(text)
     after = describe_key_text(clean)
     if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
-        raise Refused(Code.NOT_SUPPORTED, f"{where}: the repair would not give the same key")
+        raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"{where}: the repair would not give the same key")
     return clean, f"{', '.join(before.damage)} repaired, key {after.fingerprint or after.type} unchanged"
 
 
-def restrict_key_mode(step: Step, context: Context) -> ActResult:
+def restrict_key_mode(step: Step, context: Context) -> ActionResult:
     """Give a private key file of ours mode 600. Refused when it is not the file that was judged."""
     path = _own_key(step, context)
     with opened(path, os.O_RDONLY) as fd:
@@ -83,14 +84,14 @@ def restrict_key_mode(step: Step, context: Context) -> ActResult:
         os.fchmod(fd, 0o600)
         still_there(path, fd)
     memory_of(context).changed()
-    return ActResult(said=(f"{path}: mode {old:04o} is now 0600",))
+    return ActionResult(said=(f"{path}: mode {old:04o} is now 0600",))
 
 
 def _own_key(step: Step, context: Context) -> Path:
     """The key file, if it is the node's. Raises Refused."""
     path, key = Path(step.args["path"]), context.node.key
     if key is None or not key.file or lasting(key.file) != path:
-        raise Refused(Code.CONFIG, f"{path} is not the key file of {context.node.name} in the fleet file")
+        raise ActionRefused(RefusalCode.CONFIG, f"{path} is not the key file of {context.node.name} in the fleet file")
     return path
 
 
@@ -99,28 +100,28 @@ def _judged(fd: int, step: Step, context: Context) -> str:
     path, seen, data = step.args["path"], os.fstat(fd), content(fd)
     text = data.decode("utf-8", "replace")
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
-        raise Refused(Code.NOT_OURS, f"{path} is not a file of the user who runs this")
+        raise ActionRefused(RefusalCode.NOT_OURS, f"{path} is not a file of the user who runs this")
     if f"{seen.st_ino}:{len(data)}:{context.redactor.hash(text)}" != step.args["identity"]:
-        raise Refused(Code.TARGET_CHANGED, f"{path} has changed since it was read")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{path} has changed since it was read")
     if seen.st_mode & 0o7777 != step.args["mode"]:
-        raise Refused(Code.TARGET_CHANGED, f"{path} has another mode than was read")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{path} has another mode than was read")
     return text
 
 
-def remove_known_host(step: Step, context: Context) -> ActResult:
+def remove_known_host(step: Step, context: Context) -> ActionResult:
     """Make one line of known_hosts a comment whose host shows another key, which the fleet file vouches for. A copy is kept.
 
     Refused when the line is not the one that was read, or the fleet file no longer pins that key."""
     path, number = Path(step.args["path"]), int(step.args["line"])
     node = context.node
     if known_hosts_path(node) != path:
-        raise Refused(Code.NOT_OURS, f"{path} is not the known_hosts file of {node.name}")
+        raise ActionRefused(RefusalCode.NOT_OURS, f"{path} is not the known_hosts file of {node.name}")
     pinned = public_shape(_key_part(node.host_key or ""))
     if pinned is None or pinned.fingerprint != step.args["vouched"]:
-        raise Refused(Code.CONFIG, f"the fleet file does not vouch for {step.args['vouched']}")
+        raise ActionRefused(RefusalCode.CONFIG, f"the fleet file does not vouch for {step.args['vouched']}")
     aside = comment_out(path, number, lambda line: line_hash(line) == step.args["hash"], Path(step.args["aside"]))
     memory_of(context).changed()
-    return ActResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
+    return ActionResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
 
 
 def _key_part(text: str) -> str:
@@ -129,16 +130,16 @@ def _key_part(text: str) -> str:
     return " ".join(words[at:])
 
 
-def repair_ssh_path(step: Step, context: Context) -> ActResult:
+def repair_ssh_path(step: Step, context: Context) -> ActionResult:
     """Give one path on the way to authorized_keys its owner and mode, through the node's other way in.
 
     Refused when it is not as it was read."""
     a = step.args
     got = _through(context, "ssh_fix_path", dict(a))
-    return ActResult(said=(f"{a['path']}: owner {got['uid']}:{got['gid']}, mode {got['mode']:04o}",))
+    return ActionResult(said=(f"{a['path']}: owner {got['uid']}:{got['gid']}, mode {got['mode']:04o}",))
 
 
-def add_public_key(step: Step, context: Context) -> ActResult:
+def add_public_key(step: Step, context: Context) -> ActionResult:
     """Append the configured public key to one authorized_keys file, through the node's other way in.
 
     Refused when the file is not the one that was read, or the configured key is not the one that was judged."""
@@ -146,7 +147,7 @@ def add_public_key(step: Step, context: Context) -> ActResult:
     text, where = configured_public_text(context.node)
     shape = public_shape(text)
     if shape is None or shape.fingerprint != a["fingerprint"]:
-        raise Refused(Code.CONFIG, f"{where or 'the fleet file'} does not name the key {a['fingerprint']}")
+        raise ActionRefused(RefusalCode.CONFIG, f"{where or 'the fleet file'} does not name the key {a['fingerprint']}")
     words = text.split()
     line = " ".join([words[0], words[1], "added-by-gpu-runbooks"])
     ask = {k: a[k] for k in ("path", "inode", "uid", "gid", "home")} | {
@@ -155,13 +156,13 @@ def add_public_key(step: Step, context: Context) -> ActResult:
         "keys": a["keys"],
     }
     got = _through(context, "ssh_add_key", ask)
-    return ActResult(said=(f"{got['path']}: {shape.type} {shape.fingerprint} is let in ({got['bytes']} bytes now)",))
+    return ActionResult(said=(f"{got['path']}: {shape.type} {shape.fingerprint} is let in ({got['bytes']} bytes now)",))
 
 
 def _through(context: Context, probe: str, ask: dict[str, Any]) -> dict[str, Any]:
     host = other_way(context, context.node)
     if host is None:
-        raise Refused(Code.CONFIG, f"the fleet file names no second way into {context.node.name}")
+        raise ActionRefused(RefusalCode.CONFIG, f"the fleet file names no second way into {context.node.name}")
     got = change(context, host, probe, ask, BUDGET_S)
     memory_of(context).changed()
     return got

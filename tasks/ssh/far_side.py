@@ -10,7 +10,7 @@ from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, PathEntry, W
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.ssh.attempts import Memory
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 
 PROBE = "ssh_far_side"
 KEPT = [
@@ -54,7 +54,7 @@ class BehindPrefix:
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """Run it there, behind the prefix."""
         return self._inner.run((*self._prefix, *argv), stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
 

@@ -12,8 +12,8 @@ from tasks.ssh.attempts import CONNECTIONS, Memory
 from tasks.transport.base import TransportError
 from tasks.transport.connect import trusted_keys
 from tasks.transport.known_hosts import (
-    Entry,
     Fact,
+    KnownHost,
     entries_for,
     fingerprint,
     judge_host_key,
@@ -73,7 +73,7 @@ def judge_shown(node: Node, shown: paramiko.PKey, others: dict[str, str], memory
     )
 
 
-def _file_entries(node: Node) -> tuple[list[str], tuple[Entry, ...]]:
+def _file_entries(node: Node) -> tuple[list[str], tuple[KnownHost, ...]]:
     try:
         text = known_hosts_path(node).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -81,7 +81,7 @@ def _file_entries(node: Node) -> tuple[list[str], tuple[Entry, ...]]:
     return text.splitlines(), parse_known_hosts(text)
 
 
-def _also(node: Node, entries: tuple[Entry, ...], key: str, others: dict[str, str]) -> tuple[str, ...]:
+def _also(node: Node, entries: tuple[KnownHost, ...], key: str, others: dict[str, str]) -> tuple[str, ...]:
     """Other names under which this very key is known."""
     mine = {e.line for e in entries_for(entries, str(node.host), node.port)}
     names = [",".join(e.hosts)[:80] for e in entries if e.key == key and e.line not in mine and not e.marker]
@@ -94,7 +94,7 @@ def line_hash(line: str) -> str:
     return hashlib.sha256(line.encode()).hexdigest()[:16]
 
 
-def _stale(node: Node, entries: tuple[Entry, ...], lines: list[str], kind: str, key: str) -> tuple[str, ...]:
+def _stale(node: Node, entries: tuple[KnownHost, ...], lines: list[str], kind: str, key: str) -> tuple[str, ...]:
     """Lines of known_hosts that name this host with another key of the same type."""
     mine = entries_for(entries, str(node.host), node.port)
     old = [e for e in mine if not e.marker and e.kind == kind and e.key != key]

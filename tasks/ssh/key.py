@@ -9,7 +9,7 @@ from pathlib import Path
 import paramiko
 
 from runbooks.core.fleet import KeySource, Node
-from runbooks.core.reading import Absent, Known, Source, Unknown, Why
+from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.ssh_key import KeyFormat, KeyShape, describe_key_text, fingerprint, public_shape
 from runbooks.parsers.ssh_text import parse_settings
 from runbooks.ssh.evidence import AgentKey, Certificate, GivenKey
@@ -174,7 +174,7 @@ def read_configured_public(node: Node) -> Known[KeyShape] | Absent | Unknown:
     source = Source(command=f"ssh-keygen -l -f {shlex.quote(where)}", host="local")
     shape = public_shape(text)
     if shape is None or shape.format is KeyFormat.CERTIFICATE or not shape.fingerprint:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"{where} is no public key", source=source)
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{where} is no public key", source=source)
     return Known(value=shape, source=source)
 
 
@@ -200,7 +200,7 @@ def read_agent(context: Context) -> Known[tuple[AgentKey, ...]] | Absent | Unkno
     try:
         keys = paramiko.Agent().get_keys()
     except (paramiko.SSHException, OSError) as e:
-        return Unknown(reason=Why.UNREACHABLE, detail=str(e), source=source)
+        return Unknown(reason=UnknownReason.UNREACHABLE, detail=str(e), source=source)
     found = tuple(AgentKey(type=k.get_name(), fingerprint=fingerprint(k.asbytes())) for k in keys)
     return Known(value=found, source=source)
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 
 
-class Done(Frozen):
+class CommandResult(Frozen):
     """A command that ended on the machine."""
 
     command: str  # shell-quoted, as a person would type it
@@ -21,7 +21,7 @@ class Done(Frozen):
 class TransportError(Exception):
     """The command gave no answer. `reason` says what kind of no."""
 
-    def __init__(self, reason: Why, detail: str, command: str = "") -> None:
+    def __init__(self, reason: UnknownReason, detail: str, command: str = "") -> None:
         super().__init__(reason, detail, command)
         self.reason, self.detail, self.command = reason, detail, command
 
@@ -51,7 +51,7 @@ class Host(Protocol):
         stdin: str | None = None,
         timeout_s: float = 20.0,
         limit_bytes: int = 1 << 20,
-    ) -> Done:
+    ) -> CommandResult:
         """Run `argv` there. Raises TransportError: unreachable, denied, timed-out (the remote command was ended, or
         the detail says "left running, pid …"), tool-missing (exit 127 of the command itself)."""
 

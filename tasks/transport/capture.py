@@ -5,7 +5,7 @@ import shlex
 import threading
 from collections.abc import Sequence
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 
 _NOISE = 1 << 16  # bytes that a login script may print before the marker
@@ -70,7 +70,7 @@ class LeftRunning:
         with self._lock:
             detail = self._left.get(_key(argv, stdin))
         if detail:
-            raise TransportError(Why.TIMED_OUT, f"not started again: {detail}", shlex.join(argv))
+            raise TransportError(UnknownReason.TIMED_OUT, f"not started again: {detail}", shlex.join(argv))
 
 
 def _key(argv: Sequence[str], stdin: str | None) -> str:

@@ -14,13 +14,13 @@ from fabric import Config, Connection
 from paramiko.config import SSHConfig
 
 from runbooks.core.fleet import Jump, Node
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.installation import lasting
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, describe_key, load_key
 from tasks.transport.known_hosts import (
-    Entry,
     Fact,
+    KnownHost,
     entries_for,
     judge_host_key,
     key_types,
@@ -37,7 +37,7 @@ class HostKeyError(TransportError):
     """The server's host key was not accepted. `fact` says why."""
 
     def __init__(self, fact: Fact, detail: str) -> None:
-        super().__init__(Why.DENIED, detail)
+        super().__init__(UnknownReason.DENIED, detail)
         self.fact = fact
 
 
@@ -52,7 +52,7 @@ class _HostKeyRefused(paramiko.SSHException):
 class _Verify(paramiko.MissingHostKeyPolicy):
     """Accepts a host key only if the entries say so; nothing is ever added."""
 
-    def __init__(self, entries: tuple[Entry, ...], host: str, port: int, where: str) -> None:
+    def __init__(self, entries: tuple[KnownHost, ...], host: str, port: int, where: str) -> None:
         self._entries, self._host, self._port, self._where = entries, host, port, where
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
@@ -81,17 +81,17 @@ def _config() -> Config:
 
 
 @cache
-def _entries_of(path: str, _stamp: tuple[int, int]) -> tuple[Entry, ...]:
+def _entries_of(path: str, _stamp: tuple[int, int]) -> tuple[KnownHost, ...]:
     return parse_known_hosts(Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
-def trusted_keys(node: Node | Jump) -> tuple[tuple[Entry, ...], str]:
+def trusted_keys(node: Node | Jump) -> tuple[tuple[KnownHost, ...], str]:
     """The host keys to judge by, and where they stand."""
     if node.host_key:
         try:
             return parse_pinned(node.host_key, str(node.host), node.port), "the fleet file's host_key"
         except ValueError as e:
-            raise TransportError(Why.DENIED, str(e)) from None
+            raise TransportError(UnknownReason.DENIED, str(e)) from None
     path = lasting(node.known_hosts or "~/.ssh/known_hosts")
     try:
         stat = path.stat()
@@ -99,7 +99,7 @@ def trusted_keys(node: Node | Jump) -> tuple[tuple[Entry, ...], str]:
     except FileNotFoundError:
         return (), f"{path} (which does not exist)"
     except OSError as e:
-        raise TransportError(Why.DENIED, f"known_hosts {path}: {e.strerror}") from None
+        raise TransportError(UnknownReason.DENIED, f"known_hosts {path}: {e.strerror}") from None
 
 
 def address_of(node: Node | Jump) -> str:
@@ -145,7 +145,7 @@ class LoggedIn:
         self.transport.close()
 
 
-def _prepare(node: Node | Jump, entries: tuple[Entry, ...], where: str, timeout_s: float) -> Connection:
+def _prepare(node: Node | Jump, entries: tuple[KnownHost, ...], where: str, timeout_s: float) -> Connection:
     timeouts = {"timeout": 2 * timeout_s, "banner_timeout": timeout_s, "auth_timeout": timeout_s}
     connection = Connection(
         str(node.host),
@@ -176,12 +176,12 @@ def _dial(host: str, port: int, timeout_s: float) -> socket.socket:
     try:
         sock = socket.create_connection((host, port), timeout=timeout_s)
     except socket.gaierror as e:
-        raise TransportError(Why.UNREACHABLE, f"the name {host} cannot be resolved: {e.strerror}") from None
+        raise TransportError(UnknownReason.UNREACHABLE, f"the name {host} cannot be resolved: {e.strerror}") from None
     except TimeoutError:
-        raise TransportError(Why.UNREACHABLE, f"{host}:{port} does not answer within {timeout_s:g} s") from None
+        raise TransportError(UnknownReason.UNREACHABLE, f"{host}:{port} does not answer within {timeout_s:g} s") from None
     except OSError as e:
         detail = os.strerror(e.errno).lower() if e.errno else str(e)
-        raise TransportError(Why.UNREACHABLE, f"{host}:{port}: {detail}") from None
+        raise TransportError(UnknownReason.UNREACHABLE, f"{host}:{port}: {detail}") from None
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
     return sock
 
@@ -195,19 +195,19 @@ def _explain(error: Exception, node: Node | Jump, key: str, timeout_s: float) ->
         return HostKeyError(error.fact, error.detail)
     if isinstance(error, paramiko.BadAuthenticationType):
         allowed = ", ".join(error.allowed_types)
-        return TransportError(Why.DENIED, f"{where} does not take keys (it allows {allowed})")
+        return TransportError(UnknownReason.DENIED, f"{where} does not take keys (it allows {allowed})")
     if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in text:
-        return TransportError(Why.DENIED, f"{where} refused {key}: {text.rstrip('.').lower()}")
+        return TransportError(UnknownReason.DENIED, f"{where} refused {key}: {text.rstrip('.').lower()}")
     if "banner" in text:
         detail = (
             f"{where} took the connection but sent no SSH banner within {timeout_s:g} s: hung, overloaded or no sshd"
         )
-        return TransportError(Why.UNREACHABLE, detail)
+        return TransportError(UnknownReason.UNREACHABLE, detail)
     if "No existing session" in text:
-        return TransportError(Why.UNREACHABLE, f"{where}: the SSH handshake took more than {2 * timeout_s:g} s")
+        return TransportError(UnknownReason.UNREACHABLE, f"{where}: the SSH handshake took more than {2 * timeout_s:g} s")
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return TransportError(Why.FAILED, f"{where} offers no algorithm that both sides know: {text}")
-    return TransportError(Why.UNREACHABLE, f"{where}: the SSH handshake failed: {text}")
+        return TransportError(UnknownReason.FAILED, f"{where} offers no algorithm that both sides know: {text}")
+    return TransportError(UnknownReason.UNREACHABLE, f"{where}: the SSH handshake failed: {text}")
 
 
 __all__ = ["HostKeyError", "LoggedIn", "address_of", "name_of", "open_connection", "trusted_keys"]

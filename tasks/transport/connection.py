@@ -9,7 +9,7 @@ import paramiko
 from fabric import Connection
 
 from runbooks.core.fleet import Jump, Node
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.connect import LoggedIn, address_of, open_connection
 
@@ -32,7 +32,7 @@ class SshConnection:
         """The live transport. Raises TransportError."""
         with self._lock:
             if self.closed:
-                raise TransportError(Why.UNREACHABLE, "this host was closed")
+                raise TransportError(UnknownReason.UNREACHABLE, "this host was closed")
             live = self._live()
             if live is not None:
                 return live
@@ -61,14 +61,14 @@ class SshConnection:
     def _refuse_again(self) -> None:
         if self._error is None:
             return
-        final = self._error.reason is not Why.UNREACHABLE or self._tries >= _PROBES
+        final = self._error.reason is not UnknownReason.UNREACHABLE or self._tries >= _PROBES
         if final or time.monotonic() - self._failed_at < _PROBE_AGAIN_S:
             raise self._error.with_traceback(None)
         self._error = None
 
     def _open(self) -> paramiko.Transport:
         if self._tries >= _PROBES:
-            raise TransportError(Why.UNREACHABLE, f"{address_of(self._node)}: the connection was lost {_PROBES} times")
+            raise TransportError(UnknownReason.UNREACHABLE, f"{address_of(self._node)}: the connection was lost {_PROBES} times")
         self._tries += 1
         if self._connection is not None:
             self.notes = (*self.notes, "the connection was lost and opened again")
@@ -88,7 +88,7 @@ class SshConnection:
             return transport.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=self._timeout_s)
         except paramiko.SSHException as e:
             detail = f"jump host {address_of(self._node)} cannot reach {host}:{port}: {e}"
-            raise TransportError(Why.UNREACHABLE, detail) from None
+            raise TransportError(UnknownReason.UNREACHABLE, detail) from None
         except TransportError as e:
             raise TransportError(e.reason, f"jump host: {e.detail}") from e
 

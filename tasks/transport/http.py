@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
@@ -24,9 +24,9 @@ def read_whole(response: httpx.Response, limit: int, seconds: float) -> str:
     for part in response.iter_bytes():
         kept += part
         if len(kept) > limit:
-            raise TransportError(Why.FAILED, f"the answer is larger than {limit} bytes")
+            raise TransportError(UnknownReason.FAILED, f"the answer is larger than {limit} bytes")
         if time.monotonic() > until:
-            raise TransportError(Why.TIMED_OUT, f"the answer did not end within {seconds:g} s")
+            raise TransportError(UnknownReason.TIMED_OUT, f"the answer did not end within {seconds:g} s")
     return kept.decode("utf-8", "replace")
 
 
@@ -55,7 +55,7 @@ class HttpReader:
         self._base, self._limit, self._timeout_s = base_url.rstrip("/"), limit, timeout_s
         token = credential(token_env).strip() if token_env else ""
         if token_env and not token:
-            raise TransportError(Why.DENIED, f"{where(token_env)}, which should hold the token, is empty")
+            raise TransportError(UnknownReason.DENIED, f"{where(token_env)}, which should hold the token, is empty")
         self._redactor = redactor.knowing({token_env: token}) if token_env else redactor
         self._client = httpx.Client(
             timeout=timeout_s,
@@ -83,7 +83,7 @@ class HttpReader:
             if not moved:
                 return self._reply(method, url, status, text)
             url = self._follow(method, url, moved)
-        raise TransportError(Why.FAILED, f"more than {_REDIRECTS} redirects", self._shown(method, url))
+        raise TransportError(UnknownReason.FAILED, f"more than {_REDIRECTS} redirects", self._shown(method, url))
 
     def _once(self, method: str, url: str, body: Any) -> tuple[int, str, str]:
         """One request: status, text, and where it redirects to."""
@@ -107,33 +107,33 @@ class HttpReader:
         here, there = urlsplit(url), urlsplit(to)
         if method != "GET" or (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise TransportError(
-                Why.FAILED, f"redirected to {self._redactor.text(to)}, not followed", self._shown(method, url)
+                UnknownReason.FAILED, f"redirected to {self._redactor.text(to)}, not followed", self._shown(method, url)
             )
         return to
 
     def _reply(self, method: str, url: str, status: int, text: str) -> Reply:
         shown = self._shown(method, url)
         if status in (401, 403, 407):
-            raise TransportError(Why.DENIED, f"HTTP {status}", shown)
+            raise TransportError(UnknownReason.DENIED, f"HTTP {status}", shown)
         if not 200 <= status < 300:
-            raise TransportError(Why.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", shown)
+            raise TransportError(UnknownReason.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", shown)
         try:
             body = json.loads(text) if text.strip() else None
         except ValueError:
-            raise TransportError(Why.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", shown) from None
+            raise TransportError(UnknownReason.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", shown) from None
         return Reply(status=status, url=shown, text=self._redactor.text(text), body=body)
 
     def _explain(self, error: Exception, shown: str) -> TransportError:
         text = self._redactor.text(str(error) or type(error).__name__)
         if isinstance(error, httpx.ConnectTimeout):
-            return TransportError(Why.UNREACHABLE, f"no connection within {self._timeout_s:g} s", shown)
+            return TransportError(UnknownReason.UNREACHABLE, f"no connection within {self._timeout_s:g} s", shown)
         if isinstance(error, httpx.TimeoutException):
-            return TransportError(Why.TIMED_OUT, f"no answer within {self._timeout_s:g} s", shown)
+            return TransportError(UnknownReason.TIMED_OUT, f"no answer within {self._timeout_s:g} s", shown)
         if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
-            return TransportError(Why.FAILED, f"not a usable URL: {text}", shown)
+            return TransportError(UnknownReason.FAILED, f"not a usable URL: {text}", shown)
         if isinstance(error, httpx.DecodingError):
-            return TransportError(Why.UNPARSABLE, text, shown)
-        return TransportError(Why.UNREACHABLE, text, shown)
+            return TransportError(UnknownReason.UNPARSABLE, text, shown)
+        return TransportError(UnknownReason.UNREACHABLE, text, shown)
 
     def _shown(self, method: str, url: str) -> str:
         return f"{method} {self._redactor.text(url)}"

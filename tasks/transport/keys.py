@@ -7,7 +7,7 @@ from pathlib import Path
 import paramiko
 
 from runbooks.core.fleet import KeySource
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.credentials import credential, read_secret, where
 from tasks.installation import lasting
 from tasks.transport.base import TransportError
@@ -24,7 +24,7 @@ def default_key() -> KeySource:
     found = [folder / n for n in _DEFAULT_FILES if (folder / n).is_file()]
     if not found:
         tried = ", ".join(_DEFAULT_FILES)
-        raise TransportError(Why.DENIED, f"no key: SSH_AUTH_SOCK is not set and {folder} has none of {tried}")
+        raise TransportError(UnknownReason.DENIED, f"no key: SSH_AUTH_SOCK is not set and {folder} has none of {tried}")
     return KeySource(file=str(found[0]))
 
 
@@ -42,7 +42,7 @@ def load_key(source: KeySource) -> paramiko.PKey | None:
     what = describe_key(source)
     if source.agent:
         if not os.environ.get("SSH_AUTH_SOCK"):
-            raise TransportError(Why.DENIED, "the key is with the agent, and SSH_AUTH_SOCK is not set")
+            raise TransportError(UnknownReason.DENIED, "the key is with the agent, and SSH_AUTH_SOCK is not set")
         return None
     if source.file:
         return _from_file(lasting(source.file), what)
@@ -53,9 +53,9 @@ def _from_file(path: Path, what: str) -> paramiko.PKey:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        raise TransportError(Why.DENIED, f"{what} does not exist") from None
+        raise TransportError(UnknownReason.DENIED, f"{what} does not exist") from None
     except OSError as e:
-        raise TransportError(Why.DENIED, f"{what}: {e.strerror}") from None
+        raise TransportError(UnknownReason.DENIED, f"{what}: {e.strerror}") from None
     key = parse_key(text, what)
     certificate = path.with_name(path.name + "-cert.pub")
     if certificate.is_file():
@@ -66,7 +66,7 @@ def _from_file(path: Path, what: str) -> paramiko.PKey:
 def _environment(name: str) -> str:
     text = credential(name)
     if not text.strip():
-        raise TransportError(Why.DENIED, f"{where(name)}, which should hold the key, is empty")
+        raise TransportError(UnknownReason.DENIED, f"{where(name)}, which should hold the key, is empty")
     return text
 
 
@@ -74,7 +74,7 @@ def _prefect_secret(name: str) -> str:
     try:
         return read_secret(name)
     except Exception as e:  # the client's errors have no common base
-        raise TransportError(Why.DENIED, f"Prefect Secret {name} cannot be read: {type(e).__name__}") from None
+        raise TransportError(UnknownReason.DENIED, f"Prefect Secret {name} cannot be read: {type(e).__name__}") from None
 
 
 def tidy_key_text(text: str) -> str:
@@ -99,13 +99,13 @@ def parse_key(text: str, what: str) -> paramiko.PKey:
     tidy = tidy_key_text(text)
     if "PRIVATE KEY-----" not in tidy:
         public = "; this is a public key" if tidy.startswith(("ssh-", "ecdsa-")) else ""
-        raise TransportError(Why.DENIED, f"{what} is not a private key{public}")
+        raise TransportError(UnknownReason.DENIED, f"{what} is not a private key{public}")
     for kind in _CLASSES:
         try:
             return kind.from_private_key(io.StringIO(tidy))
         except paramiko.PasswordRequiredException:
             detail = f"{what} is encrypted and nobody can be asked for its passphrase; use the agent"
-            raise TransportError(Why.DENIED, detail) from None
+            raise TransportError(UnknownReason.DENIED, detail) from None
         except (paramiko.SSHException, ValueError, TypeError, IndexError):
             continue
-    raise TransportError(Why.DENIED, f"{what}: paramiko {paramiko.__version__} reads it as no key of type ed25519, ecdsa or rsa")
+    raise TransportError(UnknownReason.DENIED, f"{what}: paramiko {paramiko.__version__} reads it as no key of type ed25519, ecdsa or rsa")

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, cast
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.secret_names import is_secret_name
-from tasks.transport.base import Done, TransportError
+from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.capture import Capture, LeftRunning
 
 _AFTER_EXIT_S = 0.5  # how long output is awaited when the command has ended but a child of it holds the pipe
@@ -51,11 +51,11 @@ class LocalHost:
         stdin: str | None = None,
         timeout_s: float = 20.0,
         limit_bytes: int = 1 << 20,
-    ) -> Done:
+    ) -> CommandResult:
         """Run `argv` here. Raises TransportError: tool-missing, denied, timed-out."""
         command = shlex.join(argv)
         if self._closed:
-            raise TransportError(Why.UNREACHABLE, "this host was closed", command)
+            raise TransportError(UnknownReason.UNREACHABLE, "this host was closed", command)
         self._left.refuse(argv, stdin)
         began = time.monotonic()
         process = _start(argv, command, clean_environment(self._variables))
@@ -66,7 +66,7 @@ class LocalHost:
                 self._end(process, argv, stdin, timeout_s)
         finally:
             _close_pipes(process)
-        return Done(
+        return CommandResult(
             command=command,
             exit=process.returncode if process.returncode >= 0 else 128 - process.returncode,
             out=out.text,
@@ -82,10 +82,10 @@ class LocalHost:
     def _end(self, process: "subprocess.Popen[bytes]", argv: Sequence[str], stdin: str | None, limit: float) -> None:
         """End the process group; always raises TransportError."""
         if _end_group(process):
-            raise TransportError(Why.TIMED_OUT, f"no answer within {limit:g} s; it was ended", shlex.join(argv))
+            raise TransportError(UnknownReason.TIMED_OUT, f"no answer within {limit:g} s; it was ended", shlex.join(argv))
         detail = f"no answer within {limit:g} s and it cannot be ended: left running, pid {process.pid}"
         self._left.note(argv, stdin, detail)
-        raise TransportError(Why.TIMED_OUT, detail, shlex.join(argv))
+        raise TransportError(UnknownReason.TIMED_OUT, detail, shlex.join(argv))
 
 
 def _start(argv: Sequence[str], command: str, env: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -104,11 +104,11 @@ def _start(argv: Sequence[str], command: str, env: dict[str, str]) -> "subproces
             bufsize=0,
         )
     except FileNotFoundError:
-        raise TransportError(Why.TOOL_MISSING, f"{argv[0]} is not installed here", command) from None
+        raise TransportError(UnknownReason.TOOL_MISSING, f"{argv[0]} is not installed here", command) from None
     except (PermissionError, NotADirectoryError) as e:
-        raise TransportError(Why.DENIED, f"{argv[0]}: {e.strerror}", command) from None
+        raise TransportError(UnknownReason.DENIED, f"{argv[0]}: {e.strerror}", command) from None
     except (OSError, ValueError) as e:
-        raise TransportError(Why.FAILED, f"cannot start {argv[0]}: {e}", command) from None
+        raise TransportError(UnknownReason.FAILED, f"cannot start {argv[0]}: {e}", command) from None
 
 
 def _home() -> str:

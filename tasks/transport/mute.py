@@ -3,7 +3,7 @@
 import threading
 import time
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 
 AGAIN_S = 30.0  # it is not asked again sooner
@@ -29,4 +29,4 @@ class Mute:
         """Raise TransportError while it is not to be asked."""
         with self._lock:
             if time.monotonic() < self._until:
-                raise TransportError(Why.UNREACHABLE, f"it lets us in and runs nothing, so it was not asked again ({self._why})")
+                raise TransportError(UnknownReason.UNREACHABLE, f"it lets us in and runs nothing, so it was not asked again ({self._why})")

@@ -55,7 +55,7 @@ def wrap_stop(pid: int) -> str:
     return shlex.join(["sh", "-c", _STOP, "sh", str(pid)])
 
 
-class Said:
+class MarkerLine:
     """What the marker line told: pid, whether the command was started, whether `timeout -k` is there."""
 
     def __init__(self, line: str | None) -> None:

@@ -11,14 +11,14 @@ from copy import copy
 import paramiko
 
 from runbooks.core.fleet import Node
-from runbooks.core.reading import Why
-from tasks.transport.base import Done, TransportError
+from runbooks.core.reading import UnknownReason
+from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.capture import Capture, LeftRunning
 from tasks.transport.channel import converse
 from tasks.transport.connect import HostKeyError, address_of
 from tasks.transport.connection import SshConnection
 from tasks.transport.mute import Mute, NoWordError
-from tasks.transport.remote import END_S, Said, ran_out, wrap, wrap_stop
+from tasks.transport.remote import END_S, MarkerLine, ran_out, wrap, wrap_stop
 
 CHANNELS = 8
 LONGEST = (128 << 10) - 1  # bytes: the whole line is one argument of the account's shell
@@ -70,7 +70,7 @@ class SshHost:
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """Run `argv` on the node. Raises TransportError: unreachable, denied, timed-out, tool-missing, failed."""
         if not argv or any("\0" in a for a in argv):
             raise ValueError("an empty command, or one with NUL in it")
@@ -89,7 +89,7 @@ class SshHost:
                     raise
                 raise TransportError(e.reason, e.detail, command) from e
 
-    def _run(self, argv: Sequence[str], command: str, stdin: str | None, timeout_s: float, limit: int) -> Done:
+    def _run(self, argv: Sequence[str], command: str, stdin: str | None, timeout_s: float, limit: int) -> CommandResult:
         out, err = (Capture(limit, self._marker.encode()) for _ in range(2))
         began = time.monotonic()
         channel = self._channel()
@@ -100,11 +100,11 @@ class SshHost:
         finally:
             self._release(channel)
         seconds = time.monotonic() - began
-        said = Said(out.said if out.said is not None else err.said)
+        said = MarkerLine(out.said if out.said is not None else err.said)
         self._judge(code, said, out, err, argv[0], seconds, timeout_s)
         self._has_timeout = self._has_timeout or said.has_timeout
         cut = out.truncated or err.truncated
-        return Done(command=command, exit=code or 0, out=out.text, err=err.text, seconds=seconds, truncated=cut)
+        return CommandResult(command=command, exit=code or 0, out=out.text, err=err.text, seconds=seconds, truncated=cut)
 
     def _channel(self) -> paramiko.Channel:
         """A new session channel; where the server allows fewer at once, wait for one of our own to end."""
@@ -118,11 +118,11 @@ class SshHost:
                 return channel
             except paramiko.ChannelException as e:
                 if self._open_now == 0 or time.monotonic() > until:
-                    raise TransportError(Why.DENIED, f"the server opens no session channel ({e.text})") from None
+                    raise TransportError(UnknownReason.DENIED, f"the server opens no session channel ({e.text})") from None
                 time.sleep(0.05)
             except (paramiko.SSHException, EOFError, OSError) as e:
                 kind = NoWordError if transport.is_active() else TransportError
-                raise kind(Why.UNREACHABLE, f"the connection was lost ({e or type(e).__name__})") from None
+                raise kind(UnknownReason.UNREACHABLE, f"the connection was lost ({e or type(e).__name__})") from None
 
     def _release(self, channel: paramiko.Channel) -> None:
         with self._count:
@@ -137,16 +137,16 @@ class SshHost:
         timer.start()
         try:
             if len(line.encode()) > LONGEST:
-                raise TransportError(Why.FAILED, f"a command line of {len(line) >> 10} KiB: a node takes 128")
+                raise TransportError(UnknownReason.FAILED, f"a command line of {len(line) >> 10} KiB: a node takes 128")
             channel.exec_command(line)
         except (paramiko.SSHException, EOFError, OSError) as e:
             kind = NoWordError if timer.finished.is_set() else TransportError
-            raise kind(Why.UNREACHABLE, f"the session ended before the command began ({e})") from None
+            raise kind(UnknownReason.UNREACHABLE, f"the session ended before the command began ({e})") from None
         finally:
             timer.cancel()
 
     def _judge(
-        self, code: int | None, said: Said, out: Capture, err: Capture, tool: str, seconds: float, timeout_s: float
+        self, code: int | None, said: MarkerLine, out: Capture, err: Capture, tool: str, seconds: float, timeout_s: float
     ) -> None:
         """Raise TransportError for every end that is no answer."""
         if code is None:
@@ -155,24 +155,24 @@ class SshHost:
             self._lost(said, timeout_s, seconds)
         if not said.state:
             words = (err.noise.strip() or out.noise.strip() or f"exit {code}, no output").splitlines()[0][:200]
-            raise TransportError(Why.FAILED, f"the account's shell did not run the command: {words}")
+            raise TransportError(UnknownReason.FAILED, f"the account's shell did not run the command: {words}")
         if said.state == "denied" or (code == 126 and "timeout: failed to run" in err.text):
-            raise TransportError(Why.DENIED, f"{tool} on the node may not be executed")
+            raise TransportError(UnknownReason.DENIED, f"{tool} on the node may not be executed")
         if said.state == "missing" or (code == 127 and "timeout: failed to run" in err.text):
-            raise TransportError(Why.TOOL_MISSING, f"{tool} is not installed on the node")
+            raise TransportError(UnknownReason.TOOL_MISSING, f"{tool} is not installed on the node")
         if ran_out(code or 0, seconds, timeout_s):
-            raise TransportError(Why.TIMED_OUT, f"no answer within {timeout_s:g} s; it was ended on the node")
+            raise TransportError(UnknownReason.TIMED_OUT, f"no answer within {timeout_s:g} s; it was ended on the node")
 
-    def _stop(self, said: Said, timeout_s: float) -> None:
+    def _stop(self, said: MarkerLine, timeout_s: float) -> None:
         """The node did not end it in time: end it through a second channel, or say that it runs on. Always raises."""
         base = f"no answer within {timeout_s:g} s"
         if not said.pid:
-            raise NoWordError(Why.TIMED_OUT, f"{base}, not even its pid: perhaps left running, pid unknown")
+            raise NoWordError(UnknownReason.TIMED_OUT, f"{base}, not even its pid: perhaps left running, pid unknown")
         answer = self._ask_to_stop(said.pid)
         if answer == "gone":
-            raise TransportError(Why.TIMED_OUT, f"{base}; it was ended on the node")
+            raise TransportError(UnknownReason.TIMED_OUT, f"{base}; it was ended on the node")
         why = f"state {answer.removeprefix('left ')}" if answer.startswith("left") else "the link gives no answer"
-        raise TransportError(Why.TIMED_OUT, f"{base} and it could not be ended: left running, pid {said.pid} ({why})")
+        raise TransportError(UnknownReason.TIMED_OUT, f"{base} and it could not be ended: left running, pid {said.pid} ({why})")
 
     def _ask_to_stop(self, pid: int) -> str:
         heard = Capture(4096)
@@ -188,14 +188,14 @@ class SshHost:
         lines = heard.text.strip().splitlines()
         return lines[-1] if lines else ""
 
-    def _lost(self, said: Said, timeout_s: float, seconds: float) -> None:
+    def _lost(self, said: MarkerLine, timeout_s: float, seconds: float) -> None:
         """The session ended without an exit status. Always raises."""
         if said.pid and self._ask_to_stop(said.pid) == "gone":
             if seconds >= timeout_s:  # `timeout` ends its own group by KILL, itself included
-                raise TransportError(Why.TIMED_OUT, f"no answer within {timeout_s:g} s; it was ended on the node")
-            raise TransportError(Why.FAILED, "its session was killed on the node by a signal; nothing of it is left")
+                raise TransportError(UnknownReason.TIMED_OUT, f"no answer within {timeout_s:g} s; it was ended on the node")
+            raise TransportError(UnknownReason.FAILED, "its session was killed on the node by a signal; nothing of it is left")
         pid = f"pid {said.pid}" if said.pid else "pid unknown"
         limit = f"; the node ends it {timeout_s:g} s after its start" if said.has_timeout else ""
         raise TransportError(
-            Why.UNREACHABLE, f"the connection was cut after {seconds:.1f} s: left running, {pid}{limit}"
+            UnknownReason.UNREACHABLE, f"the connection was cut after {seconds:.1f} s: left running, {pid}{limit}"
         )

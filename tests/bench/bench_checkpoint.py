@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from tasks.checkpoint.probes.ckpt_fs import best_crc32
 from tasks.checkpoint.probes.ckpt_node import content, scan
 
@@ -65,7 +65,7 @@ def measure(gib: float, root: Path, cold: bool) -> dict[str, Any]:
     path = root / "checkpoint_step_1.pt"
     if not path.exists():
         write_checkpoint(path, gib)
-    ask = {"root": str(root), "name": path.name, "spec": Spec()._asdict(), "threads": 4}
+    ask = {"root": str(root), "name": path.name, "spec": CheckpointSpec()._asdict(), "threads": 4}
     floors, checks = [], []
     for _ in range(3):
         for what in ("floor", "check"):
@@ -94,7 +94,7 @@ def thousand(root: Path) -> dict[str, Any]:
         os.link(one, many / f"checkpoint_step_{n}.pt")
     begun = time.monotonic()
     got = scan(
-        {"root": str(many), "pattern": r"checkpoint_step_(?P<step>\d+)\.pt", "spec": Spec()._asdict(), "newest": 1000}
+        {"root": str(many), "pattern": r"checkpoint_step_(?P<step>\d+)\.pt", "spec": CheckpointSpec()._asdict(), "newest": 1000}
     )
     assert len(got["candidates"]) == 1000
     return {"structure_1000_s": round(time.monotonic() - begun, 2)}
@@ -103,7 +103,7 @@ def thousand(root: Path) -> dict[str, Any]:
 def share_read(root: Path) -> dict[str, Any]:
     """How much of the large file its structure needs."""
     got = scan(
-        {"root": str(root), "pattern": r"checkpoint_step_(?P<step>1)\.pt", "spec": Spec()._asdict(), "newest": 1}
+        {"root": str(root), "pattern": r"checkpoint_step_(?P<step>1)\.pt", "spec": CheckpointSpec()._asdict(), "newest": 1}
     )
     (c,) = got["candidates"]
     return {"structure_reads_share": c["read_bytes"] / c["size"]}

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from flows.engine.observe import context_of, look, report_of
+from flows.engine.observe import context_of, observe, report_of
 from flows.specs import SLUGS, load_spec
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
@@ -46,7 +46,7 @@ def _of_node(fleet: Fleet, node: Node, folder: Path) -> None:
             if spec.nightly and spec.nightly(fleet, node):
                 context = context_of(spec, fleet, node.name, folder, hosts, sweep="nightly")
                 at = utc_now()
-                evidence, found = look(spec, context)
+                evidence, found = observe(spec, context)
                 report = report_of(spec, context, found, evidence, at, id=f"floor-{node.name}")
                 save(report, render(report, load_runbook(spec.slug)), folder, keep=fleet.reports.keep)
 

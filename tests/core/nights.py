@@ -3,16 +3,16 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from runbooks.core.nightly import Cost, NightlyReport, Result, SystemLook, compare
+from runbooks.core.nightly import Cost, NightlyReport, Result, SystemCheck, compare
 from runbooks.core.node_look import NodeLook
 from runbooks.core.outcome import Outcome
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from tests.core.samples import T0
 
 
 def result(node: str, *causes: str, outcome: Outcome | None = None, **more: Any) -> Result:
     """One runbook on one node: sick with those causes, healthy without."""
-    outcome = outcome or (Outcome.SICK if causes else Outcome.HEALTHY)
+    outcome = outcome or (Outcome.UNHEALTHY if causes else Outcome.HEALTHY)
     base: dict[str, Any] = {"headline": f"{causes[0]} on {node}" if causes else "nothing wrong", "causes": causes}
     return Result.model_validate({"node": node, "runbook": "zombie-gpu", "outcome": outcome} | base | more)
 
@@ -54,12 +54,12 @@ TONIGHT = night(
         NodeLook(node="a", python=(3, 11), uid=1000),
         NodeLook(node="b", python=(3, 11), uid=1000, mark=MARK),
         NodeLook(node="c"),
-        NodeLook(node="d", blind=Unknown(reason=Why.UNREACHABLE, detail="no route")),
+        NodeLook(node="d", blind=Unknown(reason=UnknownReason.UNREACHABLE, detail="no route")),
         NodeLook(node="e", python=(3, 12), off_s=397),
     ),
     not_read=("d: ssh: unreachable: no route",),
     systems=(
-        SystemLook(name="registry", url="https://registry.example/v2/", reachable=True, detail="HTTP 200", seconds=0.2),
-        SystemLook(name="database", url="tcp://10.0.0.9:5432", reachable=False, detail="connection refused"),
+        SystemCheck(name="registry", url="https://registry.example/v2/", reachable=True, detail="HTTP 200", seconds=0.2),
+        SystemCheck(name="database", url="tcp://10.0.0.9:5432", reachable=False, detail="connection refused"),
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
-from runbooks.core.report import ActRecord, Event, Permission, Report
+from runbooks.core.report import ActionRecord, Event, Permission, Report
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
 T0 = datetime(2026, 3, 7, 3, 12, 5, tzinfo=UTC)
@@ -35,7 +35,7 @@ PLAN = Plan(
     ),
 )
 DIAGNOSIS = Diagnosis(
-    state=State.SICK,
+    state=State.UNHEALTHY,
     headline="GPU 0 is held by a stopped process (pid 4242); nothing computes",
     symptom="GPU 0 has 8.0 GiB in use and 0 % busy in all of 12 samples over 24 s.",
     causes=(
@@ -111,7 +111,7 @@ def fixed() -> Report:
             said="nobody owns it",
         ),
         acts=(
-            ActRecord(
+            ActionRecord(
                 owner="node-a",
                 kinds=("terminate-processes",),
                 act_run="7c1d",

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from flows.engine.lock import claim_all
+from flows.engine.lock import lock_all
 from runbooks.core.args.table import ARGS, misfit
 from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Plan, Step
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 from tests.support.arguments import sample
 
 GIVEN = {
@@ -63,9 +63,9 @@ def test_a_step_whose_arguments_were_altered_is_not_claimed() -> None:
     whole = step("terminate-processes", GIVEN)
     plan = Plan(name="p", steps=(whole,), for_causes=("c",))
     altered = plan.model_copy(update={"steps": (whole.model_copy(update={"args": GIVEN | {"sid": "460"}}),)})
-    with pytest.raises(Refused, match="terminate-processes: sid: input should be a valid integer") as caught:
-        claim_all(altered, {"runbook_run": "r"})
-    assert caught.value.code is Code.BAD_ARGUMENTS
+    with pytest.raises(ActionRefused, match="terminate-processes: sid: input should be a valid integer") as caught:
+        lock_all(altered, {"runbook_run": "r"})
+    assert caught.value.code is RefusalCode.BAD_ARGUMENTS
 
 
 def test_a_kind_that_nobody_knows_takes_anything() -> None:

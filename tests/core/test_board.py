@@ -16,17 +16,17 @@ def verdict(target: str, outcome: Outcome, runbook: str = "zombie-gpu", hours: i
 
 def test_newest_per_runbook_and_the_worst_of_these() -> None:
     found = worst_of([
-        verdict("a", Outcome.SICK), verdict("a", Outcome.FIXED, hours=1), verdict("a", Outcome.HEALTHY, "ray-job", 2),
-        verdict("b", Outcome.SICK, "data-check"), verdict("b", Outcome.HEALTHY, hours=3),
+        verdict("a", Outcome.UNHEALTHY), verdict("a", Outcome.FIXED, hours=1), verdict("a", Outcome.HEALTHY, "ray-job", 2),
+        verdict("b", Outcome.UNHEALTHY, "data-check"), verdict("b", Outcome.HEALTHY, hours=3),
     ])  # fmt: skip
     assert found["a"].outcome is Outcome.FIXED
-    assert found["b"].outcome is Outcome.SICK  # another runbook's healthy does not hide it
+    assert found["b"].outcome is Outcome.UNHEALTHY  # another runbook's healthy does not hide it
 
 
 def test_page_shows_every_node_and_who_is_waited_for() -> None:
     board = Board(
         fleet="eu|1", at=AT, nodes=("a", "b", "c"),
-        verdicts=(verdict("a", Outcome.HEALTHY), verdict("b", Outcome.SICK, text="GPU 0 <b>lost</b> | x")),
+        verdicts=(verdict("a", Outcome.HEALTHY), verdict("b", Outcome.UNHEALTHY, text="GPU 0 <b>lost</b> | x")),
         waiting=(
             Waiting(target="b", runbook="zombie-gpu", headline="stuck", since=AT, until=AT + timedelta(hours=4),
                     link="/v2/runs/flow-run/r1"),

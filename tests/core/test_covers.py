@@ -15,7 +15,7 @@ from runbooks.core.reading import Known
 from runbooks.core.render import render
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Diagnosis, State
-from tasks.context import Options
+from tasks.context import TrackedOptions
 from tests.runbooks.every import situations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,12 +30,12 @@ def test_a_healthy_verdict_names_what_was_read(slug: str) -> None:
         read = [n.replace("_", " ") for n in type(case.evidence).model_fields if isinstance(getattr(case.evidence, n), Known)]
         assert found.covers.startswith("read: "), case.title
         assert all(name in found.covers for name in read), case.title
-    sick = [d for c in situations() if c.runbook == slug and (d := c.judge()).state is State.SICK]
+    sick = [d for c in situations() if c.runbook == slug and (d := c.judge()).state is State.UNHEALTHY]
     assert all(d.covers == "" for d in sick)
 
 
 def test_options_remember_what_was_read() -> None:
-    given = Options({"a": "1", "b": "2", "c": "3", "d": "", "e": "5"})
+    given = TrackedOptions({"a": "1", "b": "2", "c": "3", "d": "", "e": "5"})
     assert given.get("a") == "1"
     assert given["b"] == "2"
     assert given.pop("e") == "5"
@@ -51,8 +51,8 @@ def test_an_option_that_decided_nothing_is_named_and_nothing_is_called_healthy()
     found = with_unused(WELL, ("log",))
     assert found.state is State.CANNOT_TELL
     assert "option log was given but not used" in found.headline
-    sick = with_unused(WELL.model_copy(update={"state": State.SICK}), ("log",))
-    assert sick.state is State.SICK
+    sick = with_unused(WELL.model_copy(update={"state": State.UNHEALTHY}), ("log",))
+    assert sick.state is State.UNHEALTHY
     assert "option log" in sick.unknowns[0]
 
 

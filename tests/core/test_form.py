@@ -35,7 +35,7 @@ def judged(run: str) -> Diagnosis:
         kind="clear-run", owner="store:etcd", args={}, commands=("curl -X DELETE http://etcd/llama-70b",), effect="gone", loses="it"
     )
     return Diagnosis(
-        state=State.SICK,
+        state=State.UNHEALTHY,
         headline=f"runs {run} and llama-70b are dead",
         causes=(Cause(slug="dead-run", certainty=Certainty.CONFIRMED, subject=run, evidence=(run,)),),
         plans=(Plan(name="clear run llama-70b (etcd)", steps=(step,), for_causes=("dead-run",)),),

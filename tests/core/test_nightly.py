@@ -58,7 +58,7 @@ def test_tonight() -> None:
         "d": Change.NOT_SEEN,
         "e": Change.GONE,
     }
-    assert TONIGHT.outcome is Outcome.SICK
+    assert TONIGHT.outcome is Outcome.UNHEALTHY
     assert (
         nightly_headline(TONIGHT) == "3 of 5 nodes need a person; 1 could not be read in full; 1 quarantined; no answer from database"
     )
@@ -70,7 +70,7 @@ def test_tonight() -> None:
         (night(0, result("a")), Outcome.HEALTHY),
         (night(0, result("a", outcome=Outcome.NOT_APPLICABLE)), Outcome.NOT_APPLICABLE),
         (night(0, result("a"), result("b", outcome=Outcome.CANNOT_TELL)), Outcome.CANNOT_TELL),
-        (night(0, result("a", "orphan"), result("b", outcome=Outcome.CANNOT_TELL)), Outcome.SICK),
+        (night(0, result("a", "orphan"), result("b", outcome=Outcome.CANNOT_TELL)), Outcome.UNHEALTHY),
         (TONIGHT.model_copy(update={"results": (result("a"),)}), Outcome.CANNOT_TELL),  # a system does not answer
     ],
 )

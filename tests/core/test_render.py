@@ -10,7 +10,7 @@ from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code, Refusal
+from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.render import do_now, render, render_nightly
 from runbooks.core.report import Report, steps_left
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -63,7 +63,7 @@ REPORTS = {
         outcome=Outcome.REFUSED,
         approve_command="",
         guards=("fleet lab: 2 of 2 nodes were changed within 3600 s",),
-        refusals=(Refusal(code=Code.BUDGET_SPENT, why="fleet lab: 2 of 2 nodes were changed within 3600 s"),),
+        refusals=(Refusal(code=RefusalCode.BUDGET_SPENT, why="fleet lab: 2 of 2 nodes were changed within 3600 s"),),
     ),
     "not-fixed": fixed().model_copy(
         update={"outcome": Outcome.NOT_FIXED, "headline": "pid 4242 is still there", "after": DIAGNOSIS}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import NOT_RECORDED, Absent, Known, Reading, Unknown, Why
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.core.replay import ReplayError, check_report, fit, replay_with
 from runbooks.core.verdict import Diagnosis, State
 
@@ -88,7 +88,7 @@ def test_fields_that_are_gone_are_left_out_at_any_depth() -> None:
 def test_a_reading_in_another_form_is_unknown_and_nothing_else() -> None:
     again = run(record(gpus={"kind": "known", "value": [{"index": 0}, {"index": "x"}], "source": None}))
     assert isinstance(SEEN[0].gpus, Unknown)
-    assert SEEN[0].gpus.reason is Why.NOT_RECORDED
+    assert SEEN[0].gpus.reason is UnknownReason.NOT_RECORDED
     assert again.now.state is State.CANNOT_TELL
     assert not again.same
     assert [n for n in again.notes if n.startswith("gpus: not judged")]

@@ -59,7 +59,7 @@ def test_no_text_names_a_cause_by_its_slug(slug: str) -> None:
 def test_every_cause_is_told_with_its_remedy(slug: str) -> None:
     book = load_runbook(slug)
     for case, found in judged(slug):
-        if found.state not in (State.SICK, State.CANNOT_TELL):
+        if found.state not in (State.UNHEALTHY, State.CANNOT_TELL):
             continue
         page = render(of(slug, found), book)
         assert "the runbook's remedy" not in page
@@ -76,7 +76,7 @@ def test_what_must_not_be_done_is_no_action(slug: str) -> None:
 
 
 def test_a_prohibition_among_the_actions_is_moved_to_where_it_belongs() -> None:
-    said = Diagnosis(state=State.SICK, headline="x", do_now=("Do not reset it: it is shared.", "Ask ops."))
+    said = Diagnosis(state=State.UNHEALTHY, headline="x", do_now=("Do not reset it: it is shared.", "Ask ops."))
     found = worded(load_runbook("zombie-gpu"), said)
     assert found.do_now == ("Ask ops.",)
     assert found.must_not == ("Do not reset it: it is shared.",)
@@ -91,7 +91,7 @@ def test_only_plans_on_offer_are_there_to_choose(slug: str) -> None:
 
 
 def test_a_plan_that_was_withheld_is_not_there_to_choose() -> None:
-    said = Diagnosis(state=State.SICK, headline="x", do_now=(f"{CHOOSE}clean up only", "Ask ops."))
+    said = Diagnosis(state=State.UNHEALTHY, headline="x", do_now=(f"{CHOOSE}clean up only", "Ask ops."))
     assert worded(load_runbook("zombie-gpu"), said).do_now == ("Ask ops.",)
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.triage.load import library
-from runbooks.triage.model import Candidate, Outcome
+from runbooks.triage.model import CandidateCause, TriageResult
 from runbooks.triage.text import judge_lines
 
 HERE = Path(__file__).parent
@@ -137,7 +137,7 @@ def score(excerpt: Excerpt, same: dict[str, frozenset[str]]) -> Score:
     )
 
 
-def _shown(outcome: Outcome) -> list[Candidate]:
+def _shown(outcome: TriageResult) -> list[CandidateCause]:
     return [*outcome.causes, *outcome.undecided]
 
 

@@ -20,7 +20,7 @@ SHOWN = {  # outcome: type, name and colour
     Outcome.NOT_FIXED: (StateType.FAILED, "Not fixed", "red"),
     Outcome.PARTLY_FIXED: (StateType.FAILED, "Partly fixed", "red"),
     Outcome.UNFINISHED: (StateType.CRASHED, "Crashed", "orange"),
-    Outcome.SICK: (StateType.FAILED, "Something is wrong", "red"),
+    Outcome.UNHEALTHY: (StateType.FAILED, "Something is wrong", "red"),
     Outcome.REFUSED: (StateType.FAILED, "Refused by a guard", "red"),
     Outcome.EXPIRED: (StateType.FAILED, "Not decided", "red"),
     Outcome.REJECTED: (StateType.FAILED, "Rejected", "red"),

@@ -62,8 +62,8 @@ def test_a_terminal_obeys_nothing_that_was_read(text: str) -> None:
     page = render(found.model_copy(update={"diagnosis": seen}), load_runbook("zombie-gpu"))
 
     def show() -> None:
-        display.show_page(page, Outcome.SICK)
-        display.show_outcome(Outcome.SICK, text, text)
+        display.show_page(page, Outcome.UNHEALTHY)
+        display.show_outcome(Outcome.UNHEALTHY, text, text)
         display.show_table([("HEAD", "WHAT"), (text, text)], coloured=0)
         display.show_lines([f"  {text}"])
 
@@ -134,7 +134,7 @@ def test_a_table_breaks_between_words_and_a_row_that_cannot_be_in_columns_is_a_l
 def test_the_colour_is_that_of_who_is_needed() -> None:
     found = {o: at_a_terminal(lambda o=o: display.show_outcome(o, o.row.name, "x")) for o in Outcome}  # type: ignore[misc]
     assert "\x1b[1;31m" in found[Outcome.WAITING]
-    assert "\x1b[1;33m" in found[Outcome.SICK]
+    assert "\x1b[1;33m" in found[Outcome.UNHEALTHY]
     assert "\x1b[1;32m" in found[Outcome.FIXED]
     assert "\x1b[1;33m" in found[Outcome.CANNOT_TELL]
 

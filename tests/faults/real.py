@@ -19,7 +19,7 @@ import yaml
 from flows import store
 from flows.clock import server_now
 from flows.engine.approval import answer_run
-from flows.engine.lock import claim_all, release
+from flows.engine.lock import lock_all, release
 from flows.engine.steps import began, unfinished
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
@@ -160,7 +160,7 @@ class RealWorld:
         open_ = {str(a.parameters["owner"]) for a in self.acts() if unfinished(a, server_now())}
         for owner in sorted({str(a.parameters["owner"]) for a in self.acts()} - open_):
             step = Step(kind="toy-fix", owner=owner, args={}, commands=(), effect="")
-            claims = claim_all(
+            claims = lock_all(
                 Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"}
             )
             release(claims, "only a test")

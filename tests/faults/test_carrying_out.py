@@ -22,15 +22,15 @@ from flows import store
 from flows.engine import carry_out, execution, steps
 from flows.engine.actions import ACTIONS, UNKNOWN_S
 from flows.engine.approval import answer_run
-from flows.engine.carry_out import Work
+from flows.engine.carry_out import PlanRun
 from flows.engine.in_progress import in_progress
-from flows.engine.lock import Claim
-from flows.engine.lock_key import Place
+from flows.engine.lock import Lock
+from flows.engine.lock_key import LockKey
 from flows.engine.steps import read_steps
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
-from runbooks.core.report import ActRecord
-from tasks.context import Refused, utc_now
+from runbooks.core.report import ActionRecord
+from tasks.context import ActionRefused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.faults.test_steps import acts_of, took, wait_for
@@ -90,39 +90,39 @@ def test_a_plan_of_which_a_step_failed_is_not_fixed_though_the_fault_is_gone(rig
 def test_steps_go_in_the_order_of_the_plan_whoever_owns_them(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    def do(claim: Claim, *_: object, before: Callable[[int], bool], allowed: Callable[[], None]) -> ActRecord:
+    def do(lock: Lock, *_: object, before: Callable[[int], bool], allowed: Callable[[], None]) -> ActionRecord:
         ends = []
-        for i, step in enumerate(claim.steps):
+        for i, step in enumerate(lock.steps):
             if not before(i):
                 break
             done.append(step.kind)
             ends.append("failed" if step.kind == fails else "done")
-        whole = ends == ["done"] * len(claim.steps)
-        return ActRecord(
-            owner=claim.owner, kinds=(), act_run="", digest="", outcome="done" if whole else "failed", steps=tuple(ends)
+        whole = ends == ["done"] * len(lock.steps)
+        return ActionRecord(
+            owner=lock.owner, kinds=(), act_run="", digest="", outcome="done" if whole else "failed", steps=tuple(ends)
         )
 
-    monkeypatch.setattr(carry_out, "do_claim", do)
+    monkeypatch.setattr(carry_out, "do_locked_steps", do)
     owners = [("a", "node"), ("b", "leader"), ("c", "node"), ("d", "other")]
     plan_steps = tuple(Step(kind=k, owner=o, args={}, commands=(), effect="") for k, o in owners)
     plan = Plan(name="p", steps=plan_steps, for_causes=("c",))
-    claims = tuple(
-        Claim(owner=o, act_run="", token="", steps=tuple(s for s in plan_steps if s.owner == o), place=Place(owner=o))
+    locks = tuple(
+        Lock(owner=o, act_run="", token="", steps=tuple(s for s in plan_steps if s.owner == o), place=LockKey(owner=o))
         for o in plan.owners
     )
 
     class Nothing:
         """Stands for the run."""
 
-        context = run_id = execution = draft = timeline = None
+        context = run_id = execution = record = timeline = None
 
-    Nothing.draft = Nothing  # type: ignore[assignment]
+    Nothing.record = Nothing  # type: ignore[assignment]
     fails = ""
-    assert Work(Nothing, plan, claims).up_to(4)  # type: ignore[arg-type]
+    assert PlanRun(Nothing, plan, locks).up_to(4)  # type: ignore[arg-type]
     assert done == ["a", "b", "c", "d"]
     done.clear()
     fails = "b"
-    assert not Work(Nothing, plan, claims).up_to(4)  # type: ignore[arg-type]
+    assert not PlanRun(Nothing, plan, locks).up_to(4)  # type: ignore[arg-type]
     assert done == ["a", "b"]
 
 
@@ -162,7 +162,7 @@ def test_an_execution_that_is_not_the_newest_may_not_act(rig: Rig) -> None:
     run = rig.world().run("diagnose")
     assert [execution.number(run) for _ in range(2)] == [2, 3]  # the run itself was the first
     execution.check_newest(run, 3)
-    with pytest.raises(Refused, match="execution 3"):
+    with pytest.raises(ActionRefused, match="execution 3"):
         execution.check_newest(run, 2)
 
 

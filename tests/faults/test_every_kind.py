@@ -15,13 +15,13 @@ from flows.engine.action_run import Session
 from flows.engine.actions import ACTIONS
 from flows.engine.approval import answer_run
 from flows.engine.guards import FREEZE, reset_breaker, trip
-from flows.engine.lock import Claim, claim_all
+from flows.engine.lock import Lock, lock_all
 from flows.engine.progress import LISTENERS, Timeline
 from flows.engine.steps import read_steps
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Plan, Step
-from runbooks.core.refusal import Code
-from tasks.context import ActResult, Context, Refused, utc_now
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, ActionResult, Context, utc_now
 from tasks.transport.local import LocalHost
 from tests.faults.real import outcome
 from tests.faults.test_faults import carry_on
@@ -121,26 +121,26 @@ class Begun:
         self.run = str(run.id)
         self.execution = execution.number(self.run)
         plan = Plan(name="everything", steps=tuple(step_of(kind, name) for kind in EVERY), for_causes=("c",))
-        (self.claim,) = claim_all(plan, {"runbook_run": self.run, "target": name, "fleet": self.fleet}, self.context)
-        set_state(self.claim.act_run, Running())
+        (self.lock,) = lock_all(plan, {"runbook_run": self.run, "target": name, "fleet": self.fleet}, self.context)
+        set_state(self.lock.act_run, Running())
 
-    def do(self, i: int, allowed: Callable[[], None] = lambda: None, claim: Claim | None = None) -> tuple[str, Code | None]:
+    def do(self, i: int, allowed: Callable[[], None] = lambda: None, lock: Lock | None = None) -> tuple[str, RefusalCode | None]:
         """Step `i` by the engine: how it ended, and which guard said no."""
         session = Session(
-            claim or self.claim, self.context, Timeline(), self.run, self.execution, before=lambda _: True, allowed=allowed
+            lock or self.lock, self.context, Timeline(), self.run, self.execution, before=lambda _: True, allowed=allowed
         )
         session.rows = [""] * len(EVERY)
-        how, _ = action_run._one(session, i, self.claim.steps[i])
+        how, _ = action_run._one(session, i, self.lock.steps[i])
         return how, session.refused.code if session.refused else None
 
-    def record(self, step: Step, _context: Context) -> ActResult:
+    def record(self, step: Step, _context: Context) -> ActionResult:
         """In place of what a kind does."""
         self.done.append(step.kind)
-        return ActResult(said=())
+        return ActionResult(said=())
 
     def over(self) -> None:
         """Ends both runs."""
-        for run in (self.claim.act_run, self.run):
+        for run in (self.lock.act_run, self.run):
             set_state(run, Completed(message="the test is over"))
 
 
@@ -154,7 +154,7 @@ def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begun]:
 
 
 def not_allowed() -> None:
-    raise Refused(Code.POLICY, "by the files, read again")
+    raise ActionRefused(RefusalCode.POLICY, "by the files, read again")
 
 
 @contextmanager
@@ -185,29 +185,29 @@ def frozen_after_its_row() -> Iterator[None]:
 def test_none_is_begun_once_it_may_not_be(begun: Begun) -> None:
     """Asked right before each kind's step: freeze, breaker, files, and after all of them a control that does each once."""
 
-    def every(expected: Code, **how: Any) -> None:
+    def every(expected: RefusalCode, **how: Any) -> None:
         assert [begun.do(i, **how) for i in range(len(EVERY))] == [("refused", expected)] * len(EVERY)
         assert begun.done == []
 
     with frozen():
-        every(Code.FROZEN)
+        every(RefusalCode.FROZEN)
     with tripped(begun.fleet):
-        every(Code.BREAKER_OPEN)
-    every(Code.POLICY, allowed=not_allowed)
-    set_state(begun.claim.act_run, Crashed(message="declared dead by a test"))
-    every(Code.SUPERSEDED)
-    set_state(begun.claim.act_run, Running())
+        every(RefusalCode.BREAKER_OPEN)
+    every(RefusalCode.POLICY, allowed=not_allowed)
+    set_state(begun.lock.act_run, Crashed(message="declared dead by a test"))
+    every(RefusalCode.SUPERSEDED)
+    set_state(begun.lock.act_run, Running())
     assert [begun.do(i) for i in range(len(EVERY))] == [("done", None)] * len(EVERY)
     assert begun.done == list(EVERY)
     begun.done.clear()
-    every(Code.SUPERSEDED, claim=begun.claim.model_copy(update={"token": "another process"}))
+    every(RefusalCode.SUPERSEDED, lock=begun.lock.model_copy(update={"token": "another process"}))
     execution.number(begun.run)  # a second process begins the run
-    every(Code.SUPERSEDED)
+    every(RefusalCode.SUPERSEDED)
 
 
 def test_none_is_done_when_the_freeze_comes_after_its_row(begun: Begun) -> None:
     for i in range(len(EVERY)):
         with frozen_after_its_row():
-            assert begun.do(i) == ("refused", Code.FROZEN)
+            assert begun.do(i) == ("refused", RefusalCode.FROZEN)
     assert begun.done == []
-    assert [s.begun for s in read_steps(begun.claim.act_run)] == [False] * len(EVERY)  # nothing was changed, and its record says so
+    assert [s.begun for s in read_steps(begun.lock.act_run)] == [False] * len(EVERY)  # nothing was changed, and its record says so

@@ -14,7 +14,7 @@ from prefect.states import Scheduled
 from flows import store
 from flows.alert_notes import ALERT_TAG, note_over, note_taken
 from flows.engine.approval import answer_run
-from flows.engine.lock import claim_all, release
+from flows.engine.lock import lock_all, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now
@@ -76,7 +76,7 @@ def check(w: World, allowed_acts: int) -> None:
 def usable(w: World) -> None:
     """The target's lock can be taken again."""
     step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
-    claims = claim_all(Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"})
+    claims = lock_all(Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"})
     release(claims, "only a test")
 
 

@@ -87,7 +87,7 @@ def test_silence_while_the_server_was_away_is_no_silence(monkeypatch: pytest.Mon
     clock = [NOW]
     monkeypatch.setattr(reaper, "server_now", lambda: clock[0])
     monkeypatch.setattr(store, "find_runs", lambda *_, **__: [])
-    monkeypatch.setattr(reaper, "retell", lambda _now: [])
+    monkeypatch.setattr(reaper, "retry_pending", lambda _now: [])
     run = run_of(ELSEWHERE, 1, uuid4())
     for seconds in (0, 15, 15, away_s, 15, 15):
         clock[0] += timedelta(seconds=seconds)

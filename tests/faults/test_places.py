@@ -12,18 +12,18 @@ import yaml
 from flows import config, store
 from flows.clock import server_now
 from flows.config import load_fleet
-from flows.engine.guards import check_breaker, reset_breaker, take_slot, trip
-from flows.engine.lock import Claim, claim_all, history_of, release
-from flows.engine.lock_key import namesakes, place_of
+from flows.engine.guards import check_breaker, reset_breaker, take_budget_token, trip
+from flows.engine.lock import Lock, history_of, lock_all, release
+from flows.engine.lock_key import lock_key_of, namesakes
 from runbooks.core.fleet import LOCAL_FLEET, Fleet, Node
 from runbooks.core.fleet_names import unnamed
 from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import Budget, Policy
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks import this_machine
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.remote.machine_identity import read_machine
-from tasks.transport.base import Done, TransportError
+from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
 from tasks.transport.open import HostPool
 from tests.faults.fault import HOLD, arm, let_go, struck
@@ -48,10 +48,10 @@ class On:
     @property
     def name(self) -> str:
         if self.machine == LOST:
-            raise TransportError(Why.TIMED_OUT, "no answer")
+            raise TransportError(UnknownReason.TIMED_OUT, "no answer")
         return self.machine
 
-    def run(self, argv: Sequence[str], **_: Any) -> Done:
+    def run(self, argv: Sequence[str], **_: Any) -> CommandResult:
         raise AssertionError(argv)
 
     def close(self) -> None:
@@ -64,13 +64,13 @@ def on(fleet: str, *nodes: str, machine: str, host: str = "") -> Context:
     return Context(Fleet(name=fleet, nodes=made), nodes[0], lambda _: On(machine))
 
 
-def claim(context: Context, *owners: str) -> tuple[Claim, ...]:
+def claim(context: Context, *owners: str) -> tuple[Lock, ...]:
     steps = tuple(Step(kind="toy-fix", owner=o, args={}, commands=(), effect="") for o in owners or (context.target,))
     about = {"runbook_run": str(uuid4()), "fleet": context.fleet.name}
-    return claim_all(Plan(name="p", steps=steps, for_causes=("c",)), about, context)
+    return lock_all(Plan(name="p", steps=steps, for_causes=("c",)), about, context)
 
 
-def began(held: Claim) -> None:
+def began(held: Lock) -> None:
     """The record of its first step, begun and ended."""
     store.label(held.act_run, {"step.0": "toy-fix: done"})
 
@@ -105,19 +105,19 @@ def test_a_breaker_of_before_still_holds_until_it_is_reset(rig: Rig) -> None:
     """It tripped when every fleet without a name was called the same."""
     mine, other = unnamed(uuid4().hex[:8]), unnamed(uuid4().hex[:8])
     trip("default", "a test", server_now())
-    with pytest.raises(Refused, match="tripped"):
+    with pytest.raises(ActionRefused, match="tripped"):
         check_breaker(mine)
     assert reset_breaker(mine)
     trip(mine, "a test", server_now())
     check_breaker(other)
-    with pytest.raises(Refused, match="tripped"):
+    with pytest.raises(ActionRefused, match="tripped"):
         check_breaker(mine)
     assert reset_breaker(mine)
     assert not reset_breaker(mine)
 
 
 def owners_of_history(context: Context) -> list[str]:
-    return [a.owner for a in history_of((place_of(context.target, context),), context.fleet.name)]
+    return [a.owner for a in history_of((lock_key_of(context.target, context),), context.fleet.name)]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> 
     a, b, m = names
     first, second = on("fleet-1", a, machine=m), on("fleet-2", b, machine=m)
     held = claim(first)
-    with pytest.raises(Refused, match=f"{b} is locked by action run act-{a}-1"):
+    with pytest.raises(ActionRefused, match=f"{b} is locked by action run act-{a}-1"):
         claim(second)
     release(held, "a test")
     release(claim(second), "a test")
@@ -145,7 +145,7 @@ def test_two_names_of_one_machine_in_one_plan(names: tuple[str, str, str]) -> No
     held = claim(both, a, b)
     assert [c.owner for c in held] == [a, b]
     assert len({c.place.lock for c in held}) == 1, "one lock file on the machine"
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         claim(both, b)
 
 
@@ -166,7 +166,7 @@ def test_the_machine_behind_a_name_is_replaced(names: tuple[str, str, str]) -> N
     held = claim(on("fleet-1", a, machine=m))
     later = on("fleet-1", a, machine=f"{m}-later")
     assert owners_of_history(later) == [a]
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         claim(later)
     release(held, "a test")
 
@@ -175,10 +175,10 @@ def test_records_of_before_count_by_name(names: tuple[str, str, str]) -> None:
     """They do not say on which machine they were, and may name another fleet."""
     a, _, m = names
     steps = (Step(kind="toy-fix", owner=a, args={}, commands=(), effect=""),)
-    held = claim_all(Plan(name="p", steps=steps, for_causes=("c",)), {"runbook_run": "old", "fleet": "default"})
+    held = lock_all(Plan(name="p", steps=steps, for_causes=("c",)), {"runbook_run": "old", "fleet": "default"})
     store.label(held[0].act_run, {"step.0": "toy-fix: begun"})
     now = on("default-12345678", a, machine=m)
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         claim(now)
     release(held, "over")
     assert owners_of_history(now) == [a]
@@ -190,11 +190,11 @@ def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tupl
     (held,) = claim(unread)
     assert held.place.doubt == f"{a}: its machine identity could not be read (timed-out), so it is locked by name and address"
     for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             claim(known)
     release((held,), "a test")
     held = claim(on("fleet-2", b, machine=m, host="10.0.0.1"))[0]
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         claim(unread)
     release((held,), "a test")
 
@@ -223,11 +223,11 @@ def test_a_second_name_takes_no_second_place_of_the_budget(names: tuple[str, str
     a, b, m = names
     policy = Policy(budget=Budget(nodes=1))
     fleet = Fleet(name=f"f-{m}", nodes=tuple(Node(name=n, host=n) for n in (a, b, "c")))
-    assert "place 1 of 1" in take_slot(fleet, policy, a, "act-1", (m, f"{m}-card"))
-    assert f"{b}, the same machine as {a}, is already counted" in take_slot(fleet, policy, b, "act-2", (f"{m}-card",))
-    assert "is already counted" in take_slot(fleet, policy, a, "act-3")
-    with pytest.raises(Refused, match="budget used up"):
-        take_slot(fleet, policy, "c", "act-4")
+    assert "place 1 of 1" in take_budget_token(fleet, policy, a, "act-1", (m, f"{m}-card"))
+    assert f"{b}, the same machine as {a}, is already counted" in take_budget_token(fleet, policy, b, "act-2", (f"{m}-card",))
+    assert "is already counted" in take_budget_token(fleet, policy, a, "act-3")
+    with pytest.raises(ActionRefused, match="budget used up"):
+        take_budget_token(fleet, policy, "c", "act-4")
 
 
 def test_one_machine_in_two_fleet_files_has_one_budget_and_one_breaker(names: tuple[str, str, str]) -> None:
@@ -236,13 +236,13 @@ def test_one_machine_in_two_fleet_files_has_one_budget_and_one_breaker(names: tu
     policy, at = Policy(budget=Budget(nodes=1)), f"{m}.example"
     one = Fleet(name=f"one-{m}", nodes=(Node(name=a, host=at), Node(name="c", host=f"c-{at}")))
     two = Fleet(name=f"two-{m}", nodes=(Node(name=b, host=at), Node(name="d", host=f"d-{at}")))
-    marks = place_of(a, Context(one, a, lambda _: On(m))).marks
-    assert marks == place_of(b, Context(two, b, lambda _: On(m))).marks
-    assert "place 1 of 1" in take_slot(one, policy, a, f"act-{m}-1", marks)
-    assert f"{b}, the same machine as {a}, is already counted" in take_slot(two, policy, b, f"act-{m}-2", marks)
-    with pytest.raises(Refused, match="budget used up: 1 of 1 nodes changed"):
-        take_slot(two, policy, "d", f"act-{m}-3", ("at-d",))
-    with pytest.raises(Refused, match=f"breaker of fleet two-{m} tripped .* in that fleet too"):
+    marks = lock_key_of(a, Context(one, a, lambda _: On(m))).marks
+    assert marks == lock_key_of(b, Context(two, b, lambda _: On(m))).marks
+    assert "place 1 of 1" in take_budget_token(one, policy, a, f"act-{m}-1", marks)
+    assert f"{b}, the same machine as {a}, is already counted" in take_budget_token(two, policy, b, f"act-{m}-2", marks)
+    with pytest.raises(ActionRefused, match="budget used up: 1 of 1 nodes changed"):
+        take_budget_token(two, policy, "d", f"act-{m}-3", ("at-d",))
+    with pytest.raises(ActionRefused, match=f"breaker of fleet two-{m} tripped .* in that fleet too"):
         check_breaker(one.name, marks)
     check_breaker(one.name, ("at-c",))
     assert reset_breaker(two.name)
@@ -251,7 +251,7 @@ def test_one_machine_in_two_fleet_files_has_one_budget_and_one_breaker(names: tu
 
 def test_a_tripped_breaker_of_another_fleet_file_refuses_a_run_on_its_machine(rig: Rig) -> None:
     w = rig.world()
-    trip(f"other-{w.name}", "a test", server_now(), place_of(w.name, on(w.name, w.name, machine=w.name)).same)
+    trip(f"other-{w.name}", "a test", server_now(), lock_key_of(w.name, on(w.name, w.name, machine=w.name)).same)
     assert outcome(w.run("auto")) == "refused"
     assert any("which is in that fleet too" in g for r in w.reports() for g in r["guards"])
     assert reset_breaker(f"other-{w.name}")

@@ -21,15 +21,15 @@ from deployments.state import Proc
 from flows import records, store
 from flows.clock import server_now
 from flows.engine import guards, lock
-from flows.engine.guards import take_slot
-from flows.engine.lock import claim_all, history_of, used_by
-from flows.engine.lock_key import Place
+from flows.engine.guards import take_budget_token
+from flows.engine.lock import history_of, lock_all, used_by
+from flows.engine.lock_key import LockKey
 from flows.engine.steps import SETTLED
 from flows.engine.used_codes import first_use
 from flows.reaper import sweep
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.this_machine import start_ticks, this_process
 from tests.faults.test_states import SOON, by_hand, dead_process, free, plan_on
 from tests.support.engine_rig import Rig
@@ -102,14 +102,14 @@ def test_where_the_flow_was_deleted_nothing_is_claimed(rig: Rig, monkeypatch: py
     monkeypatch.setattr(records, "ACT", f"gone-{uuid4().hex[:6]}")
     for _ in range(2):
         with pytest.raises(ObjectNotFound, match="up"):
-            claim_all(plan_on("o"), {"runbook_run": "test"})
+            lock_all(plan_on("o"), {"runbook_run": "test"})
 
 
 def an_act(owner: str, process: Any = None, state: State[Any] | None = None, run: str = "test") -> str:
     """An action that `process` claimed; returns the id of its run."""
     with pytest.MonkeyPatch.context() as m:
         m.setattr(lock, "this_process", lambda: process or this_process())
-        [held] = claim_all(plan_on(owner), {"runbook_run": run, "target": owner})
+        [held] = lock_all(plan_on(owner), {"runbook_run": run, "target": owner})
     if state:
         set_state(held.act_run, state)
     return held.act_run
@@ -143,7 +143,7 @@ def test_an_action_of_the_version_before_counts(before: None) -> None:
     set_state(act, Running())
     store.label(act, {"step.0": "toy-fix: done", SETTLED: "yes"})
     set_state(act, Completed())
-    [past] = history_of((Place(owner=owner),), "f")
+    [past] = history_of((LockKey(owner=owner),), "f")
     assert past.kinds == ("toy-fix",)
     assert used_by(run, store.read_run(act).parameters["digest"])
     assert store.read_run(an_act(owner)).parameters["n"] == 2
@@ -153,7 +153,7 @@ FLEET = Fleet(name="f", nodes=tuple(Node(name=f"n{i}", host=f"h{i}") for i in ra
 
 
 def budget(fleet: Fleet, target: str) -> str:
-    return take_slot(fleet, Policy(budget=Budget(nodes=2, window_s=3600)), target, uuid4().hex)
+    return take_budget_token(fleet, Policy(budget=Budget(nodes=2, window_s=3600)), target, uuid4().hex)
 
 
 def test_places_and_codes_of_the_version_before_count(before: None) -> None:
@@ -164,7 +164,7 @@ def test_places_and_codes_of_the_version_before_count(before: None) -> None:
     assert "already counted" in budget(fleet, "n0")
     assert budget(fleet, "n1") == "budget: place 2 of 2 in 3600 s"
     assert first_use(who, 7, "q2") == "q1"
-    with as_before(), pytest.raises(Refused, match="used up"):
+    with as_before(), pytest.raises(ActionRefused, match="used up"):
         budget(fleet, "n2")
 
 
@@ -237,5 +237,5 @@ def test_an_action_whose_deployment_was_deleted_by_hand_still_bars_and_ends(befo
     sweep(server_now() + SOON + timedelta(seconds=1))
     assert store.read_run(act).state_type is StateType.CANCELLED
     assert free(owner)
-    with pytest.raises(Refused, match="locked"):
-        claim_all(plan_on(owner), {"runbook_run": "test"})
+    with pytest.raises(ActionRefused, match="locked"):
+        lock_all(plan_on(owner), {"runbook_run": "test"})

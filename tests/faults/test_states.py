@@ -17,16 +17,16 @@ from prefect.states import Cancelled, Cancelling, Completed, Crashed, Paused, Pe
 from flows import reaper_runs, store
 from flows.clock import server_now
 from flows.engine import lock
-from flows.engine.lock import claim_all, history_of
-from flows.engine.lock_key import Place
+from flows.engine.lock import history_of, lock_all
+from flows.engine.lock_key import LockKey
 from flows.engine.ownership import BEAT, SIGNED
-from flows.engine.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, Kind
+from flows.engine.state_table import ENDING_LIMIT, LONGEST, QUEUED_LIMIT, TAKEN_LIMIT, RunKind
 from flows.engine.steps import SETTLED
 from flows.launch import create_pending, run_here
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
 from runbooks.core.policy import KindPolicy, Policy
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.this_machine import Owner, start_ticks, this_process
 from tests.faults.fault import struck
 from tests.faults.real import outcome
@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 SOON = timedelta(seconds=200)
-DEPLOYMENTS = {Kind.RUNBOOK: "zombie-gpu", Kind.SWEEP: "nightly"}
+DEPLOYMENTS = {RunKind.RUNBOOK: "zombie-gpu", RunKind.SWEEP: "nightly"}
 
 
 def dead_process() -> Owner:
@@ -57,13 +57,13 @@ def by_hand(state: StateType) -> State[Any]:
     return Paused() if state is StateType.PAUSED else State(type=state)
 
 
-def new_run(kind: Kind, state: StateType | None, owner: Owner, begin: State[Any] | None = None) -> str:
+def new_run(kind: RunKind, state: StateType | None, owner: Owner, begin: State[Any] | None = None) -> str:
     """A run put into that state by force, and signed by `owner`."""
     slug = DEPLOYMENTS[kind]
     target = f"s{uuid4().hex[:8]}"
     run = store.create_run(
         f"{slug}/{slug}",
-        {"target": target, "mode": "diagnose"} if kind is Kind.RUNBOOK else {"fleet": f"/{target}.yaml"},
+        {"target": target, "mode": "diagnose"} if kind is RunKind.RUNBOOK else {"fleet": f"/{target}.yaml"},
         state=begin or Pending(),
         key=uuid4().hex,
         name=f"{slug} {target}",
@@ -85,8 +85,8 @@ def plan_on(owner: str) -> Plan:
 
 def free(owner: str) -> bool:
     try:
-        claim_all(plan_on(owner), {"runbook_run": "test"})
-    except Refused:
+        lock_all(plan_on(owner), {"runbook_run": "test"})
+    except ActionRefused:
         return False
     return True
 
@@ -96,7 +96,7 @@ def new_act(state: StateType, owner: Owner, parent: str, monkeypatch: pytest.Mon
     name = f"o{uuid4().hex[:8]}"
     with monkeypatch.context() as m:
         m.setattr(lock, "this_process", lambda: owner)
-        [held] = claim_all(plan_on(name), {"runbook_run": parent, "target": name})
+        [held] = lock_all(plan_on(name), {"runbook_run": parent, "target": name})
     set_state(held.act_run, by_hand(state))
     return name
 
@@ -114,9 +114,9 @@ def test_every_state_of_a_run_whose_process_is_gone(rig: Rig) -> None:
     assert types(runs) == {(kind, s): moved.get(s, s) for kind, s in runs}
     looked = {cell: str(store.read_run(run).labels.get("looked.again", "")) for cell, run in runs.items()}
     broke_off = {StateType.RUNNING, StateType.PAUSED, StateType.CRASHED}
-    again = {s for (kind, s), text in looked.items() if kind is Kind.RUNBOOK and text and not text.startswith("no: ")}
+    again = {s for (kind, s), text in looked.items() if kind is RunKind.RUNBOOK and text and not text.startswith("no: ")}
     assert again == broke_off
-    assert all(text.startswith("no: ") for (kind, s), text in looked.items() if kind is Kind.SWEEP and s in broke_off)
+    assert all(text.startswith("no: ") for (kind, s), text in looked.items() if kind is RunKind.SWEEP and s in broke_off)
     sweep(server_now() + TAKEN_LIMIT + SOON)  # and no worker took what was left
     assert all(store.read_run(run).state.is_final() for run in runs.values())  # type: ignore[union-attr]
 
@@ -135,7 +135,7 @@ def test_every_state_of_a_run_whose_process_lives(rig: Rig) -> None:
 
 
 def test_a_run_that_takes_too_long_is_ended_and_its_target_looked_at_again(rig: Rig) -> None:
-    running, asks = new_run(Kind.RUNBOOK, StateType.RUNNING, this_process()), rig.world().run("approve")
+    running, asks = new_run(RunKind.RUNBOOK, StateType.RUNNING, this_process()), rig.world().run("approve")
     later = server_now() + LONGEST + SOON
     assert [line for line in sweep(later) if "running for more than" in line and store.read_run(running).name in line]
     assert store.read_run(running).state_type is StateType.CANCELLING  # its process may end it
@@ -147,7 +147,7 @@ def test_a_run_that_takes_too_long_is_ended_and_its_target_looked_at_again(rig: 
 
 
 def test_every_state_of_an_action_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead, parent = dead_process(), new_run(Kind.RUNBOOK, StateType.RUNNING, this_process())
+    dead, parent = dead_process(), new_run(RunKind.RUNBOOK, StateType.RUNNING, this_process())
     gone = {s: new_act(s, dead, parent, monkeypatch) for s in StateType}
     lives = {s: new_act(s, this_process(), parent, monkeypatch) for s in StateType}
     open_states = {s for s in StateType if not by_hand(s).is_final()}
@@ -166,19 +166,19 @@ def test_every_action_within_the_window_of_the_policy_counts(rig: Rig, monkeypat
     monkeypatch.setattr(lock, "NEWEST", 3)
     owner = f"o{uuid4().hex[:8]}"
     for _ in range(5):
-        [held] = claim_all(plan_on(owner), {"runbook_run": "test"})
+        [held] = lock_all(plan_on(owner), {"runbook_run": "test"})
         set_state(held.act_run, Running())
         store.label(held.act_run, {"step.0": "toy-fix: done", SETTLED: "yes"})
         set_state(held.act_run, Completed())
     policy = Policy(kinds={"toy-fix": KindPolicy(window_s=7200)})
     assert policy.longest_window == timedelta(hours=2)
-    assert len(history_of((Place(owner=owner),), "f", server_now() - policy.longest_window)) == 5
-    assert len(history_of((Place(owner=owner),), "f")) == 3
+    assert len(history_of((LockKey(owner=owner),), "f", server_now() - policy.longest_window)) == 5
+    assert len(history_of((LockKey(owner=owner),), "f")) == 3
 
 
 def test_a_run_that_waited_for_days_and_then_crashed_is_looked_at(rig: Rig) -> None:
     planned: State[Any] = Scheduled(scheduled_time=server_now() - timedelta(hours=30))
-    run = new_run(Kind.RUNBOOK, None, dead_process(), planned)
+    run = new_run(RunKind.RUNBOOK, None, dead_process(), planned)
     set_state(run, Running())
     set_state(run, Crashed(message="exit -9"))
     due = store.read_run(run).expected_start_time
@@ -191,7 +191,7 @@ def test_a_run_that_waited_for_days_and_then_crashed_is_looked_at(rig: Rig) -> N
 def test_the_reaper_changes_no_run_that_ended_since_it_was_listed(rig: Rig) -> None:
     listed = []
     for state in (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.SCHEDULED):
-        run = store.read_run(new_run(Kind.RUNBOOK, state, dead_process()))
+        run = store.read_run(new_run(RunKind.RUNBOOK, state, dead_process()))
         set_state(run.id, Completed(name="Fixed"))
         listed.append(run)
     later = server_now() + TAKEN_LIMIT + SOON

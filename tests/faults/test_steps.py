@@ -17,10 +17,10 @@ import tasks.this_machine
 from flows import store
 from flows.engine import node_over, steps
 from flows.engine.approval import answer_run
-from flows.engine.lock import claim_all, going_on, release
+from flows.engine.lock import going_on, lock_all, release
 from flows.reaper import sweep
 from runbooks.core.plan import Plan, Step
-from tasks.context import Refused, utc_now
+from tasks.context import ActionRefused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.support.engine_rig import Rig, World, kill_and_wait
@@ -103,19 +103,19 @@ def test_the_owner_stays_locked_while_a_step_may_be_at_work(
         set_state(act, Cancelled() if ending == "cancelled" else Completed())
     step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
     other = Plan(name="other", steps=(step,), for_causes=("c",))
-    with pytest.raises(Refused):
-        claim_all(other, {"runbook_run": "test", "target": "-"})
+    with pytest.raises(ActionRefused):
+        lock_all(other, {"runbook_run": "test", "target": "-"})
     wait_for(lambda: took(w) == ["begin", "end"])
     rig.wait(pid)
     if ending == "killed":  # nobody saw its end: the step's time has to pass
-        with pytest.raises(Refused, match="may run until"):
-            claim_all(other, {"runbook_run": "test", "target": "-"})
+        with pytest.raises(ActionRefused, match="may run until"):
+            lock_all(other, {"runbook_run": "test", "target": "-"})
         assert steps.unfinished(store.read_run(act), utc_now() + timedelta(seconds=WITHIN_S))
         assert sweep() == []  # the reaper waits as well
         monkeypatch.setattr(steps, "START_S", 0.0)
         monkeypatch.setattr(steps, "MARGIN_S", 0.0)
         wait_for(lambda: any("started (outcome not seen)" in line for line in sweep()))
-    release(claim_all(other, {"runbook_run": "test", "target": "-"}), "only a test")
+    release(lock_all(other, {"runbook_run": "test", "target": "-"}), "only a test")
     carry_on(w)
     check(w, 1)
 
@@ -203,7 +203,7 @@ def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:
     step = Step(
         kind="toy-fix", owner="etcd:large", args=args, commands=tuple(f"curl -X DELETE {k}" for k in keys), effect=""
     )
-    claims = claim_all(Plan(name="p", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    claims = lock_all(Plan(name="p", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
     (recorded,) = store.read_run(claims[0].act_run).parameters["steps"]
     release(claims, "only a test")
     assert claims[0].steps == (step,)
@@ -214,19 +214,19 @@ def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:
 def claimed(name: str, steps_of_it: int = 2) -> str:
     """An act run of two steps that this process holds."""
     step = Step(kind="toy-fix", owner=name, args={}, commands=(), effect="")
-    (claim,) = claim_all(Plan(name="p", steps=(step,) * steps_of_it, for_causes=("c",)), {"runbook_run": "test"})
+    (claim,) = lock_all(Plan(name="p", steps=(step,) * steps_of_it, for_causes=("c",)), {"runbook_run": "test"})
     return claim.act_run
 
 
 def test_each_step_is_given_to_one_asker(rig: Rig) -> None:
     act = claimed(f"steps-{os.getpid()}-a")
     steps.begin(act, 0, "mine", "toy-fix", 5)
-    with pytest.raises(Refused, match="another process started it"):
+    with pytest.raises(ActionRefused, match="another process started it"):
         steps.begin(act, 0, "theirs", "toy-fix", 5)
     run = store.read_run(act)
     steps.revoke(run, "a test says so")  # step 0 is begun: the next one is what nobody gets
     steps.revoke(run, "again")
-    with pytest.raises(Refused, match="a test says so"):
+    with pytest.raises(ActionRefused, match="a test says so"):
         steps.begin(act, 1, "mine", "toy-fix", 5)
     found = steps.read_steps(act)
     assert [(s.begun, bool(s.revoked)) for s in found] == [(True, False), (False, True)]
@@ -240,7 +240,7 @@ def test_a_step_held_up_after_it_was_given_is_not_begun(rig: Rig, monkeypatch: p
     begun.check()
     late = time.time() + steps.START_S + 1
     monkeypatch.setattr(time, "time", lambda: late)
-    with pytest.raises(Refused, match="held up"):
+    with pytest.raises(ActionRefused, match="held up"):
         begun.check()
     set_state(act, Cancelled())
 

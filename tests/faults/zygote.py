@@ -139,26 +139,26 @@ def _sweep(job: dict[str, Any]) -> int:
 
 
 def _tell(job: dict[str, Any]) -> int:
-    from flows.notify.delivery import tell
-    from flows.notify.retry import retell
+    from flows.notify.delivery import deliver
+    from flows.notify.retry import retry_pending
     from tasks.context import utc_now
 
     time.sleep(max(0.0, job["wait_until"] - time.time()))
-    print(tell(job["run"]) if job["run"] else retell(utc_now()), flush=True)
+    print(deliver(job["run"]) if job["run"] else retry_pending(utc_now()), flush=True)
     return 0
 
 
 def _claim(job: dict[str, Any]) -> int:
-    from flows.engine.lock import claim_all
+    from flows.engine.lock import lock_all
     from runbooks.core.plan import Plan, Step
-    from tasks.context import Refused
+    from tasks.context import ActionRefused
 
     step = Step(kind="toy-fix", owner=job["owner"], args={}, commands=(), effect="")
     plan = Plan(name="p", steps=(step,), for_causes=("c",))
     time.sleep(max(0.0, job["wait_until"] - time.time()))
     try:
-        claim_all(plan, {"runbook_run": job["token"]}, _on(job["owner"], job["machine"]) if "machine" in job else None)
-    except Refused as e:
+        lock_all(plan, {"runbook_run": job["token"]}, _on(job["owner"], job["machine"]) if "machine" in job else None)
+    except ActionRefused as e:
         Path(job["out"]).write_text(f"locked {e}", encoding="utf-8")
         return 0
     Path(job["out"]).write_text("won", encoding="utf-8")

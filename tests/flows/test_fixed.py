@@ -13,9 +13,9 @@ PLAN = Plan(name="recreate", steps=(), for_causes=("keep-alive-ended",), also_go
     ("state", "left", "fixed"),
     [
         (State.HEALTHY, None, True),
-        (State.SICK, "keep-alive-ended", False),
-        (State.SICK, "raylet-gone", False),
-        (State.SICK, "disk-full", True),
+        (State.UNHEALTHY, "keep-alive-ended", False),
+        (State.UNHEALTHY, "raylet-gone", False),
+        (State.UNHEALTHY, "disk-full", True),
         (State.CANNOT_TELL, None, False),
     ],
 )

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.engine.gate import Gate, May, PastAct, decide, overtaken, risk_of
+from flows.engine.gate import Decision, Gate, PastAction, decide, overtaken, risk_of
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import Budget, KindPolicy, Mode, Policy
-from runbooks.core.refusal import Code, Refusal
+from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.support.arguments import sample
 
@@ -30,31 +30,31 @@ def plan(name: str, *steps: Step, causes: tuple[str, ...] = ("c",)) -> Plan:
 def sick(*plans: Plan, certainty: Certainty = Certainty.CONFIRMED) -> Diagnosis:
     cause = Cause(slug="c", certainty=certainty, subject="s", evidence=("e",))
     other = Cause(slug="d", certainty=Certainty.CONFIRMED, subject="s", evidence=("e",))
-    return Diagnosis(state=State.SICK, headline="", causes=(cause, other), plans=plans)
+    return Diagnosis(state=State.UNHEALTHY, headline="", causes=(cause, other), plans=plans)
 
 
 def policy(mode: Mode = Mode.AUTO, **kinds: KindPolicy) -> Policy:
     return Policy(mode=mode, kinds=kinds)
 
 
-def past(ago_s: float, **facts: object) -> PastAct:
+def past(ago_s: float, **facts: object) -> PastAction:
     usual = {"owner": "n", "kinds": ("end",), "causes": ("c",), "started_at": NOW - timedelta(seconds=ago_s)}
-    return PastAct.model_validate(usual | {"verified": "fixed"} | facts)
+    return PastAction.model_validate(usual | {"verified": "fixed"} | facts)
 
 
 CODES = {
-    "diagnose mode": Code.MODE,
-    "approve mode": Code.MODE,
-    "hands off": Code.HANDS_OFF,
-    "no plan is named": Code.NEEDS_APPROVAL,
-    "are never automatic": Code.NEEDS_APPROVAL,
-    "the policy file": Code.POLICY,
-    "needs a confirmed cause": Code.NOT_CONFIRMED,
-    "this engine cannot do": Code.UNKNOWN_ACTION,
-    "(cooldown": Code.COOLDOWN,
-    ": escalate": Code.ATTEMPTS_SPENT,
-    "is not proven to have worked": Code.LAST_NOT_PROVEN,
-    "is locked by action run": Code.OWNER_BUSY,
+    "diagnose mode": RefusalCode.MODE,
+    "approve mode": RefusalCode.MODE,
+    "hands off": RefusalCode.HANDS_OFF,
+    "no plan is named": RefusalCode.NEEDS_APPROVAL,
+    "are never automatic": RefusalCode.NEEDS_APPROVAL,
+    "the policy file": RefusalCode.POLICY,
+    "needs a confirmed cause": RefusalCode.NOT_CONFIRMED,
+    "this engine cannot do": RefusalCode.UNKNOWN_ACTION,
+    "(cooldown": RefusalCode.COOLDOWN,
+    ": escalate": RefusalCode.ATTEMPTS_SPENT,
+    "is not proven to have worked": RefusalCode.LAST_NOT_PROVEN,
+    "is locked by action run": RefusalCode.OWNER_BUSY,
 }
 
 
@@ -85,47 +85,47 @@ def test_the_worst_step_is_the_plans_risk(steps: tuple[str, ...], expected: Risk
 @pytest.mark.parametrize(
     ("diagnosis", "mode", "with_policy", "more", "expected"),
     [
-        (sick(), Mode.AUTO, BOTH, {}, Gate(may=May.NOTHING)),
-        (sick(), Mode.AUTO, BOTH, {"hands_off": "n"}, Gate(may=May.NOTHING)),
-        (sick(END), Mode.DIAGNOSE, BOTH, {}, Gate(may=May.NOTHING, why=no("diagnose mode: nothing was changed"))),
-        (sick(END), Mode.AUTO, BOTH, {"hands_off": "n: ana"}, Gate(may=May.REFUSE, why=no("hands off: n: ana"))),
-        (sick(END), Mode.AUTO, BOTH, {}, Gate(may=May.ACT, plans=(END,), approval_ttl_s=900)),
-        (sick(END), Mode.APPROVE, BOTH, {}, Gate(may=May.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=900)),
-        (sick(END, SAVE), Mode.AUTO, BOTH, {}, Gate(may=May.ACT, plans=(END, SAVE), approval_ttl_s=60)),
+        (sick(), Mode.AUTO, BOTH, {}, Gate(decision=Decision.NOTHING)),
+        (sick(), Mode.AUTO, BOTH, {"hands_off": "n"}, Gate(decision=Decision.NOTHING)),
+        (sick(END), Mode.DIAGNOSE, BOTH, {}, Gate(decision=Decision.NOTHING, why=no("diagnose mode: nothing was changed"))),
+        (sick(END), Mode.AUTO, BOTH, {"hands_off": "n: ana"}, Gate(decision=Decision.REFUSE, why=no("hands off: n: ana"))),
+        (sick(END), Mode.AUTO, BOTH, {}, Gate(decision=Decision.ACT, plans=(END,), approval_ttl_s=900)),
+        (sick(END), Mode.APPROVE, BOTH, {}, Gate(decision=Decision.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=900)),
+        (sick(END, SAVE), Mode.AUTO, BOTH, {}, Gate(decision=Decision.ACT, plans=(END, SAVE), approval_ttl_s=60)),
         (
             sick(END, SAVE),
             Mode.AUTO,
             BOTH,
             {"choice": "copy"},
-            Gate(may=May.ACT, plans=(SAVE, END), approval_ttl_s=60),
+            Gate(decision=Decision.ACT, plans=(SAVE, END), approval_ttl_s=60),
         ),
         (
             sick(END),
             Mode.AUTO,
             BOTH,
             {"choice": "claen"},
-            Gate(may=May.ASK, plans=(END,), why=no("no plan is named “claen” here"), approval_ttl_s=900),
+            Gate(decision=Decision.ASK, plans=(END,), why=no("no plan is named “claen” here"), approval_ttl_s=900),
         ),
         (
             sick(END),
             Mode.AUTO,
             policy(Mode.APPROVE, end=AUTO),
             {},
-            Gate(may=May.ASK, plans=(END,), why=no("the policy file limits every run to approve"), approval_ttl_s=900),
+            Gate(decision=Decision.ASK, plans=(END,), why=no("the policy file limits every run to approve"), approval_ttl_s=900),
         ),
         (
             sick(END),
             Mode.AUTO,
             policy(end=KindPolicy(approval_ttl_s=5)),
             {},
-            Gate(may=May.ASK, plans=(END,), why=no("the policy file does not name end as automatic"), approval_ttl_s=5),
+            Gate(decision=Decision.ASK, plans=(END,), why=no("the policy file does not name end as automatic"), approval_ttl_s=5),
         ),
         (
             sick(WIPE),
             Mode.AUTO,
             policy(wipe=AUTO),
             {},
-            Gate(may=May.ASK, plans=(WIPE,), why=no("destructive steps are never automatic"), approval_ttl_s=900),
+            Gate(decision=Decision.ASK, plans=(WIPE,), why=no("destructive steps are never automatic"), approval_ttl_s=900),
         ),
     ],
 )
@@ -159,13 +159,13 @@ def test_the_whole_answer(
     ],
 )
 def test_a_plan_that_is_not_allowed_is_refused_with_its_reason(diagnosis: Diagnosis, with_policy: Policy, why: str) -> None:
-    assert decide(diagnosis, Mode.AUTO, with_policy, RISKS, (), NOW) == Gate(may=May.REFUSE, why=no(why))
+    assert decide(diagnosis, Mode.AUTO, with_policy, RISKS, (), NOW) == Gate(decision=Decision.REFUSE, why=no(why))
 
 
 def test_a_barred_plan_leaves_the_others() -> None:
     found = decide(sick(plan("odd", step("fly")), END), Mode.AUTO, BOTH, RISKS, (), NOW)
     assert found == Gate(
-        may=May.ACT,
+        decision=Decision.ACT,
         plans=(END,),
         why=no("“odd” has a step that this engine cannot do: fly"),
         approval_ttl_s=900,
@@ -197,9 +197,9 @@ TWICE = "end was done 2 times in 1000 s for the same cause: escalate"
         ((past(50, causes=("d", "c")),), (TOO_SOON.format(50),)),
     ],
 )
-def test_what_was_done_before(history: tuple[PastAct, ...], why: tuple[str, ...]) -> None:
+def test_what_was_done_before(history: tuple[PastAction, ...], why: tuple[str, ...]) -> None:
     found = decide(sick(END), Mode.AUTO, LIMITS, RISKS, history, NOW)
-    assert found == Gate(may=May.ASK if why else May.ACT, plans=(END,), why=no(*why), approval_ttl_s=900)
+    assert found == Gate(decision=Decision.ASK if why else Decision.ACT, plans=(END,), why=no(*why), approval_ttl_s=900)
 
 
 def test_history_of_each_kind_counts_on_its_own_owner_only() -> None:
@@ -251,19 +251,19 @@ def test_attempts_of_each_thing() -> None:
 
 
 def test_a_run_meanwhile() -> None:
-    asks = Gate(may=May.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=9)
-    acts = asks.model_copy(update={"may": May.ACT})
+    asks = Gate(decision=Decision.ASK, plans=(END,), why=no("approve mode"), approval_ttl_s=9)
+    acts = asks.model_copy(update={"decision": Decision.ACT})
     for gate in (asks, acts):
         busy = past(9, going_on="act-n-7")
         assert overtaken(gate, (busy,), None) == Gate(
-            may=May.REFUSE, plans=(END,), why=no("approve mode", "n is locked by action run act-n-7")
+            decision=Decision.REFUSE, plans=(END,), why=no("approve mode", "n is locked by action run act-n-7")
         )
-        assert overtaken(gate, (past(9, ended_at=NOW),), NOW) == gate.model_copy(update={"may": May.AGAIN})
-        assert overtaken(gate, (past(0),), NOW) == gate.model_copy(update={"may": May.AGAIN})
+        assert overtaken(gate, (past(9, ended_at=NOW),), NOW) == gate.model_copy(update={"decision": Decision.AGAIN})
+        assert overtaken(gate, (past(0),), NOW) == gate.model_copy(update={"decision": Decision.AGAIN})
         assert overtaken(gate, (past(9, ended_at=NOW - timedelta(seconds=1)),), NOW) == gate
         assert overtaken(gate, (past(9, ended_at=NOW + timedelta(seconds=1)),), None) == gate
-    for settled in (May.NOTHING, May.REFUSE, May.AGAIN):
-        gate = asks.model_copy(update={"may": settled})
+    for settled in (Decision.NOTHING, Decision.REFUSE, Decision.AGAIN):
+        gate = asks.model_copy(update={"decision": settled})
         assert overtaken(gate, (past(9, going_on="act-n-7"),), NOW) is gate
 
 
@@ -305,15 +305,15 @@ def test_a_plan_that_is_kept_back_is_no_plan_until_somebody_names_it() -> None:
     how = "“end all” is withheld: a person who knows what is active can choose it by name (mode approve, its name as the choice)"
     for mode in (Mode.APPROVE, Mode.AUTO):
         assert decide(withheld(), mode, BOTH, RISKS, (), NOW) == Gate(
-            may=May.NOTHING, why=(Refusal(code=Code.IN_USE, why=how),)
+            decision=Decision.NOTHING, why=(Refusal(code=RefusalCode.IN_USE, why=how),)
         )
-    assert decide(withheld(), Mode.DIAGNOSE, BOTH, RISKS, (), NOW) == Gate(may=May.NOTHING)
+    assert decide(withheld(), Mode.DIAGNOSE, BOTH, RISKS, (), NOW) == Gate(decision=Decision.NOTHING)
 
 
 def test_a_plan_that_is_kept_back_is_on_offer_where_it_is_named_or_a_person_is_asked_anyway() -> None:
     named = decide(withheld(), Mode.APPROVE, BOTH, RISKS, (), NOW, choice="end all")
-    assert (named.may, [p.name for p in named.plans]) == (May.ASK, ["end all"])
+    assert (named.decision, [p.name for p in named.plans]) == (Decision.ASK, ["end all"])
     asked = decide(withheld(END), Mode.APPROVE, BOTH, RISKS, (), NOW)
-    assert (asked.may, [p.name for p in asked.plans]) == (May.ASK, ["clean", "end all"])
+    assert (asked.decision, [p.name for p in asked.plans]) == (Decision.ASK, ["clean", "end all"])
     auto = decide(withheld(END), Mode.AUTO, BOTH, RISKS, (), NOW)
     assert [p.name for p in auto.plans] == ["clean"]

@@ -14,10 +14,18 @@ import pytest
 
 from flows import records
 from flows.engine import guards
-from flows.engine.guards import FREEZE, breaker_name, check_breaker, check_freeze, reset_breaker, take_slot, trip
+from flows.engine.guards import (
+    FREEZE,
+    breaker_name,
+    check_breaker,
+    check_freeze,
+    reset_breaker,
+    take_budget_token,
+    trip,
+)
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.policy import Budget, Policy
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.remote.machine_identity import mark
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -80,7 +88,7 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
 
 
 def says_no(what: Callable[[], object]) -> str:
-    with pytest.raises(Refused) as e:
+    with pytest.raises(ActionRefused) as e:
         what()
     return str(e.value)
 
@@ -128,7 +136,7 @@ def test_breaker(store: Store) -> None:
 
 
 def take(target: str, act_run: str = "mine", machine: tuple[str, ...] = ()) -> str:
-    return take_slot(FLEET, POLICY, target, act_run, machine)
+    return take_budget_token(FLEET, POLICY, target, act_run, machine)
 
 
 def test_a_place_is_taken_and_written_down(store: Store) -> None:
@@ -237,7 +245,7 @@ def test_a_breaker_holds_for_the_machines_of_its_fleet_in_every_fleet(store: Sto
     )
     assert says_no(lambda: take("n0", machine=("m:2",))).endswith("gpu-runbooks reset-breaker`"), "its own breaker first"
     other = FLEET.model_copy(update={"name": "another"})
-    assert "in that fleet too" in says_no(lambda: take_slot(other, POLICY, "n0", "mine", ("m:2",)))
+    assert "in that fleet too" in says_no(lambda: take_budget_token(other, POLICY, "n0", "mine", ("m:2",)))
     trip("a-third", "own", NOW)
     assert says_no(lambda: check_breaker("a-third", ("m:2",))).startswith("the breaker of fleet a-third tripped")
     store.kept["gpu_runbooks_tripped_0_my"] = {"fleet": "my", "machines": ["m:3"]}  # of a breaker that is reset

@@ -13,9 +13,9 @@ import pytest
 from deployments.cli.approve import _choice
 from deployments.errors import CommandError
 from flows.engine.approval import answer_run, approval_model
-from flows.engine.gate import Gate, May, decide
+from flows.engine.gate import Decision, Gate, decide
 from flows.engine.knowingly import NONE_NAMED, choices, named, unknowing, ways
-from flows.engine.open_question import asked_now
+from flows.engine.open_question import open_question
 from runbooks.core.plan import Plan, Risk, Step, plan_digest
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -34,7 +34,7 @@ def plan(name: str, despite: str = "") -> Plan:
 
 def gate(mode: Mode, free: tuple[Plan, ...], choice: str = "") -> Gate:
     cause = Cause(slug="c", certainty=Certainty.CONFIRMED, subject="s", evidence=("e",))
-    sick = Diagnosis(state=State.SICK, headline="", causes=(cause,), plans=free, knowingly=(plan("end it", WHO),))
+    sick = Diagnosis(state=State.UNHEALTHY, headline="", causes=(cause,), plans=free, knowingly=(plan("end it", WHO),))
     return decide(sick, mode, POLICY, RISKS, (), datetime.now(UTC), "", choice)
 
 
@@ -42,16 +42,16 @@ def gate(mode: Mode, free: tuple[Plan, ...], choice: str = "") -> Gate:
 def test_where_it_is_offered(choice: str) -> None:
     """Last beside another; alone only where the run was asked for it by its name; in auto and diagnose mode never."""
     both = gate(Mode.APPROVE, (plan("clean"),), choice)
-    assert (both.may, [p.name for p in both.plans]) == (May.ASK, ["clean", "end it"])
+    assert (both.decision, [p.name for p in both.plans]) == (Decision.ASK, ["clean", "end it"])
     alone = gate(Mode.APPROVE, (), choice)
     asked = choice == "end it"
-    assert alone.may is (May.ASK if asked else May.NOTHING)
+    assert alone.decision is (Decision.ASK if asked else Decision.NOTHING)
     assert asked or any("end it" in str(line) for line in alone.why)
     auto = gate(Mode.AUTO, (plan("clean"),), choice)
     assert [p.name for p in auto.plans] == ["clean"]
-    assert auto.may is (May.ASK if choice == "end it" else May.ACT)
+    assert auto.decision is (Decision.ASK if choice == "end it" else Decision.ACT)
     for mode in (Mode.AUTO, Mode.DIAGNOSE):
-        assert gate(mode, (), choice).may is May.NOTHING
+        assert gate(mode, (), choice).decision is Decision.NOTHING
 
 
 def test_what_counts_as_choosing_it() -> None:
@@ -75,7 +75,7 @@ def test_who_allowed_it_while_nobody_was_at_work_did_not_know() -> None:
 
 
 def test_the_command_line_wants_the_name_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.engine.open_question.asked_now", lambda _run: SimpleNamespace(plans=(plan("end it", WHO),)))
+    monkeypatch.setattr("flows.engine.open_question.open_question", lambda _run: SimpleNamespace(plans=(plan("end it", WHO),)))
     for given in (("", "reason"), ("end it", ""), ("other", "reason")):
         with pytest.raises(CommandError, match="end it"):
             _choice("r1", "approve", *given)
@@ -116,7 +116,7 @@ def test_one_of_a_real_group_is_ended_only_by_a_person_who_knows(rig: Rig, job: 
     assert any("choose it by name" in line for line in w.reports()[-1]["guards"])
     run = w.run("approve", choice="end it")
     assert outcome(run) == "waiting"
-    asked = asked_now(run)
+    asked = open_question(run)
     assert asked is not None
     assert f"pid {mate} is at work" in asked.text
     assert "Withheld, because part of the job is active" in asked.text

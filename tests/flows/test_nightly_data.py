@@ -15,7 +15,7 @@ from runbooks.core.data_config import DataSet
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.nightly import Result
 from runbooks.core.outcome import Outcome
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.transport.open import HostPool
 
 ROW = json.dumps({"text": "a step"}).encode() + b"\n"
@@ -44,7 +44,7 @@ def test_each_data_set_of_the_node_is_judged(tmp_path: Path) -> None:
     assert applies is not None
     assert [applies(given, n) for n in given.nodes] == [True, True]
     assert applies(fleet(), given.nodes[0]) is False
-    assert [(r.outcome, r.causes) for r in night(tmp_path, given)] == [(Outcome.HEALTHY, ()), (Outcome.SICK, ("cut-off",))]
+    assert [(r.outcome, r.causes) for r in night(tmp_path, given)] == [(Outcome.HEALTHY, ()), (Outcome.UNHEALTHY, ("cut-off",))]
 
 
 def test_more_bytes_than_a_night_has_are_named_and_not_called_whole(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_no_further_file_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
     first, second = found.files.values()
     assert isinstance(first, Known)
     assert isinstance(second, Unknown)
-    assert (second.reason, "the time that a sweep has was over" in second.detail) == (Why.NOT_ASKED, True)
+    assert (second.reason, "the time that a sweep has was over" in second.detail) == (UnknownReason.NOT_ASKED, True)
 
 
 @pytest.mark.parametrize("path", ["train.jsonl", "/data/a,b.jsonl", ""])

@@ -21,7 +21,7 @@ from deployments.processes import stop
 from flows import store
 from flows.engine.approval import answer_run
 from flows.engine.guards import FREEZE
-from flows.engine.lock import claim_all, release
+from flows.engine.lock import lock_all, release
 from runbooks.core.plan import Plan, Step
 from runbooks.rendezvous.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
@@ -205,7 +205,7 @@ def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, mon
     command = [str(file), "--fleet", str(tmp_path / "fleet.yaml")]
     owner = f"etcd:127.0.0.1:{etcd.port}"
     step = Step(kind="delete-run-keys", owner=owner, args=sample("delete-run-keys"), commands=(), effect="")
-    claims = claim_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    claims = lock_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
     try:
         assert restore.main(command) == 4
     finally:

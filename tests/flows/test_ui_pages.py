@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.ui_pages import Page, ui_path, ui_url
+from flows.ui_pages import UiPage, ui_path, ui_url
 
 
 class Said:
@@ -66,12 +66,12 @@ BELOW = {"v1_base_url": "/prefect", "v2_base_url": "/prefect/v2"}
 def test_the_path_is_the_servers_own(said: Said, at: str, answer: str, reached_at: str, path: str) -> None:
     said.answers[at] = answer
     given = f"{said.base}{reached_at}" if reached_at else ""
-    assert ui_url(Page.RUN, "r1", given) == f"{said.base}{path}/runs/flow-run/r1"
-    assert ui_url(Page.HOME, given=given) == f"{said.base}{path}/dashboard"
+    assert ui_url(UiPage.RUN, "r1", given) == f"{said.base}{path}/runs/flow-run/r1"
+    assert ui_url(UiPage.HOME, given=given) == f"{said.base}{path}/dashboard"
 
 
 def test_people_may_reach_it_under_another_name_and_it_is_asked_once(said: Said) -> None:
     said.answers["/ui-settings"] = json.dumps(BOTH | {"v2_base_url": "/new"})
-    assert ui_url(Page.ARTIFACT, "k", "https://ui.example/") == "https://ui.example/new/artifacts/key/k"
-    assert ui_path(Page.RUN, "r1") == "/new/runs/flow-run/r1"
+    assert ui_url(UiPage.ARTIFACT, "k", "https://ui.example/") == "https://ui.example/new/artifacts/key/k"
+    assert ui_path(UiPage.RUN, "r1") == "/new/runs/flow-run/r1"
     assert said.asked == ["/ui-settings"]

@@ -7,9 +7,9 @@ from prefect.states import Cancelled
 from deployments.cli.approve import _waiting_run
 from deployments.cli.show import find_run, question_page
 from flows import store
-from flows.alerts import Start, runs_on
+from flows.alerts import AlertStart, runs_on
 from flows.engine.approval import answer_run
-from flows.engine.open_question import asked_now
+from flows.engine.open_question import open_question
 from flows.reaper import sweep
 from flows.self_health import read_health
 from runbooks.core.unmark import plain
@@ -17,9 +17,9 @@ from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
 
 
-def alert(w: World) -> Start:
+def alert(w: World) -> AlertStart:
     about = {"runbook": "zombie-gpu", "target": w.name, "fleet": str(w.fleet), "parameters": {}}
-    return Start(**about, key="k", mark="m", alert="a", at=datetime.now(UTC))
+    return AlertStart(**about, key="k", mark="m", alert="a", at=datetime.now(UTC))
 
 
 def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
@@ -29,7 +29,7 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     assert name.startswith(f"{usual}: waits for approve: clean up only (or 1 other plan): ")
     assert [str(r.id) for r in runs_on(alert(w))] == [run]  # an alert joins it
     assert find_run(usual) == find_run(name) == _waiting_run(usual) == _waiting_run(name) == run
-    asked = asked_now(run)
+    asked = open_question(run)
     assert asked is not None
     assert asked.since is not None
     question = question_page(run)

@@ -9,8 +9,8 @@ import pytest
 
 from deployments.gateway.files import DEFAULT_ALERTS, load_alerts
 from flows.specs import SLUGS
-from runbooks.alerts.alert import Alert, BadPayload, Source, Status
-from runbooks.alerts.mapping import AlertsFile, Unusable, Wanted, wanted
+from runbooks.alerts.alert import Alert, AlertSource, BadPayload, Status
+from runbooks.alerts.mapping import AlertsFile, Unusable, WantedRun, wanted
 from runbooks.alerts.matchers import checked, matches
 from runbooks.alerts.payloads import parse
 from runbooks.alerts.targets import NoTarget, resolve
@@ -22,13 +22,13 @@ AT = "2026-01-31T12:00:00Z"
 DATA = Path(__file__).parent / "payloads"
 
 
-def one(source: Source, data: Any) -> Alert:
+def one(source: AlertSource, data: Any) -> Alert:
     [alert] = parse(source, json.dumps(data).encode())
     return alert
 
 
-@pytest.mark.parametrize("source", list(Source))
-def test_a_payload_of_each_sender(source: Source) -> None:
+@pytest.mark.parametrize("source", list(AlertSource))
+def test_a_payload_of_each_sender(source: AlertSource) -> None:
     alerts = parse(source, (DATA / f"{source}.json").read_bytes())
     assert alerts
     assert all(a.labels["node"] == "node-a" and a.starts_at.tzinfo for a in alerts)
@@ -38,7 +38,7 @@ def test_a_payload_of_each_sender(source: Source) -> None:
 
 def test_the_key_is_fingerprint_and_start_time() -> None:
     def alert(**more: Any) -> Alert:
-        return one(Source.GENERIC, {"name": "X", "starts_at": AT, "fingerprint": "f"} | more)
+        return one(AlertSource.GENERIC, {"name": "X", "starts_at": AT, "fingerprint": "f"} | more)
 
     assert alert().key == alert(starts_at="2026-01-31T13:00:00+01:00", labels={"replica": "b"}).key
     assert alert().key != alert(fingerprint="g").key
@@ -46,27 +46,27 @@ def test_the_key_is_fingerprint_and_start_time() -> None:
     assert alert().mark == alert(starts_at="2026-02-01T00:00:00Z").mark
 
 
-BAD: list[tuple[Source, Any, str]] = [
-    (Source.ALERTMANAGER, [], "object"),
-    (Source.ALERTMANAGER, {"version": "3", "alerts": []}, "version"),
-    (Source.ALERTMANAGER, {"version": "4"}, "alerts"),
-    (Source.ALERTMANAGER, {"alerts": [1]}, "alerts.0"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "on", "labels": {"a": "b"}, "startsAt": AT}]}, "alerts.0.status"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {}, "startsAt": AT}]}, "labels"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": []}, "startsAt": AT}]}, "labels.a"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": "now"}]}, "startsAt"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": 3}]}, "startsAt"),
-    (Source.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": "2026-01-01T00:00:00"}]}, "zone"),
-    (Source.GENERIC, {"name": "x", "starts_at": AT, "nmae": 1}, "nmae"),
-    (Source.GENERIC, {"starts_at": AT}, "name"),
-    (Source.GENERIC, {"name": "x"}, "starts_at"),
-    (Source.PAGERDUTY, {"event": {}}, "event_type"),
-    (Source.PAGERDUTY, {"event": {"event_type": "incident.triggered", "data": {}}}, "event.data.id"),
+BAD: list[tuple[AlertSource, Any, str]] = [
+    (AlertSource.ALERTMANAGER, [], "object"),
+    (AlertSource.ALERTMANAGER, {"version": "3", "alerts": []}, "version"),
+    (AlertSource.ALERTMANAGER, {"version": "4"}, "alerts"),
+    (AlertSource.ALERTMANAGER, {"alerts": [1]}, "alerts.0"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "on", "labels": {"a": "b"}, "startsAt": AT}]}, "alerts.0.status"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {}, "startsAt": AT}]}, "labels"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": []}, "startsAt": AT}]}, "labels.a"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": "now"}]}, "startsAt"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": 3}]}, "startsAt"),
+    (AlertSource.ALERTMANAGER, {"alerts": [{"status": "firing", "labels": {"a": "b"}, "startsAt": "2026-01-01T00:00:00"}]}, "zone"),
+    (AlertSource.GENERIC, {"name": "x", "starts_at": AT, "nmae": 1}, "nmae"),
+    (AlertSource.GENERIC, {"starts_at": AT}, "name"),
+    (AlertSource.GENERIC, {"name": "x"}, "starts_at"),
+    (AlertSource.PAGERDUTY, {"event": {}}, "event_type"),
+    (AlertSource.PAGERDUTY, {"event": {"event_type": "incident.triggered", "data": {}}}, "event.data.id"),
 ]
 
 
 @pytest.mark.parametrize(("source", "data", "names"), BAD)
-def test_a_bad_payload_names_the_field(source: Source, data: Any, names: str) -> None:
+def test_a_bad_payload_names_the_field(source: AlertSource, data: Any, names: str) -> None:
     with pytest.raises(BadPayload, match=names):
         parse(source, json.dumps(data).encode())
 
@@ -74,23 +74,23 @@ def test_a_bad_payload_names_the_field(source: Source, data: Any, names: str) ->
 @pytest.mark.parametrize("body", [b"", b"\xff", b"{", b"[" * 100_000, b'{"a":NaN}', b'{"a":' + b"9" * 5000 + b"}", b"null"])
 def test_what_is_no_json_is_said_so(body: bytes) -> None:
     with pytest.raises(BadPayload):
-        parse(Source.GENERIC, body)
+        parse(AlertSource.GENERIC, body)
 
 
 def test_labels_become_one_printable_line() -> None:
-    alert = one(Source.GENERIC, {"name": "a\nb\x1b[2J\u202e\ud800c", "starts_at": AT, "labels": {"n": 3, "yes": True}})
+    alert = one(AlertSource.GENERIC, {"name": "a\nb\x1b[2J\u202e\ud800c", "starts_at": AT, "labels": {"n": 3, "yes": True}})
     assert alert.name.isprintable()
     assert (alert.labels["n"], alert.labels["yes"]) == ("3", "true")
 
 
 def test_pagerduty_reopened_is_a_new_time_and_others_hold_no_alert() -> None:
     data = json.loads((DATA / "pagerduty.json").read_text())
-    first = one(Source.PAGERDUTY, data)
+    first = one(AlertSource.PAGERDUTY, data)
     data["event"] |= {"event_type": "incident.reopened", "occurred_at": "2026-02-02T00:00:00Z"}
-    assert one(Source.PAGERDUTY, data).key != first.key
+    assert one(AlertSource.PAGERDUTY, data).key != first.key
     for kind in ("incident.acknowledged", "pagey.ping", "service.updated"):
         data["event"]["event_type"] = kind
-        assert parse(Source.PAGERDUTY, json.dumps(data).encode()) == ()
+        assert parse(AlertSource.PAGERDUTY, json.dumps(data).encode()) == ()
 
 
 MATCHERS = [
@@ -134,24 +134,24 @@ rules:
 """
 
 
-def rows(**labels: str) -> tuple[Wanted | Unusable, ...]:
-    return wanted(one(Source.GENERIC, {"labels": labels, "starts_at": AT}), parse_yaml(ROWS, AlertsFile, "rows.yaml"))
+def rows(**labels: str) -> tuple[WantedRun | Unusable, ...]:
+    return wanted(one(AlertSource.GENERIC, {"labels": labels, "starts_at": AT}), parse_yaml(ROWS, AlertsFile, "rows.yaml"))
 
 
 def test_the_first_row_that_matches_is_taken() -> None:
     [row] = rows(alertname="Gpu", instance="node-a:9400")
-    assert isinstance(row, Wanted)
+    assert isinstance(row, WantedRun)
     assert (row.target, row.mode.value) == ("node-a", "auto")
     assert rows(alertname="Gpu", team="x", instance="i") == ()
     one_, two = rows(alertname="Both", node="n", j="7")
-    assert isinstance(one_, Wanted)
-    assert isinstance(two, Wanted)
+    assert isinstance(one_, WantedRun)
+    assert isinstance(two, WantedRun)
     assert (one_.target, two.target, two.options) == ("n", "h", {"job": "7"})
 
 
 def test_a_label_is_never_a_template() -> None:
     [row] = rows(alertname="Gpu", instance="{{ 7 * 7 }}")
-    assert isinstance(row, Wanted)
+    assert isinstance(row, WantedRun)
     assert row.target == "{{ 7 * 7 }}"
 
 
@@ -222,7 +222,7 @@ def test_nothing_else_is_a_target(text: str) -> None:
 
 
 def test_times_are_compared_in_utc() -> None:
-    alert = one(Source.GENERIC, {"name": "X", "starts_at": "2026-01-31T13:00:00+01:00"})
+    alert = one(AlertSource.GENERIC, {"name": "X", "starts_at": "2026-01-31T13:00:00+01:00"})
     assert alert.starts_at == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -234,6 +234,6 @@ def test_the_published_schema_is_what_the_parser_takes() -> None:
     jsonschema.validate(good, schema)
     jsonschema.validate(good["alerts"][0], schema)
     for source, data, _ in BAD:
-        if source is Source.GENERIC:
+        if source is AlertSource.GENERIC:
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(data, schema)

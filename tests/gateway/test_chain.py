@@ -8,17 +8,17 @@ from prefect.states import Completed
 
 from flows import store
 from flows.alert_notes import resolved
-from flows.alerts import Done, Placed, Start, place, resolve
+from flows.alerts import AlertOutcome, AlertStart, Placed, place, resolve
 from tests.support.engine_rig import Rig
 from tests.support.set_state import set_state
 
 
-def start(target: str, key: str, mark: str = "m", **more: object) -> Start:
+def start(target: str, key: str, mark: str = "m", **more: object) -> AlertStart:
     given = {"parameters": {"target": target, "mode": "diagnose", "fleet": "/f.yaml"}, "at": datetime.now(UTC)} | more
-    return Start(runbook="zombie-gpu", target=target, fleet="/f.yaml", key=key, mark=mark, alert="Toy", **given)
+    return AlertStart(runbook="zombie-gpu", target=target, fleet="/f.yaml", key=key, mark=mark, alert="Toy", **given)
 
 
-def placed(starts: list[Start]) -> list[Placed]:
+def placed(starts: list[AlertStart]) -> list[Placed]:
     with ThreadPoolExecutor(len(starts)) as pool:
         return list(pool.map(place, starts))
 
@@ -26,23 +26,23 @@ def placed(starts: list[Start]) -> list[Placed]:
 def test_one_of_many_gateways_starts_the_run(rig: Rig) -> None:
     target = f"c{uuid4().hex[:8]}"
     found = placed([start(target, "one")] * 4 + [start(target, f"k{i}", f"m{i}") for i in range(4)])
-    assert [p.done for p in found].count(Done.STARTED) == 1
-    assert {p.done for p in found} <= {Done.STARTED, Done.REPEAT, Done.JOINED}
+    assert [p.done for p in found].count(AlertOutcome.STARTED) == 1
+    assert {p.done for p in found} <= {AlertOutcome.STARTED, AlertOutcome.REPEAT, AlertOutcome.JOINED}
     [run] = {p.run for p in found}
     set_state(run, Completed(message="done"))
-    assert place(start(target, "one")).done is Done.REPEAT  # although it has ended
+    assert place(start(target, "one")).done is AlertOutcome.REPEAT  # although it has ended
     late = datetime.now(UTC) + timedelta(seconds=200)
     again = placed([start(target, "two", "m", at=late)] * 4)  # the same fault, much later
-    assert [p.done for p in again].count(Done.STARTED) == 1
+    assert [p.done for p in again].count(AlertOutcome.STARTED) == 1
     [second] = {p.run for p in again}
     assert second != run
-    assert resolve(start(target, "two", "m")).done is Done.RESOLVED
+    assert resolve(start(target, "two", "m")).done is AlertOutcome.RESOLVED
     assert resolved(store.read_run(second))
-    assert place(start(target, "three", "m")).done is Done.JOINED
+    assert place(start(target, "three", "m")).done is AlertOutcome.JOINED
     assert not resolved(store.read_run(second))  # it is back
-    assert resolve(start(target, "three", "m")).done is Done.RESOLVED
+    assert resolve(start(target, "three", "m")).done is AlertOutcome.RESOLVED
     set_state(second, Completed(message="done"))
-    assert resolve(start(target, "two", "m")).done is Done.NOTHING
+    assert resolve(start(target, "two", "m")).done is AlertOutcome.NOTHING
     last = place(start(target, "four", "n", at=late))
     set_state(last.run, Completed(message="done"))
-    assert place(start(target, "three", "m", at=late)).done is Done.REPEAT  # had joined the run before
+    assert place(start(target, "three", "m", at=late)).done is AlertOutcome.REPEAT  # had joined the run before

@@ -24,8 +24,8 @@ from deployments.gateway import service as module
 from deployments.gateway.app import create_app
 from deployments.gateway.auth import sign, sign_pagerduty
 from deployments.gateway.settings import GatewaySettings, Secrets, checked
-from flows.alerts import Done, Placed, Start
-from runbooks.core.refusal import Code
+from flows.alerts import AlertOutcome, AlertStart, Placed
+from runbooks.core.refusal import RefusalCode
 from tests.support.gateway import ALERTS, ago, firing, payload
 from tests.support.silent_servers import FINE, KINDS, answering
 
@@ -45,16 +45,16 @@ class World:
         files = {"alerts": str(folder / "alerts.yaml"), "fleet": str(folder / "fleet.yaml")}
         given_ = GatewaySettings(**{"secrets": ALL, "workers": False, "per_second": 1e6, "burst": 10**6} | files | more)
         self.settings = given_
-        self.placed: list[Start] = []
+        self.placed: list[AlertStart] = []
         self.down = False
         self.app = create_app(given_)
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
-    def place(self, start: Start) -> Placed:
+    def place(self, start: AlertStart) -> Placed:
         if self.down:
             raise ConnectError("no")
         self.placed.append(start)
-        return Placed(done=Done.JOINED, run="r", name=start.name)
+        return Placed(done=AlertOutcome.JOINED, run="r", name=start.name)
 
     def post(self, body: Any, source: str = "alertmanager", headers: dict[str, str] | None = None) -> Any:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -307,4 +307,4 @@ def test_refusals_are_counted_by_code(world: World, monkeypatch: pytest.MonkeyPa
     world.app.state.service._ended("a-run", True)
     text = world.client.get("/metrics").text
     counted = dict(re.findall(r'gpu_runbooks_gateway_refusals_total\{code="([^"]*)"\} ([\d.]+)', text))
-    assert counted == {code.value: "1.0" if code in (Code.FROZEN, Code.POLICY) else "0.0" for code in Code}
+    assert counted == {code.value: "1.0" if code in (RefusalCode.FROZEN, RefusalCode.POLICY) else "0.0" for code in RefusalCode}

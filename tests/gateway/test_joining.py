@@ -12,7 +12,7 @@ from prefect.states import Cancelling, Completed, Failed, Pending, Running, Sche
 
 from flows import alert_notes, alerts, store
 from flows.alert_notes import OVER, TOOK, Notes, note_over, note_taken, notes_on, void
-from flows.alerts import Done, place, resolve, runs_on
+from flows.alerts import AlertOutcome, place, resolve, runs_on
 from flows.clock import server_now
 from flows.engine.liveness import joinable
 from flows.engine.ownership import SIGNED
@@ -62,8 +62,8 @@ def test_an_alert_joins_only_a_run_that_somebody_living_is_at_work_on(rig: Rig) 
         target = f"j{uuid4().hex[:8]}"
         run = run_on(target, state(), this_process() if lives else dead)
         placed = place(start(target, "k"))
-        assert (placed.done, placed.run == run) == (Done.JOINED if joined else Done.STARTED, joined), state()
-        assert place(start(target, "k")).done is Done.REPEAT
+        assert (placed.done, placed.run == run) == (AlertOutcome.JOINED if joined else AlertOutcome.STARTED, joined), state()
+        assert place(start(target, "k")).done is AlertOutcome.REPEAT
 
 
 def test_a_run_that_hangs_is_not_joined(rig: Rig) -> None:
@@ -81,12 +81,12 @@ def test_a_run_that_hangs_is_not_joined(rig: Rig) -> None:
 def test_an_alert_whose_run_came_to_no_answer_is_looked_at_again(rig: Rig, outcome: str, again: bool) -> None:
     target = f"a{uuid4().hex[:8]}"  # -5 s: at once, although the server's clock is known here to a second only
     first = place(start(target, "k"))
-    assert place(start(target, "k", repeat_s=-5)).done is Done.REPEAT  # it is at work
+    assert place(start(target, "k", repeat_s=-5)).done is AlertOutcome.REPEAT  # it is at work
     store.label(first.run, {"outcome": outcome} if outcome else {})
     set_state(first.run, Failed() if outcome == "" else Completed())
-    assert place(start(target, "k")).done is Done.REPEAT  # at most once in repeat_s
+    assert place(start(target, "k")).done is AlertOutcome.REPEAT  # at most once in repeat_s
     second = place(start(target, "k", repeat_s=-5))
-    assert second.done is (Done.STARTED if again else Done.REPEAT)
+    assert second.done is (AlertOutcome.STARTED if again else AlertOutcome.REPEAT)
     assert place(start(target, "k", repeat_s=-5)).run == second.run
 
 

@@ -17,7 +17,7 @@ from prefect.states import Completed
 from deployments.register import register_all
 from flows import store
 from flows.alert_notes import resolved
-from flows.alerts import Done, Start, place, resolve
+from flows.alerts import AlertOutcome, AlertStart, place, resolve
 from tests.support.compose import SECRETS, Compose
 from tests.support.set_state import set_state
 from tests.support.soak import record
@@ -47,8 +47,8 @@ def on_postgres(tmp_path: Path) -> Iterator[None]:
     compose.close()
 
 
-def alert(target: str, name: str, at: datetime) -> Start:
-    return Start(
+def alert(target: str, name: str, at: datetime) -> AlertStart:
+    return AlertStart(
         runbook="zombie-gpu", target=target, fleet=None, parameters={"target": target}, key=name, mark=f"m{name}", alert="A", at=at
     )
 
@@ -73,12 +73,12 @@ def test_no_note_is_lost_between_two_writers(on_postgres: None) -> None:
         for i in range(ROUNDS):
             at = datetime.now(UTC)
             first = place(alert(f"r{i}", "one", at))
-            assert first.done is Done.STARTED
+            assert first.done is AlertOutcome.STARTED
             run = first.run
             joins = [pool.submit(place, alert(f"r{i}", f"k{n}", at)) for n in range(2)]
             beats = [pool.submit(store.label, run, {f"beat{n}": "x"}) for n in range(2)]
             beats += [pool.submit(labelled, run, f"other{n}") for n in range(2)]
-            assert [j.result().done for j in joins] == [Done.JOINED] * 2
+            assert [j.result().done for j in joins] == [AlertOutcome.JOINED] * 2
             ends = [pool.submit(resolve, alert(f"r{i}", k, at + timedelta(seconds=1))) for k in ("one", "k0", "k1")]
             beats += [pool.submit(labelled, run, f"late{n}") for n in range(3)]
             outcomes = {e.result().done for e in ends}
@@ -86,7 +86,7 @@ def test_no_note_is_lost_between_two_writers(on_postgres: None) -> None:
                 b.result()
             found = store.read_run(run)
             lost += 7 - len([x for x in found.labels if x.startswith(("beat", "other", "late"))])
-            if not (resolved(found) and outcomes == {Done.RESOLVED}):
+            if not (resolved(found) and outcomes == {AlertOutcome.RESOLVED}):
                 wrong.append((i, outcomes))
             set_state(run, Completed(message="over"))
     assert wrong == []

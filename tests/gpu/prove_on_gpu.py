@@ -20,7 +20,7 @@ from runbooks.core.gpu_set import Gpu
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.gpu.evidence import Evidence, Process
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.gpu.act_processes import terminate_processes
 from tasks.gpu.read import gather_zombie_gpu
 from tasks.transport.local import LocalHost
@@ -123,7 +123,7 @@ def _refusal(step: Step) -> str:
     wrong = [{**step.args["processes"][0], "start_ticks": 1}]
     try:
         terminate_processes(step.model_copy(update={"args": {**step.args, "processes": wrong}}), context(True))
-    except Refused as e:
+    except ActionRefused as e:
         return str(e)
     return ""
 

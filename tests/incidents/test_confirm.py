@@ -50,7 +50,7 @@ def test_known_keys_say_that_it_is_text(tmp_path: Path) -> None:
 def test_a_known_key_is_lost(tmp_path: Path) -> None:
     d = check(tmp_path, LOST, KEYS)
     assert [(c.slug, c.certainty) for c in lost_keys(d)] == [("yaml-swallowed-key", Certainty.CONFIRMED)]
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert any("batch_size: 8" in x for x in d.do_now)
 
 

@@ -126,7 +126,7 @@ def test_a_stop_that_it_ignored_is_a_stop(engine: Engine) -> None:
 def test_a_kill_without_a_request(engine: Engine) -> None:
     d = killed(engine)
     assert first(d).startswith("killed-from-outside ")
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
 
 
 def replaced(head_started: str) -> Diagnosis:

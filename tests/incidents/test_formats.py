@@ -319,7 +319,7 @@ def test_a_group_that_lost_its_settings(tmp_path: Path, form: str) -> None:
     got = resumed(tmp_path, [{**ADAM, "params": ["w"]}, {"lr": 0.1, "params": []}], form, LOGS["T2-14"])
     cause = of(got, "loader-param-group")
     assert cause.certainty is Certainty.CONFIRMED
-    assert got.state is State.SICK
+    assert got.state is State.UNHEALTHY
     assert got.headline.startswith("Resume from step 200")
     assert any("older checkpoint" in line for line in got.must_not)
     lets_it_stay(got, 200)

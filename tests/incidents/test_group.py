@@ -164,7 +164,7 @@ def test_both_wait_and_nobody_works(driver: StubDriver, tmp_path: Path) -> None:
         driver.show(*cards(pids))
         d = judge(seen_twice(driver, tmp_path, nodes=("node-a",)), **SHORT)
     assert set(verdicts(d, pids).values()) == {("idle-process", Certainty.CONFIRMED)}
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert set(pids) <= set(killed(d))
 
 
@@ -185,7 +185,7 @@ def test_another_run_s_upload_acquits_nobody(driver: StubDriver, tmp_path: Path)
         driver.show(*cards([*busy, *left]))
         d = judge(seen_twice(driver, tmp_path, declared=False), **SHORT)
     assert verdicts(d, left)[left[0]] in (("orphan-idle", Certainty.CONFIRMED), ("idle-process", Certainty.LIKELY))
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert busy[0] not in killed(d)
 
 
@@ -220,7 +220,7 @@ def test_ranks_that_spin_for_one_that_waits_for_a_person(driver: StubDriver, tmp
 def test_ranks_that_spin_in_a_training_job(driver: StubDriver, tmp_path: Path) -> None:  # noqa: F811
     d, pids = waits_for_a_person(driver, tmp_path, "wait", "wait", "wait", use=["0", SPINS, SPINS])
     assert {verdicts(d, pids)[p] for p in pids[1:]} == {("collective-spin", Certainty.CONFIRMED)}
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert not {pids[1], pids[2]} & set(killed(d)) or set(pids) <= set(killed(d))
 
 

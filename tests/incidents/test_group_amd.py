@@ -73,7 +73,7 @@ def test_the_orphan_is_named_with_its_memory(tmp_path: Path) -> None:
         tree.hold(pid, 1, HELD)
         d = diagnosed(tree)
     assert verdicts(d, [pid]) == {pid: ("orphan-idle", Certainty.CONFIRMED)}
-    assert (d.state, killed(d)) == (State.SICK, [pid])
+    assert (d.state, killed(d)) == (State.UNHEALTHY, [pid])
     assert f"pid {pid} on GPU 1" in d.headline
     assert "106.3 GiB" in d.plans[0].steps[0].effect
     assert [s.kind for p in d.plans for s in p.steps] == ["terminate-processes"]

@@ -39,7 +39,7 @@ def test_busy_at_480_w_without_a_process_is_not_healthy(driver: StubDriver, loca
     driver.show(empty(power_mw="480000", idle_power_mw="480000"))
     d = judge(gather(context(driver, local=local)))
     assert d.causes[0].slug == "busy-without-holder"
-    assert d.state in (State.SICK, State.CANNOT_TELL)
+    assert d.state in (State.UNHEALTHY, State.CANNOT_TELL)
     assert "480 W, more than a card at rest takes" in " ".join(d.causes[0].evidence)
 
 
@@ -91,8 +91,8 @@ def test_a_defunct_process_that_the_driver_lists_keeps_its_memory(driver: StubDr
         time.sleep(1.2)
         again = gather(context(driver, earlier={"id": "r-1", "evidence": before.model_dump(mode="json")}))
         later = judge(again, **SHORT, vanish_s=1.0)
-    assert first(once) == (State.SICK, "defunct-keeps-memory", Certainty.LIKELY)
-    assert first(later) == (State.SICK, "defunct-keeps-memory", Certainty.CONFIRMED)
+    assert first(once) == (State.UNHEALTHY, "defunct-keeps-memory", Certainty.LIKELY)
+    assert first(later) == (State.UNHEALTHY, "defunct-keeps-memory", Certainty.CONFIRMED)
     words = " ".join(later.causes[0].evidence)
     assert "the driver still lists it with 5.3 GiB of GPU 0's memory" in words
     assert "holds no memory" not in words

@@ -12,7 +12,7 @@ import pytest
 
 from deployments.lab.gpu import StubDriver
 from runbooks.core.fleet import Fleet, Job, Node
-from runbooks.core.reading import Known, Why
+from runbooks.core.reading import Known, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu.evidence import Evidence
 from tasks.context import Context
@@ -71,7 +71,7 @@ def two_nodes(mine: StubDriver, theirs: StubDriver, folder: Path, reached: bool 
 
     def open_host(node: Node) -> Host:
         if node.name == "node-b" and not reached:
-            raise TransportError(Why.UNREACHABLE, "no route to host", "ssh node-b")
+            raise TransportError(UnknownReason.UNREACHABLE, "no route to host", "ssh node-b")
         return LocalHost(node.name)
 
     ctx = context(mine)
@@ -113,6 +113,6 @@ def test_nobody_is_seen_at_work_there(driver: StubDriver, built: StubDriver, tmp
         theirs.show(*cards([there]))
         _, d = judged(two_nodes(driver, theirs, tmp_path, reached))
     assert verdicts(d, [here])[here] == ("idle-process", sure)
-    assert d.state is (State.SICK if reached else State.CANNOT_TELL)
+    assert d.state is (State.UNHEALTHY if reached else State.CANNOT_TELL)
     assert here not in killed(d), "a part of a world is not ended from here"
     assert reached or any("node-b" in line and "unreachable" in line for line in d.unknowns)

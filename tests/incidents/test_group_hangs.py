@@ -158,7 +158,7 @@ def test_the_same_numbers_with_nobody_there() -> None:
     assert isinstance(found, Known)
     assert isinstance(found.value.gpus[0].processes, Known)
     d = judge(evidence({}).model_copy(update={"gpus": found}))
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert {c.slug for c in d.wrong} & {"busy-without-holder", "memory-without-holder"}
 
 

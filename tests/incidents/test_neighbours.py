@@ -93,7 +93,7 @@ def came(case: dict[str, Any], found: Diagnosis) -> str:
         return "right"
     if known or found.state is State.CANNOT_TELL:
         return "open"
-    return "wrong" if found.state is State.SICK else "blind"
+    return "wrong" if found.state is State.UNHEALTHY else "blind"
 
 
 def marked(x: dict[str, Any]) -> Any:

@@ -213,7 +213,7 @@ def test_unified_memory_by_torchs_own_message(tmp_path: Path) -> None:
 @pytest.mark.incident("T2-03", came="right", fed="readers", known=True, twin="the shared memory is really full")
 def test_unified_memory_that_is_really_full(tmp_path: Path) -> None:
     found = machine(tmp_path, "epoch 3\n", gpu=SPARK_GPU, memory=meminfo(121.6, 1.0, 2.9, 2.0))
-    assert found.state is State.SICK
+    assert found.state is State.UNHEALTHY
     assert ("unified-memory-full", Certainty.LIKELY) in slugs(found)
 
 

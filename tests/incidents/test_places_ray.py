@@ -262,7 +262,7 @@ def test_no_field_that_may_be_missing_is_needed(head: Head, status: str, how: st
 
 def _quick(head: Head) -> Diagnosis:
     """The same without HTTP and processes: parsers and judge alone."""
-    from runbooks.core.reading import Known, Unknown, Why
+    from runbooks.core.reading import Known, Unknown, UnknownReason
     from runbooks.parsers.ray import parse_nodes
     from runbooks.ray.evidence import Evidence
     from runbooks.ray.parsers import ray_job as parse
@@ -271,7 +271,7 @@ def _quick(head: Head) -> Diagnosis:
         try:
             return Known(value=parser(json.dumps(head.answer(path))))
         except (ValueError, KeyError, TypeError) as e:  # what the reader takes for an answer of another form
-            return Unknown(reason=Why.UNPARSABLE, detail=str(e))
+            return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e))
 
     jobs = read("/api/jobs/", lambda t: parse.parse_jobs(t, str))
     seen = Evidence(

@@ -17,7 +17,7 @@ from runbooks.core.fleet import Fleet, KeySource, Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.parsers.ssh_text import Said, ban_s, parse_accepted, parse_sshd_log
+from runbooks.parsers.ssh_text import SshdMessage, ban_s, parse_accepted, parse_sshd_log
 from runbooks.ssh.diagnose import Limits, diagnose
 from runbooks.ssh.evidence import Evidence
 from tasks.context import Context
@@ -130,7 +130,7 @@ def test_too_many_that_have_not_logged_in(folder: Path) -> None:
 def test_how_long_a_penalty_lasts() -> None:
     settings = "crash:90 authfail:5 refuseconnection:10 noauth:300 grace-exceeded:10 max:600 min:15"
     (line,) = parse_sshd_log(f"Dec 11 10:01:08 node-a sshd[31213]: {PENALTY}")
-    assert (line.said, line.about) == (Said.PENALTY, "127.0.0.1")
+    assert (line.said, line.about) == (SshdMessage.PENALTY, "127.0.0.1")
     assert ban_s(line.line, settings) == 300
     assert ban_s(PENALTY.replace("connections without attempting", "failed"), settings) == 5
     assert ban_s(PENALTY, "") is None

@@ -31,7 +31,7 @@ def test_ten_minutes_of_a_large_image(world: World) -> None:
 @pytest.mark.incident("SP01", came="right", fed="readers", known=True, twin="a small image, an hour old")
 def test_an_hour_of_a_small_image(world: World) -> None:
     d = pulling(world, 3600, "latest Pulling from org/app", LAYER.replace("9.2GB", "231.1MB"))
-    assert (first(d), d.state) == ("pull-over-budget likely", State.SICK)
+    assert (first(d), d.state) == ("pull-over-budget likely", State.UNHEALTHY)
 
 
 @pytest.mark.incident("SP03", came="right", fed="readers", known=True)

@@ -11,7 +11,7 @@ import pytest
 from runbooks.container.diagnose import diagnose
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.core.host_facts import HostFacts, Upgrade
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from tasks.container.probes import host_packages
 from tests.support.docker_engine import Engine, docker_engine
@@ -159,7 +159,7 @@ def test_an_end_in_order(engine: Engine) -> None:
 @pytest.mark.incident("T2-10", came="right", fed="readers", known=True, twin="its log is lost")
 def test_without_its_words_nothing_is_confirmed(engine: Engine) -> None:
     world, e = ended(engine, CRASH)
-    d = diagnose(e.model_copy(update={"log": Unknown(reason=Why.TIMED_OUT)}), world.limits)
+    d = diagnose(e.model_copy(update={"log": Unknown(reason=UnknownReason.TIMED_OUT)}), world.limits)
     assert first(d) == "main-exited-zero likely"
     assert d.plans == ()
 
@@ -186,7 +186,7 @@ def test_four_that_ended_in_one_second_are_one_event(engine: Engine) -> None:
         engine.wait_status(name, "exited")
     world = World(engine, names[0], start=("true",), match="server")
     e = world.gather()
-    d = diagnose(e.model_copy(update={"host": Unknown(reason=Why.TIMED_OUT)}), world.limits)
+    d = diagnose(e.model_copy(update={"host": Unknown(reason=UnknownReason.TIMED_OUT)}), world.limits)
     assert first(d) == "ended-together likely", d.model_dump_json(indent=1)
     assert confirmed(d) == []
     assert d.plans == ()
@@ -194,7 +194,7 @@ def test_four_that_ended_in_one_second_are_one_event(engine: Engine) -> None:
     assert first(read) == "main-exited-zero likely"
     for name in names[1:]:
         engine.run("rm", name)
-    alone = world.gather().model_copy(update={"host": Unknown(reason=Why.TIMED_OUT)})
+    alone = world.gather().model_copy(update={"host": Unknown(reason=UnknownReason.TIMED_OUT)})
     assert first(diagnose(alone, world.limits)) == "main-exited-zero likely"
 
 

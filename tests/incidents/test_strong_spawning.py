@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.spawning.diagnose import Limits, diagnose
 from runbooks.spawning.evidence import PodRead
@@ -46,7 +46,7 @@ def test_the_start_script_died(world: World) -> None:
     d = world.look()[1]
     assert first(d) == "start-command-fails likely", d.model_dump_json(indent=1)
     assert "returned error: 429" in str(d.causes[0].evidence)
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert d.plans == ()
     assert any("wait longer" in x for x in d.must_not)
 
@@ -69,7 +69,7 @@ def test_the_image_is_pulled(world: World) -> None:
 def test_without_the_log_nothing_is_well(world: World) -> None:
     silent(world, 389)
     e, _ = world.look()
-    d = diagnose(e.model_copy(update={"pod_log": Unknown(reason=Why.TIMED_OUT)}), Limits.model_validate(world.context().limits))
+    d = diagnose(e.model_copy(update={"pod_log": Unknown(reason=UnknownReason.TIMED_OUT)}), Limits.model_validate(world.context().limits))
     assert d.state is State.CANNOT_TELL, d.headline
     assert d.plans == ()
 
@@ -206,5 +206,5 @@ def test_an_image_that_is_usually_up_in_half_a_minute(world: World, monkeypatch:
     e, d = world.look()
     assert isinstance(e.usual, Known), e.usual
     assert sorted(e.usual.value.seconds) == pytest.approx([28, 31, 40], abs=1.5)
-    assert (first(d), d.state) == ("no-container likely", State.SICK), d.headline
+    assert (first(d), d.state) == ("no-container likely", State.UNHEALTHY), d.headline
     assert "3 earlier starts of this image" in str(d.causes[0].evidence)

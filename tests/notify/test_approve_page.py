@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from hypothesis import example, given, settings
 
 from deployments.gateway.approve_page import notice, question_page
-from flows.notify.link_answers import Question, Standing
+from flows.notify.link_answers import LinkQuestion, QuestionState
 from runbooks.core.clean import one_command
 from runbooks.core.verdict import Diagnosis
 from runbooks.notify.link import Ticket
@@ -49,7 +49,7 @@ def seen(diagnosis: Diagnosis, guard: str, target: str) -> Seen:
     plans = tuple({p.name: p for p in diagnosis.plans}.values())
     found = report(diagnosis=diagnosis, guards=(guard,), target=target, title=target, headline=diagnosis.headline)
     m = message_of(found, offered=tuple(p.name for p in plans), approval_key="abc-0")
-    return Seen(question_page(TICKET, Question(standing=Standing.OPEN, message=m, plans=plans), "f" * 8, "n" * 8))
+    return Seen(question_page(TICKET, LinkQuestion(standing=QuestionState.OPEN, message=m, plans=plans), "f" * 8, "n" * 8))
 
 
 @given(diagnosis=diagnoses(), guard=NASTY, target=NASTY)

@@ -19,7 +19,7 @@ from flows.engine.used_codes import first_use
 from runbooks.core.plan import Plan, Step
 from runbooks.core.totp import STEP_S, base32, code_at, matching_step, provisioning_uri
 from tasks.approvers import ledger, secrets
-from tasks.approvers.ledger import MOST_WRONG, FirstUse, Verdict
+from tasks.approvers.ledger import MOST_WRONG, CodeCheck, FirstUse
 from tasks.approvers.secrets import NoSecrets, put_approver, read_approvers
 from tasks.context import utc_now
 from tests.support.arguments import sample
@@ -72,7 +72,7 @@ class Book:
         return self.used.setdefault((name, step), question)
 
 
-def check_code(name: str, code: str, question: str, at: datetime, book: FirstUse | None = None) -> Verdict:
+def check_code(name: str, code: str, question: str, at: datetime, book: FirstUse | None = None) -> CodeCheck:
     return ledger.check_code(name, code, question, at, book or Book())
 
 

@@ -19,7 +19,7 @@ from runbooks.core.show import chat
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.notify.config import Notifications, Quiet
 from runbooks.notify.link import BadLink, Ticket, form_token, proof, read, sign
-from runbooks.notify.message import LINE, folded, message_of
+from runbooks.notify.message import LINE, grouped, message_of
 from runbooks.notify.text import body_of, digest_of, title_of
 from tests.support.foreign import FOLLOWED, NASTY, diagnoses
 from tests.support.receivers import Webhook
@@ -37,7 +37,7 @@ def report(outcome: Outcome = Outcome.WAITING, **more: object) -> Report:
     steps = tuple(Step(kind="k", owner="n", args={}, commands=("c",), effect=f"e{i}", loses="data") for i in range(9))
     cause = Cause(slug="c1", certainty=Certainty.CONFIRMED, subject="pid 1", evidence=("x",))
     d = Diagnosis(
-        state=State.SICK,
+        state=State.UNHEALTHY,
         headline="pid 1 is stuck",
         causes=(cause,),
         plans=(Plan(name="p", steps=steps, for_causes=("c1",)),),
@@ -129,8 +129,8 @@ def test_one_incident_and_what_is_news() -> None:
     assert waiting.incident == again.incident == fixed.incident
     assert len({waiting.signature, again.signature, fixed.signature}) == 3
     other = message_of(report(target="m"), approval_key="k-9")
-    assert folded(waiting, ("m",)).incident == folded(other, ("n",)).incident
-    assert folded(waiting, ("m",)).signature == folded(other, ("n",)).signature
+    assert grouped(waiting, ("m",)).incident == grouped(other, ("n",)).incident
+    assert grouped(waiting, ("m",)).signature == grouped(other, ("n",)).signature
 
 
 @given(st.text(max_size=50), st.text(max_size=50))

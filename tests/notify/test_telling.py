@@ -13,11 +13,11 @@ from prefect.states import Completed
 from flows import store
 from flows.engine.approval import answer_run
 from flows.notify import delivery, delivery_turn, retry
-from flows.notify.delivery import tell
+from flows.notify.delivery import deliver
 from flows.notify.delivery_turn import take_turn
 from flows.notify.notify_file import load_notifications
-from flows.notify.outbox import DUE, FAILED, PROBLEM, message_on, owe, prepare, told_on
-from flows.notify.retry import retell
+from flows.notify.outbox import DUE, FAILED, PROBLEM, delivery_on, mark_pending, message_on, prepare
+from flows.notify.retry import retry_pending
 from flows.reaper import sweep
 from runbooks.core.outcome import Outcome
 from runbooks.notify.message import message_of
@@ -28,7 +28,7 @@ from tests.notify.test_notify_pure import report
 from tests.support.engine_rig import Rig
 
 
-def news(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
+def news(target: str, outcome: Outcome = Outcome.UNHEALTHY, **more: object) -> FlowRun:
     """A run that has ended, and what it owes, as `publish` leaves it; nothing is sent yet."""
     run = store.create_run(
         "zombie-gpu/zombie-gpu",
@@ -43,14 +43,14 @@ def news(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRu
     message = message_of(report(outcome, **(facts | more)))
     labels, tags = prepare(message, utc_now())
     store.label(run.id, labels)
-    owe(str(run.id), tags)
+    mark_pending(str(run.id), tags)
     return run
 
 
-def told_of(target: str, outcome: Outcome = Outcome.SICK, **more: object) -> FlowRun:
+def told_of(target: str, outcome: Outcome = Outcome.UNHEALTHY, **more: object) -> FlowRun:
     """The same, told by its own process."""
     run = news(target, outcome, **more)
-    tell(str(run.id))
+    deliver(str(run.id))
     return store.read_run(run.id)
 
 
@@ -127,7 +127,7 @@ def test_a_night_is_one_message(rig: Rig, told: Told) -> None:
 def test_news_is_told_once_and_its_end_as_well(rig: Rig, told: Told) -> None:
     node = name()
     told_of(node)
-    again = told_on(told_of(node))
+    again = delivery_on(told_of(node))
     assert again is not None
     assert "already reported" in again.why
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_gives_up_after_a_bounded_number_of_tries_and_says_so(rig: Rig, told: To
     told.hook.answer = 404
     run = told_of(name())
     for i in range(8):
-        retell(utc_now() + timedelta(hours=1 + i))
+        retry_pending(utc_now() + timedelta(hours=1 + i))
     found = store.read_run(run.id)
     assert "given up" in str(found.labels[PROBLEM])
     assert FAILED in found.tags
@@ -150,21 +150,21 @@ def test_gives_up_after_a_bounded_number_of_tries_and_says_so(rig: Rig, told: To
 
 def test_a_sender_that_died_is_taken_over_after_a_minute(rig: Rig, told: Told) -> None:
     run = news(name())
-    state = told_on(store.read_run(run.id))
+    state = delivery_on(store.read_run(run.id))
     assert state is not None
     died = take_turn(run, state, utc_now())
     assert died is not None
-    retell(utc_now() + timedelta(seconds=30))
+    retry_pending(utc_now() + timedelta(seconds=30))
     assert told.hook.got == []
     assert not died.lost()
-    retell(utc_now() + timedelta(seconds=70))
+    retry_pending(utc_now() + timedelta(seconds=70))
     assert len(told.hook.got) == 1
     assert died.lost()
-    message, after = message_on(store.read_run(run.id)), told_on(store.read_run(run.id))
+    message, after = message_on(store.read_run(run.id)), delivery_on(store.read_run(run.id))
     assert message is not None
     failed = {"hook": Sent(ok=False, said="it only slept")}
     assert delivery.settle(died, message, state, failed, utc_now()) == ()  # its successor has written what became of it
-    assert told_on(store.read_run(run.id)) == after
+    assert delivery_on(store.read_run(run.id)) == after
 
 
 def test_of_processes_that_tell_at_one_moment_one_sends(rig: Rig, told: Told) -> None:
@@ -175,7 +175,7 @@ def test_of_processes_that_tell_at_one_moment_one_sends(rig: Rig, told: Told) ->
         at = time.time() + 0.3
         racers = [rig.start({"do": "tell", "run": run, "wait_until": at}) for run in (runs[-1], "", "", runs[-1])]
         assert [rig.wait(pid) for pid in racers] == [0] * 4
-    retell(utc_now())
+    retry_pending(utc_now())
     assert len(told.hook.got) == len(runs)
     assert all(DUE not in store.read_run(run).tags for run in runs)
 
@@ -185,8 +185,8 @@ def test_a_digest_is_sent_by_one_of_two_reapers(rig: Rig, told: Told) -> None:
     for _ in range(3):
         told_of(name(), Outcome.FIXED)
     told.write()
-    due = [r for r in store.find_runs([DUE]) if (s := told_on(r)) and s.held_until]
-    held = [(r, m, s) for r in due if (m := message_on(r)) and (s := told_on(r))]
+    due = [r for r in store.find_runs([DUE]) if (s := delivery_on(r)) and s.held_until]
+    held = [(r, m, s) for r in due if (m := message_on(r)) and (s := delivery_on(r))]
     config = load_notifications()
     assert config is not None
     with ThreadPoolExecutor(2) as reapers:  # both have read before either sends
@@ -201,7 +201,7 @@ def test_a_sender_that_was_held_up_sends_nothing(rig: Rig, told: Told, monkeypat
     assert told.hook.got == []
     assert "held up" in str(run.labels[PROBLEM])
     monkeypatch.undo()
-    retell(utc_now() + timedelta(seconds=20))
+    retry_pending(utc_now() + timedelta(seconds=20))
     assert len(told.hook.got) == 1
 
 
@@ -217,10 +217,10 @@ def test_what_needs_nobody_waits_for_the_end_of_quiet_hours(rig: Rig, told: Told
         told_of(node, Outcome.FIXED)
     assert told.hook.got == []
     told_of(name(), Outcome.NOT_FIXED)
-    retell(utc_now())
+    retry_pending(utc_now())
     assert len(told.hook.got) == 1  # somebody is needed: at once
     for _ in range(2):
-        retell(utc_now() + timedelta(hours=2))
+        retry_pending(utc_now() + timedelta(hours=2))
     assert len(told.hook.got) == 2
     assert "2 message(s)" in titles(told)[1]
     assert all(node in told.hook.got[1]["message"] for node in nodes)
@@ -253,10 +253,10 @@ def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
     assert f"Fails alike on 2 targets, told once: {nodes[1]}, {nodes[0]}" in told.hook.got[1]["message"]
     told_of(nodes[0], Outcome.FIXED, fleet=fleet)  # it was told of alone as well
     told_of(nodes[1], Outcome.HEALTHY, fleet=fleet)
-    assert [retell(utc_now()) for _ in range(2)] == [[], []]  # one is sick still
+    assert [retry_pending(utc_now()) for _ in range(2)] == [[], []]  # one is sick still
     told_of(nodes[2], Outcome.HEALTHY, fleet=fleet)
     for _ in range(2):
-        retell(utc_now())
+        retry_pending(utc_now())
     heads = [t.split("]")[0] for t in titles(told)]
     assert [t.rpartition(": ")[2] for t in titles(told)[2:]] == ["fixed and verified", "healthy"]
     assert (heads[2], heads[3]) == (heads[0], heads[1])  # each ends the incident that it belongs to

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.notify.link_answers import Standing, _person
+from flows.notify.link_answers import QuestionState, _person
 from flows.notify.notify_file import FILE_ENV
 
 FILE = "channels:\n  mail: {url: {env: MAIL_URL}, person: ana}\ndefault: [mail]\n"
@@ -14,13 +14,13 @@ FILE = "channels:\n  mail: {url: {env: MAIL_URL}, person: ana}\ndefault: [mail]\
     ("text", "person", "expected"),
     [
         (FILE, "ana", None),
-        (FILE, "bob", Standing.REVOKED),
-        ("channels: {", "ana", Standing.UNCHECKED),
-        (None, "ana", Standing.UNCHECKED),
+        (FILE, "bob", QuestionState.REVOKED),
+        ("channels: {", "ana", QuestionState.UNCHECKED),
+        (None, "ana", QuestionState.UNCHECKED),
     ],
 )
 def test_who_may_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, person: str, expected: Standing | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, person: str, expected: QuestionState | None
 ) -> None:
     file = tmp_path / "notifications.yaml"
     if text is not None:

@@ -13,7 +13,7 @@ from deployments.lab import zombie_gpu
 from deployments.processes import stop
 from deployments.state import read_state
 from flows import store
-from flows.notify.delivery import tell
+from flows.notify.delivery import deliver
 from tests.notify.conftest import Told
 from tests.support.engine_rig import REPO, Rig
 from tests.support.gateway import TOKEN, Gateway
@@ -82,7 +82,7 @@ def test_from_a_metric_to_fixed_by_a_link(
     report = Path(str(ended.labels["report"])).read_text(encoding="utf-8")
     assert "alert GpuZombie from alertmanager" in report
     assert "signed link" in report
-    assert tell(run) == ()  # nothing is owed any more
+    assert deliver(run) == ()  # nothing is owed any more
     assert len([r for r in store.find_runs([store.RUNBOOK_TAG, "alert"]) if r.parameters["target"] == node]) == 1
     record("whole_chain", {"metric_to_question_s": round(asked, 1), "metric_to_told_fixed_s": round(seconds, 1), "runs": 1})
 

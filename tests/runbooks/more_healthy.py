@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from runbooks.container.evidence import Evidence as ContainerEvidence
 from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.data.evidence import DataFile
 from runbooks.data.evidence import Evidence as DataEvidence
 from runbooks.memory.evidence import Evidence as MemoryEvidence
@@ -69,7 +69,7 @@ def _data() -> Iterator[tuple[str, BaseModel]]:
     for count in (1, 2, 8):
         for kind in ("jsonl", "index"):
             files = {f"/d/{i}.{kind}": Known[DataFile](value=DataFile(path=f"/d/{i}.{kind}", kind=kind, lines=10)) for i in range(count)}
-            for log in (Unknown(reason=Why.NOT_ASKED, detail="no `log`"), Known[str](value="epoch 1, loss 2.5")):
+            for log in (Unknown(reason=UnknownReason.NOT_ASKED, detail="no `log`"), Known[str](value="epoch 1, loss 2.5")):
                 yield f"{count} {kind}", DataEvidence(node="a", taken_at=AT, files=files, log=log)
 
 

@@ -15,7 +15,7 @@ from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Absent, Known, Reading
-from runbooks.core.unread import looks, unread
+from runbooks.core.unread import readings_of, unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, situations
 from tests.runbooks.test_unread import GONE, Place, places, without
@@ -80,7 +80,7 @@ def cited() -> tuple[Cited, ...]:
         evidence = without(case.evidence, place)
         said, blind = claimed(case, evidence), frozenset(x.path for x in unread(evidence))
         (lost,) = [x for x in unread(evidence) if x.reading == GONE]
-        shared = {x.path for x in looks(case.evidence) if x.items and x.path.count("[]") < len(x.items)}
+        shared = {x.path for x in readings_of(case.evidence) if x.items and x.path.count("[]") < len(x.items)}
         for cause in sure(before).values():
             same = any(c.evidence == cause.evidence and c.slug == cause.slug and c.certainty is SURE for c in said.causes)
             of_another = not lost.items and path in shared  # each worker has its own of these
@@ -194,7 +194,7 @@ END = Plan(name="end it", steps=(Step(kind="k", owner="a", args={}, commands=(),
 
 
 def judged(seen: Seen, *causes: Cause, **more: Any) -> Diagnosis:
-    claim = Diagnosis(state=State.SICK, headline="h", causes=causes, plans=(END,))
+    claim = Diagnosis(state=State.UNHEALTHY, headline="h", causes=causes, plans=(END,))
     return granted(toy(**more), seen, claim)
 
 

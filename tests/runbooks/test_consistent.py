@@ -30,7 +30,7 @@ def _of_state(found: Diagnosis) -> Iterator[str]:
     wrong = [c.slug for c in found.wrong if c.certainty in TOLD and c.slug not in OF_OTHERS]
     if found.state in (State.HEALTHY, State.NOT_APPLICABLE):
         yield from (f"{found.state}, and {slug}" for slug in wrong)
-    if found.state is not State.SICK:
+    if found.state is not State.UNHEALTHY:
         yield from (f"{found.state}, and “{p.name}” is offered" for p in found.plans)
 
 
@@ -94,7 +94,7 @@ END = Plan(
     steps=(Step(kind="terminate-processes", owner="a", args=ending(7), commands=(), effect="gone"),),
 )  # fmt: skip
 DRAIN = Finding(priority="HIGH", category="c", issue="i", action="Drain it, reset it.")
-BASE = Diagnosis(state=State.SICK, headline="h", causes=(_cause("stopped"),), plans=(END,))
+BASE = Diagnosis(state=State.UNHEALTHY, headline="h", causes=(_cause("stopped"),), plans=(END,))
 
 
 @pytest.mark.parametrize(

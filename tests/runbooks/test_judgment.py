@@ -5,7 +5,7 @@ import pytest
 from runbooks.container.diagnose import EVENTS
 from runbooks.core.judgment import credible, ordered, remedy, state_of, tier, to_do
 from runbooks.core.knowledge import load_runbook, runbook_slugs
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.unread import covered, unread
 from runbooks.core.verdict import Cause, Certainty, State
 from runbooks.core.worded import told
@@ -36,7 +36,7 @@ def test_every_report_is_made_in_one_way(slug: str) -> None:
             assert any(wanted in line for line in found.do_now), (case.title, cause.slug, found.do_now)
         lost = unread(case.evidence)
         blind = {x.path for x in lost}
-        gaps = [x for x in lost if x.reading.reason is not Why.NOT_ASKED or not covered(book, x.path, blind)]
+        gaps = [x for x in lost if x.reading.reason is not UnknownReason.NOT_ASKED or not covered(book, x.path, blind)]
         lines = [u for u in found.unknowns for x in gaps if u.startswith(told(titles, f"{x.label}: {x.why}"))]
         wanted_lines = {f"{x.label}: {x.why}" for x in gaps}
         assert found.state is State.NOT_APPLICABLE or len(set(lines)) >= len(wanted_lines), (case.title, found.unknowns)
@@ -78,4 +78,4 @@ def test_states() -> None:
     assert state_of([], blind="a log") is State.CANNOT_TELL
     assert state_of([_cause("stopped", Certainty.POSSIBLE)]) is State.CANNOT_TELL
     assert state_of([_cause("shared-gpu", innocent=True), _cause("stopped", Certainty.RULED_OUT)]) is State.HEALTHY
-    assert state_of([_cause("stopped", Certainty.LIKELY)], blind=True) is State.SICK
+    assert state_of([_cause("stopped", Certainty.LIKELY)], blind=True) is State.UNHEALTHY

@@ -81,7 +81,7 @@ def plan(name: str, *kinds: str, cause: str = "c") -> Plan:
 
 
 def ordered(*plans: Plan) -> tuple[Plan, ...]:
-    return mildest_first(Diagnosis(state=State.SICK, headline="h", plans=plans)).plans
+    return mildest_first(Diagnosis(state=State.UNHEALTHY, headline="h", plans=plans)).plans
 
 
 def test_a_plan_is_as_harsh_as_its_harshest_step_and_the_order_of_equals_stays() -> None:

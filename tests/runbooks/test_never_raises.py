@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from tests.runbooks.every import Situation, situations
 
 MANY = int(os.environ.get("NEVER_RAISES", "150"))  # made worlds a runbook, and changes of each known one
@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEXTS = ("", " ", "0", "-", "x", "a", "node-a", "running", "RUNNING", "FAILED", "10.0.0.1:29500", "/data/ckpt", "12.5 MiB", "null", "\n",
          "Traceback (most recent call last):\nKeyError: 'betas'", "é\x00🙂")  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 7, 137, 255, 4096, 1 << 40)
-LOST = (Unknown(reason=Why.DENIED, detail="x"), Unknown(reason=Why.NOT_RECORDED), Absent(proof="none"))
+LOST = (Unknown(reason=UnknownReason.DENIED, detail="x"), Unknown(reason=UnknownReason.NOT_RECORDED), Absent(proof="none"))
 
 
 class Nothing(Exception):

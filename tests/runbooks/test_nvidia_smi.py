@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.parsers.nvidia_smi import (
     MIB,
     nvidia_smi_failure,
@@ -113,22 +113,22 @@ def test_xml_processes_and_errors() -> None:
     for bad in (f"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]>{body}", "<?xml version='1.0'?><a>", "nothing"):
         no = parse_smi_xml(bad)
         assert isinstance(no, Unknown)
-        assert no.reason is Why.UNPARSABLE
+        assert no.reason is UnknownReason.UNPARSABLE
 
 
 @pytest.mark.parametrize(
     ("text", "code", "why"),
     [
-        ("sh: 1: nvidia-smi: command not found", 127, Why.TOOL_MISSING),
-        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9, Why.FAILED),
-        ("Failed to initialize NVML: Unknown Error", 255, Why.FAILED),
-        ("Failed to initialize NVML: Driver/library version mismatch", 18, Why.FAILED),
-        ("Failed to initialize NVML: Insufficient Permissions", 4, Why.DENIED),
-        ("No devices were found", 6, Why.FAILED),
-        ("", 1, Why.FAILED),
+        ("sh: 1: nvidia-smi: command not found", 127, UnknownReason.TOOL_MISSING),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9, UnknownReason.FAILED),
+        ("Failed to initialize NVML: Unknown Error", 255, UnknownReason.FAILED),
+        ("Failed to initialize NVML: Driver/library version mismatch", 18, UnknownReason.FAILED),
+        ("Failed to initialize NVML: Insufficient Permissions", 4, UnknownReason.DENIED),
+        ("No devices were found", 6, UnknownReason.FAILED),
+        ("", 1, UnknownReason.FAILED),
     ],
 )
-def test_failures_keep_their_reason_and_words(text: str, code: int, why: Why) -> None:
+def test_failures_keep_their_reason_and_words(text: str, code: int, why: UnknownReason) -> None:
     """No failure becomes an empty answer."""
     found = nvidia_smi_failure(text, code)
     assert found is not None

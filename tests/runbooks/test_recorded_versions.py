@@ -21,7 +21,7 @@ from runbooks.core.reading import Known
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.memory.parsers.kernel_ooms import parse_host_ooms
 from runbooks.parsers.nvidia_smi_xml import parse_smi_xml
-from runbooks.parsers.ssh_text import Said, ban_s, parse_sshd_log
+from runbooks.parsers.ssh_text import SshdMessage, ban_s, parse_sshd_log
 from runbooks.ray.parsers.ray_job import parse_jobs
 from runbooks.triage.text import meanings, telling
 from tasks.context import Context
@@ -244,49 +244,49 @@ def test_the_xml_of_nvidia_smi(version: str) -> None:
 SSHD = {
     "OpenSSH before 9.8 (an auth.log of Ubuntu, host ip-172-31-35-28)": (
         "Mar  6 06:31:31 ip-172-31-35-28 sshd[620]: drop connection #10 from [65.2.161.68]:46482 on [172.31.35.28]:22 past MaxStartups",
-        Said.MAX_STARTUPS, "65.2.161.68", None,
+        SshdMessage.MAX_STARTUPS, "65.2.161.68", None,
     ),
     "OpenSSH before 9.8, no such user (the same log)": (
         "Mar  6 06:31:31 ip-172-31-35-28 sshd[2327]: Invalid user admin from 65.2.161.68 port 46392",
-        Said.NO_USER, "admin", None,
+        SshdMessage.NO_USER, "admin", None,
     ),
     "OpenSSH 9.8 and later, too slow to log in (journal of a lab's web01)": (
         "Oct 02 21:59:05 web01.lab.local sshd[913]: drop connection #0 from [192.168.56.1]:55509 on [192.168.56.11]:22 penalty: exceeded LoginGraceTime",
-        Said.PENALTY, "192.168.56.1", 10,
+        SshdMessage.PENALTY, "192.168.56.1", 10,
     ),
     "OpenSSH 9.8 and later, failed log-ins (an auth.log of Ubuntu)": (
         "sshd[5090]: drop connection #13 from [192.168.133.142]:57590 on [192.168.133.132]:22 penalty: failed authentication",
-        Said.PENALTY, "192.168.133.142", 5,
+        SshdMessage.PENALTY, "192.168.133.142", 5,
     ),
 }  # fmt: skip
 SSHD |= {
     "6.2 at most, by its date of 2013-07-04 (progrium/gitreceive#10)": (
         "Jul  4 13:40:32 du sshd[3742]: Authentication refused: bad ownership or modes for file /home/git/.ssh/authorized_keys",
-        Said.STRICT_MODES, "/home/git/.ssh/authorized_keys", None,
+        SshdMessage.STRICT_MODES, "/home/git/.ssh/authorized_keys", None,
     ),
     "7 by its form (plus3it/watchmaker's documentation)": (
         "Feb 09 12:10:50 ip-0a00dc73 sshd[2939]: input_userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedKeyTypes [preauth]",
-        Said.ALGORITHM, "ssh-rsa", None,
+        SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
     "7.6 (termux/termux-app#774)": (
         "Authentication refused: bad ownership or modes for directory /data/data/com.termux/files/home",
-        Said.STRICT_MODES, "/data/data/com.termux/files/home", None,
+        SshdMessage.STRICT_MODES, "/data/data/com.termux/files/home", None,
     ),
     "8.0, RHEL 8 (a note on Red Hat's solution 4906221)": (
         "userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedKeyTypes [preauth]",
-        Said.ALGORITHM, "ssh-rsa", None,
+        SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
     "8.7, RHEL 9 (a note on logging in from Tera Term, 2022-12-19)": (
         "Dec 19 16:26:58 test sshd[88833]: userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
-        Said.ALGORITHM, "ssh-rsa", None,
+        SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
     "9.2, Debian 12 (a note on failing log-ins)": (
         "Jul 10 12:29:11 iZ2ze5f4ne9xf8n3h5Z sshd[8020]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
-        Said.ALGORITHM, "ssh-rsa", None,
+        SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
     "9.8 and later, which names sshd-session (a log of 2026-08-04)": (
         "2026-08-04T17:40:02 sshd-session[1893]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
-        Said.ALGORITHM, "ssh-rsa", None,
+        SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
 }  # fmt: skip
 PENALTIES = "crash:90 authfail:5 noauth:1 grace-exceeded:10 max:600"  # the defaults that sshd -T prints from 9.8 on

@@ -57,7 +57,7 @@ def test_every_sentence_of_ours_stays_behind_every_name() -> None:
 def test_the_verdict_on_a_key_stays() -> None:
     for words in ("deploy_key: it has CRLF line ends", 'the server offers "auth": publickey', "deploy_key: OpenSSH key, cut short"):
         cause = Cause(slug="key-file-unparsable", certainty=Certainty.CONFIRMED, subject="deploy_key", evidence=(words,))
-        found = Diagnosis(state=State.SICK, headline=words, causes=(cause,), must_not=(words,), do_now=(words,))
+        found = Diagnosis(state=State.UNHEALTHY, headline=words, causes=(cause,), must_not=(words,), do_now=(words,))
         assert own_model(R, found, sentences=True) == found.model_dump(mode="json")
 
 

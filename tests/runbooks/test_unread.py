@@ -15,7 +15,7 @@ from flows.specs import load_spec
 from runbooks.core.confirmed import OWN
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.unread import unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, situations
@@ -23,7 +23,7 @@ from tests.support.toy import REPLACED
 
 LEAST_READINGS, LEAST_RUNBOOKS, LEAST_WORLDS = 60, 9, 10  # below these the test proves nothing; worlds of one runbook
 LEAST_PLANS = 1000  # losses tried on situations with a plan
-GONE = Unknown(reason=Why.TIMED_OUT, detail="lost by this test")
+GONE = Unknown(reason=UnknownReason.TIMED_OUT, detail="lost by this test")
 NEVER_EXCUSED = {
     "container-death": ("inside", "host", "fuse", "ray"),
     "stuck-spawning": ("pods", "orchestrator", "variables", "tasks", "queued", "workers", "deployment", "row"),

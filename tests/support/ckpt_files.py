@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from runbooks.checkpoint.parsers.content import check_content
-from runbooks.checkpoint.parsers.sets import Spec, check_set
-from runbooks.checkpoint.parsers.types import Blob, Check
+from runbooks.checkpoint.parsers.sets import CheckpointSpec, check_set
+from runbooks.checkpoint.parsers.types import Blob, StructureCheck
 
 Files = dict[str, bytes]
 FORMATS = ("torch-zip", "torch-legacy", "safetensors", "safetensors-sharded", "dcp", "sharded")
@@ -112,7 +112,7 @@ def blobs(files: Files) -> dict[str, Blob]:
     return {n: bytes_blob(n, d) for n, d in files.items()}
 
 
-def judge(files: Files, spec: Spec) -> Check:
+def judge(files: Files, spec: CheckpointSpec) -> StructureCheck:
     """Structure, then content where the structure holds."""
     check = check_set(blobs(files), spec)
     if check.whole:
@@ -122,9 +122,9 @@ def judge(files: Files, spec: Spec) -> Check:
     return check
 
 
-def spec_for(form: str, step: int = 100) -> Spec:
+def spec_for(form: str, step: int = 100) -> CheckpointSpec:
     """What the fleet file would say of it."""
     if form == "sharded":
-        return Spec(step=step, world_size=4, ranks="rank_{rank}.pt", required_keys=("model_state_dict",))
+        return CheckpointSpec(step=step, world_size=4, ranks="rank_{rank}.pt", required_keys=("model_state_dict",))
     required = ("model_state_dict",) if form.startswith(("torch", "dcp")) else ()
-    return Spec(step=step, required_keys=required)
+    return CheckpointSpec(step=step, required_keys=required)

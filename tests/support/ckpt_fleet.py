@@ -16,7 +16,7 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Diagnosis
 from tasks.checkpoint import act_node as acts
 from tasks.checkpoint.read import gather_checkpoint_fallback
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.transport.local import LocalHost
 from tests.support.ckpt_files import save
 
@@ -55,7 +55,7 @@ def plan(got: Diagnosis, name: str) -> Plan:
     return found[0]
 
 
-def do(step: Step, ctx: Context) -> ActResult:
+def do(step: Step, ctx: Context) -> ActionResult:
     """What the engine's table would call."""
     return ACTS[step.kind](step, ctx)
 

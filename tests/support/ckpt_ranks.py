@@ -13,9 +13,9 @@ from typing import Any
 from deployments.ports import free_port
 from runbooks.core.checkpoints import Checkpoints, Tier
 from runbooks.core.fleet import Fleet, Node
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.context import Context
-from tasks.transport.base import Done, Host, TransportError
+from tasks.transport.base import CommandResult, Host, TransportError
 from tasks.transport.local import LocalHost
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import LIMITS
@@ -71,7 +71,7 @@ class OwnDisk(LocalHost):
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """As on this machine, in a mount namespace of its own."""
         inside = ["unshare", "-m", "sh", "-c", ENTER, "sh", str(self.disk), str(self.path), *argv]
         return super().run(inside, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
@@ -83,7 +83,7 @@ def hosts_of(path: Path, disks: dict[str, Path], target: str, unread: Sequence[s
 
     def open_host(node: Node) -> Host:
         if node.name in unread:
-            raise TransportError(Why.UNREACHABLE, "no route to host")
+            raise TransportError(UnknownReason.UNREACHABLE, "no route to host")
         return OwnDisk(node.name, disks[node.name], path)
 
     tier = Tier(name="nvme", kind="nvme", path=str(path), shared=bool(config.pop("shared", False)))

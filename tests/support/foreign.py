@@ -151,7 +151,7 @@ def diagnoses(words: st.SearchStrategy[str] = NASTY) -> st.SearchStrategy[Diagno
         Cause, slug=words, certainty=st.sampled_from(Certainty), subject=words, evidence=few, decides=few
     )  # fmt: skip
     return st.builds(
-        Diagnosis, state=st.just(State.SICK), headline=words, symptom=words, must_not=few, do_now=few,
+        Diagnosis, state=st.just(State.UNHEALTHY), headline=words, symptom=words, must_not=few, do_now=few,
         waiting_costs=few, unknowns=few, by_hand=few, causes=st.lists(cause, max_size=2).map(tuple),
         plans=st.lists(plan, min_size=1, max_size=2).map(tuple),
     )  # fmt: skip

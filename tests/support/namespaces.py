@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tasks.transport.base import Done
+from tasks.transport.base import CommandResult
 from tasks.transport.local import LocalHost
 from tests.support.need import need_program
 
@@ -21,7 +21,7 @@ class NamespaceHost(LocalHost):
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """As on this machine, with the namespace's network."""
         inside = ["ip", "netns", "exec", self.namespace, *argv]
         return super().run(inside, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tasks.transport.base import Done
+from tasks.transport.base import CommandResult
 from tasks.transport.local import LocalHost
 
 INSIDE = """set -e
@@ -38,7 +38,7 @@ class PretendHost(LocalHost):
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """As on this machine, behind the namespace."""
         if os.geteuid() != 0:
             raise PermissionError("a mount namespace needs root")

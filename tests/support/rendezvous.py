@@ -10,7 +10,7 @@ from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Diagnosis
 from runbooks.rendezvous.diagnose import Limits, diagnose
 from runbooks.rendezvous.evidence import Evidence
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
 from tasks.rendezvous.act_restore import restore_run_keys
 from tasks.rendezvous.read import gather_stale_rendezvous
@@ -57,7 +57,7 @@ def look(context: Context) -> tuple[Evidence, Diagnosis]:
     return evidence, diagnose(evidence, LIMITS)
 
 
-def act(plan: Plan, context: Context) -> list[ActResult]:
+def act(plan: Plan, context: Context) -> list[ActionResult]:
     """Every step of a plan."""
     return [ACTIONS[step.kind](step, context) for step in plan.steps]
 

@@ -24,16 +24,16 @@ from flows.engine.actions import ACTIONS, Action
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.forbidden import allowed
-from runbooks.core.kinds import KINDS, Harsh, Kind
+from runbooks.core.kinds import KINDS, ActionKind, Harsh
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.members import process
 from runbooks.core.names import slug
 from runbooks.core.plan import Plan, Risk, Step
-from runbooks.core.reading import Absent, Known, Unknown, Why
-from runbooks.core.refusal import Code
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.refusal import RefusalCode
 from runbooks.core.together import together
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
-from tasks.context import ActResult, Context, Refused
+from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote import machine_identity
 from tasks.remote.changing import FOLDER_ENV, command
 from tasks.remote.command import read
@@ -101,7 +101,7 @@ def gather(context: Context) -> ToyEvidence:
     world = read_world(context.target)
     _LOOKS[context.target] = _LOOKS.get(context.target, 0) + 1
     if world.get("cut_at_look") == _LOOKS[context.target]:
-        raise TransportError(Why.UNREACHABLE, "the link is cut")
+        raise TransportError(UnknownReason.UNREACHABLE, "the link is cut")
     if world.get("raises") and _LOOKS[context.target] >= world.get("raises_at_look", 1):  # type: ignore[operator]
         _raise(str(world["raises"]), str(world["raised"]))
     log, job = world.get("log"), world.get("job")
@@ -141,7 +141,7 @@ def _of_a_group(evidence: ToyEvidence, victim: dict[str, Any]) -> Diagnosis:
     member = process(victim["pid"], evidence.node)
     cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=member, evidence=("it is stopped",))
     return together(Diagnosis(
-        state=State.SICK, headline=f"{member} is stopped", causes=(cause,),
+        state=State.UNHEALTHY, headline=f"{member} is stopped", causes=(cause,),
         plans=(Plan(name="end it", steps=(step,), for_causes=(CAUSE,), settle_s=0.0),),
         groups=(Group(name="job train", members=(member,), at_work=(evidence.mate,) if evidence.mate else ()),),
     ))  # fmt: skip
@@ -157,7 +157,7 @@ def _of_kinds(evidence: ToyEvidence) -> Diagnosis:
     cause = Cause(slug=CAUSE, certainty=Certainty.CONFIRMED, subject=evidence.identity, evidence=("the world says so",))
     steps = tuple(step_of(kind, evidence.node, evidence.identity) for kind in evidence.kinds)
     plan = Plan(name="everything", steps=steps, for_causes=(CAUSE,), settle_s=0.0)
-    return Diagnosis(state=State.SICK, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=(plan,))
+    return Diagnosis(state=State.UNHEALTHY, headline=f"{evidence.identity} is stuck", causes=(cause,), plans=(plan,))
 
 
 def _raise(how: str, text: str) -> None:
@@ -214,7 +214,7 @@ def diagnose(evidence: ToyEvidence, _limits: ToyLimits) -> Diagnosis:
         ),
     )
     found = Diagnosis(
-        state=State.SICK,
+        state=State.UNHEALTHY,
         headline=": ".join([f"{evidence.identity} is stuck", *said[:1]]),
         causes=(cause,),
         plans=plans,
@@ -241,11 +241,11 @@ def _log(context: Context, line: str) -> None:
         os.close(fd)
 
 
-def fix(step: Step, context: Context) -> ActResult:
+def fix(step: Step, context: Context) -> ActionResult:
     """Makes the world well, if it is still the one that was judged."""
     world = read_world(context.target)
     if world["identity"] != step.args["identity"]:
-        raise Refused(Code.TARGET_CHANGED, f"identity is now {world['identity']}")
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"identity is now {world['identity']}")
     _log(context, f"fix {step.args['identity']} pid {os.getpid()}")
     if outage_s := world.get("outage_s"):
         begin_outage(float(str(outage_s)), float(str(world.get("record_s", 120))))
@@ -254,20 +254,20 @@ def fix(step: Step, context: Context) -> ActResult:
         script = f'echo begin $$ >>"$0"; sleep {takes}; echo end $$ >>"$0"'
         command(context, context.host, ("sh", "-c", script, log), 60)
     write_world(world_path(context.target).parent, context.target, **(world | {"sick": bool(world.get("unfixable"))}))
-    return ActResult(said=(f"fixed {step.args['identity']}", *str(world.get("says", "")).splitlines()))
+    return ActionResult(said=(f"fixed {step.args['identity']}", *str(world.get("says", "")).splitlines()))
 
 
 TRIES_THE_LOCK = 'if flock -n -x "$1" true; then how=free; else how=held; fi; echo "$2 $how" >>"$0"'
 
 
-def stand_in(step: Step, context: Context) -> ActResult:
+def stand_in(step: Step, context: Context) -> ActionResult:
     """In place of what a kind does: a command on the node, which tries its owner's lock and writes the kind and that down."""
     assert context.acting is not None
     lock = Path(os.environ[FOLDER_ENV], str(os.geteuid()), f"{slug(context.acting.lock or context.acting.owner)}.lock")
     log = str(world_path(context.target).with_suffix(".log"))
     done = command(context, context.host, ("sh", "-c", TRIES_THE_LOCK, log, str(lock), step.kind), 60)
     assert done.exit == 0, done.err
-    return ActResult(said=(f"did {step.kind}",))
+    return ActionResult(said=(f"did {step.kind}",))
 
 
 def stand_in_for(*kinds: str) -> dict[str, Action]:
@@ -295,12 +295,12 @@ def wait_s(_step: Step, context: Context) -> tuple[float, str]:
     return float(str(read_world(context.target).get("waits_s", 0))), "waited as the world says"
 
 
-def restart(step: Step, context: Context) -> ActResult:
+def restart(step: Step, context: Context) -> ActionResult:
     """Only writes the log, or fails."""
     if read_world(context.target).get("restart_fails"):
-        raise TransportError(Why.FAILED, "the trainer ended at once with 1")
+        raise TransportError(UnknownReason.FAILED, "the trainer ended at once with 1")
     _log(context, f"restart {step.owner} pid {os.getpid()}")
-    return ActResult(said=("restarted",))
+    return ActionResult(said=("restarted",))
 
 
 def by_name(host: Host, timeout_s: float = 15.0) -> Machine:
@@ -321,4 +321,4 @@ def install() -> None:
     ACTIONS["toy-wipe"] = Action(fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(restart, within_s=WITHIN_S)
     for name, risk in {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}.items():
-        KINDS[name] = Kind(risk, Harsh.A_RETRY, "a toy", "it works", "never", None)
+        KINDS[name] = ActionKind(risk, Harsh.A_RETRY, "a toy", "it works", "never", None)

@@ -9,8 +9,8 @@ import pytest
 from runbooks.core.args.nodes import QuarantineNode
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
-from tasks.context import Context, Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, Context
 from tasks.gpu.act_quarantine import quarantine_node
 from tasks.remote.changing import change, wants_of
 from tasks.remote.probe import probe_text
@@ -50,9 +50,9 @@ def test_an_action_refuses_what_is_not_its_arguments(tmp_path: Path) -> None:
     whole = QuarantineNode(node="n", reason="r", path=str(mark)).plain()
     step = Step(kind="quarantine-node", owner="n", args=whole, commands=(), effect="")
     for args in ({**whole, "path": None}, {**whole, "more": 1}, {k: v for k, v in whole.items() if k != "node"}):
-        with pytest.raises(Refused, match=r"^quarantine-node: (path|more|node): ") as caught:
+        with pytest.raises(ActionRefused, match=r"^quarantine-node: (path|more|node): ") as caught:
             quarantine_node(step.model_copy(update={"args": args}), CONTEXT)
-        assert caught.value.code is Code.BAD_ARGUMENTS
+        assert caught.value.code is RefusalCode.BAD_ARGUMENTS
     assert not mark.exists()
     quarantine_node(step, CONTEXT)
     assert json.loads(mark.read_text())["node"] == "n"
@@ -63,9 +63,9 @@ def test_a_node_is_not_changed_by_a_probe_that_was_told_something_else(tmp_path:
     """The probe's own table goes with it; the lock is not even taken."""
     ask: dict[str, object] = {"argv": ["touch", str(tmp_path / "touched")]} | {name: value}
     ask = ask if name else {}
-    with pytest.raises(Refused, match="run_command got other arguments than it needs: argv: ") as caught:
+    with pytest.raises(ActionRefused, match="run_command got other arguments than it needs: argv: ") as caught:
         change(CONTEXT, LocalHost("n"), "run_command", ask, 20)
-    assert caught.value.code is Code.BAD_ARGUMENTS
+    assert caught.value.code is RefusalCode.BAD_ARGUMENTS
     assert not (tmp_path / "touched").exists()
     assert list(tmp_path.iterdir()) == []
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.remote.command import read
-from tasks.transport.base import Done, TransportError
+from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
 
 R = Redactor(b"0123456789abcdef")
@@ -20,12 +20,12 @@ class Scripted:
 
     name, notes = "n1", ()
 
-    def __init__(self, end: Done | TransportError) -> None:
+    def __init__(self, end: CommandResult | TransportError) -> None:
         self._end = end
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         """The end that was given."""
         if isinstance(self._end, TransportError):
             raise self._end
@@ -35,12 +35,12 @@ class Scripted:
         """Nothing to close."""
 
 
-def done(exit_code: int = 0, out: str = "", err: str = "", truncated: bool = False) -> Done:
+def done(exit_code: int = 0, out: str = "", err: str = "", truncated: bool = False) -> CommandResult:
     """An end with an exit code."""
-    return Done(command="x", exit=exit_code, out=out, err=err, seconds=0.1, truncated=truncated)
+    return CommandResult(command="x", exit=exit_code, out=out, err=err, seconds=0.1, truncated=truncated)
 
 
-def look(end: Done | TransportError, **options: object) -> Known[int] | Absent | Unknown:
+def look(end: CommandResult | TransportError, **options: object) -> Known[int] | Absent | Unknown:
     """Read a number."""
     return read(Scripted(end), ["tool", "--token", "canary7"], int, redactor=R, at=AT, **options)  # type: ignore[arg-type]
 
@@ -62,8 +62,9 @@ def test_half_a_secret_at_the_cut_is_left_out() -> None:
     assert found.source.excerpt == "first line\nusing …"
 
 
-@pytest.mark.parametrize("why", [Why.UNREACHABLE, Why.DENIED, Why.TIMED_OUT, Why.TOOL_MISSING, Why.FAILED])
-def test_transport_reasons_pass_through(why: Why) -> None:
+@pytest.mark.parametrize("why",
+    [UnknownReason.UNREACHABLE, UnknownReason.DENIED, UnknownReason.TIMED_OUT, UnknownReason.TOOL_MISSING, UnknownReason.FAILED])
+def test_transport_reasons_pass_through(why: UnknownReason) -> None:
     found = look(TransportError(why, "token=canary7", "x"))
     assert isinstance(found, Unknown)
     assert found.reason is why
@@ -73,21 +74,21 @@ def test_transport_reasons_pass_through(why: Why) -> None:
 @pytest.mark.parametrize(
     ("end", "why"),
     [
-        (done(out="many"), Why.UNPARSABLE),
-        (done(1, err="boom"), Why.FAILED),
-        (done(1, err="ls: cannot open '/x': Permission denied"), Why.DENIED),
-        (done(126), Why.DENIED),
-        (done(out="1", truncated=True), Why.UNPARSABLE),
+        (done(out="many"), UnknownReason.UNPARSABLE),
+        (done(1, err="boom"), UnknownReason.FAILED),
+        (done(1, err="ls: cannot open '/x': Permission denied"), UnknownReason.DENIED),
+        (done(126), UnknownReason.DENIED),
+        (done(out="1", truncated=True), UnknownReason.UNPARSABLE),
     ],
 )
-def test_ends_that_are_no_answer(end: Done, why: Why) -> None:
+def test_ends_that_are_no_answer(end: CommandResult, why: UnknownReason) -> None:
     found = look(end)
     assert isinstance(found, Unknown)
     assert found.reason is why
 
 
 def test_proofs_of_absence() -> None:
-    gone = TransportError(Why.TOOL_MISSING, "not there")
+    gone = TransportError(UnknownReason.TOOL_MISSING, "not there")
     assert isinstance(look(gone, absent_if_missing="no docker command"), Absent)
     found = look(done(9, err="No devices were found"), absent_if=lambda d: "no GPU" if "No devices" in d.err else "")
     assert isinstance(found, Absent)

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.watch import runs
 from flows import store
-from runbooks.container.watching import Case, Trouble
+from runbooks.container.watching import Case, ContainerFault
 from runbooks.core.containers_config import ManagedContainer
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -21,7 +21,7 @@ def found(monkeypatch: pytest.MonkeyPatch, key: str, paused: bool, target: str =
     monkeypatch.setattr(runs, "joinable", lambda *_: True)
     monkeypatch.setattr(runs, "server_now", lambda: NOW)
     monkeypatch.setattr(store, "find_runs", lambda *_: [run])
-    case = Case(trouble=Trouble(key=key, words=""), since=NOW, next_at=NOW)
+    case = Case(trouble=ContainerFault(key=key, words=""), since=NOW, next_at=NOW)
     return runs.adopt("f", IT, case) is not None
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from runbooks.checkpoint.parsers.dcp import STEP_NAMES
 from runbooks.checkpoint.parsers.needs import needs_of
-from runbooks.checkpoint.parsers.types import Blob, Check
+from runbooks.checkpoint.parsers.types import Blob, StructureCheck
 
 
-def named_by_others(out: Check, done: Mapping[str, Blob], checks: Mapping[str, Check]) -> None:
+def named_by_others(out: StructureCheck, done: Mapping[str, Blob], checks: Mapping[str, StructureCheck]) -> None:
     """Files that others of the set name and that are not there."""
     for name, size in needs_of(done, {n: c.scalars for n, c in checks.items()}).items():
         out.needs.setdefault(name, size)
@@ -19,7 +19,7 @@ def named_by_others(out: Check, done: Mapping[str, Blob], checks: Mapping[str, C
             out.fault("shard-missing", f"{name} is not there, and others of the set name it", name)
 
 
-def agree(out: Check, checks: Mapping[str, Check], step: int | None) -> None:
+def agree(out: StructureCheck, checks: Mapping[str, StructureCheck], step: int | None) -> None:
     """Faults of parts that are not of one save, or not of the step that their name says."""
     steps = {n: step_of(c.scalars) for n, c in checks.items()}
     known = {n: s for n, s in steps.items() if s is not None}

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from runbooks.checkpoint.parsers.crc import combine
 from runbooks.checkpoint.parsers.dcp import is_dcp
 from runbooks.checkpoint.parsers.finite import check_finite
-from runbooks.checkpoint.parsers.manifest import Entry, parse_manifest
+from runbooks.checkpoint.parsers.manifest import ManifestEntry, parse_manifest
 from runbooks.checkpoint.parsers.marker import MARKER, read_marker
-from runbooks.checkpoint.parsers.sets import LARGEST_TEXT, MANY, TEMPORARY, WEIGHTS, Spec, find_manifest
+from runbooks.checkpoint.parsers.sets import LARGEST_TEXT, MANY, TEMPORARY, WEIGHTS, CheckpointSpec, find_manifest
 from runbooks.checkpoint.parsers.sniff import ZIP
 from runbooks.checkpoint.parsers.torch import check_torch_zip, list_parts
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check, Fault, Part
+from runbooks.checkpoint.parsers.types import Bad, Blob, CheckpointFault, Part, StructureCheck
 
 CHUNK = 4 << 20
 SPAN = 64 << 20  # of a record that is read by one thread at a time
@@ -26,9 +26,9 @@ Crc = Callable[[bytes, int], int]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32, mapper: Mapper = map) -> Check:
+def check_content(files: Mapping[str, Blob], spec: CheckpointSpec, crc32: Crc = zlib.crc32, mapper: Mapper = map) -> StructureCheck:
     """Faults of content; `checksummed` says whether every weight byte was proven. `mapper` may run in threads."""
-    out = Check(format="content")
+    out = StructureCheck(format="content")
     parts: list[Part] = []
     proven, unproven = set(), []
     for name, blob in sorted(files.items()):
@@ -39,7 +39,7 @@ def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32
         parts.extend(found)
     hashes = _hashes(out, files, spec)
     out.add(_crc_faults(files, parts, crc32, mapper))
-    out.add(f for f in _each(mapper, files, hashes) if isinstance(f, Fault))
+    out.add(f for f in _each(mapper, files, hashes) if isinstance(f, CheckpointFault))
     out.read_bytes = sum(p.length for p in parts) + sum(files[n].size for n in hashes)
     left = [n for n in unproven if n not in hashes]
     if left and spec.digest:
@@ -57,7 +57,7 @@ def check_content(files: Mapping[str, Blob], spec: Spec, crc32: Crc = zlib.crc32
     return out
 
 
-def _parts_of(out: Check, name: str, blob: Blob, files: Mapping[str, Blob]) -> list[Part]:
+def _parts_of(out: StructureCheck, name: str, blob: Blob, files: Mapping[str, Blob]) -> list[Part]:
     try:
         if name.endswith(".distcp"):
             return _dcp_parts(out, name, blob, files)
@@ -70,14 +70,14 @@ def _parts_of(out: Check, name: str, blob: Blob, files: Mapping[str, Blob]) -> l
     return []
 
 
-def _dcp_parts(out: Check, name: str, blob: Blob, files: Mapping[str, Blob]) -> list[Part]:
+def _dcp_parts(out: StructureCheck, name: str, blob: Blob, files: Mapping[str, Blob]) -> list[Part]:
     folder, _, base = name.rpartition("/")
     prefix = folder + "/" if folder else ""
     inside = {n[len(prefix) :]: b for n, b in files.items() if n.startswith(prefix)}
     if not is_dcp(inside) or MARKER not in inside:
         return []
     parts: list[Part] = []
-    for s in read_marker(inside, Check()).slices:
+    for s in read_marker(inside, StructureCheck()).slices:
         if s.file != base or not s.plain:
             continue
         piece = blob.slice(f"{name}:{s.fqn}", s.offset, s.length)
@@ -90,7 +90,7 @@ def _dcp_parts(out: Check, name: str, blob: Blob, files: Mapping[str, Blob]) -> 
     return parts
 
 
-def _hashes(out: Check, files: Mapping[str, Blob], spec: Spec) -> dict[str, Entry]:
+def _hashes(out: StructureCheck, files: Mapping[str, Blob], spec: CheckpointSpec) -> dict[str, ManifestEntry]:
     blob = find_manifest(files, spec)
     if blob is None:
         return {}
@@ -118,7 +118,7 @@ class _Span(NamedTuple):
     length: int
 
 
-def _crc_faults(files: Mapping[str, Blob], parts: list[Part], crc32: Crc, mapper: Mapper) -> list[Fault]:
+def _crc_faults(files: Mapping[str, Blob], parts: list[Part], crc32: Crc, mapper: Mapper) -> list[CheckpointFault]:
     """Large records are read in spans, by as many threads as the mapper has, and their checksums combined."""
     spans = [
         _Span(p, at, min(SPAN, p.offset + p.length - at))
@@ -128,34 +128,34 @@ def _crc_faults(files: Mapping[str, Blob], parts: list[Part], crc32: Crc, mapper
     got: dict[Part, Any] = {}
     for span, crc in zip(spans, mapper(lambda s: _crc_span(files[s.part.file], s, crc32), spans)):  # noqa: B905
         before = got.get(span.part, 0)
-        wrong = before if isinstance(before, Fault) else crc if isinstance(crc, Fault) else None
+        wrong = before if isinstance(before, CheckpointFault) else crc if isinstance(crc, CheckpointFault) else None
         got[span.part] = wrong or combine(before, crc, span.length)
-    out = [f if isinstance(f, Fault) else _differs(files[p.file], p, f) for p, f in got.items()]
+    out = [f if isinstance(f, CheckpointFault) else _differs(files[p.file], p, f) for p, f in got.items()]
     return [f for f in out if f is not None]
 
 
-def _crc_span(blob: Blob, span: _Span, crc32: Crc) -> int | Fault:
+def _crc_span(blob: Blob, span: _Span, crc32: Crc) -> int | CheckpointFault:
     crc, part = 0, span.part
     try:
         for data in _chunks(blob, span.offset, span.length):
             crc = crc32(data, crc)
     except Bad as e:
-        return Fault(e.kind, e.detail, part.file)
+        return CheckpointFault(e.kind, e.detail, part.file)
     except OSError as e:
-        return Fault("unreadable", f"record {part.name} at byte {span.offset}: {e}", part.file)
+        return CheckpointFault("unreadable", f"record {part.name} at byte {span.offset}: {e}", part.file)
     return crc
 
 
-def _differs(blob: Blob, part: Part, crc: int) -> Fault | None:
+def _differs(blob: Blob, part: Part, crc: int) -> CheckpointFault | None:
     if crc == part.crc:
         return None
     where = f"bytes {part.offset}-{part.offset + part.length}"
     hole = _hole(blob, part)
     if hole is not None:
-        return Fault(
+        return CheckpointFault(
             "zero-hole", f"record {part.name} ({where}): zeros from byte {hole}, and its CRC-32 differs", part.file
         )
-    return Fault("crc", f"record {part.name} ({where}): CRC-32 {crc:08x}, stored {part.crc:08x}", part.file)
+    return CheckpointFault("crc", f"record {part.name} ({where}): CRC-32 {crc:08x}, stored {part.crc:08x}", part.file)
 
 
 def _hole(blob: Blob, part: Part) -> int | None:
@@ -169,14 +169,14 @@ def _hole(blob: Blob, part: Part) -> int | None:
     return None
 
 
-def _each(mapper: Mapper, files: Mapping[str, Blob], wanted: Mapping[str, Entry]) -> list[Any]:
+def _each(mapper: Mapper, files: Mapping[str, Blob], wanted: Mapping[str, ManifestEntry]) -> list[Any]:
     """A fault or a digest per file: many files at once, or one file in pieces that are fetched ahead."""
     if len(wanted) == 1:
         return [_hash_file(files[n], n, e, mapper) for n, e in wanted.items()]
     return list(mapper(lambda h: _hash_file(files[h[0]], h[0], h[1], map), wanted.items()))
 
 
-def _hash_file(blob: Blob, name: str, entry: Entry, mapper: Mapper) -> Fault | str:
+def _hash_file(blob: Blob, name: str, entry: ManifestEntry, mapper: Mapper) -> CheckpointFault | str:
     digest = hashlib.new(entry.algorithm)
     try:
         for first in range(0, blob.size, CHUNK * WINDOW):
@@ -184,16 +184,16 @@ def _hash_file(blob: Blob, name: str, entry: Entry, mapper: Mapper) -> Fault | s
             for data in mapper(lambda at: blob.read(at, min(CHUNK, blob.size - at)), cuts):
                 digest.update(data)
     except OSError as e:
-        return Fault("unreadable", str(e), name)
+        return CheckpointFault("unreadable", str(e), name)
     if not entry.digest or digest.hexdigest() == entry.digest:
         return digest.hexdigest()
-    return Fault("hash", f"{entry.algorithm} {digest.hexdigest()[:16]}…, the manifest says {entry.digest[:16]}…", name)
+    return CheckpointFault("hash", f"{entry.algorithm} {digest.hexdigest()[:16]}…, the manifest says {entry.digest[:16]}…", name)
 
 
-def _digest(out: Check, files: Mapping[str, Blob], names: list[str], mapper: Mapper) -> None:
+def _digest(out: StructureCheck, files: Mapping[str, Blob], names: list[str], mapper: Mapper) -> None:
     """One hash over files that nothing else proves: copies of one save have the same."""
-    got = _each(mapper, files, {n: Entry(None, "sha256", "") for n in names})
-    out.add(g for g in got if isinstance(g, Fault))
+    got = _each(mapper, files, {n: ManifestEntry(None, "sha256", "") for n in names})
+    out.add(g for g in got if isinstance(g, CheckpointFault))
     if all(isinstance(g, str) for g in got):
         text = "\n".join(f"{n if len(names) > 1 else ''} {g}" for n, g in zip(names, got))  # noqa: B905
         out.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from runbooks.checkpoint.parsers.groups import stored_groups
-from runbooks.checkpoint.parsers.machine import Unreadable
+from runbooks.checkpoint.parsers.machine import PickleUnreadable
 from runbooks.checkpoint.parsers.marker import MARKER, Marker, Slice, read_marker
 from runbooks.checkpoint.parsers.tensors import DTYPE
 from runbooks.checkpoint.parsers.torch import check_torch_zip, read_object
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check
+from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 MARKER_TMP = ".metadata.tmp"
 SHARD = re.compile(r"__(\d+)_(\d+)\.distcp$")
@@ -24,12 +24,12 @@ def is_dcp(names: Mapping[str, Any]) -> bool:
     return MARKER in names or MARKER_TMP in names or any(SHARD.match(n) for n in names)
 
 
-def check_dcp(folder: Mapping[str, Blob]) -> Check:
+def check_dcp(folder: Mapping[str, Blob]) -> StructureCheck:
     """Commit marker, shards, slices that tile every shard and every tensor; of each shard, the last slice is opened.
 
     Without `.metadata`, `.metadata.tmp` is read in its place: where all fits it, only the last rename is missing.
     """
-    check = Check(format="dcp")
+    check = StructureCheck(format="dcp")
     renamed = MARKER in folder
     try:
         marker = read_marker(folder if renamed or MARKER_TMP not in folder else {**folder, MARKER: folder[MARKER_TMP]}, check)
@@ -48,7 +48,7 @@ def check_dcp(folder: Mapping[str, Blob]) -> Check:
     return check
 
 
-def _uncommitted(check: Check) -> None:
+def _uncommitted(check: StructureCheck) -> None:
     if check.whole:
         words = f"{MARKER} is not there; {MARKER_TMP} is whole, and all {len(check.needs)} shards are as it says"
         check.fault("uncommitted", words, MARKER)
@@ -60,7 +60,7 @@ def _left(folder: Mapping[str, Blob]) -> str:
     return f"only {MARKER_TMP} is there" if MARKER_TMP in folder else f"{MARKER} is not there"
 
 
-def _shards(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
+def _shards(check: StructureCheck, folder: Mapping[str, Blob], marker: Marker) -> None:
     by_file: dict[str, list[Slice]] = {}
     for s in marker.slices:
         by_file.setdefault(s.file, []).append(s)
@@ -77,7 +77,7 @@ def _shards(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
     check.scalars["shards"] = len(by_file)
 
 
-def _tile(check: Check, blob: Blob, slices: list[Slice]) -> None:
+def _tile(check: StructureCheck, blob: Blob, slices: list[Slice]) -> None:
     at = 0
     for s in slices:
         if s.offset != at:
@@ -106,7 +106,7 @@ def _volume(sizes: tuple[int, ...]) -> int:
     return out
 
 
-def _tensors(check: Check, marker: Marker) -> None:
+def _tensors(check: StructureCheck, marker: Marker) -> None:
     there = {(s.fqn, s.at): s for s in marker.slices}
     check.keys = sorted({f.split(".")[0] for f in [*marker.tensors, *marker.objects]})
     for fqn in sorted(marker.objects):
@@ -133,7 +133,7 @@ def _inside(size: tuple[int, ...], chunks: tuple[tuple[tuple[int, ...], tuple[in
     return fits and len(set(starts)) == len(starts)
 
 
-def _steps(check: Check, folder: Mapping[str, Blob], marker: Marker) -> None:
+def _steps(check: StructureCheck, folder: Mapping[str, Blob], marker: Marker) -> None:
     """Reads the small objects that are called step or the like, and how many parameters a group of the optimizer has."""
     sizes: dict[str, int] = {}
     for s in marker.slices:
@@ -159,5 +159,5 @@ def _small(blob: Blob, s: Slice) -> object:
     """A small object; None where it cannot be read: the content check says what is wrong with it."""
     try:
         return read_object(blob.slice(s.fqn, s.offset, s.length))
-    except (Bad, Unreadable):
+    except (Bad, PickleUnreadable):
         return None

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from runbooks.checkpoint.parsers.dcp import SHARD, is_dcp
 from runbooks.checkpoint.parsers.legacy import LEGACY_HEAD, read_pickles
-from runbooks.checkpoint.parsers.machine import Unreadable
+from runbooks.checkpoint.parsers.machine import PickleUnreadable
 from runbooks.checkpoint.parsers.marker import MARKER, read_marker
 from runbooks.checkpoint.parsers.safetensors import read_header
 from runbooks.checkpoint.parsers.sniff import ZIP
 from runbooks.checkpoint.parsers.tensors import Walk
 from runbooks.checkpoint.parsers.torch import SMALL, read_object
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check, Fault
+from runbooks.checkpoint.parsers.types import Bad, Blob, CheckpointFault, StructureCheck
 from runbooks.checkpoint.parsers.zip_file import data_start, parse_zip
 
 CHUNK = 4 << 20
@@ -81,21 +81,21 @@ def _some_one(data: bytes, masks: tuple[int, ...]) -> int:
     return out
 
 
-def check_finite(files: Mapping[str, Blob], mapper: Mapper = map) -> tuple[list[Fault], list[str]]:
+def check_finite(files: Mapping[str, Blob], mapper: Mapper = map) -> tuple[list[CheckpointFault], list[str]]:
     """(suspects: tensors with NaN, notes: tensors with infinity only). Raises nothing: what can't be read is a note."""
     found: list[Numbers] = []
     notes: list[str] = []
     for name, blob in sorted(files.items()):
         try:
             found.extend(_numbers(name, blob, files))
-        except (Bad, Unreadable, OSError) as e:
+        except (Bad, PickleUnreadable, OSError) as e:
             notes.append(f"{name}: its numbers were not looked at: {e}")
     spans = [s for n in found for s in _spans(n)]
     totals: dict[tuple[str, str], tuple[int, int]] = {}
     for span, (nan, infinite) in zip(spans, mapper(lambda s: _count(files[s.file], s), spans)):  # noqa: B905
         before = totals.get((span.file, span.tensor), (0, 0))
         totals[span.file, span.tensor] = (before[0] + nan, before[1] + infinite)
-    bad = [Fault("not-finite", f"{t}: {n} NaN and {i} infinite", f) for (f, t), (n, i) in totals.items() if n]
+    bad = [CheckpointFault("not-finite", f"{t}: {n} NaN and {i} infinite", f) for (f, t), (n, i) in totals.items() if n]
     odd = [f"{f}: {t} holds {i} infinite numbers and no NaN" for (f, t), (n, i) in totals.items() if i and not n]
     return bad[:20], [*notes, *odd[:5]]
 
@@ -133,7 +133,7 @@ def _numbers(name: str, blob: Blob, files: Mapping[str, Blob]) -> list[Numbers]:
 
 def _of_shard(name: str, base: str, blob: Blob, inside: Mapping[str, Blob]) -> list[Numbers]:
     out: list[Numbers] = []
-    for s in read_marker(inside, Check()).slices:
+    for s in read_marker(inside, StructureCheck()).slices:
         if s.file == base and s.plain:
             out.extend(_of_zip(name, blob.slice(s.fqn, s.offset, s.length), s.offset, s.fqn))
     return out

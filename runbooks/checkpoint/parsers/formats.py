@@ -12,7 +12,7 @@ from typing import Any
 
 from runbooks.checkpoint.parsers.gguf import gguf_size
 from runbooks.checkpoint.parsers.msgpack import msgpack_end
-from runbooks.checkpoint.parsers.types import Blob, Check
+from runbooks.checkpoint.parsers.types import Blob, StructureCheck
 from runbooks.parsers.file_magic import format_of, packed_with
 
 FOLDERS: tuple[tuple[str, str], ...] = (  # (format, pattern of a relative name that no other format has); the first that fits
@@ -34,7 +34,7 @@ def folder_format(names: Iterable[str]) -> str:
     return ""
 
 
-def check_folder(check: Check, form: str, sizes: dict[str, int]) -> None:
+def check_folder(check: StructureCheck, form: str, sizes: dict[str, int]) -> None:
     """What names and sizes alone say of a set of that format; its content is not read."""
     check.format = form
     for stem, numbers, of in _tensorflow(sizes) if form == "TensorFlow" else ():
@@ -68,7 +68,7 @@ def zip_format(names: list[str]) -> str:
     return ""
 
 
-def check_other(check: Check, blob: Blob, head: bytes) -> bool:
+def check_other(check: StructureCheck, blob: Blob, head: bytes) -> bool:
     """Names a file by its first bytes and tries its stated size; False where they are of no format that is known here."""
     for form, begins, size in SIZED:
         if begins(head):
@@ -81,7 +81,7 @@ def check_other(check: Check, blob: Blob, head: bytes) -> bool:
     return bool(name)
 
 
-def _sized(check: Check, blob: Blob, form: str, size: Callable[[Blob], int]) -> bool:
+def _sized(check: StructureCheck, blob: Blob, form: str, size: Callable[[Blob], int]) -> bool:
     check.format = form
     try:
         need = size(blob)

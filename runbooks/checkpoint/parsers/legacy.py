@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import struct
 
-from runbooks.checkpoint.parsers.machine import Beyond, Global, Unreadable
+from runbooks.checkpoint.parsers.machine import Beyond, Global, PickleUnreadable
 from runbooks.checkpoint.parsers.pickled import load
 from runbooks.checkpoint.parsers.tensors import Walk, describe_top, judge_globals
 from runbooks.checkpoint.parsers.torch import SMALL, told
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check
+from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 LEGACY_WINDOW = 1 << 20
 
 
-def check_torch_legacy(blob: Blob) -> Check:
+def check_torch_legacy(blob: Blob) -> StructureCheck:
     """Structure of a torch.save file older than the ZIP form: five pickles, then counted raw storages. No checksums."""
-    check = Check(format="torch-legacy")
+    check = StructureCheck(format="torch-legacy")
     try:
         _legacy(check, blob)
     except Bad as e:
@@ -25,14 +25,14 @@ def check_torch_legacy(blob: Blob) -> Check:
     return check
 
 
-def _legacy(check: Check, blob: Blob) -> None:
+def _legacy(check: StructureCheck, blob: Blob) -> None:
     window = LEGACY_WINDOW
     while True:
         head = blob.read(0, min(window, blob.size))
         try:
             values, at, names = read_pickles(head)
             break
-        except Unreadable as e:
+        except PickleUnreadable as e:
             if len(head) == blob.size or isinstance(e, Beyond):
                 raise Bad("truncated" if "ends at" in str(e) else e.kind, f"its object description: {e}") from e
             if window >= SMALL:
@@ -64,7 +64,7 @@ def read_pickles(head: bytes) -> tuple[list[object], int, set[Global]]:
     return values, at, names
 
 
-def _legacy_storages(check: Check, blob: Blob, walk: Walk, keys: list[object], at: int) -> None:
+def _legacy_storages(check: StructureCheck, blob: Blob, walk: Walk, keys: list[object], at: int) -> None:
     for missing in sorted(set(walk.storages) - {str(k) for k in keys}):
         check.fault("member-missing", f"storage {missing} is not in its list", blob.name)
     for key in keys:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 
-class Unreadable(Exception):
+class PickleUnreadable(Exception):
     """Not a pickle, or cut off."""
 
     kind = "pickle"
 
 
-class Beyond(Unreadable):
+class Beyond(PickleUnreadable):
     """Larger or newer than what is read here: says nothing against the pickle."""
 
     kind = "beyond-reader"
@@ -70,7 +70,7 @@ def as_key(key: Any) -> Any:
     return key
 
 
-class Machine:
+class PickleMachine:
     """Runs one pickle's opcodes over plain lists."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
@@ -83,7 +83,7 @@ class Machine:
     def take(self, n: int) -> bytes:
         end = self.at + n
         if n < 0 or end > len(self.data):
-            raise Unreadable(f"ends at byte {len(self.data)}, needs {end}")
+            raise PickleUnreadable(f"ends at byte {len(self.data)}, needs {end}")
         out = self.data[self.at : end]
         self.at = end
         return out
@@ -91,7 +91,7 @@ class Machine:
     def line(self) -> bytes:
         end = self.data.find(b"\n", self.at)
         if end < 0:
-            raise Unreadable("a text line without end")
+            raise PickleUnreadable("a text line without end")
         out = self.data[self.at : end]
         self.at = end + 1
         return out
@@ -102,9 +102,9 @@ class Machine:
                 items = self.stack[i + 1 :]
                 del self.stack[i:]
                 return items
-        raise Unreadable("no mark")
+        raise PickleUnreadable("no mark")
 
-    def run(self, table: Mapping[int, Callable[[Machine], None]]) -> Any:
+    def run(self, table: Mapping[int, Callable[[PickleMachine], None]]) -> Any:
         """The pickle's object; `table` says what each opcode does. `at` is then behind its STOP."""
         code = self.data
         try:
@@ -114,16 +114,16 @@ class Machine:
                 if op == 0x2E:  # STOP
                     return self.stack.pop()
                 table[op](self)
-        except Unreadable:
+        except PickleUnreadable:
             raise
         except KeyError as e:
-            raise Unreadable(f"unknown opcode or memo entry {e} at byte {self.at - 1}") from e
+            raise PickleUnreadable(f"unknown opcode or memo entry {e} at byte {self.at - 1}") from e
         except (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as e:
-            raise Unreadable(f"{type(e).__name__} at byte {self.at}: {e}") from e
+            raise PickleUnreadable(f"{type(e).__name__} at byte {self.at}: {e}") from e
 
     def add_global(self, module: Any, name: Any) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
-            raise Unreadable("a global whose name is not text")
+            raise PickleUnreadable("a global whose name is not text")
         found = Global(module, name)
         self.globals.add(found)
         self.stack.append(found)
@@ -135,7 +135,7 @@ class Machine:
         elif isinstance(target, Call):
             target.pairs.extend(pairs)
         else:
-            raise Unreadable("pairs for something that is no mapping")
+            raise PickleUnreadable("pairs for something that is no mapping")
 
     def put_items(self, target: Any, items: list[Any]) -> None:
         if isinstance(target, list):
@@ -145,4 +145,4 @@ class Machine:
         elif isinstance(target, Call):
             target.items.extend(items)
         else:
-            raise Unreadable("items for something that is no list")
+            raise PickleUnreadable("items for something that is no list")

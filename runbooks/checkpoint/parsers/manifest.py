@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from runbooks.checkpoint.parsers.types import Bad, Check
+from runbooks.checkpoint.parsers.types import Bad, StructureCheck
 
 LENGTHS = {32: "md5", 40: "sha1", 64: "sha256", 128: "sha512", 96: "sha384"}
 LINE = re.compile(r"^([0-9a-fA-F]{32,128}) [ *](.+)$")
 NAMES = ("manifest.json", "MANIFEST.json", "SHA256SUMS", "sha256sums.txt", "checksums.sha256", "md5sums.txt")
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """What a file must be."""
 
     size: int | None
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     digest: str  # "" where the manifest has none
 
 
-def parse_manifest(text: str) -> dict[str, Entry]:
+def parse_manifest(text: str) -> dict[str, ManifestEntry]:
     """Relative name -> entry. Raises Bad("metadata-damaged") if it cannot be read."""
     stripped = text.lstrip()
     found = _json(stripped) if stripped.startswith(("{", "[")) else _lines(text)
@@ -35,7 +35,7 @@ def parse_manifest(text: str) -> dict[str, Entry]:
     return found
 
 
-def _lines(text: str) -> dict[str, Entry]:
+def _lines(text: str) -> dict[str, ManifestEntry]:
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -44,11 +44,11 @@ def _lines(text: str) -> dict[str, Entry]:
         if match is None or len(match[1]) not in LENGTHS:
             raise Bad("metadata-damaged", f"line {number} of the manifest is not `<hash>  <name>`")
         name = match[2][2:] if match[2].startswith("./") else match[2]
-        found[name] = Entry(None, LENGTHS[len(match[1])], match[1].lower())
+        found[name] = ManifestEntry(None, LENGTHS[len(match[1])], match[1].lower())
     return found
 
 
-def _json(text: str) -> dict[str, Entry]:
+def _json(text: str) -> dict[str, ManifestEntry]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -61,20 +61,20 @@ def _json(text: str) -> dict[str, Entry]:
     return {str(n): e for n, e in ((n, _entry(v)) for n, v in files.items()) if e is not None}
 
 
-def _entry(value: Any) -> Entry | None:
+def _entry(value: Any) -> ManifestEntry | None:
     if isinstance(value, str) and re.fullmatch(r"[0-9a-fA-F]+", value) and len(value) in LENGTHS:
-        return Entry(None, LENGTHS[len(value)], value.lower())
+        return ManifestEntry(None, LENGTHS[len(value)], value.lower())
     if not isinstance(value, dict):
         return None
     size = value.get("size", value.get("bytes"))
     for name in ("sha256", "sha512", "sha1", "md5", "hash", "digest"):
         digest = value.get(name)
         if isinstance(digest, str) and len(digest) in LENGTHS:
-            return Entry(size if isinstance(size, int) else None, LENGTHS[len(digest)], digest.lower())
-    return Entry(size, "", "") if isinstance(size, int) else None
+            return ManifestEntry(size if isinstance(size, int) else None, LENGTHS[len(digest)], digest.lower())
+    return ManifestEntry(size, "", "") if isinstance(size, int) else None
 
 
-def check_sizes(check: Check, entries: Mapping[str, Entry], sizes: Mapping[str, int]) -> None:
+def check_sizes(check: StructureCheck, entries: Mapping[str, ManifestEntry], sizes: Mapping[str, int]) -> None:
     """Presence and size of every file of the manifest."""
     for name, entry in sorted(entries.items()):
         if name not in sizes:

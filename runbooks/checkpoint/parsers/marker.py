@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from runbooks.checkpoint.parsers.machine import Beyond, Call, Unreadable
+from runbooks.checkpoint.parsers.machine import Beyond, Call, PickleUnreadable
 from runbooks.checkpoint.parsers.pickled import load
 from runbooks.checkpoint.parsers.tensors import judge_globals
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check
+from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 MARKER = ".metadata"
 LARGEST_MARKER = 64 << 20
@@ -45,7 +45,7 @@ class Marker(NamedTuple):
     save_id: str
 
 
-def read_marker(folder: Mapping[str, Blob], check: Check) -> Marker:
+def read_marker(folder: Mapping[str, Blob], check: StructureCheck) -> Marker:
     """`.metadata` as data. Raises Bad."""
     blob = folder.get(MARKER)
     if blob is None:
@@ -60,12 +60,12 @@ def read_marker(folder: Mapping[str, Blob], check: Check) -> Marker:
     try:
         root, end, names = load(raw)
         if end != len(raw):
-            raise Unreadable(f"it ends at {end} of {len(raw)} bytes")
+            raise PickleUnreadable(f"it ends at {end} of {len(raw)} bytes")
         judge_globals(check, names, KNOWN)
         return _marker(root)
     except Beyond as e:
         raise Bad(e.kind, f"{MARKER} of {len(raw)} bytes: {e}") from e
-    except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as e:
+    except (PickleUnreadable, KeyError, TypeError, ValueError, AttributeError) as e:
         raise Bad("metadata-damaged", f"{MARKER} of {len(raw)} bytes cannot be read: {e}") from e
 
 

@@ -12,85 +12,85 @@ from runbooks.checkpoint.parsers.machine import (
     Beyond,
     Call,
     Global,
-    Machine,
     Persistent,
-    Unreadable,
+    PickleMachine,
+    PickleUnreadable,
     as_key,
 )
 
 _U16, _U32, _U64, _I32, _F64 = (struct.Struct(f) for f in ("<H", "<I", "<Q", "<i", ">d"))
-Op = Callable[[Machine], None]
+Op = Callable[[PickleMachine], None]
 
 
-def _push(value: Callable[[Machine], Any]) -> Op:
+def _push(value: Callable[[PickleMachine], Any]) -> Op:
     return lambda m: m.stack.append(value(m))
 
 
-def _setitem(m: Machine) -> None:
+def _setitem(m: PickleMachine) -> None:
     value, key = m.stack.pop(), m.stack.pop()
     m.put_pairs(m.stack[-1], [key, value])
 
 
 def _many(put: str) -> Op:
-    def run(m: Machine) -> None:
+    def run(m: PickleMachine) -> None:
         items = m.until_mark()
         getattr(m, put)(m.stack[-1], items)
 
     return run
 
 
-def _append(m: Machine) -> None:
+def _append(m: PickleMachine) -> None:
     item = m.stack.pop()
     m.put_items(m.stack[-1], [item])
 
 
 def _tuple_of(n: int) -> Op:
-    def run(m: Machine) -> None:
+    def run(m: PickleMachine) -> None:
         if len(m.stack) < n:
-            raise Unreadable("stack too short")
+            raise PickleUnreadable("stack too short")
         items = tuple(m.stack[-n:])
         m.stack[-n:] = [items]
 
     return run
 
 
-def _dict(m: Machine) -> None:
+def _dict(m: PickleMachine) -> None:
     made: dict[Any, Any] = {}
     m.put_pairs(made, m.until_mark())
     m.stack.append(made)
 
 
-def _global(m: Machine) -> None:
+def _global(m: PickleMachine) -> None:
     m.add_global(m.line().decode(), m.line().decode())
 
 
-def _stack_global(m: Machine) -> None:
+def _stack_global(m: PickleMachine) -> None:
     name, module = m.stack.pop(), m.stack.pop()
     m.add_global(module, name)
 
 
-def _call(m: Machine) -> None:
+def _call(m: PickleMachine) -> None:
     args, func = m.stack.pop(), m.stack.pop()
     m.stack.append(Call(func, args))
 
 
-def _newobj_ex(m: Machine) -> None:
+def _newobj_ex(m: PickleMachine) -> None:
     kwargs, args, cls = m.stack.pop(), m.stack.pop(), m.stack.pop()
     m.stack.append(Call(cls, (args, kwargs)))
 
 
-def _obj(m: Machine) -> None:
+def _obj(m: PickleMachine) -> None:
     items = m.until_mark()
     m.stack.append(Call(items[0], tuple(items[1:])))
 
 
-def _inst(m: Machine) -> None:
+def _inst(m: PickleMachine) -> None:
     _global(m)
     cls = m.stack.pop()
     m.stack.append(Call(cls, tuple(m.until_mark())))
 
 
-def _build(m: Machine) -> None:
+def _build(m: PickleMachine) -> None:
     state = m.stack.pop()
     target = m.stack[-1]
     if isinstance(target, Call):
@@ -101,42 +101,42 @@ def _ext(size: int) -> Op:
     return lambda m: m.add_global("copyreg extension", str(int.from_bytes(m.take(size), "little")))
 
 
-def _int(m: Machine) -> Any:
+def _int(m: PickleMachine) -> Any:
     text = m.line()
     return {b"00": False, b"01": True}[text] if text in (b"00", b"01") else int(text)
 
 
-def _quoted(m: Machine) -> str:
+def _quoted(m: PickleMachine) -> str:
     return m.line().strip()[1:-1].decode("latin-1")
 
 
-def _put(index: Callable[[Machine], int]) -> Op:
-    def run(m: Machine) -> None:
+def _put(index: Callable[[PickleMachine], int]) -> Op:
+    def run(m: PickleMachine) -> None:
         m.memo[index(m)] = m.stack[-1]
 
     return run
 
 
-def _pop(m: Machine) -> None:
+def _pop(m: PickleMachine) -> None:
     m.stack.pop()
 
 
-def _sized(unpack: struct.Struct) -> Callable[[Machine], bytes]:
+def _sized(unpack: struct.Struct) -> Callable[[PickleMachine], bytes]:
     return lambda m: m.take(unpack.unpack(m.take(unpack.size))[0])
 
 
 _B4, _B8 = _sized(_U32), _sized(_U64)
-_B1: Callable[[Machine], bytes] = lambda m: m.take(m.take(1)[0])  # noqa: E731
-_get: Callable[[Callable[[Machine], int]], Op] = lambda index: _push(lambda m: m.memo[index(m)])  # noqa: E731
-_u8: Callable[[Machine], int] = lambda m: m.take(1)[0]  # noqa: E731
-_u32: Callable[[Machine], int] = lambda m: int(_U32.unpack(m.take(4))[0])  # noqa: E731
+_B1: Callable[[PickleMachine], bytes] = lambda m: m.take(m.take(1)[0])  # noqa: E731
+_get: Callable[[Callable[[PickleMachine], int]], Op] = lambda index: _push(lambda m: m.memo[index(m)])  # noqa: E731
+_u8: Callable[[PickleMachine], int] = lambda m: m.take(1)[0]  # noqa: E731
+_u32: Callable[[PickleMachine], int] = lambda m: int(_U32.unpack(m.take(4))[0])  # noqa: E731
 
 
-def _text(read: Callable[[Machine], bytes]) -> Op:
+def _text(read: Callable[[PickleMachine], bytes]) -> Op:
     return _push(lambda m: read(m).decode("utf-8", "surrogatepass"))
 
 
-def _proto(m: Machine) -> None:
+def _proto(m: PickleMachine) -> None:
     m.protocol = m.take(1)[0]
     if m.protocol > 5:
         raise Beyond(f"pickle protocol {m.protocol}")
@@ -177,7 +177,7 @@ def load(data: bytes, at: int = 0) -> tuple[Any, int, set[Global]]:
     """The object at `at`, the offset behind it, every global named. Raises Unreadable."""
     if len(data) - at > LONGEST:
         raise Beyond(f"{len(data) - at} bytes are more than {LONGEST}")
-    machine = Machine(data, at)
+    machine = PickleMachine(data, at)
     return machine.run(OPCODES), machine.at, machine.globals
 
 

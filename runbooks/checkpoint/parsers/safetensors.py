@@ -7,7 +7,7 @@ import re
 from array import array
 from typing import Any
 
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check
+from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 LIBRARY_HEADER = 100_000_000  # safetensors refuses longer ones (MAX_HEADER_SIZE in its tensor.rs)
 WHOLE_HEADER = 64 << 20  # longer ones are not built in memory: only their offsets are read
@@ -24,9 +24,9 @@ BITS = {
 }  # fmt: skip
 
 
-def check_safetensors(blob: Blob) -> Check:
+def check_safetensors(blob: Blob) -> StructureCheck:
     """Header and offsets of one file. The format has no checksum: content needs a manifest."""
-    check = Check(format="safetensors")
+    check = StructureCheck(format="safetensors")
     try:
         length = header_length(blob)
         if length > LIBRARY_HEADER:
@@ -65,7 +65,7 @@ def header_length(blob: Blob) -> int:
     return length
 
 
-def _tile_offsets(check: Check, blob: Blob, length: int) -> None:
+def _tile_offsets(check: StructureCheck, blob: Blob, length: int) -> None:
     """A header too long to be built: the offsets of all tensors must tile the file. Names, types and shapes are not read."""
     _text(blob.read(8, min(WINDOW, length)), length)
     if length > LONGEST_HEADER:
@@ -109,7 +109,7 @@ def read_header(blob: Blob) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def _tile(check: Check, header: dict[str, Any], body: int) -> None:
+def _tile(check: StructureCheck, header: dict[str, Any], body: int) -> None:
     extra = header.pop("__metadata__", {})
     if not isinstance(extra, dict) or not all(isinstance(v, str) for v in extra.values()):
         raise Bad("header", "its __metadata__ is not text to text")

@@ -17,7 +17,7 @@ from runbooks.checkpoint.parsers.manifest import NAMES as MANIFESTS
 from runbooks.checkpoint.parsers.manifest import check_sizes, parse_manifest
 from runbooks.checkpoint.parsers.safetensors import parse_index
 from runbooks.checkpoint.parsers.sniff import check_file
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check
+from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 TEMPORARY = re.compile(r"(\.tmp|\.part|\.partial|\.incomplete|\.saving|\.lock)$|(^|/)(tmp|\.tmp)[-_.]")
@@ -31,7 +31,7 @@ LARGEST_TEXT = 16 << 20
 MANY = 20  # faults of one checkpoint that are kept
 
 
-class Spec(NamedTuple):
+class CheckpointSpec(NamedTuple):
     """What this fleet's checkpoints must be."""
 
     step: int | None = None
@@ -44,9 +44,9 @@ class Spec(NamedTuple):
     finite: bool = False  # content check: look for NaN and infinity
 
 
-def check_set(files: Mapping[str, Blob], spec: Spec) -> Check:
+def check_set(files: Mapping[str, Blob], spec: CheckpointSpec) -> StructureCheck:
     """Structure of one checkpoint, given as relative name -> blob."""
-    out = Check(format="unknown")
+    out = StructureCheck(format="unknown")
     unfinished = sorted(n for n in files if TEMPORARY.search(n) and not n.endswith(".metadata.tmp"))
     done = {n: b for n, b in files.items() if n not in unfinished}
     checks = _check_each(done, spec, out)
@@ -68,8 +68,8 @@ def check_set(files: Mapping[str, Blob], spec: Spec) -> Check:
     return out
 
 
-def _check_each(files: Mapping[str, Blob], spec: Spec, out: Check) -> dict[str, Check]:
-    checks: dict[str, Check] = {}
+def _check_each(files: Mapping[str, Blob], spec: CheckpointSpec, out: StructureCheck) -> dict[str, StructureCheck]:
+    checks: dict[str, StructureCheck] = {}
     folders: dict[str, dict[str, Blob]] = {}
     for name, blob in files.items():
         folder, _, base = name.rpartition("/")
@@ -87,21 +87,21 @@ def _check_each(files: Mapping[str, Blob], spec: Spec, out: Check) -> dict[str, 
     return checks
 
 
-def _wanted(name: str, spec: Spec) -> bool:
+def _wanted(name: str, spec: CheckpointSpec) -> bool:
     return any(fnmatch.fnmatchcase(name, p) for p in spec.parts) or bool(
         spec.ranks and rank_pattern(spec.ranks).fullmatch(name)
     )
 
 
-def _one(blob: Blob, base: str) -> Check:
+def _one(blob: Blob, base: str) -> StructureCheck:
     if base.endswith((".json", ".txt", ".yaml")):
-        check = Check(format="text")
+        check = StructureCheck(format="text")
         _json_ok(check, blob)
         return check
     return check_file(blob)
 
 
-def _json_ok(check: Check, blob: Blob) -> None:
+def _json_ok(check: StructureCheck, blob: Blob) -> None:
     if blob.size == 0:
         check.fault("empty", "0 bytes", blob.name)
     elif blob.name.endswith(".json") and blob.size <= LARGEST_TEXT:
@@ -111,7 +111,7 @@ def _json_ok(check: Check, blob: Blob) -> None:
             check.fault("truncated", f"not JSON: {str(e)[:80]}", blob.name)
 
 
-def _index(out: Check, blob: Blob, inside: Mapping[str, Blob]) -> None:
+def _index(out: StructureCheck, blob: Blob, inside: Mapping[str, Blob]) -> None:
     out.format = "safetensors-sharded" if blob.name.endswith(".safetensors" + INDEX) else "torch-sharded"
     try:
         if blob.size > LARGEST_TEXT:
@@ -129,7 +129,7 @@ def _index(out: Check, blob: Blob, inside: Mapping[str, Blob]) -> None:
     out.scalars["index_total"] = total
 
 
-def _merge(out: Check, checks: Mapping[str, Check]) -> None:
+def _merge(out: StructureCheck, checks: Mapping[str, StructureCheck]) -> None:
     formats = {c.format for c in checks.values() if c.format not in ("text", "unknown")}
     if out.format == "unknown" and formats:
         out.format = formats.pop() if len(formats) == 1 else "mixed"
@@ -167,7 +167,7 @@ def _fold(prints: Mapping[str, str]) -> str:
     return hashlib.sha256("\n".join(f"{n} {p}" for n, p in sorted(prints.items())).encode()).hexdigest()[:32]
 
 
-def _index_tensors(out: Check, checks: Mapping[str, Check]) -> None:
+def _index_tensors(out: StructureCheck, checks: Mapping[str, StructureCheck]) -> None:
     weights: dict[str, str] = out.scalars.pop("index", {})
     out.scalars.pop("index_total", 0)
     by_file = {name.rpartition("/")[2]: c for name, c in checks.items()}
@@ -183,7 +183,7 @@ def rank_pattern(ranks: str) -> re.Pattern[str]:
     return re.compile(re.escape(ranks).replace(r"\{rank\}", r"(?P<rank>\d+)", 1))
 
 
-def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec: Spec) -> None:
+def _complete(out: StructureCheck, done: Mapping[str, Blob], unfinished: list[str], spec: CheckpointSpec) -> None:
     for part in spec.parts:
         if not any(fnmatch.fnmatchcase(n, part) for n in done):
             out.fault("part-missing", f"{part} is not there, as it is in every finished checkpoint", part)
@@ -207,7 +207,7 @@ def _complete(out: Check, done: Mapping[str, Blob], unfinished: list[str], spec:
         out.notes.append(f"{len(unfinished)} files with a temporary name lie beside it, e.g. {unfinished[0]}")
 
 
-def find_manifest(files: Mapping[str, Blob], spec: Spec) -> Blob | None:
+def find_manifest(files: Mapping[str, Blob], spec: CheckpointSpec) -> Blob | None:
     """The manifest among the files, if there is one."""
     singles = [n for n in files if n.endswith((".sha256", ".md5"))]
     for name in [spec.manifest] if spec.manifest else [*MANIFESTS, *singles]:
@@ -216,7 +216,7 @@ def find_manifest(files: Mapping[str, Blob], spec: Spec) -> Blob | None:
     return None
 
 
-def _manifest(out: Check, files: Mapping[str, Blob], spec: Spec) -> None:
+def _manifest(out: StructureCheck, files: Mapping[str, Blob], spec: CheckpointSpec) -> None:
     blob = find_manifest(files, spec)
     if blob is None:
         return

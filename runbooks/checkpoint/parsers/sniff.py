@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from runbooks.checkpoint.parsers.formats import check_other
 from runbooks.checkpoint.parsers.legacy import LEGACY_HEAD, LEGACY_MAGIC, check_torch_legacy
-from runbooks.checkpoint.parsers.machine import Unreadable
+from runbooks.checkpoint.parsers.machine import PickleUnreadable
 from runbooks.checkpoint.parsers.pickled import load
 from runbooks.checkpoint.parsers.safetensors import check_safetensors
 from runbooks.checkpoint.parsers.torch import check_torch_zip
-from runbooks.checkpoint.parsers.types import Blob, Check, Fault
+from runbooks.checkpoint.parsers.types import Blob, CheckpointFault, StructureCheck
 
 HEAD = 512
 TAIL = 64 << 10
@@ -17,12 +17,12 @@ ZIP = b"PK\x03\x04"
 SUFFIXES = (".safetensors",)
 
 
-def check_file(blob: Blob) -> Check:
+def check_file(blob: Blob) -> StructureCheck:
     """Structure of one file, whatever its format."""
     head = blob.read(0, min(HEAD, blob.size)) if blob.size else b""
     kind, detail = _impostor(head, blob.size)
     if kind:
-        check = Check(read_bytes=len(head))
+        check = StructureCheck(read_bytes=len(head))
         check.fault(kind, detail, blob.name)
         return check
     check = _by_magic(blob, head)
@@ -30,14 +30,14 @@ def check_file(blob: Blob) -> Check:
     return check
 
 
-def _by_magic(blob: Blob, head: bytes) -> Check:
+def _by_magic(blob: Blob, head: bytes) -> StructureCheck:
     if head.startswith(ZIP):
         return check_torch_zip(blob)
     if blob.name.endswith(SUFFIXES) or _looks_like_safetensors(head):
         return _suspect_tail(check_safetensors(blob), blob)
     if head.startswith(b"\x80") and _is_legacy(head):
         return _suspect_tail(check_torch_legacy(blob), blob)
-    check = Check()
+    check = StructureCheck()
     if not head.startswith(b"\x80") and check_other(check, blob, head):
         return check
     tail = check_torch_zip(blob)
@@ -57,18 +57,18 @@ def _by_magic(blob: Blob, head: bytes) -> Check:
 def _is_legacy(head: bytes) -> bool:
     try:
         return bool(load(head)[0] == LEGACY_MAGIC)
-    except Unreadable:
+    except PickleUnreadable:
         return head.startswith(LEGACY_HEAD[:4])
 
 
-def _suspect_tail(check: Check, blob: Blob) -> Check:
+def _suspect_tail(check: StructureCheck, blob: Blob) -> StructureCheck:
     """Zeros at the end of a format without checksums: a full disk, or a tensor that is really zero."""
     at = max(0, blob.size - TAIL)
     tail = blob.read(at, blob.size - at)
     check.read_bytes += len(tail)
     zeros = len(tail) - len(tail.rstrip(b"\0"))
     if check.whole and zeros >= 4096:
-        check.suspects.append(Fault("all-zero", f"its last {zeros} bytes or more are zeros", blob.name))
+        check.suspects.append(CheckpointFault("all-zero", f"its last {zeros} bytes or more are zeros", blob.name))
     return check
 
 

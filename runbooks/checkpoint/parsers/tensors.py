@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from runbooks.checkpoint.parsers.machine import Call, Global, Persistent
 from runbooks.checkpoint.parsers.pickled import as_dict
-from runbooks.checkpoint.parsers.types import Check
+from runbooks.checkpoint.parsers.types import StructureCheck
 
 ITEM = {
     "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1,
@@ -152,7 +152,7 @@ def _runs_code(found: Global) -> bool:
     return top in RUNS_CODE or found.module in RUNS_CODE
 
 
-def judge_globals(check: Check, found: set[Global], known: frozenset[str] = frozenset()) -> None:
+def judge_globals(check: StructureCheck, found: set[Global], known: frozenset[str] = frozenset()) -> None:
     """Lists the globals that torch.load refuses by default, and those that would run code."""
     rest = sorted(g for g in found if str(g) not in known)
     refused, unsafe = (
@@ -163,7 +163,7 @@ def judge_globals(check: Check, found: set[Global], known: frozenset[str] = froz
     check.unsafe_globals = sorted({*check.unsafe_globals, *unsafe})
 
 
-def describe_top(check: Check, root: Any) -> None:
+def describe_top(check: StructureCheck, root: Any) -> None:
     """Top-level keys and plain values of the checkpoint's object."""
     top = as_dict(root)
     if top is None:

@@ -7,19 +7,26 @@ from zlib import crc32
 
 from runbooks.checkpoint.parsers.formats import zip_format
 from runbooks.checkpoint.parsers.groups import groups_of
-from runbooks.checkpoint.parsers.machine import Unreadable
+from runbooks.checkpoint.parsers.machine import PickleUnreadable
 from runbooks.checkpoint.parsers.pickled import load
 from runbooks.checkpoint.parsers.tensors import Walk, describe_top, judge_globals
-from runbooks.checkpoint.parsers.types import Bad, Blob, Check, Part
-from runbooks.checkpoint.parsers.zip_file import Member, Zip, data_start, descriptor_ok, local_fields_alike, parse_zip
+from runbooks.checkpoint.parsers.types import Bad, Blob, Part, StructureCheck
+from runbooks.checkpoint.parsers.zip_file import (
+    Zip,
+    ZipMember,
+    data_start,
+    descriptor_ok,
+    local_fields_alike,
+    parse_zip,
+)
 
 SMALL = 64 << 20
 MASK = (1 << 64) - 1
 
 
-def check_torch_zip(blob: Blob) -> Check:
+def check_torch_zip(blob: Blob) -> StructureCheck:
     """Structure of a torch.save ZIP. Every byte of content can then be proven by the parts of `list_parts`."""
-    check = Check(format="torch-zip")
+    check = StructureCheck(format="torch-zip")
     try:
         found = parse_zip(blob)
         check.read_bytes += found.read_bytes
@@ -30,7 +37,7 @@ def check_torch_zip(blob: Blob) -> Check:
     return check
 
 
-def _check_records(check: Check, blob: Blob, found: Zip) -> None:
+def _check_records(check: StructureCheck, blob: Blob, found: Zip) -> None:
     other = zip_format([m.name for m in found.members])
     if other:
         check.format = other
@@ -58,7 +65,7 @@ def _check_records(check: Check, blob: Blob, found: Zip) -> None:
         check.notes.append("written without checksums (or packed again): content cannot be proven from the file itself")
 
 
-def _fingerprint(by_name: dict[str, Member]) -> str:
+def _fingerprint(by_name: dict[str, ZipMember]) -> str:
     """Alike in copies of one save, whatever their file is called."""
     lines = [f"{n} {m.size} {m.crc:08x}" for n, m in sorted(by_name.items()) if n != ".data/serialization_id"]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -68,7 +75,7 @@ def _has_crc(found: Zip) -> bool:
     return any(m.crc for m in found.members if m.size)
 
 
-def _small_records(check: Check, blob: Blob, by_name: dict[str, Member], new: bool) -> None:
+def _small_records(check: StructureCheck, blob: Blob, by_name: dict[str, ZipMember], new: bool) -> None:
     if "version" not in by_name:
         check.fault("version", "its record `version` is missing", blob.name)
     else:
@@ -84,7 +91,7 @@ def _small_records(check: Check, blob: Blob, by_name: dict[str, Member], new: bo
         check.fault("byteorder", f"its byte order is {order[:20]!r}: values would be swapped while loading", blob.name)
 
 
-def _content(check: Check, blob: Blob, member: Member) -> bytes:
+def _content(check: StructureCheck, blob: Blob, member: ZipMember) -> bytes:
     """A small record, its checksum compared."""
     if member.size > SMALL or member.method:
         raise Bad("beyond-reader", f"record {member.name} is {member.size} bytes (read are {SMALL}), or compressed")
@@ -96,7 +103,7 @@ def _content(check: Check, blob: Blob, member: Member) -> bytes:
     return data
 
 
-def _check_id(check: Check, blob: Blob, found: Zip, by_name: dict[str, Member], new: bool) -> None:
+def _check_id(check: StructureCheck, blob: Blob, found: Zip, by_name: dict[str, ZipMember], new: bool) -> None:
     """The id that torch writes last folds the checksums of all records, in the order of writing."""
     member = by_name.get(".data/serialization_id")
     if member is None:
@@ -115,10 +122,10 @@ def _check_id(check: Check, blob: Blob, found: Zip, by_name: dict[str, Member], 
         check.fault("crc", words, blob.name) if new else check.notes.append(words)
 
 
-def _walk(check: Check, data: bytes, name: str) -> Walk | None:
+def _walk(check: StructureCheck, data: bytes, name: str) -> Walk | None:
     try:
         root, end, found = load(data)
-    except Unreadable as e:
+    except PickleUnreadable as e:
         check.fault(e.kind, f"data.pkl: {e}", name)
         return None
     if end != len(data):
@@ -131,7 +138,7 @@ def _walk(check: Check, data: bytes, name: str) -> Walk | None:
     return walk
 
 
-def told(check: Check, walk: Walk, root: object, name: str) -> None:
+def told(check: StructureCheck, walk: Walk, root: object, name: str) -> None:
     check.tensors, check.groups = walk.tensors, groups_of(root)
     for words in walk.bad:
         check.fault("storage-size", words, name)
@@ -139,7 +146,7 @@ def told(check: Check, walk: Walk, root: object, name: str) -> None:
         check.fault("beyond-reader", words, name)
 
 
-def _match(check: Check, walk: Walk, by_name: dict[str, Member], name: str) -> None:
+def _match(check: StructureCheck, walk: Walk, by_name: dict[str, ZipMember], name: str) -> None:
     for storage in walk.storages.values():
         member = by_name.get(f"data/{storage.key}")
         if member is None:
@@ -156,7 +163,7 @@ def read_object(blob: Blob) -> object:
     """The object of a small torch.save ZIP, as data. Raises Bad, Unreadable."""
     for member in parse_zip(blob).members:
         if member.name.endswith("/data.pkl"):
-            return load(_content(Check(), blob, member))[0]
+            return load(_content(StructureCheck(), blob, member))[0]
     raise Bad("member-missing", "data.pkl is missing")
 
 

@@ -21,7 +21,7 @@ class Blob(NamedTuple):
         return Blob(name, length, lambda at, n: self.read(offset + at, min(n, max(0, length - at))))
 
 
-class Fault(NamedTuple):
+class CheckpointFault(NamedTuple):
     """Proof that a checkpoint is not whole (FAULTS), or why that can't be told (LIMITS)."""
 
     kind: str  # see FAULTS and LIMITS
@@ -87,14 +87,14 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Check:
+class StructureCheck:
     """What a structure check found. Whole so far if `faults` and `limits` are empty."""
 
     format: str = "unknown"  # torch-zip | torch-legacy | safetensors | dcp | sharded | a name of ckpt_formats.py | unknown
-    faults: list[Fault] = field(default_factory=list)
-    limits: list[Fault] = field(default_factory=list)  # what the reader could not see
+    faults: list[CheckpointFault] = field(default_factory=list)
+    limits: list[CheckpointFault] = field(default_factory=list)  # what the reader could not see
     loader_limits: list[str] = field(default_factory=list)  # why a usual loader refuses it although it is whole
-    suspects: list[Fault] = field(default_factory=list)  # speaks against it, proves nothing
+    suspects: list[CheckpointFault] = field(default_factory=list)  # speaks against it, proves nothing
     notes: list[str] = field(default_factory=list)  # odd, but proves no damage
     parts: list[Part] = field(default_factory=list)
     tensors: dict[str, str] = field(default_factory=dict)  # path -> "float32[2,3]"
@@ -113,9 +113,9 @@ class Check:
         """Add proof of damage, or a limit of the reader, by its kind."""
         if kind not in FAULTS and kind not in LIMITS:
             raise KeyError(kind)
-        self.add([Fault(kind, detail, file)])
+        self.add([CheckpointFault(kind, detail, file)])
 
-    def add(self, found: Iterable[Fault]) -> None:
+    def add(self, found: Iterable[CheckpointFault]) -> None:
         """Add faults and limits, each to its list."""
         for f in found:
             (self.limits if f.kind in LIMITS else self.faults).append(f)

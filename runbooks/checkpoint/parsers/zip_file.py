@@ -15,7 +15,7 @@ LARGEST_DIRECTORY = 64 << 20
 MAX_GAP = 0xFFFF + 24  # extra field of a local header + data descriptor
 
 
-class Member(NamedTuple):
+class ZipMember(NamedTuple):
     """One record of the directory."""
 
     name: str
@@ -35,7 +35,7 @@ class Member(NamedTuple):
 class Zip(NamedTuple):
     """A directory that fits its file."""
 
-    members: tuple[Member, ...]
+    members: tuple[ZipMember, ...]
     directory: int  # offset
     read_bytes: int
     notes: tuple[str, ...]
@@ -123,8 +123,8 @@ def _agree(*triples: tuple[int, int, int]) -> None:
             raise Bad("zip-structure", f"its end records disagree ({narrow} and {wide})")
 
 
-def _members(raw: bytes, count: int) -> tuple[Member, ...]:
-    found: list[Member] = []
+def _members(raw: bytes, count: int) -> tuple[ZipMember, ...]:
+    found: list[ZipMember] = []
     at = 0
     while at < len(raw):
         if at + CENTRAL.size > len(raw) or raw[at : at + 4] != b"PK\x01\x02":
@@ -140,7 +140,7 @@ def _members(raw: bytes, count: int) -> tuple[Member, ...]:
             raise Bad("zip-structure", f"record {len(found)}: stored, but {packed} of {size} bytes")
         name = raw[at + CENTRAL.size : name_end].decode("utf-8", "surrogateescape")
         odd = (f[1], f[2], flags, method, f[5], f[6], f[12], f[13], f[14], f[15])
-        found.append(Member(name, offset, size, crc, method, flags, odd))
+        found.append(ZipMember(name, offset, size, crc, method, flags, odd))
         at = end
     if len(found) != count:
         raise Bad("zip-structure", f"its directory has {len(found)} records, its end says {count}")
@@ -160,7 +160,7 @@ def _wide(extra: bytes, size: int, packed: int, offset: int) -> tuple[int, int, 
     return size, packed, offset
 
 
-def _check_order(members: tuple[Member, ...], directory: int) -> None:
+def _check_order(members: tuple[ZipMember, ...], directory: int) -> None:
     ordered = sorted(members, key=lambda m: m.offset)
     if ordered and ordered[0].offset:
         raise Bad("zip-structure", f"{ordered[0].offset} bytes before its first record")
@@ -175,7 +175,7 @@ def _check_order(members: tuple[Member, ...], directory: int) -> None:
         raise Bad("zip-structure", "a record is there twice")
 
 
-def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
+def data_start(blob: Blob, member: ZipMember) -> tuple[int, bytes]:
     """Where a member's content begins, and its extra field. Raises Bad where its local header disagrees."""
     head = blob.read(member.offset, LOCAL.size + len(member.raw_name))
     if len(head) < LOCAL.size or head[:4] != b"PK\x03\x04":
@@ -192,7 +192,7 @@ def data_start(blob: Blob, member: Member) -> tuple[int, bytes]:
     return start, blob.read(member.offset + LOCAL.size + len(name), f[10])
 
 
-def local_fields_alike(blob: Blob, member: Member) -> bool:
+def local_fields_alike(blob: Blob, member: ZipMember) -> bool:
     """Version and time in the local header are those of the directory."""
     header = blob.read(member.offset, LOCAL.size)
     if len(header) < LOCAL.size:  # the file became shorter since the directory was read
@@ -201,7 +201,7 @@ def local_fields_alike(blob: Blob, member: Member) -> bool:
     return (f[1], f[4], f[5]) == (member.odd[1], member.odd[4], member.odd[5])
 
 
-def descriptor_ok(blob: Blob, member: Member, start: int, end: int) -> bool:
+def descriptor_ok(blob: Blob, member: ZipMember, start: int, end: int) -> bool:
     """The bytes between a member's content and the next record are a descriptor that agrees, or nothing."""
     raw = blob.read(start + member.size, end - start - member.size)
     crc, size = struct.pack("<L", member.crc), member.size

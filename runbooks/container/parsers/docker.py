@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.container.evidence import ContainerFacts, EngineEvent, HealthCheck, MountPoint, Sibling
-from runbooks.core.reading import Absent, Unknown, Why
+from runbooks.core.reading import Absent, Unknown, UnknownReason
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z")
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -167,11 +167,11 @@ def engine_failure(err: str) -> Absent | Unknown:
     if "no such container" in low or "no such object" in low:
         return Absent(proof=line)
     if "permission denied" in low:
-        return Unknown(reason=Why.DENIED, detail=line)
+        return Unknown(reason=UnknownReason.DENIED, detail=line)
     if (
         "cannot connect to the docker daemon" in low
         or "connection refused" in low
         or "is the docker daemon running" in low
     ):
-        return Unknown(reason=Why.UNREACHABLE, detail=line)
-    return Unknown(reason=Why.FAILED, detail=line or "it said nothing")
+        return Unknown(reason=UnknownReason.UNREACHABLE, detail=line)
+    return Unknown(reason=UnknownReason.FAILED, detail=line or "it said nothing")

@@ -15,14 +15,14 @@ CODES = {code: os.strerror(code).lower() for code in (
 )}  # fmt: skip
 
 
-class Refusal(Frozen):
+class EngineErrorFacts(Frozen):
     """What an error says in the form that every program shares."""
 
     code: int = 0  # errno; 0: none is named
     paths: tuple[str, ...] = ()  # of the host, in the order of the text
 
 
-def refusal(text: str) -> Refusal:
+def refusal(text: str) -> EngineErrorFacts:
     """The errno that stands last in the text, as its words or number, and the paths in it."""
     low = text.lower()
     at = {code: low.rfind(words) for code, words in CODES.items()}
@@ -31,4 +31,4 @@ def refusal(text: str) -> Refusal:
     last = max(at, key=lambda code: at[code])
     found = (p.rstrip(".,:;'\"") for p in PATH.findall(text))
     paths = dict.fromkeys(p for p in found if len(p) > 1 and not OF_THE_ENGINE.search(p + "/"))
-    return Refusal(code=last if at[last] >= 0 else 0, paths=tuple(paths)[:MOST_PATHS])
+    return EngineErrorFacts(code=last if at[last] >= 0 else 0, paths=tuple(paths)[:MOST_PATHS])

@@ -22,7 +22,7 @@ class Args(Frozen):
         return {name: given[name] for name in names} if names else given
 
 
-class Process(Args):
+class ProcessArgs(Args):
     """A process as it was judged; user and program are compared again."""
 
     pid: Pid

@@ -1,20 +1,20 @@
 """What the actions on a node's processes, jobs and GPUs and on its Ray are told."""
 
-from runbooks.core.args.base import Args, Pid, Process, Seconds, Whole
+from runbooks.core.args.base import Args, Pid, ProcessArgs, Seconds, Whole
 
 
 class ContinueProcesses(Args):
     """Stopped processes that go on."""
 
     boot_id: str
-    processes: tuple[Process, ...]
+    processes: tuple[ProcessArgs, ...]
 
 
 class TerminateProcesses(Args):
     """Processes of one session or cgroup that are ended."""
 
     boot_id: str
-    processes: tuple[Process, ...]
+    processes: tuple[ProcessArgs, ...]
     cgroup: str
     sid: Whole
     gpu_uuids: tuple[str, ...]  # whose memory must come back

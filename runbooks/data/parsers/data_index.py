@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 Read = Callable[[int, int], bytes]
 
 
-class Index(NamedTuple):
+class TokenIndex(NamedTuple):
     """The header, decoded."""
 
     code: int
@@ -25,7 +25,7 @@ class Index(NamedTuple):
     documents: int
 
 
-def check_index(read: Read, size: int, data_size: int) -> tuple[Index | None, list[DataFault]]:
+def check_index(read: Read, size: int, data_size: int) -> tuple[TokenIndex | None, list[DataFault]]:
     """Every invariant of the index, as a stream."""
     head = read(0, HEADER.size)
     if head.startswith(LEGACY):
@@ -37,7 +37,7 @@ def check_index(read: Read, size: int, data_size: int) -> tuple[Index | None, li
         return None, [DataFault("version", f"version {version}; version 1 is known here", offset=9)]
     if code not in ITEM:
         return None, [DataFault("index-header", f"version {version}, type code {code}", offset=9)]
-    index = Index(code, sequences, documents)
+    index = TokenIndex(code, sequences, documents)
     need = HEADER.size + 12 * sequences + 8 * documents
     if size not in (need, need + sequences):
         return index, [
@@ -54,7 +54,7 @@ def _numbers(read: Read, offset: int, count: int, kind: str) -> array[int]:
     return out
 
 
-def _pointers(read: Read, index: Index, data_size: int) -> list[DataFault]:
+def _pointers(read: Read, index: TokenIndex, data_size: int) -> list[DataFault]:
     item, at, lengths_at = ITEM[index.code][0], 0, HEADER.size
     pointers_at = lengths_at + 4 * index.sequences
     for first in range(0, index.sequences, CHUNK):
@@ -74,7 +74,7 @@ def _pointers(read: Read, index: Index, data_size: int) -> list[DataFault]:
     return []
 
 
-def _documents(read: Read, index: Index) -> list[DataFault]:
+def _documents(read: Read, index: TokenIndex) -> list[DataFault]:
     offset, last = HEADER.size + 12 * index.sequences, -1
     for first in range(0, index.documents, CHUNK):
         for i, at in enumerate(_numbers(read, offset + 8 * first, min(CHUNK, index.documents - first), "q"), first):

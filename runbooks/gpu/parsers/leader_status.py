@@ -3,7 +3,7 @@
 from typing import Any
 
 from runbooks.core.base import Frozen
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 
 
 class PeerStatus(Frozen):
@@ -38,7 +38,7 @@ def parse_leader_status(data: Any) -> Known[LeaderStatus] | Unknown:
             raise _Wrong(f"expected an object, found {type(data).__name__}")
         return Known[LeaderStatus](value=_status(data))
     except _Wrong as e:
-        return Unknown(reason=Why.UNPARSABLE, detail=f"/status: {e}")
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"/status: {e}")
 
 
 def _status(data: dict[str, Any]) -> LeaderStatus:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runbooks.parsers.ray import from_ms, rows
-from runbooks.ray.evidence import Actor, Group, Job, Usage
+from runbooks.ray.evidence import Actor, PlacementGroup, RayJob, Usage
 
 Clean = Callable[[str], str]
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -17,18 +17,18 @@ def plain(text: str) -> str:
     return ANSI.sub("", text)
 
 
-def parse_jobs(text: str, clean: Clean) -> tuple[Job, ...]:
+def parse_jobs(text: str, clean: Clean) -> tuple[RayJob, ...]:
     """`/api/jobs/`: submitted ones and bare drivers."""
     return tuple(_job(x, clean) for x in json.loads(text))
 
 
-def _job(x: Mapping[str, Any], clean: Clean) -> Job:
+def _job(x: Mapping[str, Any], clean: Clean) -> RayJob:
     resources = dict(x.get("entrypoint_resources") or {})
     for key, name in (("entrypoint_num_cpus", "CPU"), ("entrypoint_num_gpus", "GPU"), ("entrypoint_memory", "memory")):
         if x.get(key):
             resources[name] = x[key]
     code = x.get("driver_exit_code")
-    return Job(
+    return RayJob(
         submission_id=x.get("submission_id") or "",
         job_id=x.get("job_id") or "",
         status=x["status"],
@@ -82,10 +82,10 @@ def _death(cause: Mapping[str, Any]) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def parse_groups(text: str) -> tuple[Group, ...]:
+def parse_groups(text: str) -> tuple[PlacementGroup, ...]:
     """`/api/v0/placement_groups?detail=1`."""
     return tuple(
-        Group(
+        PlacementGroup(
             id=x["placement_group_id"],
             name=x.get("name") or "",
             state=x["state"],

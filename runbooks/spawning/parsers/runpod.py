@@ -21,7 +21,7 @@ class Phase(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Stop(StrEnum):
+class StoppedBy(StrEnum):
     """Who stopped it."""
 
     NONE = ""
@@ -54,7 +54,7 @@ class Pod(Frozen):
     ssh_port: int | None = None
     wants_ssh: bool | None = None  # port 22/tcp is asked for
     last_change: str = ""
-    stop: Stop = Stop.NONE
+    stop: StoppedBy = StoppedBy.NONE
     terminated: bool = False
     locked: bool = False
     interruptible: bool = False
@@ -147,17 +147,17 @@ def _runtime(d: dict[str, Any]) -> tuple[Runtime, str, int | None, float | None]
 
 
 _STOPS: dict[str, tuple[str, ...]] = {
-    Stop.OUTBID: ("stuck-spawning/outbid",),
-    Stop.CREDIT: ("stuck-spawning/out-of-credit",),
-    Stop.USER: ("stuck-spawning/pod-stopped-by-user",),
-    Stop.PROVIDER: ("stuck-spawning/pod-stopped-by-provider",),
+    StoppedBy.OUTBID: ("stuck-spawning/outbid",),
+    StoppedBy.CREDIT: ("stuck-spawning/out-of-credit",),
+    StoppedBy.USER: ("stuck-spawning/pod-stopped-by-user",),
+    StoppedBy.PROVIDER: ("stuck-spawning/pod-stopped-by-provider",),
 }  # in this order: a pod that the provider stops for want of credit is out of credit
 
 
-def _stop(change: str, status: str) -> tuple[Stop, bool]:
+def _stop(change: str, status: str) -> tuple[StoppedBy, bool]:
     """Who stopped it and whether it is terminated, from the free text of the last change."""
     gone = status == "TERMINATED" or change.lower().startswith("terminated")
-    return Stop(next(iter(meanings(change, _STOPS)), "")), gone
+    return StoppedBy(next(iter(meanings(change, _STOPS)), "")), gone
 
 
 def _wants(ports: Any) -> bool | None:

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from runbooks.checkpoint.parsers.content import check_content
-from runbooks.checkpoint.parsers.sets import Spec, check_set
+from runbooks.checkpoint.parsers.sets import CheckpointSpec, check_set
 from tasks.checkpoint.probes.ckpt_copy import copy_set, sync_folder
 from tasks.checkpoint.probes.ckpt_files import identity, members, open_set
 from tasks.checkpoint.probes.ckpt_fs import best_crc32, mount
@@ -37,7 +37,7 @@ def copy(ask: dict[str, Any]) -> list[str]:
     return publish(temporary, target, folder, spec, ask["name"])
 
 
-def publish(temporary: str, target: str, folder: bool, spec: Spec, name: str) -> list[str]:
+def publish(temporary: str, target: str, folder: bool, spec: CheckpointSpec, name: str) -> list[str]:
     """Checks the copy where it lies and gives it its final name, by way of one that nobody knows, where it still is what was
     checked. Raises Refused if the final name is taken or somebody wrote to the copy."""
     found, blobs = open_set(temporary)

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.checkpoint.parsers.content import check_content
-from runbooks.checkpoint.parsers.sets import Spec, check_set
-from runbooks.checkpoint.parsers.types import Check
+from runbooks.checkpoint.parsers.sets import CheckpointSpec, check_set
+from runbooks.checkpoint.parsers.types import StructureCheck
 from tasks.checkpoint.probes.ckpt_files import beside, identity, members, open_set
 from tasks.checkpoint.probes.ckpt_fs import best_crc32, space
 from tasks.checkpoint.probes.ckpt_holders import holders
@@ -29,7 +29,7 @@ HALF = ("metadata-missing", "shard-missing", "part-missing")
 OF_TRAINING = re.compile(r"^(\w+\.)?(\w*(optim|sched|scaler)\w*|\w*_?rng\w*|ema(_\w+)?|\w+_ema)\.", re.IGNORECASE)  # not the model's
 
 
-def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> dict[str, Any]:
+def describe(root: str, name: str, step: int, spec: CheckpointSpec, structure: bool) -> dict[str, Any]:
     """One candidate."""
     path = os.path.join(root, name)
     out: dict[str, Any] = {"name": name, "step": step}
@@ -52,7 +52,7 @@ def describe(root: str, name: str, step: int, spec: Spec, structure: bool) -> di
     return out
 
 
-def parts_of(check: Check, sizes: dict[str, int]) -> dict[str, Any]:
+def parts_of(check: StructureCheck, sizes: dict[str, int]) -> dict[str, Any]:
     """What an incomplete set has and needs: another host may have the rest."""
     if not any(f.kind in HALF for f in check.faults):
         return {}
@@ -68,7 +68,7 @@ def _times(out: dict[str, Any], found: dict[str, os.stat_result]) -> None:
         out["suspects"] = [*out.get("suspects", []), ["mixed-saves", words, late[0]]]
 
 
-def as_json(check: Check) -> dict[str, Any]:
+def as_json(check: StructureCheck) -> dict[str, Any]:
     """A check as plain data, small."""
     names = list(check.tensors)
     model = [n for n in names if not OF_TRAINING.search(n)]
@@ -90,9 +90,9 @@ def _has(name: str, prefix: str) -> bool:
     return name.startswith(prefix) or ("." + prefix) in name
 
 
-def spec_from(raw: dict[str, Any]) -> Spec:
+def spec_from(raw: dict[str, Any]) -> CheckpointSpec:
     """The expectations, as they arrive in JSON."""
-    return Spec(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})  # type: ignore[arg-type]
+    return CheckpointSpec(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})  # type: ignore[arg-type]
 
 
 def scan(ask: dict[str, Any]) -> dict[str, Any]:

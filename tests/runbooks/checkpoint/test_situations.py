@@ -13,7 +13,7 @@ from runbooks.checkpoint.evidence import (
     Candidate,
     Evidence,
     FaultSeen,
-    Holder,
+    FileHolder,
     InstanceRole,
     Leftover,
     OtherNode,
@@ -27,7 +27,7 @@ from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, Tier
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 
 SITUATIONS = yaml.safe_load((Path(__file__).parent / "situations.yaml").read_text())
@@ -61,7 +61,7 @@ def look(raw: dict[str, Any]) -> TierLook:
     s3 = raw["name"] == "s3"
     where = "s3://bucket/run" if s3 else "/nvme/ckpt"
     listed = raw["c"]
-    candidates: Any = Unknown(reason=Why.FAILED, detail="x") if listed is None else Absent(proof="no folder")
+    candidates: Any = Unknown(reason=UnknownReason.FAILED, detail="x") if listed is None else Absent(proof="no folder")
     if isinstance(listed, list):
         candidates = Known[tuple[Candidate, ...]](value=tuple(candidate(raw["name"], *c) for c in listed))
     data: dict[str, Any] = {"tier": raw["name"], "kind": raw.get("kind", "s3" if s3 else "nvme"),
@@ -79,8 +79,8 @@ def look(raw: dict[str, Any]) -> TierLook:
         given = raw.get("space", {})
         given = {"free": given["available"], **given} if "available" in given else given
         data["space"] = Known[Space](value=Space(path=where, **SPACE | given))
-        held = tuple(Holder(pid=p, start_ticks=1, command="x", path=f, writing=w) for p, f, w in raw.get("holders", []))
-        data["holders"] = Known[tuple[Holder, ...]](value=held)
+        held = tuple(FileHolder(pid=p, start_ticks=1, command="x", path=f, writing=w) for p, f, w in raw.get("holders", []))
+        data["holders"] = Known[tuple[FileHolder, ...]](value=held)
         data["store"] = data["uploads"] = Absent(proof="no object store")
     data["leftovers"] = tuple(
         Leftover(**n) if isinstance(n, dict) else Leftover(name=n) for n in raw.get("leftovers", [])
@@ -106,8 +106,8 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
         node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]),
         others=others, kernel=Known[tuple[str, ...]](value=()), node_credentials=Known[tuple[str, ...]](value=()),
         instance_roles=Known[tuple[InstanceRole, ...]](value=tuple(InstanceRole(**r) for r in raw.get("roles", ({"error": "timed out"},)))),
-        load=Unknown(reason=Why.NOT_ASKED, detail="option load"),
-        log=Known[str](value=raw["log"]) if "log" in raw else Unknown(reason=Why.NOT_ASKED),
+        load=Unknown(reason=UnknownReason.NOT_ASKED, detail="option load"),
+        log=Known[str](value=raw["log"]) if "log" in raw else Unknown(reason=UnknownReason.NOT_ASKED),
         torch=Known[str](value=raw["torch"]) if "torch" in raw else Absent(proof="none"),
         hands_off=raw.get("hands_off", False),
     )  # fmt: skip

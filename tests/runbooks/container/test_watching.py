@@ -5,13 +5,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runbooks.container.before import Sample, story
-from runbooks.container.watching import Case, Patience, Seen, Trouble, after_run, follow, is_due, trouble_of
+from runbooks.container.watching import (
+    Case,
+    ContainerFault,
+    ContainerSeen,
+    Patience,
+    after_run,
+    follow,
+    is_due,
+    trouble_of,
+)
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ID = "a" * 64
-WELL = Seen(id=ID, status="running", started="2026-03-02T11:00:00Z", app=True, ray_node="n1")
+WELL = ContainerSeen(id=ID, status="running", started="2026-03-02T11:00:00Z", app=True, ray_node="n1")
 PATIENCE = Patience()
 
 
@@ -79,10 +88,10 @@ def test_the_same_fault_goes_on_another_begins_anew_none_ends_it() -> None:
         (Outcome.HEALTHY, (), Mode.AUTO, True),
         (Outcome.WAITING, (), Mode.AUTO, True),
         (Outcome.REJECTED, (), Mode.AUTO, True),
-        (Outcome.SICK, ("too-many-deaths",), Mode.AUTO, True),
-        (Outcome.SICK, ("container-missing",), Mode.AUTO, True),
-        (Outcome.SICK, ("head-gone",), Mode.AUTO, False),
-        (Outcome.SICK, ("head-gone",), Mode.DIAGNOSE, True),
+        (Outcome.UNHEALTHY, ("too-many-deaths",), Mode.AUTO, True),
+        (Outcome.UNHEALTHY, ("container-missing",), Mode.AUTO, True),
+        (Outcome.UNHEALTHY, ("head-gone",), Mode.AUTO, False),
+        (Outcome.UNHEALTHY, ("head-gone",), Mode.DIAGNOSE, True),
         (Outcome.NOT_FIXED, (), Mode.AUTO, False),
         (Outcome.CANNOT_TELL, (), Mode.AUTO, False),
         (Outcome.REFUSED, (), Mode.AUTO, False),
@@ -131,5 +140,5 @@ def test_the_minutes_before_are_told_without_those_after() -> None:
 
 
 def test_a_trouble_keeps_its_key_through_json() -> None:
-    trouble = Trouble(key="k", words="w")
-    assert Trouble.model_validate_json(trouble.model_dump_json()) == trouble
+    trouble = ContainerFault(key="k", words="w")
+    assert ContainerFault.model_validate_json(trouble.model_dump_json()) == trouble

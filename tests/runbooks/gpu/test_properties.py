@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu.evidence import Evidence
 from tests.runbooks.gpu.build import AT, evidence, judge
@@ -135,12 +135,12 @@ def pids_in(subject: str) -> set[int]:
 
 
 @MANY
-@given(NODES, st.sampled_from(["facts", "gpus", "processes"]), st.sampled_from(list(Why)))
-def test_unknown_never_yields_a_plan(e: Evidence, name: str, why: Why) -> None:
+@given(NODES, st.sampled_from(["facts", "gpus", "processes"]), st.sampled_from(list(UnknownReason)))
+def test_unknown_never_yields_a_plan(e: Evidence, name: str, why: UnknownReason) -> None:
     """Nor health."""
     d = judge(e.model_copy(update={name: Unknown(reason=why, detail="test")}))
     assert d.plans == ()
-    assert d.state in (State.SICK, State.CANNOT_TELL)
+    assert d.state in (State.UNHEALTHY, State.CANNOT_TELL)
 
 
 @MANY

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from runbooks.core.knowledge import load_runbook
-from runbooks.core.unread import looks
+from runbooks.core.unread import readings_of
 from runbooks.core.verdict import Diagnosis
 from runbooks.host.diagnose import OF, Limits, diagnose
 from runbooks.host.evidence import Evidence
@@ -62,7 +62,7 @@ def test_the_situations_hold_every_cause() -> None:
     told = {c.split()[0] for d in DOCS for c in d["expect"].get("causes", []) if c.endswith("confirmed")}
     assert told == set(BOOK.causes)
     assert set(OF.values()) < set(BOOK.causes)
-    assert set(WELL) == {x.path for x in looks(evidence({}))}
+    assert set(WELL) == {x.path for x in readings_of(evidence({}))}
 
 
 @pytest.mark.parametrize(

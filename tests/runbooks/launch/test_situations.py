@@ -9,10 +9,10 @@ import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.launch.diagnose import Limits, diagnose
-from runbooks.launch.evidence import ConfigText, Evidence, NodeFacts, NodeView, Peer
+from runbooks.launch.evidence import ConfigText, Evidence, LaunchNodeFacts, LaunchNodeView, Peer
 from runbooks.launch.parsers.nccl_interfaces import Interface, pick
 from runbooks.launch.parsers.slurm_batch import Batch
 
@@ -28,17 +28,17 @@ FACES = (
 )
 
 
-def node(name: str, given: Any, others: tuple[str, ...]) -> NodeView:
+def node(name: str, given: Any, others: tuple[str, ...]) -> LaunchNodeView:
     """A node as it was read; unless something else is said, it reaches the others."""
     if isinstance(given, str):
-        return NodeView(node=name, facts=Unknown(reason=Why(given)))
+        return LaunchNodeView(node=name, facts=Unknown(reason=UnknownReason(given)))
     given = dict(given)
     gpus = Known[tuple[str, ...]](value=tuple(given.pop("gpus", ["H100", "H100"])))
     reached = [{"node": n, "address": f"{n}:29500"} for n in others]
     peers = tuple(Peer(**p) for p in given.pop("peers", reached))
     faces = Known[tuple[Interface, ...]](value=FACES)
     fields: dict[str, Any] = {"shm_bytes": 10**11, "gpus": gpus, "peers": peers, "interfaces": faces} | given
-    return NodeView(node=name, facts=Known[NodeFacts](value=NodeFacts(node=name, **fields)))
+    return LaunchNodeView(node=name, facts=Known[LaunchNodeFacts](value=LaunchNodeFacts(node=name, **fields)))
 
 
 def evidence(given: dict[str, Any]) -> Evidence:

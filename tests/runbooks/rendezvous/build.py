@@ -4,7 +4,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.rendezvous.evidence import (
     NO_RETURN,
@@ -16,7 +16,7 @@ from runbooks.rendezvous.evidence import (
     Pid,
     Port,
     Putback,
-    Reach,
+    Reachability,
     Reads,
     StoreView,
     Worker,
@@ -121,7 +121,7 @@ def worker(node: str, given: dict[str, Any]) -> Worker:
 def node(name: str, given: Any) -> NodeView:
     """A node as YAML: a mapping, nothing, or the reason why it was not read."""
     if isinstance(given, str):
-        return NodeView(node=name, facts=Unknown(reason=Why(given), detail="ssh: no answer"))
+        return NodeView(node=name, facts=Unknown(reason=UnknownReason(given), detail="ssh: no answer"))
     given = given or {}
     facts = NodeFacts(
         node=name,
@@ -135,7 +135,7 @@ def node(name: str, given: Any) -> NodeView:
         hidden=given.get("hidden", 0),
         inside=given.get("inside", ""),
         ports=tuple(Port(**p) for p in given.get("ports", [])),
-        reach=tuple(Reach(**p) for p in given.get("reach", [])),
+        reach=tuple(Reachability(**p) for p in given.get("reach", [])),
         checkpoints=given.get("checkpoints"),
         host_name=given.get("host_name", ""),
         own_addresses=tuple(given.get("own_addresses", [])),
@@ -147,7 +147,7 @@ def node(name: str, given: Any) -> NodeView:
 def etcd_of(given: Any) -> Any:
     if isinstance(given, str):
         why, _, said = given.partition(" ")
-        return Unknown(reason=Why(why), detail=said or "refused: connection refused")
+        return Unknown(reason=UnknownReason(why), detail=said or "refused: connection refused")
     alarms = Known[tuple[str, ...]](value=tuple((given or {}).pop("alarms", [])))
     facts = {"endpoint": ETCD, "healthy": True, "version": "3.4.23", "v2": True, "alarms": alarms} | (given or {})
     return Known[EtcdFacts](value=EtcdFacts(**facts))
@@ -160,8 +160,8 @@ def evidence(given: dict[str, Any]) -> Evidence:
     runs = given.get("runs", [])
     first = tuple(run_keys(r, 0) for r in runs if not r.get("new"))
     reads = Reads(first=first, second=tuple(run_keys(r, 1) for r in runs), apart_s=given.get("apart", 16))
-    read = Unknown(reason=Why(given["unread"]), detail="") if "unread" in given else Known[Reads](value=reads)
-    configured = Known[bool](value=True) if given.get("configured", True) else Unknown(reason=Why.NOT_ASKED)
+    read = Unknown(reason=UnknownReason(given["unread"]), detail="") if "unread" in given else Known[Reads](value=reads)
+    configured = Known[bool](value=True) if given.get("configured", True) else Unknown(reason=UnknownReason.NOT_ASKED)
     return Evidence(
         name="train",
         taken_at=NOW,

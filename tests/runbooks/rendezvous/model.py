@@ -8,8 +8,8 @@ import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from runbooks.core.reading import Known, Unknown, Why
-from runbooks.parsers.torchrun_cmdline import Launch
+from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.parsers.torchrun_cmdline import AgentLaunch
 from runbooks.rendezvous.evidence import Agent, EtcdFacts, Evidence, NodeFacts, NodeView, Pid, Reads, Worker
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, Key, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import Beat, DynamicState, Member, Seat
@@ -185,7 +185,7 @@ class World:
     def node(self, name: str, asked: set[int]) -> NodeView:
         """What a look at a node gives."""
         if self.dice.random() < 0.05:
-            return NodeView(node=name, facts=Unknown(reason=Why.UNREACHABLE))
+            return NodeView(node=name, facts=Unknown(reason=UnknownReason.UNREACHABLE))
         clock = (START + timedelta(seconds=self.now + self.skew[name])).timestamp()
         mine = [a for a in self.agents if a.node == name]
         pids = [Pid(pid=a.pid, started_s=clock - self.now + a.began, python=True) for a in mine if a.agent_lives]
@@ -205,7 +205,7 @@ class World:
         return NodeView(node=name, facts=Known[NodeFacts](value=facts))
 
     def _seen(self, a: ModelAgent) -> Agent:
-        launch = Launch(run_id=a.run, backend="etcd-v2", endpoint="e", min_nodes=a.low, max_nodes=a.high, script="x")
+        launch = AgentLaunch(run_id=a.run, backend="etcd-v2", endpoint="e", min_nodes=a.low, max_nodes=a.high, script="x")
         state = "T" if a.stopped else "S"
         return Agent(node=a.node, pid=a.pid, start_ticks=1, started_s=a.began, state=state, ppid=1, launch=launch)
 

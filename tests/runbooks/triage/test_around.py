@@ -8,8 +8,8 @@ from runbooks.core.knowledge import Signature
 from runbooks.triage.block import Block
 from runbooks.triage.judge import judge
 from runbooks.triage.literals import required
-from runbooks.triage.load import FactKnowledge, Family, Known, Library, patterns_of
-from runbooks.triage.model import Outcome
+from runbooks.triage.load import FactKnowledge, Family, Rule, RuleSet, patterns_of
+from runbooks.triage.model import TriageResult
 from runbooks.triage.sources import stream_blocks
 
 FAR = 3000  # lines
@@ -22,17 +22,17 @@ def work(count: int, every: str = WORK) -> str:
     return "\n".join(every.format(n=n, r=n % 8) for n in range(count))
 
 
-def knowledge(**signature: Any) -> Library:
+def knowledge(**signature: Any) -> RuleSet:
     """One cause with one signature: "broken", and what else is given."""
     given = Signature.model_validate({"pattern": "broken", "role": "root", "example": "broken"} | signature)
     words = {"title": "t", "explanation": "e", "decided_by": ["d"], "remedy": "r"}
     family = Family.model_validate({"family": "f", "title": "t", "causes": {"c": {**words, "signatures": [given]}}})
-    causes = tuple(Known(slug=s, family="f", cause=c) for s, c in family.causes.items())
+    causes = tuple(Rule(slug=s, family="f", cause=c) for s, c in family.causes.items())
     facts = {"speed": SPEED}
     literals = {
         p: tuple(t.decode() for t in required(p)) for p in [*patterns_of(causes, facts), "(?P<what>\\w+) arrived"]
     }
-    return Library(causes=causes, facts=facts, codes={}, failure=(), literals=literals)
+    return RuleSet(causes=causes, facts=facts, codes={}, failure=(), literals=literals)
 
 
 def stands(text: str | dict[str, str], facts: dict[str, str] | None = None, **signature: Any) -> list[int]:
@@ -49,7 +49,7 @@ def _blocks(files: dict[str, str]) -> Iterator[Block]:
             yield Block(file=name, first=at + 1, data="\n".join(lines[at : at + 700]).encode())
 
 
-def real(text: str) -> Outcome:
+def real(text: str) -> TriageResult:
     """By all that is known."""
     return judge(stream_blocks(io.BytesIO(text.encode()), "run.log"))
 

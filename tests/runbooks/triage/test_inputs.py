@@ -14,7 +14,7 @@ import pytest
 
 from deployments.cli.triage import main
 from runbooks.triage.judge import judge
-from runbooks.triage.model import Outcome
+from runbooks.triage.model import TriageResult
 from runbooks.triage.sources import BLOCK, stream_blocks
 from runbooks.triage.unpack import SourceError
 from tests.support.cost import cpu_seconds
@@ -24,7 +24,7 @@ LINE = "RuntimeError: can't start new thread"
 RULE = "____________________________________________"
 
 
-def read(data: bytes) -> tuple[Outcome, list[str]]:
+def read(data: bytes) -> tuple[TriageResult, list[str]]:
     """The judgement, and what could not be read."""
     notes: list[str] = []
 

@@ -10,9 +10,9 @@ from runbooks.triage.block import Block
 from runbooks.triage.expr import parse
 from runbooks.triage.facts import from_text
 from runbooks.triage.literals import AND, fold, required
-from runbooks.triage.load import Known, library, signature_patterns
+from runbooks.triage.load import Rule, library, signature_patterns
 from runbooks.triage.normal import normal
-from runbooks.triage.probe import Probe
+from runbooks.triage.probe import Matcher
 from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 from runbooks.triage.sieve import Lines, Sieve
@@ -21,7 +21,7 @@ LIBRARY = library()
 FAMILIES = sorted({k.family for k in LIBRARY.causes})
 
 
-def of(family: str) -> Iterator[tuple[str, Known, Signature]]:
+def of(family: str) -> Iterator[tuple[str, Rule, Signature]]:
     """(name to show, cause, signature) of every signature of a family."""
     for known in LIBRARY.causes:
         if known.family == family:
@@ -32,7 +32,7 @@ def reading(text: str, *patterns: str, facts_too: bool = True) -> Reading:
     """What is found in `text`."""
     known = LIBRARY.facts if facts_too else {}
     wanted = {*patterns, *(p for f in known.values() for p in f.patterns)}
-    probes = {p: Probe(p, required(p)) for p in wanted}
+    probes = {p: Matcher(p, required(p)) for p in wanted}
     scanner = Scanner(probes.values())
     scanner.feed(Block(file="x", first=1, data=text.encode()))
     scanner.finish()

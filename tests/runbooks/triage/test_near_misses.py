@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runbooks.core.knowledge import Signature
-from runbooks.triage.load import Known, library
+from runbooks.triage.load import Rule, library
 
 ACTS = re.compile(
     r"(?i)\b(?:kill|restart|recreat\w*|delet\w*|remov\w*|clear\w*|reset|reboot|stop|terminat\w*|chmod|chown|u?n?mount|drain|replace|free)\b"
@@ -44,7 +44,7 @@ def is_near(signature: Signature) -> bool:
     return len(told & other) * 2 >= len(told)
 
 
-def far() -> list[tuple[Known, Signature]]:
+def far() -> list[tuple[Rule, Signature]]:
     """Signatures whose counter-example has nothing to do with them."""
     every = ((k, s) for k in library().causes for s in k.cause.signatures)
     return [(k, s) for k, s in every if s.pattern and not is_near(s)]

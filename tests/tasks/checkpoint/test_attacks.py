@@ -11,7 +11,7 @@ import pytest
 from runbooks.checkpoint.evidence import Candidate
 from runbooks.core.reading import Known
 from tasks.checkpoint.probes.ckpt_holders import holders
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.smallfs import fill, tmpfs
@@ -55,7 +55,7 @@ def test_the_other_copy_goes_between_judgment_and_act(shelf: Shelf, tmp_path: Pa
         ctx = context(folder("nvme", nvme, keep=1), folder("share", share))
         (step,) = plan(look(ctx)[1], "prune nvme of a").steps
         copy.rename(share / "away")
-        with pytest.raises(Refused, match="the other copy"):
+        with pytest.raises(ActionRefused, match="the other copy"):
             do(step, ctx)
         assert (nvme / copy.name).exists()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.core.checkpoints import step_pattern
 from runbooks.core.reading import Absent, Known
 from tasks.checkpoint.probes.ckpt_names import list_names, pointer
@@ -87,7 +87,7 @@ def test_a_pointer_that_is_no_file(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def scanned(root: Path) -> list[dict[str, Any]]:
-    ask = {"root": str(root), "pattern": step_pattern("checkpoint_step_{step}.pt"), "spec": Spec()._asdict()}
+    ask = {"root": str(root), "pattern": step_pattern("checkpoint_step_{step}.pt"), "spec": CheckpointSpec()._asdict()}
     return list(scan(ask)["candidates"])
 
 

@@ -15,7 +15,7 @@ import pytest
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
 from tasks.checkpoint import act_upload as checkpoint_upload
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tests.support.ckpt_files import need
 from tests.support.ckpt_fleet import context, do, folder, look, plan
 from tests.support.locks import end_holder
@@ -124,7 +124,7 @@ def test_two_sources_are_never_mixed(
             Bucket="ckpt", Key=key, UploadId=ours["upload"], PartNumber=1, Body=os.urandom(FIVE)
         )  # of the same size
         write(path, seed=2)
-        with pytest.raises(Refused, match="changed"):
+        with pytest.raises(ActionRefused, match="changed"):
             do(step, context(*tiers))
         path.write_bytes(old)
         step = ready(monkeypatch, tiers)
@@ -133,7 +133,7 @@ def test_two_sources_are_never_mixed(
         client.delete_object(Bucket="ckpt", Key=key)
         note = begin(s3, proxy, tiers, step, "mix")
         client.put_object(Bucket="ckpt", Key=key, Body=os.urandom(len(old)))
-        with pytest.raises(Refused, match="somebody else"):
+        with pytest.raises(ActionRefused, match="somebody else"):
             do(step, context(*tiers))
     finally:
         proxy.stop()

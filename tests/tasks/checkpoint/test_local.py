@@ -10,7 +10,7 @@ import pytest
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.smallfs import ext4, fill, read_only, tmpfs
 
@@ -58,15 +58,15 @@ def test_prune_only_what_lies_elsewhere(shelf: Shelf, tmp_path: Path) -> None:
         _, got = look(ctx)
         (step,) = plan(got, "prune nvme of a").steps
         assert [d["name"] for d in step.args["delete"]] == ["checkpoint_step_100.pt", "checkpoint_step_200.pt"]
-        with (nvme / "checkpoint_step_200.pt").open("rb"), pytest.raises(Refused, match="open"):
+        with (nvme / "checkpoint_step_200.pt").open("rb"), pytest.raises(ActionRefused, match="open"):
             do(step, ctx)
         before = (nvme / "checkpoint_step_500.pt").read_bytes()
         break_it(nvme / "checkpoint_step_500.pt")
-        with pytest.raises(Refused, match="must stay"):
+        with pytest.raises(ActionRefused, match="must stay"):
             do(step, ctx)
         assert len(list(nvme.glob("*.pt"))) == 5, "a refusal changes nothing"
         (nvme / "checkpoint_step_500.pt").write_bytes(before)
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             do(step, ctx)  # written again: another identity, judged anew
         (step,) = plan(look(ctx)[1], "prune nvme of a").steps
         said = do(step, ctx).said
@@ -115,12 +115,12 @@ def test_copy_step(shelf: Shelf, tmp_path: Path, form: str) -> None:
     step = Step(kind="copy-checkpoint", owner="a", args=args, commands=(), effect="")
     assert "content proven" in do(step, ctx).said[0]
     assert [p.name for p in b.iterdir()] == [path.name]
-    with pytest.raises(Refused, match="ever replaced"):
+    with pytest.raises(ActionRefused, match="ever replaced"):
         do(step, ctx)
     (b / path.name).rename(b / "away")
     inner = path if path.is_file() else next(p for p in path.iterdir() if p.stat().st_size > 1000)
     break_it(inner)
-    with pytest.raises(Refused, match="changed"):
+    with pytest.raises(ActionRefused, match="changed"):
         do(step, ctx)
     assert [p.name for p in b.iterdir()] == ["away"]
 
@@ -132,10 +132,10 @@ def test_repoint_compare_and_set(shelf: Shelf, tmp_path: Path) -> None:
     ctx = context(folder("nvme", tmp_path))
     _, got = look(ctx)
     (step,) = plan(got, "repoint latest of nvme").steps
-    with (tmp_path / "checkpoint_step_300.pt.tmp").open("wb"), pytest.raises(Refused, match="open"):
+    with (tmp_path / "checkpoint_step_300.pt.tmp").open("wb"), pytest.raises(ActionRefused, match="open"):
         do(step, ctx)
     (tmp_path / "latest").write_text("checkpoint_step_100.pt ")
-    with pytest.raises(Refused, match="changed"):
+    with pytest.raises(ActionRefused, match="changed"):
         do(step, ctx)
     (tmp_path / "latest").write_text("checkpoint_step_200.pt")
     (step,) = plan(look(ctx)[1], "repoint latest of nvme").steps
@@ -180,7 +180,7 @@ def test_missing_folder_and_modes(shelf: Shelf, tmp_path: Path) -> None:
     (step,) = plan(got, "create folder of nvme").steps
     do(step, ctx)
     assert (tmp_path / "gone").is_dir()
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         do(step, ctx)
     from runbooks.core.plan import Step
 
@@ -189,7 +189,7 @@ def test_missing_folder_and_modes(shelf: Shelf, tmp_path: Path) -> None:
     mode = Step(kind="restore-folder-mode", owner="a", args=args, commands=(), effect="")
     do(mode, ctx)
     assert (tmp_path / "gone").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         do(mode, ctx)
 
 

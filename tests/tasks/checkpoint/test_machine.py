@@ -53,7 +53,7 @@ def test_a_dying_device_in_the_kernel_log(shelf: Shelf, tmp_path: Path) -> None:
         assert "dying-device" not in {c.slug for c in got.causes}, "it is not the device below this tier"
         read_only(path)
         _, got = look(context(folder("nvme", path)))
-        assert got.state is State.SICK
+        assert got.state is State.UNHEALTHY
         assert {c.slug for c in got.causes} == {"read-only"}
 
 

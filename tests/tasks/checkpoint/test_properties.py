@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbooks.checkpoint.parsers import pickled as ckpt_pickle
-from runbooks.checkpoint.parsers.machine import Unreadable
-from runbooks.checkpoint.parsers.sets import Spec
+from runbooks.checkpoint.parsers.machine import PickleUnreadable
+from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.checkpoint.parsers.sniff import check_file
 from tests.support.ckpt_files import FORMATS, Files, bytes_blob, judge, need, save, spec_for
 
@@ -79,7 +79,7 @@ def test_any_bytes_give_an_answer(tail: bytes, head: bytes) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300))
 def test_pickle_machine_never_breaks(data: bytes) -> None:
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(PickleUnreadable):
         ckpt_pickle.load(data)
 
 
@@ -110,7 +110,7 @@ def test_bombs_are_cheap() -> None:
     )
     begun = time.monotonic()
     for bomb in bombs:
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(PickleUnreadable):
             ckpt_pickle.load(bomb)
     assert time.monotonic() - begun < 1
 
@@ -164,7 +164,7 @@ def test_whole_models_of_many_kinds(tmp_path: Path) -> None:
     for zipped in (True, False):
         for protocol in (2, 4, 5):
             torch.save(value, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped, pickle_protocol=protocol)
-            check = judge({"x.pt": (tmp_path / "x.pt").read_bytes()}, Spec())
+            check = judge({"x.pt": (tmp_path / "x.pt").read_bytes()}, CheckpointSpec())
             assert check.faults == [], (zipped, protocol)
 
 

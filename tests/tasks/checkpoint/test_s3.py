@@ -20,7 +20,7 @@ from tasks.checkpoint import act_store as checkpoint_store
 from tasks.checkpoint import act_upload as checkpoint_upload
 from tasks.checkpoint.node import spec_of
 from tasks.checkpoint.s3 import read_s3_tier
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tests.support.ckpt_files import need, read_tree
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
 from tests.support.s3 import READER, Proxy, S3Server
@@ -130,7 +130,7 @@ def test_archived_is_not_forbidden(s3: S3Server, admin: None, shelf: Shelf, tmp_
         assert "GiB" in step.loses
     finally:
         proxy.stop()
-    with pytest.raises(Refused, match="archive"):
+    with pytest.raises(ActionRefused, match="archive"):
         do(step, context(tier(s3, "cold")))
 
 
@@ -176,7 +176,7 @@ def test_download_upload_and_no_replacing(s3: S3Server, admin: None, shelf: Shel
     (step,) = plan(got, "copy step 300 to nvme").steps
     do(step, ctx)
     assert (nvme / path.name).read_bytes() == path.read_bytes()
-    with pytest.raises(Refused, match="replaced"):
+    with pytest.raises(ActionRefused, match="replaced"):
         do(step, ctx)
     assert "tier-lacks-it" not in {c.slug for c in look(ctx)[1].causes}
     up = context(folder("nvme", nvme), tier(s3, back))
@@ -184,7 +184,7 @@ def test_download_upload_and_no_replacing(s3: S3Server, admin: None, shelf: Shel
     assert "read back and checked" in do(step, up).said[0]
     body = s3.client().get_object(Bucket="ckpt", Key=f"{back}/{path.name}")["Body"].read()
     assert body == path.read_bytes()
-    with pytest.raises(Refused, match="replaced"):
+    with pytest.raises(ActionRefused, match="replaced"):
         do(step, up)
 
 
@@ -209,7 +209,7 @@ def test_conditional_pointer(s3: S3Server, admin: None, shelf: Shelf, tmp_path: 
     ctx = context(tier(s3, "ptr"))
     (step,) = plan(look(ctx)[1], "repoint latest of s3").steps
     client.put_object(Bucket="ckpt", Key="ptr/latest", Body=b"checkpoint_step_300.pt")
-    with pytest.raises(Refused, match="changed"):
+    with pytest.raises(ActionRefused, match="changed"):
         do(step, ctx)
     (step,) = plan(look(ctx)[1], "repoint latest of s3").steps
     do(step, ctx)
@@ -226,9 +226,9 @@ def test_old_uploads(s3: S3Server, admin: None, shelf: Shelf, tmp_path: Path) ->
     _, got = look(ctx)
     assert not [p for p in got.plans if p.name == "abort old uploads"], "it is young"
     args = {"tier": "s3", "key": part["Key"], "upload_id": upload, "parts": 1, "older_than_s": 86400}
-    with pytest.raises(Refused, match="meanwhile"):
+    with pytest.raises(ActionRefused, match="meanwhile"):
         do(Step(kind="abort-upload", owner="x", args=args, commands=(), effect=""), ctx)
-    with pytest.raises(Refused, match="below"):
+    with pytest.raises(ActionRefused, match="below"):
         do(Step(kind="abort-upload", owner="x", args=args | {"key": "else/x"}, commands=(), effect=""), ctx)
     do(Step(kind="abort-upload", owner="x", args=args | {"older_than_s": 0}, commands=(), effect=""), ctx)
     assert "Uploads" not in client.list_multipart_uploads(Bucket="ckpt", Prefix="mp/")

@@ -7,7 +7,7 @@ import pytest
 
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.orchestrator_config import WorkerLogs
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.spawning.worker_logs_s3 import TAIL, read_stored_log
 from tasks.transport.open import HostPool
@@ -57,7 +57,7 @@ def test_what_is_not_there_and_what_may_not_be_read(
     s3.client().put_object(Bucket="ckpt", Key="logs/empty.log", Body=b"")
     empty = read_stored_log(context, logs(s3.url), "empty")
     assert isinstance(empty, Absent) or (isinstance(empty, Known) and empty.value == ())
-    for pair, bucket, why in ((READER, "elsewhere", Why.DENIED), (("AKNONE", "x"), "ckpt", Why.DENIED)):
+    for pair, bucket, why in ((READER, "elsewhere", UnknownReason.DENIED), (("AKNONE", "x"), "ckpt", UnknownReason.DENIED)):
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", pair[0])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", pair[1])
         got = read_stored_log(context, logs(s3.url, bucket=bucket), "w1")
@@ -65,4 +65,4 @@ def test_what_is_not_there_and_what_may_not_be_read(
         assert got.reason is why, got
     gone = read_stored_log(context, logs("http://127.0.0.1:1"), "w1")
     assert isinstance(gone, Unknown)
-    assert gone.reason is Why.UNREACHABLE
+    assert gone.reason is UnknownReason.UNREACHABLE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.verdict import State
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.waiting import until
@@ -33,7 +33,7 @@ def test_a_dead_mount_under_a_dead_container_both_named_and_repaired_in_order(en
             assert [s.kind for s in found.plans[0].steps] == ["remount-fuse", "recreate-container"]
             world.act(found.plans[0])
             assert engine.run("exec", "fused", "cat", "/data/weights") == "w"
-            with pytest.raises(Refused, match="alive"):
+            with pytest.raises(ActionRefused, match="alive"):
                 world.act(found.plans[0])
         finally:
             engine.run("rm", "-f", "fused", check=False)
@@ -79,7 +79,7 @@ def test_the_daemon_goes_down_is_started_and_its_victims_are_one_event() -> None
         assert [s.kind for s in found.plans[0].steps] == ["start-engine"]
         assert any("docker daemon" in line.lower() or "cannot connect" in line.lower() for line in found.unknowns)
         world.act(found.plans[0])
-        with pytest.raises(Refused, match="runs"):
+        with pytest.raises(ActionRefused, match="runs"):
             world.act(found.plans[0])
         after = world.judge()
         assert confirmed(after) == ["daemon-restarted"]
@@ -98,7 +98,7 @@ def test_of_two_starts_of_a_daemon_one_lives(apart_s: float) -> None:
         (plan,) = world.judge().plans
         theirs = threading.Timer(apart_s, lambda: subprocess.run([script], check=False, capture_output=True, timeout=60))
         theirs.start()
-        with suppress(Refused):  # they were quicker: it runs
+        with suppress(ActionRefused):  # they were quicker: it runs
             world.act(plan)
         theirs.join(60)
 

@@ -11,7 +11,7 @@ import pytest
 from runbooks.core.fleet import Fleet
 from runbooks.core.verdict import Diagnosis, State
 from tasks.container.act_engine import stop_unit
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.transport.open import HostPool
 from tests.support.docker_engine import Engine
 from tests.support.need import need_program
@@ -55,7 +55,7 @@ def test_a_user_s_own_systemd(host: SystemdHost) -> None:
     assert (step.kind, step.args["uid"], step.commands) == ("stop-unit", 1500, ("systemctl --user -M op@ stop keep.service",))
     pool = HostPool()
     context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
-    with pytest.raises(Refused, match="started again"):
+    with pytest.raises(ActionRefused, match="started again"):
         stop_unit(step.model_copy(update={"args": {**step.args, "life": "0" * 32}}), context)
     assert "keep.service is inactive" in stop_unit(step, context).said[0]
     pool.close_all()
@@ -174,5 +174,5 @@ def test_compose_keeps_what_it_owns(engine: Engine) -> None:
 
 def words(found: Diagnosis) -> str:
     """Its findings."""
-    assert found.state in (State.HEALTHY, State.SICK, State.CANNOT_TELL)
+    assert found.state in (State.HEALTHY, State.UNHEALTHY, State.CANNOT_TELL)
     return " ".join(f.issue for f in found.findings)

@@ -15,7 +15,7 @@ from tasks.container.act_recreate import recreation_wait
 from tasks.container.probes import recreate
 from tasks.container.probes.container_config import create_body, differences
 from tasks.container.probes.engine_api import Api, EngineError
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.transport.base import TransportError
 from tests.support.docker_engine import Engine, docker_engine
 from tests.tasks.container.world import World, confirmed
@@ -199,13 +199,13 @@ def test_it_refuses_when_the_container_is_another(engine: Engine) -> None:
     world = World(engine, "moved")
     plan = world.judge().plans[0]
     engine.run("start", "moved")
-    with pytest.raises(Refused, match="running"):
+    with pytest.raises(ActionRefused, match="running"):
         world.act(plan)
     kill(engine, "moved")
-    with pytest.raises(Refused, match="was started at"):
+    with pytest.raises(ActionRefused, match="was started at"):
         world.act(plan)
     engine.run("rename", "moved", "elsewhere")
-    with pytest.raises(Refused, match="called elsewhere"):
+    with pytest.raises(ActionRefused, match="called elsewhere"):
         world.act(plan)
     assert "moved" not in engine.run("ps", "-a", "--format", "{{.Names}}").split()
 

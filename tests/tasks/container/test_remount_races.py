@@ -15,7 +15,7 @@ from runbooks.core.plan import Step
 from tasks.container.act_mounts import remount_fuse
 from tasks.container.probes import fuse_table, remount
 from tasks.container.probes.fuse_mounts import main as read
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.transport.base import TransportError
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine
@@ -160,7 +160,7 @@ def test_inside_a_container(engine: Engine, folder: Path) -> None:
                 [*engine.argv, "exec", "inner", "ls", "/mnt/data"], capture_output=True, check=False
             )
             assert b"Permission denied" in listed.stderr
-            with pytest.raises(Refused, match="alive, not dead"):
+            with pytest.raises(ActionRefused, match="alive, not dead"):
                 remount_fuse(step, world.context)
             assert " /mnt/data fuse" in engine.run("exec", "inner", "cat", "/proc/mounts")
             assert server.poll() is None

@@ -12,7 +12,7 @@ from runbooks.core.containers_config import ManagedContainer, engine_of
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
 from tasks.container.act_restart import restart_container
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.gpu.container_gpus import read_container_gpus
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import BOOT, context, job, look
@@ -65,7 +65,7 @@ def test_identities_and_the_opt_out(engine: Engine) -> None:
         (step(box), "opts out"),
     ):
         began = engine.inspect("mine")["State"]["StartedAt"]
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(ActionRefused, match=words):
             restart_container(one, context())
         assert engine.inspect("mine")["State"]["StartedAt"] == began
 

@@ -14,7 +14,7 @@ from runbooks.core.plan import Risk
 from runbooks.core.verdict import Diagnosis, State
 from tasks.container.act_engine import stop_unit
 from tasks.container.read import gather_container_death
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.transport.open import HostPool
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
@@ -149,7 +149,7 @@ def stopped_by_a_person(host: SystemdHost) -> None:
     step, pool = found.plans[0].steps[0], HostPool()
     context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
     other = step.model_copy(update={"args": {**step.args, "life": "0" * 32}})
-    with pytest.raises(Refused, match="started again"):
+    with pytest.raises(ActionRefused, match="started again"):
         stop_unit(other, context)
     life = host.run("systemctl show -p InvocationID --value u1")
     said = stop_unit(step.model_copy(update={"args": {**step.args, "life": life}}), context).said
@@ -181,7 +181,7 @@ def test_a_stopped_engine_is_started_and_its_upgrade_named(host: SystemdHost, ri
     host.run('echo "$(date "+%F %T") upgrade docker.io:amd64 20.10.24+dfsg1-1 20.10.25+dfsg1-1" >>/var/log/dpkg.log')
     found = judge(host, "w2")
     assert confirmed(found) == ["daemon-upgraded"]
-    assert found.state is State.SICK
+    assert found.state is State.UNHEALTHY
     world = world_of(host, rig, tmp_path, "w2")
     assert outcome(world.run("auto")) in ("fixed", "not-fixed")
     assert host.run("systemctl is-active docker") == "active"

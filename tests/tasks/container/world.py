@@ -14,11 +14,11 @@ from tasks.container.act_engine import free_engine_space, start_engine, stop_sup
 from tasks.container.act_mounts import remount_fuse
 from tasks.container.act_recreate import recreate_container, remove_kept_container, restart_application
 from tasks.container.read import gather_container_death
-from tasks.context import ActResult, Context
+from tasks.context import ActionResult, Context
 from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine
 
-ACTS: dict[str, Callable[[Step, Context], ActResult]] = {
+ACTS: dict[str, Callable[[Step, Context], ActionResult]] = {
     "recreate-container": recreate_container,
     "restart-application": restart_application,
     "remove-kept-container": remove_kept_container,

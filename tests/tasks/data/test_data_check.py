@@ -58,7 +58,7 @@ def test_jsonl(tmp_path: Path, name: str) -> None:
     path.write_bytes(data)
     got = judge(path, text_key="text")
     assert [c.slug for c in got.causes] == ([slug] if slug else []), got.headline
-    assert got.state is (State.SICK if slug else State.HEALTHY)
+    assert got.state is (State.UNHEALTHY if slug else State.HEALTHY)
     if line:
         assert f"line {line}, byte " in got.causes[0].evidence[0]
     assert got.must_not
@@ -115,7 +115,7 @@ def test_index(tmp_path: Path, change: dict[str, Any], slug: str) -> None:
 def test_index_missing(tmp_path: Path) -> None:
     index(tmp_path).unlink()
     assert [c.slug for c in judge(tmp_path / "d.bin").causes] == ["index-missing"]
-    assert judge(tmp_path / "none.jsonl").state is State.SICK
+    assert judge(tmp_path / "none.jsonl").state is State.UNHEALTHY
 
 
 @pytest.mark.parametrize("slug", BOOK.causes)
@@ -181,7 +181,7 @@ def test_another_format_is_no_damage(tmp_path: Path, name: str) -> None:
     assert got.state is State.CANNOT_TELL
     assert got.headline.startswith("Nothing was found wrong, and not all could be judged")
     path.write_bytes(GOOD + OTHERS[name])  # the same bytes below records are no format any more
-    assert judge(path).state is State.SICK
+    assert judge(path).state is State.UNHEALTHY
 
 
 def test_a_line_longer_than_is_parsed_is_no_damage(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import H100, Held, StubGpu, StubState, read_state
+from deployments.lab.gpu_state import H100, HeldMemory, StubGpu, StubState, read_state
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
-from tasks.context import Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused
 from tasks.gpu.act_reset import reset_gpu
 from tasks.remote.probe import probe_text
 from tests.support.gpu_node import BOOT, context, running
@@ -39,7 +39,7 @@ def test_a_free_gpu_is_reset(driver: StubDriver, mode: str) -> None:
 )
 def test_another_identity_is_refused(driver: StubDriver, change: dict[str, str], words: str) -> None:
     driver.show(StubGpu(keys={**H100, "latched": "1"}))
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(ActionRefused, match=words):
         reset_gpu(step(**change), context(driver))
     assert read_state(driver.state).gpus[0].keys["latched"] == "1"
 
@@ -47,14 +47,14 @@ def test_another_identity_is_refused(driver: StubDriver, change: dict[str, str],
 def test_a_client_is_named(driver: StubDriver) -> None:
     with running("sleep") as p:
         driver.show(holding(p.pid))
-        with pytest.raises(Refused, match=rf"in use: pid {p.pid} \(.*\) by the driver's list"):
+        with pytest.raises(ActionRefused, match=rf"in use: pid {p.pid} \(.*\) by the driver's list"):
             reset_gpu(step(), context(driver))
 
 
 def test_a_client_that_only_the_driver_knows_of(driver: StubDriver) -> None:
     with running("sleep") as p:
         driver.show(holding(p.pid, flag="hidden"))
-        with pytest.raises(Refused, match="in use by another process"):
+        with pytest.raises(ActionRefused, match="in use by another process"):
             reset_gpu(step(), context(driver))
 
 
@@ -86,11 +86,11 @@ def test_a_process_that_opens_it_before_every_step_stops_the_reset(
     gpu = {**H100, "latched": "1", "mode": mode}
     with running("sleep") as p:
         driver.show(StubGpu(keys=gpu))
-        asked = before_call(driver, at, StubState(gpus=[StubGpu(keys=gpu, processes=[Held(p.pid, 1 << 30, flag=flag)])]))
+        asked = before_call(driver, at, StubState(gpus=[StubGpu(keys=gpu, processes=[HeldMemory(p.pid, 1 << 30, flag=flag)])]))
         if at <= CALLS:
-            with pytest.raises(Refused, match="in use") as e:
+            with pytest.raises(ActionRefused, match="in use") as e:
                 reset_gpu(step(), context(driver))
-            assert e.value.code is Code.IN_USE
+            assert e.value.code is RefusalCode.IN_USE
         else:  # nobody came between
             reset_gpu(step(), context(driver))
     seen = flag == "-" and at < CALLS
@@ -100,12 +100,12 @@ def test_a_process_that_opens_it_before_every_step_stops_the_reset(
 
 def test_mig_is_refused(driver: StubDriver) -> None:
     driver.show(StubGpu(keys={**H100, "mig": "1"}))
-    with pytest.raises(Refused, match="MIG"):
+    with pytest.raises(ActionRefused, match="MIG"):
         reset_gpu(step(), context(driver))
 
 
 def test_no_tool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="nvidia-smi"):
+    with pytest.raises(ActionRefused, match="nvidia-smi"):
         reset_gpu(step(), context(None))
 
 

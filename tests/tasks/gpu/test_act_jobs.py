@@ -11,7 +11,7 @@ import pytest
 
 from runbooks.core.fleet import Job
 from runbooks.core.plan import Step
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.gpu.act_jobs import restart_job
 from tasks.gpu.probes import start_job
 from tasks.transport.base import TransportError
@@ -55,14 +55,14 @@ def test_it_runs_detached_and_says_where_its_output_goes(started: list[int], mon
     assert "PATH=" in env
     assert "SOME_ENGINE_SETTING" not in env
     assert str(pid) in said[1]
-    with pytest.raises(Refused, match=f"already runs: pid {pid}"):
+    with pytest.raises(ActionRefused, match=f"already runs: pid {pid}"):
         restart_job(step(one), context(jobs=(one,)))
     wait_state(pid, "S")
 
 
 def test_it_refuses_while_the_job_runs() -> None:
     one = trainer("start2")
-    with running("sleep", tag="start2") as p, pytest.raises(Refused, match=f"already runs: pid {p.pid}"):
+    with running("sleep", tag="start2") as p, pytest.raises(ActionRefused, match=f"already runs: pid {p.pid}"):
         restart_job(step(one), context(jobs=(one,)))
 
 
@@ -77,9 +77,9 @@ def test_who_else_started_it_in_the_same_moment_is_named(tmp_path: Path, started
 
 def test_a_command_that_is_not_the_fleet_files_is_refused() -> None:
     one = trainer("start3")
-    with pytest.raises(Refused, match="is not the one that was planned"):
+    with pytest.raises(ActionRefused, match="is not the one that was planned"):
         restart_job(step(one), context(jobs=(trainer("start3", "true"),)))
-    with pytest.raises(Refused, match="has no job"):
+    with pytest.raises(ActionRefused, match="has no job"):
         restart_job(step(one), context())
 
 

@@ -8,7 +8,7 @@ import pytest
 from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Leader
 from runbooks.core.plan import Step
-from tasks.context import ActResult, Refused
+from tasks.context import ActionRefused, ActionResult
 from tasks.gpu.act_leader import reset_node_jobs
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import BOOT, context, identity, job, running
@@ -21,7 +21,7 @@ def step(lab: LabLeader, gone: list[dict[str, Any]] | None = None, **change: Any
     return Step(kind="reset-node-jobs", owner="leader", args=args, commands=("curl",), effect="0")
 
 
-def act(lab: LabLeader, one: Step, tag: str = "lead", **fields: Any) -> ActResult:
+def act(lab: LabLeader, one: Step, tag: str = "lead", **fields: Any) -> ActionResult:
     """Do it."""
     leader = Leader(url=lab.url, timeout_s=2, **fields)
     return reset_node_jobs(one, context(jobs=(job(tag),), leader=leader))
@@ -51,14 +51,14 @@ def test_the_count_goes_to_0_and_only_there() -> None:
 
 def test_a_live_process_is_refused() -> None:
     with full() as lab, running("sleep", tag="other") as p:
-        with pytest.raises(Refused, match=f"pid {p.pid} still lives"):
+        with pytest.raises(ActionRefused, match=f"pid {p.pid} still lives"):
             act(lab, step(lab, [identity(p.pid)]))
         assert posts(lab) == []
 
 
 def test_a_job_that_runs_unlisted_is_refused() -> None:
     with full() as lab, running("sleep", tag="lead") as p:
-        with pytest.raises(Refused, match=f"pid {p.pid} runs a job"):
+        with pytest.raises(ActionRefused, match=f"pid {p.pid} runs a job"):
             act(lab, step(lab))
         assert posts(lab) == []
 
@@ -98,13 +98,13 @@ def test_a_count_of_0_is_left_alone() -> None:
 )
 def test_a_follower_or_a_leader_that_knows_no_such_node_is_refused(lab: LabLeader) -> None:
     with lab:
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             act(lab, step(lab))
         assert posts(lab) == []
 
 
 def test_another_leader_than_the_judged_one_is_refused() -> None:
-    with full() as lab, pytest.raises(Refused, match="does not name the leader"):
+    with full() as lab, pytest.raises(ActionRefused, match="does not name the leader"):
         act(lab, step(lab, leader_url="http://127.0.0.1:1"))
 
 
@@ -124,5 +124,5 @@ def test_a_wrong_token_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_job_patterns_nothing_can_be_proven() -> None:
-    with full() as lab, pytest.raises(Refused, match="no job pattern"):
+    with full() as lab, pytest.raises(ActionRefused, match="no job pattern"):
         reset_node_jobs(step(lab), context(leader=Leader(url=lab.url)))

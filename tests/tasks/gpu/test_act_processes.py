@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import H100, Held
+from deployments.lab.gpu_state import H100, HeldMemory
 from runbooks.core.plan import Step
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.gpu import act_processes as processes
 from tasks.gpu.act_processes import terminate_processes
 from tasks.remote.probe import probe_text
@@ -33,7 +33,7 @@ def edited(step: Step, index: int = 0, **fields: Any) -> Step:
 
 def refused(step: Step, *pids: int, words: str) -> None:
     """It is refused with these words, and everybody lives."""
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(ActionRefused, match=words):
         terminate_processes(step, context())
     time.sleep(0.1)
     for pid in pids:
@@ -44,7 +44,7 @@ def refused(step: Step, *pids: int, words: str) -> None:
 def test_a_stopped_holder_is_killed_and_its_memory_comes_back(driver: StubDriver, local: bool) -> None:
     with running("sleep", stopped=True) as p, running("sleep") as other:
         gpu = holding(p.pid)
-        gpu.processes.append(Held(other.pid, 1 << 30))
+        gpu.processes.append(HeldMemory(other.pid, 1 << 30))
         driver.show(gpu)
         step = terminate_step(p.pid, freed=8710 << 20, uuids=(UUID,), grace_s=5)
         began = time.monotonic()
@@ -156,10 +156,10 @@ def test_a_member_of_the_session_on_the_same_gpu_is_refused(driver: StubDriver) 
         assert p.stdout is not None
         child = int(p.stdout.readline())
         gpu = holding(p.pid)
-        gpu.processes.append(Held(child, 1 << 30))
+        gpu.processes.append(HeldMemory(child, 1 << 30))
         driver.show(gpu)
         step = terminate_step(child, uuids=(UUID,), freed=1 << 30, sid=p.pid)
-        with pytest.raises(Refused, match=f"pid {p.pid} .* is on these GPUs"):
+        with pytest.raises(ActionRefused, match=f"pid {p.pid} .* is on these GPUs"):
             terminate_processes(step, context(driver))
         assert state(child) == "S"
     finally:
@@ -203,7 +203,7 @@ def test_memory_that_stays_is_said(driver: StubDriver, monkeypatch: pytest.Monke
     monkeypatch.setattr(processes, "BACK_WITHIN_S", 1.0)
     with running("sleep") as p, running("sleep") as other:
         gpu = holding(p.pid, mib=1000)
-        gpu.processes.append(Held(other.pid, 8 << 30, "C", 0, "hidden"))
+        gpu.processes.append(HeldMemory(other.pid, 8 << 30, "C", 0, "hidden"))
         driver.show(gpu)
         with pytest.raises(TransportError, match="only 1000 MiB of 9192 MiB came back"):  # nothing may build on it
             terminate_processes(terminate_step(p.pid, freed=9192 << 20, uuids=(UUID,)), context(driver))

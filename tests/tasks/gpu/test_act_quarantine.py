@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runbooks.core.plan import Step
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.gpu.act_quarantine import quarantine_node
 from tasks.gpu.probes.quarantine import main
 from tasks.transport.base import TransportError
@@ -37,7 +37,7 @@ def test_written_once_and_kept(tmp_path: Path) -> None:
 def test_somebody_elses_mark_is_not_overwritten(tmp_path: Path, text: str) -> None:
     path = tmp_path / "q.json"
     path.write_text(text)
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         quarantine_node(step(path), context())
     assert path.read_text() == text
 

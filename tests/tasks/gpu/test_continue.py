@@ -13,7 +13,7 @@ import pytest
 from deployments.lab.gpu import StubDriver, holding
 from runbooks.core.plan import Step
 from runbooks.core.signals import continued
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.gpu import act_processes as processes
 from tasks.gpu.act_processes import continue_processes
 from tasks.remote.probe import probe_text
@@ -39,7 +39,7 @@ def step_for(*pids: int, boot: str = BOOT, **fields: Any) -> Step:
 def refused(step: Step, *pids: int, words: str) -> None:
     """It is refused with these words, and nobody was let go."""
     before = {pid: state(pid) for pid in pids}
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(ActionRefused, match=words):
         continue_processes(step, context())
     time.sleep(0.1)
     assert {pid: state(pid) for pid in pids} == before

@@ -10,7 +10,7 @@ from deployments.lab.gpu import StubDriver, holding
 from deployments.lab.leader import LabLeader
 from deployments.lab.sshd import Sshd
 from runbooks.core.fleet import Fleet, Leader, Progress, ProgressKind
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import Evidence
 from tasks.context import Context
 from tasks.transport.base import TransportError
@@ -62,7 +62,7 @@ def test_the_earlier_report_bridges_minutes(driver: StubDriver) -> None:
 def test_an_unreadable_earlier_report_is_unknown(report: dict[str, Any]) -> None:
     found = gather(context(earlier=report)).earlier
     assert isinstance(found, Unknown)
-    assert found.reason is Why.UNPARSABLE
+    assert found.reason is UnknownReason.UNPARSABLE
 
 
 def test_over_real_ssh(driver: StubDriver, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ class Unreachable:
     name, notes = "node-a", ()
 
     def run(self, *_args: Any, **_more: Any) -> Any:
-        raise TransportError(Why.UNREACHABLE, "no route to host")
+        raise TransportError(UnknownReason.UNREACHABLE, "no route to host")
 
     def close(self) -> None:
         """Nothing to end."""
@@ -104,4 +104,4 @@ def test_an_unreachable_node_is_unknown_everywhere() -> None:
     for name in ("facts", "gpus", "processes", "device_holders", "kernel", "containers"):
         reading = getattr(found, name)
         assert isinstance(reading, Unknown), name
-        assert reading.reason is Why.UNREACHABLE, name
+        assert reading.reason is UnknownReason.UNREACHABLE, name

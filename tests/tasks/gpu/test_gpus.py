@@ -5,9 +5,9 @@ import time
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import H100, Held, StubGpu
+from deployments.lab.gpu_state import H100, HeldMemory, StubGpu
 from runbooks.core.gpu_set import GpuSet
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.remote.gpus import Presence, read_gpus, read_presence, without_reader
 from tests.support.gpu_node import context, gather, only_gpu, running, wait_state
@@ -104,7 +104,7 @@ def test_nvml_that_hangs_is_ended_and_timed_out(driver: StubDriver, monkeypatch:
     monkeypatch.setattr(host, "run", lambda argv, **kw: real(argv, **{**kw, "timeout_s": min(kw["timeout_s"], 3)}))
     found = read(context(driver, host=host))
     assert isinstance(found, Unknown)
-    assert found.reason is Why.TIMED_OUT
+    assert found.reason is UnknownReason.TIMED_OUT
     assert "ended" in found.detail
 
 
@@ -115,7 +115,7 @@ def test_nvidia_smi_that_hangs_is_started_once(driver: StubDriver) -> None:
     began = time.monotonic()
     evidence = gather(context(driver, local=False))
     assert isinstance(evidence.gpus, Unknown)
-    assert evidence.gpus.reason is Why.TIMED_OUT
+    assert evidence.gpus.reason is UnknownReason.TIMED_OUT
     assert "not started again" in evidence.gpus.detail
     assert log.read_text().count("x") == 1
     assert time.monotonic() - began < 20
@@ -144,23 +144,23 @@ def test_a_container_that_lost_its_devices_says_so(driver: StubDriver) -> None:
     assert isinstance(found, Absent)
     pci = ({"bus_id": "0000:00:06.0", "driver": "nvidia"},)
     inside = Presence("", (), pci, "PID namespace 1 is not the machine's own", "", ())
-    hidden = without_reader(context(), inside, "NVML: Unknown Error", Why.FAILED)
+    hidden = without_reader(context(), inside, "NVML: Unknown Error", UnknownReason.FAILED)
     assert isinstance(hidden, Unknown)
-    assert hidden.reason is Why.DENIED
+    assert hidden.reason is UnknownReason.DENIED
     assert "was given no GPU device files" in hidden.detail
 
 
 @pytest.mark.parametrize(
     ("presence", "reason", "words"),
     [
-        (Presence("", (), ({"bus_id": "b", "driver": ""},), "", "", ()), Why.TOOL_MISSING, "1 NVIDIA display devices"),
-        (Presence("", ("/dev/nvidia0",), (), "", "", ()), Why.TOOL_MISSING, "/dev/nvidia0"),
-        (Presence("NVRM version", (), (), "", "", ()), Why.TOOL_MISSING, "NVRM version"),
-        (Presence("", (), None, "container=lxc", "", ()), Why.DENIED, "cannot tell"),
+        (Presence("", (), ({"bus_id": "b", "driver": ""},), "", "", ()), UnknownReason.TOOL_MISSING, "1 NVIDIA display devices"),
+        (Presence("", ("/dev/nvidia0",), (), "", "", ()), UnknownReason.TOOL_MISSING, "/dev/nvidia0"),
+        (Presence("NVRM version", (), (), "", "", ()), UnknownReason.TOOL_MISSING, "NVRM version"),
+        (Presence("", (), None, "container=lxc", "", ()), UnknownReason.DENIED, "cannot tell"),
     ],
 )
-def test_any_sign_of_a_gpu_without_a_reader_is_unknown(presence: Presence, reason: Why, words: str) -> None:
-    found = without_reader(context(), presence, "no reader", Why.TOOL_MISSING)
+def test_any_sign_of_a_gpu_without_a_reader_is_unknown(presence: Presence, reason: UnknownReason, words: str) -> None:
+    found = without_reader(context(), presence, "no reader", UnknownReason.TOOL_MISSING)
     assert isinstance(found, Unknown)
     assert found.reason is reason
     assert words in found.detail
@@ -170,13 +170,13 @@ def test_a_stuck_nvidia_smi_is_not_joined_by_another(driver: StubDriver) -> None
     presence = Presence("v", ("/dev/nvidia0",), (), "", str(driver.smi), (4711,))
     found = read_gpus(context(driver, local=False), presence, 0.1, 2)
     assert isinstance(found, Unknown)
-    assert found.reason is Why.TIMED_OUT
+    assert found.reason is UnknownReason.TIMED_OUT
     assert "4711" in found.detail
 
 
 def test_an_empty_list_in_a_container_is_no_proof(driver: StubDriver) -> None:
     with running("sleep") as p:
-        driver.show(StubGpu(processes=[Held(p.pid, 9 << 30, "C", 0, "hidden")]))
+        driver.show(StubGpu(processes=[HeldMemory(p.pid, 9 << 30, "C", 0, "hidden")]))
         presence = read_presence(context(driver))
         assert isinstance(presence, Presence)
         inside = Presence(presence.driver, presence.devices, presence.pci, "container=docker", presence.smi, ())
@@ -185,7 +185,7 @@ def test_an_empty_list_in_a_container_is_no_proof(driver: StubDriver) -> None:
             assert isinstance(found, Known)
             listed = found.value.gpus[0].processes
             assert isinstance(listed, Unknown)
-            assert listed.reason is Why.DENIED
+            assert listed.reason is UnknownReason.DENIED
 
 
 def test_mig_has_no_utilisation(driver: StubDriver) -> None:

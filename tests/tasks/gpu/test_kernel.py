@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import KernelEvent
 from tasks.gpu.kernel import read_kernel_events
 from tests.support.gpu_node import context
@@ -34,7 +34,7 @@ def test_this_machine_answers() -> None:
     found = read()
     assert isinstance(found, Known | Unknown)
     if isinstance(found, Unknown):
-        assert found.reason in (Why.DENIED, Why.TOOL_MISSING)
+        assert found.reason in (UnknownReason.DENIED, UnknownReason.TOOL_MISSING)
 
 
 def test_the_recorded_xid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +69,13 @@ def test_a_ring_that_lost_the_boot_is_replaced_by_the_journal(tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("dmesg", "journalctl", "reason"),
     [
-        (DENIED, "echo 'No journal files were opened due to insufficient permissions.' >&2; exit 1", Why.DENIED),
-        (DENIED, "exit 0", Why.DENIED),
-        ("exit 3", "exit 0", Why.FAILED),
+        (DENIED, "echo 'No journal files were opened due to insufficient permissions.' >&2; exit 1", UnknownReason.DENIED),
+        (DENIED, "exit 0", UnknownReason.DENIED),
+        ("exit 3", "exit 0", UnknownReason.FAILED),
     ],
 )
 def test_no_log_says_why(
-    dmesg: str, journalctl: str, reason: Why, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dmesg: str, journalctl: str, reason: UnknownReason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools(tmp_path, monkeypatch, dmesg, journalctl)
     found = read()
@@ -91,4 +91,4 @@ def test_neither_tool_is_tool_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(ctx.host, "run", lambda argv, **kw: real((*only, *argv), **kw))
     found = read_kernel_events(ctx)
     assert isinstance(found, Unknown)
-    assert found.reason is Why.TOOL_MISSING
+    assert found.reason is UnknownReason.TOOL_MISSING

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Leader
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.leader import LeaderView
 from runbooks.gpu.parsers.leader_status import parse_leader_status
 from tasks.gpu.leader import read_leader, without_login
@@ -63,16 +63,16 @@ def test_a_follower_says_so() -> None:
 @pytest.mark.parametrize(
     ("lab", "reason"),
     [
-        (LabLeader(delay_s=3), Why.TIMED_OUT),
-        (LabLeader(status=500), Why.FAILED),
-        (LabLeader(token="right"), Why.DENIED),
-        (LabLeader(answer=b"<html>proxy</html>"), Why.UNPARSABLE),
-        (LabLeader(answer=b"[]"), Why.UNPARSABLE),
-        (LabLeader(answer=b""), Why.UNPARSABLE),
+        (LabLeader(delay_s=3), UnknownReason.TIMED_OUT),
+        (LabLeader(status=500), UnknownReason.FAILED),
+        (LabLeader(token="right"), UnknownReason.DENIED),
+        (LabLeader(answer=b"<html>proxy</html>"), UnknownReason.UNPARSABLE),
+        (LabLeader(answer=b"[]"), UnknownReason.UNPARSABLE),
+        (LabLeader(answer=b""), UnknownReason.UNPARSABLE),
     ],
     ids=["slow", "500", "401", "html", "list", "empty"],
 )
-def test_every_no_has_its_own_reason(lab: LabLeader, reason: Why) -> None:
+def test_every_no_has_its_own_reason(lab: LabLeader, reason: UnknownReason) -> None:
     with lab:
         found = read(lab)
     assert isinstance(found, Unknown)
@@ -86,7 +86,7 @@ def test_gone_is_unreachable() -> None:
         url = lab.url
     found = read_leader(context(leader=Leader(url=url, timeout_s=1)))
     assert isinstance(found, Unknown)
-    assert found.reason is Why.UNREACHABLE
+    assert found.reason is UnknownReason.UNREACHABLE
 
 
 def test_the_token_goes_along_and_into_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_an_empty_token_variable_is_denied() -> None:
     with LabLeader() as lab:
         found = read(lab, token_env="NO_SUCH_VARIABLE_HERE")
     assert isinstance(found, Unknown)
-    assert found.reason is Why.DENIED
+    assert found.reason is UnknownReason.DENIED
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_an_empty_token_variable_is_denied() -> None:
 def test_a_wrong_type_names_its_field(change: dict[str, Any]) -> None:
     found = parse_leader_status({**BASE, **change})
     assert isinstance(found, Unknown)
-    assert found.reason is Why.UNPARSABLE
+    assert found.reason is UnknownReason.UNPARSABLE
 
 
 def test_its_own_node_counts_too() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.gpu.processes import read_processes
 from tests.support.gpu_node import BOOT, context, job, look, running, wait_state
@@ -191,7 +191,7 @@ def test_without_rights_holders_are_unknown_never_none(monkeypatch: pytest.Monke
     with running("burn") as p:
         got = read_processes(as_nobody(context(), monkeypatch), 0.5, (p.pid,), ())
     assert isinstance(got.holders, Unknown)
-    assert got.holders.reason is Why.DENIED
+    assert got.holders.reason is UnknownReason.DENIED
     assert isinstance(got.processes, Known)
     found = next(q for q in got.processes.value if q.pid == p.pid)
     assert (found.cpu_window_s or 0) > 0.1  # stat is readable by everybody
@@ -206,7 +206,7 @@ def test_no_python_on_the_node_is_tool_missing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ctx.host, "run", lambda argv, **kw: real(("no-such-python", *argv[1:]), **kw))
     got = read_processes(ctx, 0, (), ())
     assert isinstance(got.processes, Unknown)
-    assert got.processes.reason is Why.TOOL_MISSING
+    assert got.processes.reason is UnknownReason.TOOL_MISSING
 
 
 def test_garbage_instead_of_json_is_unparsable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,5 +215,5 @@ def test_garbage_instead_of_json_is_unparsable(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ctx.host, "run", lambda _argv, **kw: real(("echo", "Welcome to node-a!"), **kw))
     got = read_processes(ctx, 0, (), ())
     assert isinstance(got.processes, Unknown)
-    assert got.processes.reason is Why.UNPARSABLE
+    assert got.processes.reason is UnknownReason.UNPARSABLE
     assert "Welcome" in got.processes.detail

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.fleet import Job, Progress, ProgressKind
-from runbooks.core.reading import Absent, Known, Unknown, Why
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ProgressMark
 from tasks.gpu.progress import Marks, compare_progress, look_at_progress
 from tests.support.gpu_node import context, job, running
@@ -79,7 +79,7 @@ def test_an_exclusive_lock_is_unknown_not_zero(tmp_path: Path) -> None:
     db.execute("BEGIN EXCLUSIVE")
     found = twice(sign("sqlite", path, "games"), 0)
     assert isinstance(found, Unknown)
-    assert found.reason is Why.FAILED
+    assert found.reason is UnknownReason.FAILED
     assert "locked" in found.detail
 
 
@@ -132,7 +132,7 @@ def test_denied_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
     look = look_at_progress(ctx, (one,))
     found = compare_progress(ctx, (one,), look, look, frozenset())
     assert isinstance(found, Unknown)
-    assert found.reason is Why.DENIED
+    assert found.reason is UnknownReason.DENIED
 
 
 def test_nothing_configured_is_absent() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver
-from flows.sweep.sweeping import Answer, Sweep, check_node
+from flows.sweep.sweeping import NodeAnswer, Sweep, check_node
 from runbooks.core.fleet import Fleet, Job, Node
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.gpu import processes
 from tasks.gpu.look import read_look
@@ -55,7 +55,7 @@ def sweep(driver: StubDriver, tmp_path: Path) -> Sweep:  # noqa: F811
     return Sweep(fleet=fleet, slugs=("zombie-gpu",), folder=tmp_path / "reports", run_id="r", trigger="sweep")
 
 
-def swept(sweep: Sweep, at_once: int) -> list[Answer]:
+def swept(sweep: Sweep, at_once: int) -> list[NodeAnswer]:
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(lambda node: check_node.fn(sweep, node), sweep.fleet.nodes))
 
@@ -89,7 +89,7 @@ def shared_context(down: list[bool], now: Callable[[], datetime] = lambda: NOW) 
 
     def open_host(node: Node) -> Any:
         if down[0]:
-            raise TransportError(Why.UNREACHABLE, "no route to host", "ssh node-a")
+            raise TransportError(UnknownReason.UNREACHABLE, "no route to host", "ssh node-a")
         return ctx.open_host(node)
 
     return replace(ctx, open_host=open_host, shared=Shared(), now=now, limits={"share_s": 60, "window_s": 0.0})
@@ -126,7 +126,7 @@ def test_an_error_of_the_connection_is_shared_as_well(monkeypatch: pytest.Monkey
 
     def fails(ctx: Context, _jobs: Any) -> None:
         asked.append(ctx.target)
-        raise TransportError(Why.UNREACHABLE, "no route to host", "ssh node-a")
+        raise TransportError(UnknownReason.UNREACHABLE, "no route to host", "ssh node-a")
 
     monkeypatch.setattr("tasks.gpu.look.read_window", fails)
     ctx = shared_context([False])

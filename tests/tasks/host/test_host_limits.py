@@ -13,13 +13,13 @@ import pytest
 from runbooks.core.fleet import Fleet, Job, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
-from runbooks.core.reading import Known, Why
+from runbooks.core.reading import Known, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.host.diagnose import Limits, diagnose
 from runbooks.host.evidence import Evidence
 from tasks.context import Context
 from tasks.host.read import gather_host_limits, names_of
-from tasks.transport.base import Done, TransportError
+from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
 from tests.support.need import need_program
 
@@ -79,7 +79,7 @@ def test_a_process_that_has_opened_all_its_files() -> None:
         assert (cause.slug, cause.certainty) == ("fd-limit", Certainty.CONFIRMED)
         assert "has 63 of 64 open files (98 %)" in cause.evidence[0]
         assert seen.jobs == 1
-        assert got.state is State.SICK
+        assert got.state is State.UNHEALTHY
         assert f"prlimit --pid {pid} --nofile=128:" in got.by_hand
         _, got = look("no-such-job-anywhere")
         assert [c for c in got.causes if f"pid {pid} " in c.subject], "near its limit, job or not"
@@ -119,16 +119,16 @@ def test_a_clock_that_differs_is_bounded_by_the_way() -> None:
 class Silent(LocalHost):
     """A node that does not answer in the way it was told."""
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: UnknownReason) -> None:
         super().__init__("a")
         self.why = why
 
-    def run(self, argv: Any, **_: Any) -> Done:
+    def run(self, argv: Any, **_: Any) -> CommandResult:
         raise TransportError(self.why, "as told", "python3 -")
 
 
-@pytest.mark.parametrize("why", [Why.DENIED, Why.TIMED_OUT, Why.TOOL_MISSING, Why.UNREACHABLE])
-def test_a_node_that_was_not_read_is_not_healthy(why: Why) -> None:
+@pytest.mark.parametrize("why", [UnknownReason.DENIED, UnknownReason.TIMED_OUT, UnknownReason.TOOL_MISSING, UnknownReason.UNREACHABLE])
+def test_a_node_that_was_not_read_is_not_healthy(why: UnknownReason) -> None:
     got = diagnose(gather_host_limits(context(Silent(why))), LIMITS)
     assert got.state is State.CANNOT_TELL
     assert len(got.unknowns) == len(set(got.unknowns)) > 10, "each reading is named"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.engine.observe import context_of, look, report_of
+from flows.engine.observe import context_of, observe, report_of
 from flows.specs import load_spec
 from runbooks.core.fleet import LOCAL_FLEET
 from runbooks.core.knowledge import load_runbook
@@ -29,7 +29,7 @@ def night(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: int, made: str
     spec = load_spec("host-limits")
     with HostPool() as pool:
         context = context_of(spec, LOCAL_FLEET, "local", folder, pool, sweep="nightly")
-        evidence, diagnosis = look(spec, context)
+        evidence, diagnosis = observe(spec, context)
     report = report_of(spec, context, diagnosis, evidence, utc_now(), id=f"night-{refused}-{made}", trigger="nightly")
     save(report, render(report, load_runbook(spec.slug)), folder, keep=9)
     said = [c.slug for c in diagnosis.wrong] + [w for c in diagnosis.causes for w in c.evidence[1:]]

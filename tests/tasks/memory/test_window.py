@@ -66,7 +66,7 @@ def test_a_kill_is_told_by_the_next_nightly_and_not_again(night: Any, block: str
     quiet, _ = night(BOOT, NOW - timedelta(hours=20))
     assert quiet.outcome is Outcome.HEALTHY
     told, said = night(kernel, NOW, kills=1)
-    assert (told.outcome, told.causes) == (Outcome.SICK, (slug,))
+    assert (told.outcome, told.causes) == (Outcome.UNHEALTHY, (slug,))
     assert said["causes"][0]["certainty"] == "confirmed", "a nightly asks whether the kernel killed, not whose job it was"
     assert f"{NOW:%Y-%m-%d}" in told.headline
     again, _ = night(kernel, NOW + timedelta(hours=1), kills=1)

@@ -15,10 +15,10 @@ from runbooks.core.ray_config import RayCluster as RayConfig
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.ray.diagnose import diagnose
 from runbooks.ray.limits import Limits
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.ray.act import stop_ray_job
 from tasks.ray.read import gather_ray_job
-from tasks.transport.base import Done
+from tasks.transport.base import CommandResult
 from tasks.transport.local import LocalHost
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig
@@ -44,7 +44,7 @@ class InNamespace(LocalHost):
         super().__init__(name)
         self._inside = tuple(inside)
 
-    def run(self, argv: Sequence[str], **more: Any) -> Done:
+    def run(self, argv: Sequence[str], **more: Any) -> CommandResult:
         return super().run((*self._inside, *argv), **more)
 
 
@@ -129,7 +129,7 @@ def test_a_job_is_stopped_only_in_the_state_it_was_judged_in(ray: RayCluster) ->
     wait_status(ray, "long", "RUNNING")
     args = {"dashboard": DASHBOARD, "submission_id": "long", "state": "FAILED", "actor_id": ""}
     step = Step(kind="stop-ray-job", owner="head", args=args, commands=(), effect="")
-    with pytest.raises(Refused, match="RUNNING now"):
+    with pytest.raises(ActionRefused, match="RUNNING now"):
         stop_ray_job(step, context_of(ray, "long"))
     assert status_of(ray, "long") == "RUNNING"
     stop_ray_job(step.model_copy(update={"args": {**args, "state": "RUNNING"}}), context_of(ray, "long"))

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.triage.windows import windows
 from tasks.remote.support_bundle import Collector, Piece, without_cut_key
-from tasks.transport.base import Done, TransportError
+from tasks.transport.base import CommandResult, TransportError
 
 CANARY = "c4n4ryV4lu3Th4tM4yN3v3rSh0w"
 TOKENS = (
@@ -49,12 +49,12 @@ class Machine:
 
     def run(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
-    ) -> Done:
+    ) -> CommandResult:
         self.asked.append(tuple(argv))
         if self.fails:
             raise self.fails
         said = next((t for k, t in LEAKS.items() if tuple(argv)[: len(k)] == k), "fine\n")
-        return Done(command=" ".join(argv), exit=0, out=said, err="", seconds=0.1)
+        return CommandResult(command=" ".join(argv), exit=0, out=said, err="", seconds=0.1)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -90,7 +90,7 @@ def test_a_key_whose_first_line_was_cut_off_does_not_show() -> None:
 
 
 def test_a_machine_that_goes_away_is_asked_once() -> None:
-    machine = Machine(TransportError(Why.UNREACHABLE, "connection lost"))
+    machine = Machine(TransportError(UnknownReason.UNREACHABLE, "connection lost"))
     found = collect(machine)
     assert len(machine.asked) == 1
     assert all("connection lost" in p.problem for p in found.values())

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tasks.context import Context, Refused
-from tasks.rendezvous.act import Unfinished
+from tasks.context import ActionRefused, Context
+from tasks.rendezvous.act import ActionUnfinished
 from tests.support.etcd import Etcd, real_etcd
 from tests.support.rendezvous import act, context_of, fast, look, place, slugs
 from tests.support.soak import record
@@ -102,7 +102,7 @@ def test_a_closed_run_with_something_alive_is_never_planned(etcd: Etcd, tmp_path
         _, d = look(context)
         assert d.plans == (), d
         for plan in plans:
-            with pytest.raises(Refused, match="alive"):
+            with pytest.raises(ActionRefused, match="alive"):
                 act(plan, context)
     assert etcd.leaves() == before
 
@@ -242,7 +242,7 @@ def test_a_connection_cut_in_the_middle_leaves_nothing_worse(
     cut = Cut(etcd, nth, delivered=delivered)
     broken = fast(context_of(place(f"http://127.0.0.1:{cut.port}"), tmp_path / "reports", "t/job"))
     _, d = look(broken)
-    with pytest.raises(Unfinished, match="put back with"):
+    with pytest.raises(ActionUnfinished, match="put back with"):
         act(d.plans[0], broken)
     cut.listener.close()
     left = etcd.leaves()

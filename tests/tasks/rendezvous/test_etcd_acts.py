@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from runbooks.core.plan import Plan, Step
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.verdict import Diagnosis
 from runbooks.rendezvous import saved
 from runbooks.rendezvous.evidence import Evidence
-from tasks.context import Context, Refused
-from tasks.rendezvous.act import Unfinished, defragment_etcd, delete_run_keys, start_etcd
+from tasks.context import ActionRefused, Context
+from tasks.rendezvous.act import ActionUnfinished, defragment_etcd, delete_run_keys, start_etcd
 from tasks.transport.base import TransportError
 from tests.runbooks.rendezvous.test_decoder import real_state
 from tests.support.etcd import VERSIONS, Etcd, real_etcd
@@ -105,10 +105,10 @@ def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> Non
     etcd.put("/torch/elastic/rendezvous/job", "new")
     _, d = wanted_back(context, file)
     assert (d.state, d.plans) == ("cannot-tell", ())
-    with pytest.raises(Refused, match="has keys already"):
+    with pytest.raises(ActionRefused, match="has keys already"):
         act(plan, context)
     file.write_text(file.read_text() + " ")
-    with pytest.raises(Refused, match="another file"):
+    with pytest.raises(ActionRefused, match="another file"):
         act(plan, context)
 
 
@@ -134,7 +134,7 @@ def test_a_changed_key_refuses_before_anything_is_deleted(etcd: Etcd, tmp_path: 
     _, d = look(context)
     etcd.store("torch.rendezvous.job.0/MASTER_PORT", "5")
     before = etcd.leaves()
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         act(d.plans[0], context)
     assert etcd.leaves() == before
 
@@ -155,7 +155,7 @@ def test_a_newcomer_during_the_deletion_keeps_its_key(
         return real(*args)
 
     monkeypatch.setattr(rendezvous, "_clear", late)
-    with pytest.raises(Unfinished, match="somebody joined"):
+    with pytest.raises(ActionUnfinished, match="somebody joined"):
         act(d.plans[0], context)
     assert len(etcd.leaves()) == 4
 
@@ -170,10 +170,10 @@ def test_a_node_that_is_lost_while_it_deletes_leaves_the_way_back(
     from tasks.rendezvous import act as rendezvous
 
     def lost(*_: Any) -> Any:
-        raise TransportError(Why.UNREACHABLE, "connection reset")
+        raise TransportError(UnknownReason.UNREACHABLE, "connection reset")
 
     monkeypatch.setattr(rendezvous, "_clear", lost)
-    with pytest.raises(Unfinished, match=r"connection reset.*gpu-runbooks restore .*\.json"):
+    with pytest.raises(ActionUnfinished, match=r"connection reset.*gpu-runbooks restore .*\.json"):
         act(d.plans[0], context)
 
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_saved_is_not_deleted(etcd: Etcd, tmp_path: Path) -> None
     (tmp_path / "reports").write_text("a file where the folder should be")
     context = asked(etcd, tmp_path, "t/job")
     _, d = look(context)
-    with pytest.raises(Refused, match="nothing was deleted"):
+    with pytest.raises(ActionRefused, match="nothing was deleted"):
         act(d.plans[0], context)
     assert len(etcd.leaves()) == 4
 
@@ -260,13 +260,13 @@ def _down_and_up(etcd: Etcd, tmp_path: Path) -> None:
     )
     start = {"node": "local", "command": ("sh", str(script)), "data_dir": str(tmp_path / "data")}
     context = fast(context_of(place(etcd.url, start=start), tmp_path / "reports", "t"))
-    with pytest.raises(Refused, match="answers already"):
+    with pytest.raises(ActionRefused, match="answers already"):
         start_etcd(_start(context), context)
     etcd.stop()
     _, d = look(context)
     assert slugs(d) == ["etcd-down"]
     (tmp_path / "data").rename(tmp_path / "away")
-    with pytest.raises(Refused, match="empty"):
+    with pytest.raises(ActionRefused, match="empty"):
         act(d.plans[0], context)
     (tmp_path / "away").rename(tmp_path / "data")
     real = context_of(place(etcd.url, start=start), tmp_path / "reports", "t")
@@ -342,7 +342,7 @@ def test_delete_refuses_while_a_worker_lives(etcd: Etcd, tmp_path: Path) -> None
     env = os.environ | {"TORCHELASTIC_RUN_ID": "job", "RANK": "0"}
     worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env)
     try:
-        with pytest.raises(Refused, match=f"worker pid {worker.pid}"):
+        with pytest.raises(ActionRefused, match=f"worker pid {worker.pid}"):
             delete_run_keys(d.plans[0].steps[0], context)
         _, now = look(context)
         assert now.plans == ()
@@ -374,7 +374,7 @@ def test_nothing_is_deleted_where_the_saved_file_would_not_bring_it_back(
     else:
         folder.parent.mkdir()
         folder.write_text("a file where the folder should be")
-    with pytest.raises(Refused, match="nothing was deleted"):
+    with pytest.raises(ActionRefused, match="nothing was deleted"):
         act(d.plans[0], context)
     assert etcd.leaves() == before
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.rendezvous.act import defragment_etcd, start_etcd
 from tasks.this_machine import start_ticks
 from tasks.transport.base import TransportError
@@ -50,7 +50,7 @@ def test_a_second_start_of_one_data_folder_ends_by_itself(tmp_path: Path, apart_
             time.sleep(after_s)
             try:
                 return start_etcd(_start(context), context).said[0]
-            except (Refused, TransportError) as e:
+            except (ActionRefused, TransportError) as e:
                 return str(e)
 
         with ThreadPoolExecutor(2) as both:
@@ -127,7 +127,7 @@ def test_a_start_that_was_judged_is_refused_once_it_answers(tmp_path: Path) -> N
         plan = look(fast(context))[1].plans[0]
         act(plan, context)
         try:
-            with pytest.raises(Refused, match="answers already"):
+            with pytest.raises(ActionRefused, match="answers already"):
                 act(plan, context)
             assert len(pids.read_text().split()) == 1
         finally:

@@ -13,7 +13,7 @@ import pytest
 
 from runbooks.core.plan import Step
 from runbooks.core.verdict import State
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.rendezvous.act_restore import restore_run_keys
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, fast, look, place
@@ -126,7 +126,7 @@ def test_what_is_no_etcd_is_named_in_bounded_time(tmp_path: Path, mode: str, sai
     with sick(mode) as url:
         _, d = look(fast(context_of(place(url), tmp_path, "t/job")))
     assert d.plans == ()
-    assert d.state in (State.CANNOT_TELL, State.SICK), d
+    assert d.state in (State.CANNOT_TELL, State.UNHEALTHY), d
     assert said in d.model_dump_json(), d
     assert time.monotonic() - began < 40
 
@@ -143,6 +143,6 @@ def test_a_saved_file_that_was_changed_writes_into_nobody_elses_run(etcd: Etcd, 
     for foreign in ("/torch/elastic/rendezvous/other", "/torch/elastic/rendezvous/job/../other", "/x"):
         more = [*saved["keys"], {"key": foreign, "value": "x", "modified": 1}]
         file.write_text(json.dumps(saved | {"keys": more}))
-        with pytest.raises(Refused, match="not of run"):
+        with pytest.raises(ActionRefused, match="not of run"):
             restore_run_keys(step, context)
     assert etcd.leaves() == {}

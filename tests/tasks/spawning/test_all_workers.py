@@ -45,7 +45,7 @@ def look(world: World, target: str) -> Diagnosis:
 def test_what_is_wrong_around_all_workers_is_told(world: World) -> None:
     everything(world)
     d = look(world, "workers")
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     seen = {c.slug for c in d.causes}
     assert {"orchestrator-down", "private-half-missing", "pod-without-row", "task-held-by-dead-worker"} <= seen, d.headline
     assert "CRASHED" in d.headline
@@ -69,7 +69,7 @@ def test_refused_keys_are_told(world: World, monkeypatch: pytest.MonkeyPatch) ->
     assert "not read" in d.headline
     monkeypatch.setenv("RUNPOD_API_KEY", "another")
     d = look(world, "workers")
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert [f"{c.slug} {c.certainty}" for c in d.causes] == ["api-refused confirmed"], d.headline
     assert told(d) == told(look(world, f"worker/{WORKER}"))
 
@@ -77,7 +77,7 @@ def test_refused_keys_are_told(world: World, monkeypatch: pytest.MonkeyPatch) ->
 def test_tasks_that_wait_for_nobody_are_told(world: World) -> None:
     unserved(world)
     d = look(world, "workers")
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
     assert ("queue-not-served", "likely", "the queue") in told(d), d.headline
     assert "40 tasks wait" in d.headline
 
@@ -87,4 +87,4 @@ def test_all_is_well_only_when_all_was_read(world: World) -> None:
     world.pod()
     assert look(world, "workers").state is State.HEALTHY
     world.railway.status = "CRASHED"
-    assert look(world, "workers").state is State.SICK
+    assert look(world, "workers").state is State.UNHEALTHY

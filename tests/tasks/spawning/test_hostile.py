@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runbooks.core.reading import Unknown, Why
+from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import State
 from runbooks.spawning.words import in_sql, is_plain
 from tests.tasks.spawning.conftest import POD, WORKER, World
@@ -24,7 +24,7 @@ def test_a_worker_id_is_never_part_of_a_path_or_a_command(world: World) -> None:
     world.pod()
     evidence, d = world.look(world.context(f"worker/{worker}"))
     assert isinstance(evidence.inside, Unknown)
-    assert evidence.inside.reason is Why.UNPARSABLE
+    assert evidence.inside.reason is UnknownReason.UNPARSABLE
     steps = [s for p in d.plans for s in p.steps]
     assert not any(s.kind.startswith("start-worker") for s in steps)
     for line in d.by_hand:

@@ -10,7 +10,7 @@ import pytest
 
 from deployments.lab.fake_runpod import KEY, FakeRunPod
 from runbooks.core.orchestrator_config import RunPodConfig
-from runbooks.spawning.parsers.runpod import Phase, Runtime, Stop, parse_pod
+from runbooks.spawning.parsers.runpod import Phase, Runtime, StoppedBy, parse_pod
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor
 
@@ -67,7 +67,7 @@ def test_our_client_joins_the_surfaces(fake: FakeRunPod, monkeypatch: pytest.Mon
     assert mine.log("p1") == ("a", "b")
     fake.act(fake.pods["p1"], "stop")
     pod = mine.pod("p1")
-    assert (pod.phase, pod.stop, pod.ip, pod.ssh_port) == (Phase.EXITED, Stop.USER, "", None), (
+    assert (pod.phase, pod.stop, pod.ip, pod.ssh_port) == (Phase.EXITED, StoppedBy.USER, "", None), (
         "stale ports are not shown"
     )
     mine.terminate("p1")
@@ -90,11 +90,11 @@ def test_three_shapes_of_one_pod(fake: FakeRunPod) -> None:
         pod = parse_pod(shape)
         assert (pod.id, pod.phase, pod.ip, pod.ssh_port) == ("p1", Phase.RUNNING, "127.0.0.1", 2222)
     for text, stop in (
-        ("Outbid: Mon Aug 04 2025", Stop.OUTBID),
-        ("Terminated by user: Mon Aug 04 2025", Stop.USER),
-        ("Exited by Runpod: Mon", Stop.PROVIDER),
-        ("Exited by Runpod: out of credit", Stop.CREDIT),
-        ("Rented by User: Mon", Stop.NONE),
+        ("Outbid: Mon Aug 04 2025", StoppedBy.OUTBID),
+        ("Terminated by user: Mon Aug 04 2025", StoppedBy.USER),
+        ("Exited by Runpod: Mon", StoppedBy.PROVIDER),
+        ("Exited by Runpod: out of credit", StoppedBy.CREDIT),
+        ("Rented by User: Mon", StoppedBy.NONE),
     ):
         assert parse_pod({"id": "x", "desiredStatus": "EXITED", "lastStatusChange": text}).stop is stop, text
 

@@ -12,7 +12,7 @@ import pytest
 from postgrest import CountMethod, SyncPostgrestClient
 
 from runbooks.core.orchestrator_config import DatabaseConfig
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.spawning.evidence import WorkerRow
 from tasks.clients.worker_db import open_db
 from tasks.clients.worker_rest import RestDb
@@ -125,5 +125,5 @@ def test_a_row_that_changed_is_not_marked_and_a_refusal_is_told(recorder: Record
     recorder.status, recorder.body = 401, [{"message": "JWT expired"}]
     with pytest.raises(TransportError) as e:
         db.workers()
-    assert e.value.reason is Why.DENIED
+    assert e.value.reason is UnknownReason.DENIED
     assert "service-key-for-tests" not in str(e.value)

@@ -13,9 +13,9 @@ import pytest
 
 from deployments.lab.sshd import make_key, public_key
 from runbooks.core.plan import Step
-from runbooks.core.reading import Known, Unknown, Why
+from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.spawning.act_pods import start_worker, stop_pod, terminate_pod
 from tasks.spawning.act_rows import mark_worker_row
 from tasks.spawning.act_variables import set_railway_variable
@@ -122,20 +122,20 @@ def old_heartbeat(w: World) -> None:
 
 CASES = [
     (pulling, "image-pulling confirmed", State.HEALTHY, ()),
-    (uid, "image-unpullable confirmed", State.SICK, ()),
-    (gone, "pod-gone confirmed", State.SICK, ("mark-worker-row",)),
-    (never_existed, "pod-never-existed confirmed", State.SICK, ("mark-worker-row",)),
-    (outbid, "outbid confirmed", State.SICK, ("terminate-pod",)),
-    (credit, "out-of-credit confirmed", State.SICK, ()),
-    (by_user, "pod-stopped-by-user confirmed", State.SICK, ()),
-    (no_gpus, "gpus-lost-on-resume confirmed", State.SICK, ("stop-pod", "terminate-pod")),
-    (no_port, "port-22-not-exposed confirmed", State.SICK, ("stop-pod", "terminate-pod")),
-    (no_sshd, "no-sshd-in-image confirmed", State.SICK, ()),
-    (died, "worker-died confirmed", State.SICK, ("stop-pod", "terminate-pod")),
-    (never_started, "worker-not-started confirmed", State.SICK, ("start-worker-unverified",)),
-    (orchestrator_down, "orchestrator-down confirmed", State.SICK, ("start-worker-unverified",)),
-    (key_missing, "private-half-missing confirmed", State.SICK, ("set-railway-variable", "start-worker-unverified")),
-    (old_heartbeat, "worker-died confirmed", State.SICK, ("stop-pod", "terminate-pod")),
+    (uid, "image-unpullable confirmed", State.UNHEALTHY, ()),
+    (gone, "pod-gone confirmed", State.UNHEALTHY, ("mark-worker-row",)),
+    (never_existed, "pod-never-existed confirmed", State.UNHEALTHY, ("mark-worker-row",)),
+    (outbid, "outbid confirmed", State.UNHEALTHY, ("terminate-pod",)),
+    (credit, "out-of-credit confirmed", State.UNHEALTHY, ()),
+    (by_user, "pod-stopped-by-user confirmed", State.UNHEALTHY, ()),
+    (no_gpus, "gpus-lost-on-resume confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
+    (no_port, "port-22-not-exposed confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
+    (no_sshd, "no-sshd-in-image confirmed", State.UNHEALTHY, ()),
+    (died, "worker-died confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
+    (never_started, "worker-not-started confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
+    (orchestrator_down, "orchestrator-down confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
+    (key_missing, "private-half-missing confirmed", State.UNHEALTHY, ("set-railway-variable", "start-worker-unverified")),
+    (old_heartbeat, "worker-died confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
 ]
 
 
@@ -158,7 +158,7 @@ def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
     _, d = world.look()
     assert not any(c.slug in ("pod-gone", "no-container") and c.certainty != "possible" for c in d.causes)
     assert not d.plans
-    for status, why in ((429, Why.FAILED), (500, Why.FAILED), (401, Why.DENIED)):
+    for status, why in ((429, UnknownReason.FAILED), (500, UnknownReason.FAILED), (401, UnknownReason.DENIED)):
         world.runpod.fail = [status] * 20
         evidence, d = world.look()
         assert isinstance(evidence.pod, Unknown)
@@ -170,7 +170,7 @@ def test_one_null_runtime_or_a_failing_api_is_no_death(world: World) -> None:
     world.fields["runpod"] = fields | {"timeout_s": 0.25}
     evidence, d = world.look()
     assert isinstance(evidence.pod, Unknown)
-    assert evidence.pod.reason is Why.TIMED_OUT
+    assert evidence.pod.reason is UnknownReason.TIMED_OUT
 
 
 def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.M
     try:
         assert pids
         assert "worker-not-started" not in [c.slug for c in d.causes]
-        with pytest.raises(Refused, match="runs already"):
+        with pytest.raises(ActionRefused, match="runs already"):
             start_worker(step, world.context())
     finally:
         for pid in pids:
@@ -199,10 +199,10 @@ def test_a_start_is_refused_with_a_live_claim_and_after_a_reboot(world: World) -
     never_started(world)
     _, d = world.look()
     step = step_of(d, "start-worker-unverified")
-    with pytest.raises(Refused, match="booted again"):
+    with pytest.raises(ActionRefused, match="booted again"):
         start_worker(step.model_copy(update={"args": {**step.args, "boot_id": "another"}}), world.context())
     world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
-    with pytest.raises(Refused, match="holds t1"):
+    with pytest.raises(ActionRefused, match="holds t1"):
         start_worker(step, world.context())
     _, d = world.look()
     assert not d.plans
@@ -222,7 +222,7 @@ def test_the_first_key_of_a_pod_is_recorded_and_another_is_refused(world: World)
     assert isinstance(evidence.ssh, Known)
     assert evidence.ssh.value.first_seen, "having been seen once more vouches for nothing"
     step = step_of(d, "start-worker-unverified")
-    with pytest.raises(Refused, match="nobody vouches"):
+    with pytest.raises(ActionRefused, match="nobody vouches"):
         start_worker(step.model_copy(update={"kind": "start-worker"}), world.context())
     known[POD]["key"] = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
     trust.write_text(json.dumps(known))
@@ -275,11 +275,11 @@ def test_a_pod_is_stopped_once_and_its_tasks_are_listed(world: World) -> None:
     assert "t1" in step.loses
     assert "t1" in step_of(d, "terminate-pod").loses
     world.db.do("INSERT INTO tasks VALUES ('t2', 'In Progress', $1, now())", WORKER)
-    with pytest.raises(Refused, match="t2"):
+    with pytest.raises(ActionRefused, match="t2"):
         stop_pod(step, world.context())
     world.db.do("DELETE FROM tasks WHERE id = 't2'")
     stop_pod(step, world.context())
-    with pytest.raises(Refused, match="EXITED"):
+    with pytest.raises(ActionRefused, match="EXITED"):
         stop_pod(step, world.context())
     assert world.runpod.count("/stop") == 1
     _, d = world.look()
@@ -321,7 +321,7 @@ def test_all_workers_past_their_limit_are_one_run(world: World) -> None:
     assert sum(s == "row-without-pod" for s, _ in slugs) == 1
     assert world.runpod.count("GET /v1/pods ") <= 2
     assert f"end the pod: {WORKER}" in [p.name for p in d.plans]
-    assert d.state is State.SICK
+    assert d.state is State.UNHEALTHY
 
 
 def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
@@ -337,21 +337,21 @@ def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
     ):
         old = getattr(pod, field)
         setattr(pod, field, value)
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(ActionRefused, match=words):
             terminate_pod(step, world.context())
         setattr(pod, field, old)
     world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
-    with pytest.raises(Refused, match="t1"):
+    with pytest.raises(ActionRefused, match="t1"):
         terminate_pod(step, world.context())
     world.db.do("TRUNCATE tasks")
     world.db.do("UPDATE workers SET last_heartbeat = now()")
-    with pytest.raises(Refused, match="reports"):
+    with pytest.raises(ActionRefused, match="reports"):
         terminate_pod(step, world.context())
     world.db.do("UPDATE workers SET last_heartbeat = NULL")
     assert world.runpod.count("DELETE") == 0
     terminate_pod(step, world.context())
     assert POD not in world.runpod.pods
-    with pytest.raises(Refused, match="gone already"):
+    with pytest.raises(ActionRefused, match="gone already"):
         terminate_pod(step, world.context())
     assert world.runpod.count("DELETE") == 1
     _, d = world.look()
@@ -377,12 +377,12 @@ def test_a_row_is_marked_only_as_it_was_read(world: World) -> None:
     _, d = world.look()
     step = step_of(d, "mark-worker-row")
     world.db.do("UPDATE workers SET last_heartbeat = now()")
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         mark_worker_row(step, world.context())
     world.db.do("UPDATE workers SET last_heartbeat = NULL")
     mark_worker_row(step, world.context())
     assert world.db.do("SELECT status FROM workers")[0]["status"] == "terminated"
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         mark_worker_row(step, world.context())
     _, d = world.look()
     assert d.state is State.HEALTHY
@@ -405,7 +405,7 @@ def test_a_row_that_changes_between_the_look_and_the_change(world: World, monkey
 
         with monkeypatch.context() as patch:
             patch.setattr(SqlDb, "workers", late)
-            with pytest.raises(Refused, match="not as it was read"):
+            with pytest.raises(ActionRefused, match="not as it was read"):
                 mark_worker_row(step, world.context())
         world.db.do("UPDATE workers SET status = $1, last_heartbeat = $2, runpod_id = $3", *(before[0][k] for k in
                     ("status", "last_heartbeat", "runpod_id")))  # fmt: skip
@@ -422,7 +422,7 @@ def test_a_reading_role_is_enough_to_diagnose(world: World, monkeypatch: pytest.
 
     with pytest.raises(TransportError) as e:
         mark_worker_row(step_of(d, "mark-worker-row"), world.context())
-    assert e.value.reason is Why.DENIED
+    assert e.value.reason is UnknownReason.DENIED
     world.db.do("GRANT UPDATE (status) ON workers TO reader")  # what README's table gives for acting
     try:
         mark_worker_row(step_of(d, "mark-worker-row"), world.context())
@@ -435,7 +435,7 @@ def test_a_worker_that_comes_up_by_itself_is_left_alone(world: World) -> None:
     _, d = world.look()
     step = step_of(d, "mark-worker-row")
     world.db.do("UPDATE workers SET status = 'active', last_heartbeat = now()")
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         mark_worker_row(step, world.context())
 
 
@@ -458,7 +458,7 @@ def test_database_down_is_cannot_tell(world: World, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DATABASE_URL", "postgresql://app@127.0.0.1:1/postgres")
     evidence, d = world.look()
     assert isinstance(evidence.row, Unknown)
-    assert evidence.row.reason is Why.UNREACHABLE
+    assert evidence.row.reason is UnknownReason.UNREACHABLE
     assert d.state is State.CANNOT_TELL
     assert not d.plans
 
@@ -469,14 +469,14 @@ def test_a_missing_variable_is_set_once_and_never_shown(world: World) -> None:
     step = step_of(d, "set-railway-variable")
     key = world.sshd.key.read_text()
     assert key[60:90] not in d.model_dump_json()
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         set_railway_variable(
             step.model_copy(update={"args": {**step.args, "fingerprint": "SHA256:x"}}), world.context()
         )
     said = set_railway_variable(step, world.context()).said
     assert "-----BEGIN" not in str(said)
     assert world.railway.variables["RUNPOD_SSH_PRIVATE_KEY"] == key
-    with pytest.raises(Refused, match="by now"):
+    with pytest.raises(ActionRefused, match="by now"):
         set_railway_variable(step, world.context())
     _, d = world.look()
     assert "private-half-missing" not in [c.slug for c in d.causes]

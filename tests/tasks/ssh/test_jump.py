@@ -68,7 +68,7 @@ def test_each_way_to_fail_at_the_jump_host(
         assert evidence.wire.value.connections <= 6
         assert [c.slug for c in d.causes[:1]] == ([slug] if slug else [])
         assert words in " ".join(d.causes[0].evidence if d.causes else ())
-        assert d.state is (State.SICK if slug else State.HEALTHY)
+        assert d.state is (State.UNHEALTHY if slug else State.HEALTHY)
         log = jump.read_log()
         assert log.count("Accepted publickey") + log.count("Failed publickey") <= 1, "one log-in to the jump host a run"
 

@@ -6,7 +6,7 @@ import pytest
 
 from runbooks.core.fleet import KeySource
 from runbooks.core.verdict import State
-from tasks.context import Refused
+from tasks.context import ActionRefused
 from tasks.credentials import write_secret
 from tasks.ssh.act_keys import normalise_secret
 from tests.support.sshd_room import Room
@@ -43,7 +43,7 @@ def test_a_damaged_key_in_a_secret_is_put_right_there(folder: Path, blocks: dict
         assert step.kind == "normalise-secret"
         assert damaged[60:90] not in evidence.model_dump_json() + d.model_dump_json()
         other = step.model_copy(update={"args": step.args | {"identity": "another"}})
-        with pytest.raises(Refused, match="has changed"):
+        with pytest.raises(ActionRefused, match="has changed"):
             normalise_secret(other, context)
         said = normalise_secret(step, context).said
         assert damaged[60:90] not in str(said)
@@ -51,7 +51,7 @@ def test_a_damaged_key_in_a_secret_is_put_right_there(folder: Path, blocks: dict
         aside = [n for n in blocks if n != "node-key"]
         assert [blocks[n] for n in aside] == [damaged]
         assert look(context)[1].state is State.HEALTHY
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             normalise_secret(step, context)
 
 
@@ -60,7 +60,7 @@ def test_another_blocks_key_is_never_touched(folder: Path, blocks: dict[str, str
     blocks["node-key"] = blocks["theirs"] = room.key.read_text().rstrip("\n")
     with room.start(), context_of(room.fleet(folder, key=KeySource(secret="node-key"))) as context:
         (step,) = [s for p in look(context)[1].plans for s in p.steps]
-        with pytest.raises(Refused, match="is not the key of"):
+        with pytest.raises(ActionRefused, match="is not the key of"):
             normalise_secret(step.model_copy(update={"args": step.args | {"block": "theirs"}}), context)
     assert len(blocks) == 2
 
@@ -81,7 +81,7 @@ def test_a_block_that_changes_in_that_moment_stays(
         (step,) = [s for p in look(context)[1].plans for s in p.steps]
         with monkeypatch.context() as patch:
             patch.setattr("tasks.ssh.act_keys.write_secret", rotated)
-            with pytest.raises(Refused, match="in this very moment"):
+            with pytest.raises(ActionRefused, match="in this very moment"):
                 normalise_secret(step, context)
         assert blocks["node-key"] == "rotated"
         blocks["node-key"] = damaged

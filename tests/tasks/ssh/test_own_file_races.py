@@ -12,8 +12,8 @@ import pytest
 
 from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.plan import Step
-from runbooks.core.refusal import Code
-from tasks.context import Context, Refused
+from runbooks.core.refusal import RefusalCode
+from tasks.context import ActionRefused, Context
 from tasks.ssh import act_files as own_files
 from tasks.ssh.act_files import comment_out, exchange
 from tasks.ssh.act_keys import restrict_key_mode
@@ -74,7 +74,7 @@ def test_known_hosts_written_before_every_step(tmp_path: Path, other: Callable[[
                 aside = comment_out(path, 3, judged)
                 assert aside.read_text() != "", "a copy of what was"
                 end = "done"
-            except Refused:
+            except ActionRefused:
                 end = "refused"
         if not steps.wrote:
             assert real.read_text() == "".join(GONE)
@@ -140,7 +140,7 @@ def test_held_open_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = tmp_path / "known_hosts"
     path.write_text("".join(LINES))
     monkeypatch.setattr(own_files, "BUSY_S", 0.1)
-    with path.open("a"), pytest.raises(Refused, match="open all the time"):
+    with path.open("a"), pytest.raises(ActionRefused, match="open all the time"):
         comment_out(path, 3, judged)
     assert [p.name for p in tmp_path.iterdir()] == ["known_hosts"]
     assert path.read_text() == "".join(LINES)
@@ -161,13 +161,13 @@ def test_a_key_exchanged_before_every_step(tmp_path: Path, other: Callable[[Path
 
         def came_out(out: Path) -> None:
             if out.lstat().st_ino != seen.st_ino or out.read_text() != "".join(LINES):
-                raise Refused(Code.TARGET_CHANGED, "another one")
+                raise ActionRefused(RefusalCode.TARGET_CHANGED, "another one")
 
         with writing_at(folder, at, lambda: other(path), on_fd=True) as steps:
             try:
                 aside = exchange(path, "clean\n", came_out)
                 assert aside.read_text() == "".join(LINES)
-            except Refused:
+            except ActionRefused:
                 assert not list(folder.glob(".key*")), "a refusal leaves nothing"
         assert (THEIRS in path.read_text()) is steps.wrote, at
         assert steps.wrote or (path.read_text(), path.stat().st_mode & 0o777) == ("clean\n", 0o600)
@@ -201,7 +201,7 @@ def test_the_mode_of_a_key_that_is_exchanged_before_every_step(tmp_path: Path) -
             try:
                 restrict_key_mode(step, context)
                 refused = False
-            except Refused:
+            except ActionRefused:
                 refused = True
         assert refused is steps.wrote, at
         assert path.stat().st_mode & 0o777 == (0o640 if steps.wrote else 0o600), at

@@ -23,7 +23,7 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.ssh.diagnose import Limits, diagnose
 from runbooks.ssh.evidence import Evidence, Stage
-from tasks.context import Context, Refused
+from tasks.context import ActionRefused, Context
 from tasks.ssh import act_keys as ssh_keys
 from tasks.ssh.read import gather_ssh_auth_failure
 from tasks.transport.open import HostPool
@@ -286,7 +286,7 @@ def test_each_way_to_break_a_log_in(case: Case, folder: Path) -> None:
             if not case.slug:
                 assert d.state is State.HEALTHY, shown
                 return
-            assert d.state is State.SICK, shown
+            assert d.state is State.UNHEALTHY, shown
             assert (d.causes[0].slug, str(d.causes[0].certainty)) == (case.slug, case.certainty), shown
             assert case.words in " ".join(d.causes[0].evidence)
             steps = [s for p in d.plans for s in p.steps]
@@ -300,7 +300,7 @@ def test_each_way_to_break_a_log_in(case: Case, folder: Path) -> None:
             assert proof.state is State.HEALTHY, f"{proof.headline}\n{after.model_dump_json(indent=1)}"
             assert after.wire.value.stage is Stage.DONE
             assert not after.wire.value.remembered
-            with pytest.raises(Refused):
+            with pytest.raises(ActionRefused):
                 ACTS[steps[0].kind](steps[0], context)
 
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader
@@ -86,9 +86,10 @@ def test_json_comes_back_and_the_shown_text_is_clean(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("/401", Why.DENIED), ("/403", Why.DENIED), ("/404", Why.FAILED), ("/500", Why.FAILED), ("/html", Why.UNPARSABLE)],
+    [("/401", UnknownReason.DENIED), ("/403", UnknownReason.DENIED), ("/404", UnknownReason.FAILED), ("/500", UnknownReason.FAILED),
+        ("/html", UnknownReason.UNPARSABLE)],
 )
-def test_answers_that_are_none(url: str, path: str, why: Why) -> None:
+def test_answers_that_are_none(url: str, path: str, why: UnknownReason) -> None:
     error = error_of(url, path)
     assert error.reason is why
     assert "canary99" not in str(error)
@@ -96,11 +97,11 @@ def test_answers_that_are_none(url: str, path: str, why: Why) -> None:
 
 
 def test_time_outs_and_refusals(url: str) -> None:
-    assert error_of(url, "/slow", timeout_s=0.3).reason is Why.TIMED_OUT
+    assert error_of(url, "/slow", timeout_s=0.3).reason is UnknownReason.TIMED_OUT
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        assert error_of(f"http://127.0.0.1:{s.getsockname()[1]}").reason is Why.UNREACHABLE
-    assert error_of("http://no-such-name.invalid").reason is Why.UNREACHABLE
+        assert error_of(f"http://127.0.0.1:{s.getsockname()[1]}").reason is UnknownReason.UNREACHABLE
+    assert error_of("http://no-such-name.invalid").reason is UnknownReason.UNREACHABLE
 
 
 def test_redirects_stay_on_the_host_and_posts_follow_none(url: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.local import LocalHost, read_state
 
@@ -41,7 +41,7 @@ def test_commands_begin_at_home_never_in_the_folder_of_the_process(
 
 def test_missing_and_forbidden_tools(tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("x")
-    for argv, why in ((["no-such-tool"], Why.TOOL_MISSING), ([str(tmp_path / "tool")], Why.DENIED)):
+    for argv, why in ((["no-such-tool"], UnknownReason.TOOL_MISSING), ([str(tmp_path / "tool")], UnknownReason.DENIED)):
         with pytest.raises(TransportError) as caught:
             HOST.run(argv)
         assert caught.value.reason is why
@@ -54,7 +54,7 @@ def test_the_limit_ends_the_whole_group(tmp_path: Path, script: str) -> None:
     began = time.monotonic()
     with pytest.raises(TransportError, match="it was ended") as caught:
         HOST.run(["sh", "-c", f"echo $$ > {tmp_path}/pid; {script}"], timeout_s=0.5)
-    assert caught.value.reason is Why.TIMED_OUT
+    assert caught.value.reason is UnknownReason.TIMED_OUT
     assert time.monotonic() - began < 5
     group = int((tmp_path / "pid").read_text())
     assert read_state(group) in ("", "Z")

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pytest
 
-from flows.engine.lock_key import place_of
+from flows.engine.lock_key import lock_key_of
 from runbooks.core.fleet import Fleet, Node
-from tasks.context import Acting, Context, Refused
+from tasks.context import ActionRefused, Context, RunningAction
 from tasks.remote import changing
 from tasks.remote.changing import ask_over, change, command
 from tasks.remote.probe import probe_text
@@ -58,7 +58,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def acting(host: Host, run: str, owner: str = "node-1") -> Context:
     """A context that an act was lent."""
     fleet = Fleet(nodes=(Node(name="n", local=True),))
-    return Context(fleet=fleet, target="n", open_host=lambda _: host, acting=Acting(run=run, owner=owner))
+    return Context(fleet=fleet, target="n", open_host=lambda _: host, acting=RunningAction(run=run, owner=owner))
 
 
 def sleep_there(host: Host, run: str, mark: Path, s: float, timeout_s: float = 30) -> dict[str, object]:
@@ -92,7 +92,7 @@ def test_the_engine_is_killed_and_its_command_goes_on(node: Node, either: Host, 
     """The second run is refused until the first one's command has ended there; then it goes on. Nothing overlapped."""
     mark = tmp_path / "mark"
     kill_and_wait(engine(node, "act-1", mark, 4).pid)
-    with pytest.raises(Refused, match="another action of run act-1 is still working here") as caught:
+    with pytest.raises(ActionRefused, match="another action of run act-1 is still working here") as caught:
         sleep_there(either, "act-2", mark, 0)
     assert "pid " in str(caught.value)
     held, said = ask_over(either, "node-1", "act-1")
@@ -112,7 +112,7 @@ def test_a_command_that_comes_after_its_run_was_declared_over_does_nothing(eithe
         if may:
             assert command(context, either, ("echo", "x"), 20).out == "x\n"
         else:
-            with pytest.raises(Refused, match="declared over"):
+            with pytest.raises(ActionRefused, match="declared over"):
                 command(context, either, ("touch", str(tmp_path / "touched")), 20)
     assert not (tmp_path / "touched").exists()
 
@@ -121,16 +121,16 @@ def test_two_names_of_a_machine_have_one_lock_file(node: Node, either: Host, tmp
     """Whatever two fleet files call it, and whoever of them asks whether the other's command still works there."""
     hosts = {name: node.model_copy(update={"name": name}) for name in ("a", "b")}
     contexts = {n: Context(fleet=Fleet(nodes=(hosts[n],)), target=n, open_host=lambda _: either) for n in hosts}
-    places = {n: place_of(n, contexts[n]) for n in hosts}
+    places = {n: lock_key_of(n, contexts[n]) for n in hosts}
 
     def acting_as(name: str, run: str) -> Context:
-        return replace(contexts[name], acting=Acting(run=run, owner=name, lock=places[name].lock))
+        return replace(contexts[name], acting=RunningAction(run=run, owner=name, lock=places[name].lock))
 
     with ThreadPoolExecutor(1) as pool:
         mark = tmp_path / "began"
         first = pool.submit(command, acting_as("a", "act-1"), either, ("sh", "-c", f"touch {mark}; sleep 3"), 20)
         until(mark.exists, 20)
-        with pytest.raises(Refused, match="another action of run act-1 is still working here"):
+        with pytest.raises(ActionRefused, match="another action of run act-1 is still working here"):
             command(acting_as("b", "act-2"), either, ("touch", str(tmp_path / "touched")), 20)
         assert ask_over(either, places["b"].lock, "act-1")[0] is True
         assert first.result().exit == 0
@@ -151,7 +151,7 @@ def test_of_many_runs_that_begin_at_once_one_works_at_a_time(tmp_path: Path) -> 
         script = f"mkdir {mine}; ls -d {tmp_path}/busy-* | wc -l; sleep 0.05; rmdir {mine}"
         try:
             return command(acting(host, f"act-{n}"), host, ("sh", "-c", script), 30).out.strip()
-        except Refused as e:
+        except ActionRefused as e:
             return "refused" if "still working here" in str(e) else str(e)
 
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -209,7 +209,7 @@ def test_nobody_else_can_lend_the_lock(trap: str, tmp_path: Path, locks: Path) -
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (folder / "node-1.lock").stat().st_mode & 0o777 == 0o600
         return
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         command(acting(host, "act-1"), host, ("true",), 20)
     assert other.read_text() == "precious"
     assert not (tmp_path / "elsewhere").exists() or not list((tmp_path / "elsewhere").iterdir())

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.remote import probe
 from tasks.remote.probe import MARK, run_program
 from tasks.transport.base import Host, TransportError
@@ -39,7 +39,7 @@ def test_a_program_that_came_cut_off_does_nothing(either: Host, monkeypatch: pyt
     monkeypatch.setattr(probe, "BOOT", re.sub(r"read\(\)", "read(30)", probe.BOOT))
     with pytest.raises(TransportError, match="cut off") as caught:
         run_program(either, "echo", "print('{}')\n" + "#" * 100, {}, timeout_s=20)
-    assert caught.value.reason is Why.FAILED
+    assert caught.value.reason is UnknownReason.FAILED
     assert str(caught.value).endswith(f"({MARK} echo)")
 
 

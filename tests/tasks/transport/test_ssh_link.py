@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deployments.ports import free_port
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.ssh import SshHost
 from tests.support.sshd import Sshd
@@ -29,7 +29,7 @@ def test_server_killed_in_mid_command(own_sshd: Sshd, tmp_path: Path) -> None:
     timer.start()
     script = f"echo $$ > {tmp_path}/pid; sleep 4; echo x >> {tmp_path}/late"
     error = refused(host, ["sh", "-c", script], timeout_s=2)
-    assert error.reason is Why.UNREACHABLE
+    assert error.reason is UnknownReason.UNREACHABLE
     assert "cut after" in error.detail
     assert "left running, pid " in error.detail
     assert "not started again" in refused(host, ["sh", "-c", script], timeout_s=2).detail
@@ -43,7 +43,7 @@ def test_server_killed_in_mid_command(own_sshd: Sshd, tmp_path: Path) -> None:
 def test_only_the_command_is_killed(own_sshd: Sshd) -> None:
     host = SshHost(own_sshd.node())
     error = refused(host, ["sh", "-c", "kill -KILL $PPID"], timeout_s=5)
-    assert error.reason is Why.FAILED
+    assert error.reason is UnknownReason.FAILED
     assert "killed" in error.detail
     host.close()
 
@@ -59,7 +59,7 @@ def test_a_stopped_server_process_does_not_hang_the_client(own_sshd: Sshd) -> No
     try:
         began = time.monotonic()
         error = refused(host, ["true"], timeout_s=1)
-        assert error.reason is Why.UNREACHABLE
+        assert error.reason is UnknownReason.UNREACHABLE
         assert time.monotonic() - began < 10
     finally:
         for pid in sessions:
@@ -72,7 +72,7 @@ def test_a_stopped_listener_sends_no_banner(own_sshd: Sshd) -> None:
     host = SshHost(own_sshd.node(connect_timeout_s=1))
     began = time.monotonic()
     error = refused(host, ["true"])
-    assert error.reason is Why.UNREACHABLE
+    assert error.reason is UnknownReason.UNREACHABLE
     assert "no SSH banner" in error.detail
     assert time.monotonic() - began < 5
     began = time.monotonic()
@@ -84,7 +84,7 @@ def test_a_stopped_listener_sends_no_banner(own_sshd: Sshd) -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, "absent")
     error = refused(SshHost(sshd.node()), ["true"])
-    assert error.reason is Why.UNREACHABLE
+    assert error.reason is UnknownReason.UNREACHABLE
     assert "connection refused" in error.detail
     error = refused(SshHost(sshd.node(host="no-such-name.invalid")), ["true"])
     assert "cannot be resolved" in error.detail
@@ -95,7 +95,7 @@ def test_something_else_listens(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", port)) as server:
         threading.Thread(target=lambda: server.accept()[0].sendall(b"HTTP/1.1 400\r\n\r\n" * 200), daemon=True).start()
         error = refused(SshHost(Sshd(tmp_path, "x").node(port=port, connect_timeout_s=1)), ["true"])
-    assert error.reason is Why.UNREACHABLE
+    assert error.reason is UnknownReason.UNREACHABLE
 
 
 def test_jump_host_and_its_verified_key(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_jump_host_and_its_verified_key(tmp_path: Path) -> None:
         assert "127.0.0.3" in inner.read_log()
         bad = SshHost(inner.node(jump=way | {"known_hosts": str(inner.known_hosts)}))
         error = refused(bad, ["true"])
-        assert error.reason is Why.DENIED
+        assert error.reason is UnknownReason.DENIED
         assert "jump host" in error.detail
         assert "is unknown" in error.detail
         bad.close()
@@ -125,5 +125,5 @@ def test_jump_host_that_cannot_reach_the_node(tmp_path: Path) -> None:
         host = SshHost(Sshd(tmp_path, "absent").node(jump=way))
         error = refused(host, ["true"])
         host.close()
-    assert error.reason is Why.UNREACHABLE
+    assert error.reason is UnknownReason.UNREACHABLE
     assert "cannot reach" in error.detail

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.local import read_state
 from tasks.transport.ssh import SshHost
@@ -49,7 +49,7 @@ def test_large_stdin_comes_back_whole(host: SshHost) -> None:
 def test_a_missing_tool_is_told_from_a_command_that_says_127(host: SshHost) -> None:
     with pytest.raises(TransportError, match="no-such-tool is not installed") as caught:
         host.run(["no-such-tool", "--x"])
-    assert caught.value.reason is Why.TOOL_MISSING
+    assert caught.value.reason is UnknownReason.TOOL_MISSING
     assert host.run(["sh", "-c", "exit 127"]).exit == 127
 
 
@@ -57,7 +57,7 @@ def test_a_file_that_may_not_be_executed_is_denied(host: SshHost, tmp_path: Path
     (tmp_path / "tool").write_text("x")
     with pytest.raises(TransportError) as caught:
         host.run([str(tmp_path / "tool")])
-    assert caught.value.reason is Why.DENIED
+    assert caught.value.reason is UnknownReason.DENIED
 
 
 @pytest.mark.parametrize("script", ["sleep 60", "kill -STOP $$", "trap '' TERM; sleep 60 & wait; sleep 60"])
@@ -66,7 +66,7 @@ def test_the_limit_ends_the_command_on_the_node(host: SshHost, tmp_path: Path, s
     began = time.monotonic()
     with pytest.raises(TransportError, match="it was ended on the node") as caught:
         host.run(["sh", "-c", f"echo $$ > {pid_file}; {script}"], timeout_s=1)
-    assert caught.value.reason is Why.TIMED_OUT
+    assert caught.value.reason is UnknownReason.TIMED_OUT
     assert time.monotonic() - began < 7
     assert until_gone(int(pid_file.read_text()))
     assert host.run(["true"]).exit == 0  # the connection goes on
@@ -113,7 +113,7 @@ def test_a_flood_is_capped_in_memory_and_ended(host: SshHost) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TransportError) as caught:
         host.run(["yes", "x" * 100], timeout_s=2, limit_bytes=1000)
-    assert caught.value.reason is Why.TIMED_OUT
+    assert caught.value.reason is UnknownReason.TIMED_OUT
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000  # KiB
     done = host.run(["head", "-c", "3000000", "/dev/zero"], limit_bytes=1000)
     assert (len(done.out), done.truncated, done.exit) == (1000, True, 0)
@@ -156,7 +156,7 @@ def test_an_account_whose_shell_runs_nothing(tmp_path: Path) -> None:
         with pytest.raises(TransportError, match="shell did not run the command: This account") as caught:
             host.run(["true"])
         host.close()
-    assert caught.value.reason is Why.FAILED
+    assert caught.value.reason is UnknownReason.FAILED
 
 
 def test_without_timeout_on_the_node_the_shell_ends_it(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_no_session_allowed_at_all(tmp_path: Path) -> None:
         with pytest.raises(TransportError, match="opens no session channel") as caught:
             host.run(["true"])
         host.close()
-    assert caught.value.reason is Why.DENIED
+    assert caught.value.reason is UnknownReason.DENIED
 
 
 def test_a_closed_host_raises(shared_sshd: Sshd) -> None:

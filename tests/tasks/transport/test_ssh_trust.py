@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.fleet import KeySource
-from runbooks.core.reading import Why
+from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.connect import HostKeyError
 from tasks.transport.known_hosts import Fact
@@ -30,7 +30,7 @@ def denied(sshd: Sshd, **fields: object) -> TransportError:
     """The error of connecting with the node changed by `fields`."""
     with pytest.raises(TransportError) as caught:
         works(sshd, **fields)
-    assert caught.value.reason is Why.DENIED
+    assert caught.value.reason is UnknownReason.DENIED
     return caught.value
 
 
@@ -120,7 +120,7 @@ def test_a_wrong_key_is_tried_once_in_a_run(own_sshd: Sshd, tmp_path: Path) -> N
         for _ in range(3):
             with pytest.raises(TransportError, match=r"refused key file") as caught:
                 host.run(["true"])
-            assert caught.value.reason is Why.DENIED
+            assert caught.value.reason is UnknownReason.DENIED
     pool.close_all()
     log = own_sshd.read_log()
     assert log.count("Failed publickey") == 1
