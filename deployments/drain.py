@@ -1,6 +1,6 @@
 """For service units: `python -m deployments.drain [WORKER]` before a worker is stopped, `--resume` when it is gone or started.
 
-A process worker that is told to end kills the runs it started, in the middle of an act. So first no worker takes new
+A process worker that is told to end kills the runs it started, in the middle of an action. So first no worker takes new
 runs, and the runs of this machine come to their end (ten minutes at most). Waiting approvals have no process; they stay.
 The pool can only be stopped as a whole: it goes on as soon as no worker is being stopped any more (flows/draining.py).
 """
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
 
 
 def running_here() -> list[FlowRun]:
-    """Runbook and act runs whose process is on this machine."""
+    """Runbook and action runs whose process is on this machine."""
     host = this_process().host
     found = [r for tag in (store.RUNBOOK_TAG, store.ACT_TAG) for r in store.find_runs([tag], [StateType.RUNNING])]
     return [r for r in found if r.labels.get("owner.host", host) == host]

@@ -1,4 +1,4 @@
-"""Ends what nobody runs any more, looks at its targets again, closes approvals that ran out. Repeats no act."""
+"""Ends what nobody runs any more, looks at its targets again, closes approvals that ran out. Repeats no action."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def _runs(now: datetime) -> Iterator[FlowRun]:
 
 
 def _act(run: FlowRun, now: datetime) -> str:
-    """An act run whose process is gone is ended. Its steps are never repeated; the target is looked at again.
+    """An action run whose process is gone is ended. Its steps are never repeated; the target is looked at again.
 
     First nobody can begin a step of it any more; then it stays open while a step that began may still be at work.
     """

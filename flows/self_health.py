@@ -32,7 +32,7 @@ class HeldLock(Frozen):
 
     owner: str
     act_run: str
-    holder: str  # the process that claimed it: host and pid
+    holder: str  # the process that locked it: host and pid
     age_s: float
     why: str = ""  # set if its run has ended, and a step of it may still be at work
 

@@ -233,7 +233,7 @@ def _variables(c: SyncPrefectClient, json: dict[str, Any]) -> list[dict[str, Any
 
 
 def running_runs() -> list[str]:
-    """Names of runbook and act runs that are running now."""
+    """Names of runbook and action runs that are running now."""
     runs = find_runs([RUNBOOK_TAG], [StateType.RUNNING]) + find_runs([ACT_TAG], [StateType.RUNNING])
     return [r.name for r in runs]
 

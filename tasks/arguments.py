@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def arguments(step: Step, model: type[A]) -> A:
-    """The step's arguments. Raises Refused (bad-arguments): they may be another version's, or altered."""
+    """The step's arguments. Raises ActionRefused (bad-arguments): they may be another version's, or altered."""
     try:
         return step.typed(model)
     except ValidationError as e:

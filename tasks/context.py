@@ -57,9 +57,9 @@ class TrackedOptions(dict[str, Any]):
 
 
 class RunningAction(Frozen):
-    """The act that a context is lent to: on the machine that it changes, a lock file says so."""
+    """The action that a context is lent to: on the machine that it changes, a lock file says so."""
 
-    run: str  # the act run
+    run: str  # the action run
     owner: str  # what is locked
     lock: str = ""  # the name of its lock file, one for all names of a machine; "": the owner's
 

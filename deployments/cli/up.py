@@ -23,7 +23,7 @@ DRAIN_LIMIT_S = 600.0
 
 
 def stop_all(drain: bool = True) -> list[str]:
-    """Stops gateway, reaper, worker, server, in this order. With `drain`, first waits for acts in progress to end."""
+    """Stops gateway, reaper, worker, server, in this order. With `drain`, first waits for actions in progress to end."""
     with only_one():
         state = read_state()
         if state is None:
@@ -106,7 +106,7 @@ def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:
 
 
 def cmd_down(ns: argparse.Namespace) -> int:
-    """`gpu-runbooks down`: lets acts in progress end, then stops what `up` started."""
+    """`gpu-runbooks down`: lets actions in progress end, then stops what `up` started."""
     stopped = stop_all(drain=not getattr(ns, "now", False))
     if getattr(ns, "json", False):
         print(json.dumps({"stopped": stopped}))

@@ -15,7 +15,7 @@ DRAIN_LIMIT_S = 600.0
 
 
 def cmd_watch(ns: argparse.Namespace) -> int:
-    """Watches until SIGTERM or Ctrl-C; lets acts in progress end."""
+    """Watches until SIGTERM or Ctrl-C; lets actions in progress end."""
     from flows.config import load_policy
 
     fleet = load_fleet(absolute(ns.fleet))

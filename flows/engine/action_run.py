@@ -1,4 +1,4 @@
-"""The act flow: does the steps of one claim, once. The only place from which anything is changed."""
+"""The action flow: does the steps of one lock, once. The only place from which anything is changed."""
 
 import contextlib
 from collections.abc import Callable
@@ -37,19 +37,19 @@ from tasks.transport.base import TransportError
 
 @dataclass
 class Session:
-    """What a runbook run lends to the act flow that it calls."""
+    """What a runbook run lends to the action flow that it calls."""
 
     lock: Lock
     context: Context
     timeline: Timeline
     runbook_run: str
     execution: int
-    before: Callable[[int], bool]  # does what the plan wants done before step i of the claim; False: it was not done
-    allowed: Callable[[], None]  # raises Refused if the files say by now that this may not be
+    before: Callable[[int], bool]  # does what the plan wants done before step i of the lock; False: it was not done
+    allowed: Callable[[], None]  # raises ActionRefused if the files say by now that this may not be
     said: list[str] = field(default_factory=list)
     outcome: str = "not-started"
     refused: Refusal | None = None  # the guard's no that ended it
-    ends: list[str] = field(default_factory=list)  # of each step of the claim, for people
+    ends: list[str] = field(default_factory=list)  # of each step of the lock, for people
     rows: list[str] = field(default_factory=list)  # what its row says; "" if it was not begun
 
 
@@ -69,7 +69,7 @@ def run_action(
     process: dict[str, Any],
     about: dict[str, Any],
 ) -> State[Any]:
-    """Does the claimed steps on `owner`. Only the runbook run that holds the claim can call it."""
+    """Does the locked steps on `owner`. Only the runbook run that holds the lock can call it."""
     session = _SESSION.get()
     ctx = FlowRunContext.get()
     run = ctx.flow_run if ctx else None
@@ -207,7 +207,7 @@ def do_locked_steps(
     before: Callable[[int], bool],
     allowed: Callable[[], None],
 ) -> ActionRecord:
-    """Runs the act flow for `claim` in this process and returns what happened."""
+    """Runs the action flow for `lock` in this process and returns what happened."""
     context = replace(context, acting=RunningAction(run=lock.act_run, owner=lock.owner, lock=lock.place.lock))
     session = Session(lock, context, timeline, runbook_run, execution, before, allowed)
     reset = _SESSION.set(session)

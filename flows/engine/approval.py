@@ -70,7 +70,7 @@ def approval_key(digest: str, attempt: int) -> str:
 def look_up_approval(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -> ApprovalLookup:
     """The decision on exactly these plans, if one was given and is not spent; and the key under which to ask next.
 
-    The same plan is not asked twice, but an approval that was already used for an act is spent: the run asks
+    The same plan is not asked twice, but an approval that was already used for an action is spent: the run asks
     again. So does one whose answer was lost because a process was killed between question and answer, and one whose
     approver code or link was not right. An approval that came to a freeze (the UI takes it) counts neither then nor later.
     """

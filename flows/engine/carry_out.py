@@ -1,4 +1,4 @@
-"""Acts on a plan that was allowed: claim, look and judge again, act in the plan's order, look again, say whether it helped."""
+"""Carries out an allowed plan: lock, observe and judge again, act in the plan's order, observe again, say whether it helped."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from tasks.context import ActionRefused
 
 
 def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
-    """Claims, looks and judges again, acts, verifies. (None, diagnosis): what was allowed is not so any more, decide again."""
+    """Locks, observes and judges again, acts, verifies. (None, diagnosis): what was allowed is not so any more, decide again."""
     permission = run.record.permission
     about = {
         "runbook_run": run.run_id,
@@ -73,7 +73,7 @@ def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
 
 @dataclass
 class PlanRun:
-    """One plan being carried out: each owner's steps are an act run of its own, all steps go in the plan's order."""
+    """One plan being carried out: each owner's steps are an action run of its own, all steps go in the plan's order."""
 
     run: Run
     plan: Plan
@@ -153,7 +153,7 @@ def _gone(plan: Plan, after: Diagnosis) -> bool:
 
 
 def _note_verified(run: Run, work: PlanRun, gone: bool) -> None:
-    """On each act run, whether it was done and seen to help: what is not noted counts as not seen to help."""
+    """On each action run, whether it was done and seen to help: what is not noted counts as not seen to help."""
     for lock in work.locks:
         record = work.records.get(lock.owner)
         if record is None:

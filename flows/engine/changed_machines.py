@@ -1,6 +1,6 @@
 """Which machines the places of a budget are about: one machine in two fleet files takes one place, and each file counts it.
 
-A machine is known by its marks (places.py). Whose machines another fleet's places are is told by the addresses in this fleet's
+A machine is known by its marks (lock_key.py). Whose machines another fleet's places are is told by the addresses in this fleet's
 file and by what was read of this machine; another address of a machine that nobody has read from this fleet is not seen.
 """
 

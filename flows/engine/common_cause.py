@@ -1,4 +1,4 @@
-"""Looks at the fleet's other runs: many targets failing alike are one incident, and per-target fixing stops."""
+"""The common-cause guard: looks at the fleet's other runs: many targets failing alike are one incident, and per-target fixing stops."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Runs a runbook: gather, diagnose, gate, approve, claim, gather and diagnose again, act, verify, report."""
+"""Runs a runbook: gather, diagnose, gate, approve, lock, gather and diagnose again, act, verify, report."""
 
 from datetime import timedelta
 from typing import Any

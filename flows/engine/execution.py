@@ -26,7 +26,7 @@ def number(run_id: str) -> int:
 
 
 def check_newest(run_id: str, n: int) -> None:
-    """Raises Refused if another process has begun the same run after this one did."""
+    """Raises ActionRefused if another process has begun the same run after this one did."""
     if store.read_input(run_id, _key(n + 1)) is not None:
         said = f"another process started this run later (execution {n + 1}); this one stops"
         raise ActionRefused(RefusalCode.SUPERSEDED, said)

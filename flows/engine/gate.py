@@ -22,7 +22,7 @@ class Decision(StrEnum):
 
 
 class PastAction(Frozen):
-    """An act run on one owner, as history."""
+    """An action run on one owner, as history."""
 
     owner: str
     kinds: tuple[str, ...]
@@ -154,7 +154,7 @@ def _worn(plan: Plan, policy: Policy, history: tuple[PastAction, ...], now: date
 
 
 def _past(plan: Plan, kind: str, policy: Policy, history: tuple[PastAction, ...], now: datetime) -> list[PastAction]:
-    """Acts of that kind on the same owners for one of the same causes that still count."""
+    """Actions of that kind on the same owners for one of the same causes that still count."""
     limits, owners = policy.kind(kind), {s.owner for s in plan.steps if s.kind == kind}
     return [
         a
@@ -193,6 +193,6 @@ def _too_soon(kind: str, limits: KindPolicy, last: PastAction, now: datetime) ->
 
 
 def _shares(act: PastAction, plan: Plan, kind: str) -> bool:
-    """True if the act was about the same finer thing as a step of the plan, or does not say about which."""
+    """True if the action was about the same finer thing as a step of the plan, or does not say about which."""
     things = {s.of for s in plan.steps if s.kind == kind}
     return not any(act.of) or bool(things & set(act.of))

@@ -1,4 +1,4 @@
-"""Freeze, breaker and budget: the switches that are looked at before every act. No answer from the API means no act."""
+"""Freeze, breaker and budget: the switches that are looked at before every action. No answer from the API means no action."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def _plain(fleet: str) -> str:
 
 
 def check_freeze() -> None:
-    """Raises Refused (frozen) while anything is frozen: the switch for all, or this machine's file; or if nobody knows."""
+    """Raises ActionRefused (frozen) while anything is frozen: the switch for all, or this machine's file; or if nobody knows."""
     from tasks.freeze_file import read_freeze_file
 
     local = read_freeze_file()
@@ -48,7 +48,7 @@ def check_freeze() -> None:
 
 
 def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
-    """Raises Refused while the fleet's breaker is tripped, or that of another fleet with the same machine: `machine` is
+    """Raises ActionRefused while the fleet's breaker is tripped, or that of another fleet with the same machine: `machine` is
     what it is known by."""
     try:
         tripped = next((found for name in names_of(fleet) if (found := store.get_variable(breaker_name(name)))), None)
@@ -122,7 +122,7 @@ def _used_up(fleet: str, why: str, known: frozenset[str], taken: list[Changed]) 
 
 
 def take_budget_token(fleet: Fleet, policy: Policy, target: str, act_run: str, machine: tuple[str, ...] = ()) -> str:
-    """Takes one place of the fleet's budget for `target`, or trips the breaker and raises Refused.
+    """Takes one token of the fleet's budget for `target`, or trips the breaker and raises ActionRefused.
 
     A place is a finished run with idempotency key `<fleet>/<k>`: the server gives each k to one asker only. A target
     that already has a place in the window needs no second one, under whatever name and in whatever fleet file: `machine`

@@ -34,7 +34,7 @@ def in_progress(now: datetime) -> tuple[AtWork, ...]:
 
 
 def unsettled(now: datetime) -> list[FlowRun]:
-    """Act runs that have not ended, and those that have but of which a step may still be at work."""
+    """Action runs that have not ended, and those that have but of which a step may still be at work."""
     runs = store.find_runs([store.ACT_TAG], OPEN) + store.find_runs([store.ACT_TAG], since=now - LOOK_BACK)
     each = {run.id: run for run in runs}
     return [r for r in each.values() if r.state_type in OPEN or (r.start_time and SETTLED not in r.labels)]

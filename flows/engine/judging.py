@@ -57,7 +57,7 @@ def hands_off(run: Run, owners: tuple[str, ...]) -> str:
 
 
 def read_files_again(run: Run) -> None:
-    """Takes fleet and policy file as they are now. Raises Refused if they cannot be used: then nothing is changed."""
+    """Takes fleet and policy file as they are now. Raises ActionRefused if they cannot be used: then nothing is changed."""
     if run.reread is None:
         return
     try:
@@ -70,7 +70,7 @@ def read_files_again(run: Run) -> None:
 
 
 def files_allow(run: Run, plan: Plan) -> None:
-    """Raises Refused if the files say by now that this plan's machines or kinds are not to be touched."""
+    """Raises ActionRefused if the files say by now that this plan's machines or kinds are not to be touched."""
     read_files_again(run)
     if held := hands_off(run, plan.owners):
         raise ActionRefused(RefusalCode.HANDS_OFF, f"hands off: {held}")

@@ -1,4 +1,4 @@
-"""Locks: an act run on a physical owner is lock, write-ahead record and counter in one object of the server."""
+"""Locks: an action run on a physical owner is lock, write-ahead record and counter in one object of the server."""
 
 import json
 from datetime import datetime
@@ -38,12 +38,12 @@ class Lock(Frozen):
 
 
 def owner_tag(owner: str) -> str:
-    """Tag of all act runs on that owner."""
+    """Tag of all action runs on that owner."""
     return f"owner:{slug(owner)}"
 
 
 def actions_on(owner: str, since: datetime | None = None) -> list[FlowRun]:
-    """Act runs on that owner by its name, newest first by their number: the newest, and each that began after `since`."""
+    """Action runs on that owner by its name, newest first by their number: the newest, and each that began after `since`."""
     runs = _newest([store.ACT_TAG, owner_tag(owner)], since)
     return sorted(runs, key=lambda r: -int(r.parameters.get("n", 0)))
 
@@ -56,7 +56,7 @@ def _newest(tags: list[str], since: datetime | None, any_of: tuple[str, ...] = (
 
 
 def actions_at(place: LockKey, tags: tuple[str, ...], fleet: str, since: datetime | None = None) -> list[FlowRun]:
-    """Act runs on that owner, whatever it was called: by its name, unless that was another fleet's and another machine,
+    """Action runs on that owner, whatever it was called: by its name, unless that was another fleet's and another machine,
     or by one of the tags of its place."""
     named = [r for r in actions_on(place.owner, since) if not place.is_another(r, fleet)]
     others = _newest([store.ACT_TAG], since, tags) if tags else []
@@ -64,7 +64,7 @@ def actions_at(place: LockKey, tags: tuple[str, ...], fleet: str, since: datetim
 
 
 def going_on(run: FlowRun, now: datetime) -> str:
-    """Why the owner of this act run is locked: it has not ended, or a step of it may still be at work. "" if it is free."""
+    """Why the owner of this action run is locked: it has not ended, or a step of it may still be at work. "" if it is free."""
     left = unfinished(run, now)
     if left and run.state and run.state.is_final():
         ask_machines(run, now, (RUNS_ON,))  # its process lost sight of a command; of others the reaper asks
@@ -75,7 +75,7 @@ def going_on(run: FlowRun, now: datetime) -> str:
 
 
 def history_of(places: tuple[LockKey, ...], fleet: str, since: datetime | None = None) -> tuple[PastAction, ...]:
-    """Acts on these owners that really began, under whatever name: all after `since`, and some before it."""
+    """Actions on these owners that really began, under whatever name: all after `since`, and some before it."""
     past, now = [], server_now()
     for place in places:
         for run in actions_at(place, place.same_tags, fleet, since):
@@ -97,8 +97,8 @@ def history_of(places: tuple[LockKey, ...], fleet: str, since: datetime | None =
 
 
 def lock_all(plan: Plan, about: dict[str, Any], context: Context | None = None) -> tuple[Lock, ...]:
-    """Claims every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
-    into the records. Raises Refused (owner-busy, bad-arguments)."""
+    """Locks every owner of `plan` in sorted order, all or none, and what its machine is known by besides. `about` goes
+    into the records. Raises ActionRefused (owner-busy, bad-arguments)."""
     if words := "; ".join(filter(None, (misfit(s.kind, s.args) for s in plan.steps))):
         raise ActionRefused(RefusalCode.BAD_ARGUMENTS, words)
     places = [lock_key_of(owner, context) for owner in plan.owners]
@@ -114,8 +114,8 @@ def lock_all(plan: Plan, about: dict[str, Any], context: Context | None = None) 
 
 
 def _alone(place: LockKey, about: dict[str, Any], mine: list[Lock]) -> None:
-    """Raises Refused (owner-busy) if another run works on the same place. Each claim is written before its maker looks here, so that of
-    two at one moment the later one sees the other; both may, and then neither goes on."""
+    """Raises ActionRefused (owner-busy) if another run works on the same place. Each lock is written before its maker looks here, so that
+    of two at one moment the later one sees the other; both may, and then neither goes on."""
     for run in actions_at(place, place.tags, str(about.get("fleet", ""))):
         if str(run.id) in {c.act_run for c in mine}:
             continue
@@ -181,7 +181,7 @@ def _recorded(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
 
 
 def release(locks: tuple[Lock, ...], why: str) -> None:
-    """Gives back claims that were not acted on."""
+    """Gives back locks that were not acted on."""
     for lock in locks:
         try:
             run = store.read_run(lock.act_run)
@@ -192,6 +192,6 @@ def release(locks: tuple[Lock, ...], why: str) -> None:
 
 
 def used_by(runbook_run: str | UUID, digest: str) -> bool:
-    """True if an act of this plan already began for that runbook run: its approval is spent."""
+    """True if an action of this plan already began for that runbook run: its approval is spent."""
     runs = store.find_runs([store.ACT_TAG, f"run:{runbook_run}"])
     return any(r.parameters.get("digest") == digest and began(r) for r in runs)

@@ -19,7 +19,7 @@ class LockKey(Frozen):
     """An owner, and by what it is known besides its name."""
 
     owner: str
-    locks: tuple[str, ...] = ()  # at most one act at a time on whatever shares one of these
+    locks: tuple[str, ...] = ()  # at most one action at a time on whatever shares one of these
     same: tuple[str, ...] = ()  # what shares one of these is the same place; empty: not known
     doubt: str = ""  # why that is not known
 
@@ -35,16 +35,16 @@ class LockKey(Frozen):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Of the act runs on it."""
+        """Of the action runs on it."""
         return tuple(f"place:{m}" for m in dict.fromkeys((*self.locks, *self.same)))
 
     @property
     def same_tags(self) -> tuple[str, ...]:
-        """Of the act runs that are its history."""
+        """Of the action runs that are its history."""
         return tuple(f"place:{m}" for m in self.same)
 
     def is_another(self, run: FlowRun, fleet: str) -> bool:
-        """True if an act run on the same name was certainly about something else: another fleet's, and known to differ."""
+        """True if an action run on the same name was certainly about something else: another fleet's, and known to differ."""
         about = run.parameters.get("about", {})
         theirs = set(about.get("same", ()))
         return bool(theirs and self.same) and about.get("fleet") != fleet and not theirs & set(self.same)

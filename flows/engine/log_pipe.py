@@ -1,6 +1,6 @@
 """Where a run's log goes when the worker that reads it is gone: nowhere, and the run goes on.
 
-Rich ends the program when a pipe breaks (`SystemExit(1)`), in the middle of an act if need be.
+Rich ends the program when a pipe breaks (`SystemExit(1)`), in the middle of an action if need be.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Asks the machines whether a command of an act whose process is gone still works there, so that its owner is free at once."""
+"""Asks the machines whether a command of an action whose process is gone still works there, so that its owner is free at once."""
 
 import time
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ SPENT: dict[datetime, float] = {}
 def ask_machines(run: FlowRun, now: datetime, ends: tuple[str, ...] = ("", RUNS_ON)) -> str:
     """Writes down as over each step of which no machine that it changes runs anything; what they said, in words.
 
-    Of steps that ended so: where the process of an act lives, only those of which it has lost sight.
+    Of steps that ended so: where the process of an action lives, only those of which it has lost sight.
 
     Where that is not a machine's to say (a pod, a row, a bucket), or it gives no answer, the step's time has to pass.
     """
@@ -86,7 +86,7 @@ def _hosts(run: FlowRun, record: StepRecord, pool: HostPool) -> list[Host]:
 
 
 def lock_of(run: FlowRun) -> str:
-    """The name of an act run's lock file on its machine; before they had one of their own it was its owner's."""
+    """The name of an action run's lock file on its machine; before they had one of their own it was its owner's."""
     return str(run.parameters.get("about", {}).get("lock") or run.parameters["owner"])
 
 

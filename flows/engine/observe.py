@@ -1,4 +1,4 @@
-"""One look at a target and one report of it: for the engine, the sweep and a run without a server. Needs no Prefect."""
+"""One observation of a target and one report of it: for the engine, the sweep and a run without a server. Needs no Prefect."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -55,7 +55,7 @@ def _news_since(last: dict[str, Any] | None, window_s: float) -> datetime:
 
 
 def read(spec: RunbookSpec, context: Context) -> Any:
-    """The evidence, or Unread where the target gave no answer. Raises what the reading itself fails with."""
+    """The evidence, or UnreadTarget where the target gave no answer. Raises what the reading itself fails with."""
     try:
         return spec.gather(context)
     except TransportError as e:

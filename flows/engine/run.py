@@ -1,4 +1,4 @@
-"""One run of a runbook on its way through the engine: what it is about, and how it looks at its target."""
+"""One run of a runbook on its way through the engine: what it is about, and how it observes its target."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Run:
     reread: Callable[[], tuple[Fleet, Policy, dict[str, Any]]] | None = None  # fleet, policy and limits as they are now
     execution: int = 0  # which execution of the run this process is
     observations: int = 0
-    read_at: datetime | None = None  # when the last look began
+    read_at: datetime | None = None  # when the last observation began
     evidence: Any = None
     diagnosis: Diagnosis | None = None
     notes: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Sealed:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def read_target(given: Sealed) -> Any:
-    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is Unread."""
+    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is UnreadTarget."""
     spec, context = given.parts
     return read(spec, context)
 

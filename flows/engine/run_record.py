@@ -1,4 +1,4 @@
-"""The report of a run in the making."""
+"""What a run has done so far: its report is made of it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from runbooks.core.verdict import Diagnosis
 
 @dataclass
 class RunRecord:
-    """The report in the making."""
+    """What a run has done so far."""
 
     started_at: datetime
     trigger: str
@@ -39,11 +39,11 @@ class RunRecord:
     crashed: str = ""
 
     def first(self, evidence: Any, diagnosis: Diagnosis) -> None:
-        """The look that the plan rests on."""
+        """The observation that the plan rests on."""
         self.evidence, self.diagnosis, self.headline = evidence, diagnosis, diagnosis.headline
 
     def after(self, evidence: Any, diagnosis: Diagnosis) -> None:
-        """The look after the act."""
+        """The observation after the action."""
         self.after_evidence, self.after_diagnosis = evidence, diagnosis
 
     def refused(self, *why: Refusal, said: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The record of an act's steps: rows beside its run that only one asker can create, whatever its state and labels say.
+"""The record of an action's steps: rows beside its run that only one asker can create, whatever its state and labels say.
 
     step-<i>         who began it, and how long it may run; or that nobody may begin it any more
     step-<i>-ended   how it ended, where that was seen
@@ -32,14 +32,14 @@ log = logging.getLogger("flows.steps")
 START_S = 20.0  # from the row to the command: a process that was stopped for longer in between may not go on
 MARGIN_S = 40.0  # besides START_S: connecting, ending what ran out of time, the answer on its way
 RECORD_S = 120.0  # how long a step's end is offered to a server that does not answer
-MOST = 1000  # rows of one act run
+MOST = 1000  # rows of one action run
 SETTLED = "steps.settled"  # label that its own process writes when every step that it began has ended
 WITHDRAWN = "withdrawn"  # begun, and then not done after all: nothing was changed
 RUNS_ON = "runs-on"  # it gave no answer, or said that its command goes on: its time has to pass
 
 
 class StepRecord(Frozen):
-    """One step of an act run that somebody began, or that nobody may begin."""
+    """One step of an action run that somebody began, or that nobody may begin."""
 
     i: int
     kind: str
@@ -71,7 +71,7 @@ class Begun:
         self._at = (time.monotonic(), time.time())
 
     def check(self) -> None:
-        """Raises Refused if this process was held up since it asked for the step: its time may be over."""
+        """Raises ActionRefused if this process was held up since it asked for the step: its time may be over."""
         now = (time.monotonic(), time.time())
         if max(b - a for a, b in zip(self._at, now, strict=True)) > START_S:
             said = f"this process was held up for more than {START_S:.0f} s before the step: it may not start it"
@@ -79,7 +79,7 @@ class Begun:
 
 
 def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Begun:
-    """Takes the right to do step `i`, for `deadline_s` seconds. Raises Refused if another has it, or nobody may."""
+    """Takes the right to do step `i`, for `deadline_s` seconds. Raises ActionRefused if another has it, or nobody may."""
     begun = Begun(act_run, i)
     row = {"by": token, "kind": kind, "deadline_s": deadline_s, "process": this_process().model_dump()}
     mine = json.dumps(row, sort_keys=True)
@@ -124,7 +124,7 @@ def _remember(act_run: str, i: int, outcome: str) -> Path:
 
 
 def deliver(act_run: UUID | str) -> None:
-    """Writes down what processes of this machine could not write about that act run."""
+    """Writes down what processes of this machine could not write about that action run."""
     for note in sorted(_notes().glob(f"{act_run}.*")):
         ended(str(act_run), int(note.suffix[1:]), note.read_text(encoding="utf-8").strip() or "?")
         note.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ def over(act_run: str, i: int, who: str) -> None:
 
 
 def revoke(run: FlowRun, why: str) -> None:
-    """Nobody can begin a step of this act run from now on. Steps that began are not undone: see `unfinished`."""
+    """Nobody can begin a step of this action run from now on. Steps that began are not undone: see `unfinished`."""
     asked = json.dumps({"revoked": why, "by": this_process().model_dump()}, sort_keys=True)
     known = {s.i: s for s in read_steps(run.id)}
     for i in range(len(run.parameters.get("steps", ()))):
@@ -157,7 +157,7 @@ def revoke(run: FlowRun, why: str) -> None:
 
 
 def read_steps(act_run: UUID | str) -> tuple[StepRecord, ...]:
-    """Every step of an act run that has a row, in order."""
+    """Every step of an action run that has a row, in order."""
     rows = {r.key: r for r in store.inputs(act_run, "step-", MOST)}
     numbers = sorted(int(n) for key in rows if (n := key.removeprefix("step-")).isdigit())
     return tuple(_step(i, rows) for i in numbers)
@@ -183,14 +183,14 @@ def _row(text: str) -> dict[str, Any]:
 
 
 def began(run: FlowRun) -> bool:
-    """True if a step of this act run was begun: each is written down before it touches anything."""
+    """True if a step of this action run was begun: each is written down before it touches anything."""
     if any(key.startswith("step.") for key in run.labels):
         return True
     return run.start_time is not None and SETTLED not in run.labels and any(s.begun for s in read_steps(run.id))
 
 
 def unfinished(run: FlowRun, now: datetime) -> str:
-    """A sentence while a step of this act run may still be at work, whatever its state says; "" otherwise."""
+    """A sentence while a step of this action run may still be at work, whatever its state says; "" otherwise."""
     if run.start_time is None or SETTLED in run.labels:
         return ""
     at_work = [s for s in read_steps(run.id) if s.open_at(now)]
@@ -202,7 +202,7 @@ def unfinished(run: FlowRun, now: datetime) -> str:
 
 
 def left_behind(run: FlowRun) -> str:
-    """What an act run's steps came to, in words."""
+    """What an action run's steps came to, in words."""
     found = [s for s in read_steps(run.id) if s.begun]
     if found:
         return "; ".join(map(str, found))

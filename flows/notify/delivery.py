@@ -1,4 +1,4 @@
-"""Tells people what is owed: in the run's own process at once, by the reaper what is left. Never fails or delays a fix."""
+"""Delivers pending notifications: in the run's own process at once, by the reaper what is left. Never fails or delays a fix."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,7 @@
-"""What is to be told about a run: kept as labels of the run, so that it outlives the process that should tell it.
+"""The notification about a run: kept as labels of the run, so that it outlives the process that should deliver it.
 
 `notify.message` is the message, `notify.state` what became of it. Runs with the tag `notify-due` are looked at by the
-reaper until everything is told. Sending is in telling.py.
+reaper until everything is told. Sending is in delivery.py.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Delivery(Frozen):
     of: str  # which message: Message.stamp
     tries: int = 0
     next_at: datetime | None = None
-    claimed_at: datetime | None = None  # in records of before: tell_turn.py says who sends
+    claimed_at: datetime | None = None  # in records of before: delivery_turn.py says who sends
     held_until: datetime | None = None  # quiet hours
     channels: dict[str, Attempt] = {}
     done: bool = False
@@ -68,7 +68,7 @@ def labels_of(message: Message, delivery: Delivery) -> dict[str, str]:
 
 
 def prepare(message: Message, now: datetime) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Labels and tags that owe this message to people; empty when there is nothing new to say. Never raises."""
+    """Labels and tags of this pending message; empty when there is nothing new to say. Never raises."""
     try:
         config = load_notifications()
         return _prepare(message, config, now) if config else ({}, ())
@@ -98,7 +98,7 @@ def _ends_its_own(message: Message) -> bool:
 
 
 def _many(message: Message) -> tuple[str, ...]:
-    """Until all of them are well again (folding.py)."""
+    """Until all of them are well again (grouping.py)."""
     return (MANY_OPEN,) if message.others and not message.outcome.row.closing else ()
 
 

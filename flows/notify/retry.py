@@ -1,4 +1,4 @@
-"""The reaper's part of telling people: what a killed process left, what failed, what quiet hours held back."""
+"""The reaper's part of notifying people: what a killed process left, what failed, what quiet hours held back."""
 
 import logging
 import time

@@ -28,7 +28,7 @@ class KindPolicy(Frozen):
     """Limits of one action kind."""
 
     mode: Mode = Mode.APPROVE  # the most a run may do with it
-    cooldown_s: float = Field(default=600, ge=0, le=LONGEST_WINDOW_S)  # after an act on the same owner for the same cause
+    cooldown_s: float = Field(default=600, ge=0, le=LONGEST_WINDOW_S)  # after an action on the same owner for the same cause
     attempts: int = Field(default=3, ge=1)  # per owner, cause and window
     of_each: int | None = Field(default=None, ge=1)  # attempts of one container of it; the cooldown is then each one's too
     window_s: float = Field(default=3600, gt=0, le=LONGEST_WINDOW_S)
@@ -48,7 +48,7 @@ class Budget(Frozen):
 
 
 class CommonCauseGuard(Frozen):
-    """What counts as one incident rather than many, and how long an automatic act waits to find out."""
+    """What counts as one incident rather than many, and how long an automatic action waits to find out."""
 
     settle_s: float = Field(default=30, ge=0)
     alike: int = Field(default=3, ge=2)  # this many targets with one cause within the window are one incident
@@ -74,7 +74,7 @@ class Policy(Frozen):
 
     @property
     def longest_window(self) -> timedelta:
-        """Acts that are longer ago count for no kind."""
+        """Actions that are longer ago count for no kind."""
         return timedelta(seconds=max(max(k.window_s, k.cooldown_s) for k in (self.default, *self.kinds.values())))
 
     def kind(self, name: str) -> KindPolicy:

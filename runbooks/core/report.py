@@ -34,7 +34,7 @@ class Permission(Frozen):
 
 
 class ActionRecord(Frozen):
-    """One act run: what was done on one owner."""
+    """One action run: what was done on one owner."""
 
     owner: str
     kinds: tuple[str, ...]

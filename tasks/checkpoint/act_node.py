@@ -17,20 +17,20 @@ SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 
 def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: float = 60) -> dict[str, Any]:
-    """Runs the changing program on the node. Raises Refused (nothing changed), TransportError."""
+    """Runs the changing program on the node. Raises ActionRefused (nothing changed), TransportError."""
     host = context.open_host(context.fleet.node(node))
     return change(context, host, "ckpt_act", ask, timeout_s, program=bundle("ckpt_act", *ACTING))
 
 
 def config_of(context: Context) -> Checkpoints:
-    """The fleet file's section. Raises Refused."""
+    """The fleet file's section. Raises ActionRefused."""
     if context.fleet.checkpoints is None:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no `checkpoints` section any more")
     return context.fleet.checkpoints
 
 
 def tier_of(context: Context, name: str) -> Tier:
-    """A tier by name. Raises Refused."""
+    """A tier by name. Raises ActionRefused."""
     try:
         return config_of(context).tier(name)
     except KeyError as e:
@@ -89,7 +89,7 @@ def prune_checkpoints(step: Step, context: Context) -> ActionResult:
 
 
 def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, Any]) -> None:
-    """Structure of those that stay, once more right before. Raises Refused."""
+    """Structure of those that stay, once more right before. Raises ActionRefused."""
     look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
     if not isinstance(look.candidates, Known):
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "the tier could not be read again")
@@ -106,7 +106,7 @@ def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, 
 
 
 def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -> None:
-    """The other copy of each one that goes is still the one whose content was proven. Raises Refused."""
+    """The other copy of each one that goes is still the one whose content was proven. Raises ActionRefused."""
     for name in sorted({d["elsewhere"]["tier"] for d in a["delete"]}):
         now = _identities(context, config, tier_of(context, name), a["node"])
         for d in a["delete"]:
@@ -117,7 +117,7 @@ def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -
 
 
 def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) -> dict[str, str]:
-    """Name -> identity of everything on a tier now. Raises Refused if it can't be listed."""
+    """Name -> identity of everything on a tier now. Raises ActionRefused if it can't be listed."""
     if tier.kind is TierKind.S3:
         return store.identities(config, tier)
     look = read_node_tier(context, context.fleet.node(node), config, tier, 0)

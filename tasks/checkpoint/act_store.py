@@ -23,7 +23,7 @@ from tasks.transport.base import TransportError
 
 
 def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
-    """Name -> identity of every checkpoint of the tier now. Raises Refused if it can't be listed."""
+    """Name -> identity of every checkpoint of the tier now. Raises ActionRefused if it can't be listed."""
     s3 = S3Tier(tier)
     try:
         sets, _ = group(s3.objects(), s3.prefix, config.naming_on(tier))
@@ -33,7 +33,7 @@ def identities(config: Checkpoints, tier: Tier) -> dict[str, str]:
 
 
 def _found(s3: S3Tier, config: Checkpoints, name: str, identity: str) -> dict[str, Object]:
-    """The objects of one judged checkpoint. Raises Refused."""
+    """The objects of one judged checkpoint. Raises ActionRefused."""
     sets, _ = group(s3.objects(), s3.prefix, config.naming_on(s3.tier))
     found = next((objects for (_, n), objects in sets.items() if n == name), {})
     if not found or set_identity(found) != identity:

@@ -69,7 +69,7 @@ class Note:
 
 
 def send_one(s3: S3Tier, note: Note, key: str, name: str, size: int, run: Run) -> None:
-    """One file to one key, in one piece or in parts; created only if the key is free. Raises Refused, TransportError."""
+    """One file to one key, in one piece or in parts; created only if the key is free. Raises ActionRefused, TransportError."""
     if size > PART:
         _send_parts(s3, note, key, name, size, run)
         return
@@ -80,7 +80,7 @@ def send_one(s3: S3Tier, note: Note, key: str, name: str, size: int, run: Run) -
 
 
 def check_there(note: Note, found: Object, name: str, size: int, run: Run) -> None:
-    """What an earlier try left under a final key holds the node's very bytes, by its ETag. Raises Refused."""
+    """What an earlier try left under a final key holds the node's very bytes, by its ETag. Raises ActionRefused."""
     if found.size != size:
         raise ActionRefused(RefusalCode.WOULD_OVERWRITE,
             f"{found.key} has {found.size} bytes, the source {size}: somebody else put it there")

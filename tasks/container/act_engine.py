@@ -10,7 +10,7 @@ from tasks.transport.base import TransportError
 
 
 def start_engine(step: Step, context: Context) -> ActionResult:
-    """Start the engine's daemon, only if its process is gone. Raises Refused while it runs."""
+    """Start the engine's daemon, only if its process is gone. Raises ActionRefused while it runs."""
     args = step.args
     got = change(context, context.host, "start_engine", {"pidfile": args["pidfile"], "start": args["start"]}, 100)
     end = time.monotonic() + 60
@@ -42,12 +42,12 @@ def free_engine_space(step: Step, context: Context) -> ActionResult:
 
 
 def stop_unit(step: Step, context: Context) -> ActionResult:
-    """Stop a systemd unit that restarts a container, in the life it was judged in. Raises Refused after another start."""
+    """Stop a systemd unit that restarts a container, in the life it was judged in. Raises ActionRefused after another start."""
     ask = {"unit": step.args["unit"], "life": step.args["life"], "uid": step.args.get("uid")}
     return ActionResult(said=(*change(context, context.host, "stop_unit", ask, 230)["said"], UNSEEN))
 
 
 def stop_supervisor(step: Step, context: Context) -> ActionResult:
-    """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises Refused if it is another process."""
+    """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises ActionRefused if it is another process."""
     ask = {name: step.args[name] for name in ("pid", "start_ticks", "boot_id")}
     return ActionResult(said=tuple(change(context, context.host, "stop_process", ask, 20)["said"]))

@@ -16,7 +16,7 @@ from tasks.remote.changing import change
 def recreate_container(step: Step, context: Context) -> ActionResult:
     """Create a container with the configuration of the dead one, under its name; keep the old one, unable to restart.
 
-    One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises Refused;
+    One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises ActionRefused;
     RuntimeError when a step failed.
     """
     args, host = step.args, context.host
@@ -65,7 +65,7 @@ def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
 
 
 def restart_application(step: Step, context: Context) -> ActionResult:
-    """End what is left of the application inside a running container and start it again. Raises Refused."""
+    """End what is left of the application inside a running container and start it again. Raises ActionRefused."""
     it = ray_container(context, str(step.args.get("name", "")))
     before = ids_at(context, it)
     got = change(context, context.host, "restart_application", step.args, 120)
@@ -73,6 +73,6 @@ def restart_application(step: Step, context: Context) -> ActionResult:
 
 
 def remove_kept_container(step: Step, context: Context) -> ActionResult:
-    """Remove a container that a recreation has set aside, by id; its volumes stay. Raises Refused."""
+    """Remove a container that a recreation has set aside, by id; its volumes stay. Raises ActionRefused."""
     got = change(context, context.host, "remove_kept", step.args, 60)
     return ActionResult(said=tuple(got["said"]))

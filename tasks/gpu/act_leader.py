@@ -56,7 +56,7 @@ def _leader(args: ResetNodeJobs, context: Context) -> Leader:
 
 
 def _nothing_runs(args: ResetNodeJobs, context: Context) -> str:
-    """Proof, on the node itself, that nothing the count could stand for is there. Raises Refused."""
+    """Proof, on the node itself, that nothing the count could stand for is there. Raises ActionRefused."""
     got = _look(args, context)
     if got["live"]:
         raise ActionRefused(
@@ -83,7 +83,7 @@ def _runs(context: Context, got: dict[str, Any]) -> str:
 
 
 def _look(args: ResetNodeJobs, context: Context) -> dict[str, Any]:
-    """What lives of the listed processes and of the node's jobs. Raises Refused."""
+    """What lives of the listed processes and of the node's jobs. Raises ActionRefused."""
     jobs = context.fleet.jobs_on(context.node.name)
     if not jobs:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no job pattern for this node: that nothing runs can't be proven")

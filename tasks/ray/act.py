@@ -15,14 +15,14 @@ from tasks.transport.base import TransportError
 
 
 def stop_ray_job(step: Step, context: Context) -> ActionResult:
-    """Stop a job by submission id through the head's dashboard, only in the state it was judged in. Raises Refused."""
+    """Stop a job by submission id through the head's dashboard, only in the state it was judged in. Raises ActionRefused."""
     host = context.open_host(context.fleet.node(step.owner))
     return ActionResult(said=(*change(context, host, "ray_stop_job", arguments(step, StopRayJob).plain(), 60)["said"], UNSEEN))
 
 
 @takes(RestartRaylet)
 def restart_raylet(args: RestartRaylet, context: Context) -> ActionResult:
-    """Start a node's raylet by the fleet file's command, only while none runs there; waits for its new node. Raises Refused."""
+    """Start a node's raylet by the fleet file's command, only while none runs there; waits for its new node. Raises ActionRefused."""
     ray = context.fleet.ray
     if ray is None or args.start != ray.restart_raylet.get(args.node):
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file no longer says so")

@@ -25,7 +25,7 @@ def change(
     context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, program: str = "",
     limit_bytes: int = 8 << 20,
 ) -> dict[str, Any]:  # fmt: skip
-    """The changing probe's answer. Raises Refused (nothing was changed) or TransportError (how far it got is unknown).
+    """The changing probe's answer. Raises ActionRefused (nothing was changed) or TransportError (how far it got is unknown).
 
     Refused as well while a command of another act on the same owner still works there, whatever became of its engine; and
     where `data` is not what the probe's own table WANTS."""

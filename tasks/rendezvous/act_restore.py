@@ -17,7 +17,7 @@ class HalfWritten(Exception):
 
 
 def restore_run_keys(step: Step, context: Context) -> ActionResult:
-    """Writes the keys of the saved file in `step.args` to etcd. Raises Refused when the run has keys that are not the
+    """Writes the keys of the saved file in `step.args` to etcd. Raises ActionRefused when the run has keys that are not the
     saved ones, when all have expired, or when the file is another one now."""
     place = find_named(context.fleet.rendezvous, str(step.args["rendezvous"]))
     if place is None:

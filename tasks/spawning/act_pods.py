@@ -23,7 +23,7 @@ WATCH_S = 2.0
 
 
 def orchestrator_of(context: Context) -> Orchestrator:
-    """The fleet file's section. Raises Refused."""
+    """The fleet file's section. Raises ActionRefused."""
     if context.fleet.orchestrator is None:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no `orchestrator` section")
     return context.fleet.orchestrator

@@ -25,7 +25,7 @@ def aside_of(path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A descriptor of the file itself; a link is not followed. Raises Refused."""
+    """A descriptor of the file itself; a link is not followed. Raises ActionRefused."""
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
@@ -44,7 +44,7 @@ def content(fd: int) -> bytes:
 
 
 def still_there(path: Path, fd: int) -> None:
-    """The name still means the opened file. Raises Refused."""
+    """The name still means the opened file. Raises ActionRefused."""
     with suppress(OSError):
         if os.path.samestat(os.fstat(fd), path.lstat()):
             return
@@ -55,7 +55,7 @@ def still_there(path: Path, fd: int) -> None:
 def alone(fd: int) -> Iterator[None]:
     """Nobody else has the file open, and who opens it waits until the end: milliseconds (a lease of the kernel).
 
-    Where the file system has none, it goes on without. Raises Refused when others keep it open."""
+    Where the file system has none, it goes on without. Raises ActionRefused when others keep it open."""
     until = time.monotonic() + BUSY_S
     fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # who waits is announced by a signal: one that is ignored by default
     leased = False
@@ -78,7 +78,7 @@ def alone(fd: int) -> Iterator[None]:
 
 def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: Path | None = None) -> Path:
     """Makes one line a comment by its first byte, in place, so that nothing that others append is lost; a copy of the file
-    as it was. Raises Refused when it is not the judged line."""
+    as it was. Raises ActionRefused when it is not the judged line."""
     real = Path(os.path.realpath(path))
     with opened(real, os.O_RDWR) as fd, alone(fd):
         if aside and aside.exists():
@@ -102,7 +102,7 @@ def comment_out(path: Path, number: int, judged: Callable[[str], bool], aside: P
 
 def exchange(path: Path, text: str, judged: Callable[[Path], None], aside: Path | None = None) -> Path:
     """A new text, mode 600, under the name, in place of the file that `judged` still knows when it has come out; where that
-    lies now. Others' writes stay. Raises Refused, whatever `judged` raises."""
+    lies now. Others' writes stay. Raises ActionRefused, whatever `judged` raises."""
     if aside and aside.exists():
         raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"{aside} is there already: another file as it was")
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -67,7 +67,7 @@ def normalise_secret(step: Step, context: Context) -> ActionResult:
 
 
 def _same_key(text: str, where: str) -> tuple[str, str]:
-    """(the key's text put right, what that was in words). Raises Refused when it would be another key."""
+    """(the key's text put right, what that was in words). Raises ActionRefused when it would be another key."""
     before, clean = describe_key_text(text), tidy(text)
     after = describe_key_text(clean)
     if not before.repairable or after.damage or not after.private or before.fingerprint != after.fingerprint:
@@ -88,7 +88,7 @@ def restrict_key_mode(step: Step, context: Context) -> ActionResult:
 
 
 def _own_key(step: Step, context: Context) -> Path:
-    """The key file, if it is the node's. Raises Refused."""
+    """The key file, if it is the node's. Raises ActionRefused."""
     path, key = Path(step.args["path"]), context.node.key
     if key is None or not key.file or lasting(key.file) != path:
         raise ActionRefused(RefusalCode.CONFIG, f"{path} is not the key file of {context.node.name} in the fleet file")
@@ -96,7 +96,7 @@ def _own_key(step: Step, context: Context) -> Path:
 
 
 def _judged(fd: int, step: Step, context: Context) -> str:
-    """The text of the opened key file, if it still is what was judged. Raises Refused."""
+    """The text of the opened key file, if it still is what was judged. Raises ActionRefused."""
     path, seen, data = step.args["path"], os.fstat(fd), content(fd)
     text = data.decode("utf-8", "replace")
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
