@@ -1,4 +1,5 @@
-"""Holds the folders: a subject has one name in every room, subjects meet in shared places only, and no modules import in a circle."""
+"""Holds the folders: a subject has one name in every room, subjects meet in shared places only, no modules import in a circle, and no two
+public classes have one name."""
 
 import ast
 from functools import cache
@@ -10,6 +11,7 @@ from tasks.remote.program import probe_module, source_of
 ROOT = Path(__file__).parents[1]
 ROOMS = ("runbooks", "tasks", "flows", "deployments")
 SUBJECTS = {folder_of(slug).partition(".")[0] for slug in runbook_slugs()}
+OF_A_SUBJECT = ("Evidence", "Limits")  # each subject has its own
 SHARED = {
     "runbooks": {"alerts", "core", "knowledge", "notify", "parsers", "triage"},
     "tasks": {"approvers", "clients", "notify", "remote", "transport"},
@@ -25,8 +27,12 @@ ACROSS = {  # imports between subjects that are left: a shared fact belongs to r
 @cache
 def graph() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports, wherever in its text."""
-    files = {_name(p): p for room in ROOMS for p in (ROOT / room).rglob("*.py") if "__pycache__" not in p.parts}
+    files = _files()
     return {name: {m for m in _imports(path, set(files)) if m in files} for name, path in files.items()}
+
+
+def _files() -> dict[str, Path]:
+    return {_name(p): p for room in ROOMS for p in (ROOT / room).rglob("*.py") if "__pycache__" not in p.parts}
 
 
 def _name(path: Path) -> str:
@@ -99,3 +105,19 @@ def test_a_probe_is_found_by_its_name() -> None:
     assert len(names) == len(set(names)) > 60
     for name in names:
         assert source_of(name) == source_of(probe_module(name)) != ""
+
+
+def classes() -> dict[str, set[str]]:
+    """Name of each public class -> modules that define one. `Evidence` and `Limits` belong to a subject and are not told apart by name."""
+    found: dict[str, set[str]] = {}
+    for name, path in _files().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not (node.name in OF_A_SUBJECT and subject_of(name)):
+                found.setdefault(node.name, set()).add(name)
+    return found
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    found = classes()
+    assert len(found) > 400
+    assert {name: sorted(where) for name, where in found.items() if len(where) > 1} == {}
