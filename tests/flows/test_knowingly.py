@@ -58,7 +58,7 @@ def test_what_counts_as_choosing_it() -> None:
     free, held = plan("clean"), plan("end it", WHO)
     assert unknowing(free, {}) == ""
     assert WHO in unknowing(held, {"choice": "end it", "why": "  "})
-    assert "name it" in unknowing(held, {"why": "it blocks the others"})
+    assert "choose it by name" in unknowing(held, {"why": "it blocks the others"})
     assert unknowing(held, {"choice": "end it", "why": "it blocks the others"}) == ""
     assert named((held, free), "").name == "clean"
     assert choices((free, held)) == ("clean", "end it")

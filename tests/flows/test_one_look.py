@@ -70,4 +70,4 @@ def test_one_place_reads_judges_and_reports() -> None:
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if name.endswith(("spec.gather", "spec.diagnose")) or name in ("Report", "earlier_evidence"):
                 found.setdefault(name.rpartition(".")[2], set()).add(path.name)
-    assert found == {what: {"look.py"} for what in ("gather", "diagnose", "Report", "earlier_evidence")}
+    assert found == {what: {"observe.py"} for what in ("gather", "diagnose", "Report", "earlier_evidence")}

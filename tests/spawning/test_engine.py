@@ -73,7 +73,7 @@ def test_the_nightly_looks_at_all_late_workers_as_one(
     world.pod(desired="EXITED", change="Outbid: Mon Aug 04 2025")
     sweep = Sweep(fleet=world.fleet(), slugs=("stuck-spawning",), folder=folder / "out", run_id="r", trigger="nightly")
     assert load_spec("stuck-spawning").nightly_targets(world.fleet()) == ("workers",)
-    (result,), _ = _checked(sweep, "workers", ["stuck-spawning"])
+    (result,), *_ = _checked(sweep, "workers", ["stuck-spawning"])
     assert (result.node, result.outcome, result.causes) == ("workers", "sick", ("outbid",)), result
     assert "1 worker stuck" in result.headline
 

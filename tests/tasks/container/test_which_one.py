@@ -61,7 +61,7 @@ def test_a_sweep_looks_at_each(engine: Engine, two: tuple[str, str], tmp_path: P
         run_id="12345678-night",
         trigger="nightly",
     )
-    results, _ = _checked(sweep, "n", ["container-death"])
+    results, *_ = _checked(sweep, "n", ["container-death"])
     assert [("which-a" in r.headline, "which-b" in r.headline) for r in results] == [(True, False), (False, True)]
     assert [r.outcome.exit_code == 1 for r in results] == [False, True]
     assert len({r.report for r in results}) == 2
