@@ -47,7 +47,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             causes += judge_loop(e, c, limits)
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
-    late = {x.slug for x in death[1:] if x.slug in EVENTS}  # behind the stronger word that was read of this very end
+    late = {x.slug for x in death[1:] if x.slug in (*EVENTS, "oom-child")}  # behind the stronger word that was read of this very end
     return _answer(e, c, _once(causes + judge_supervisors(e)), limits, late)
 
 

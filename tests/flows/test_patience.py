@@ -12,7 +12,7 @@ from flows import store
 from flows.engine import stopping
 from flows.patience import last_words, one_run
 
-PATIENCE_S = 0.4
+PATIENCE_S = 1.0  # a busy machine takes a good part of a second for a question that does not wait
 
 
 def refused(_client: object) -> Any:
