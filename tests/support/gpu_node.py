@@ -74,6 +74,9 @@ def running(*args: str, tag: str = "t", stopped: bool = False) -> Iterator["subp
         p.wait(10)
 
 
+ALIVE = ("R", "S", "D")  # neither stopped nor dead: a process that said it is ready may not sleep yet
+
+
 def state(pid: int) -> str:
     """State letter from /proc, "" when it is gone."""
     with suppress(OSError):
