@@ -49,7 +49,7 @@ def asked(facts: dict[str, Any], choice: str) -> None:
         show_page(_question(report, plan), Outcome.WAITING)
     others = [p.name for p in plans if p.name != choice]
     if others:
-        show_lines(["", f"Also offered, but not part of this rehearsal: {'; '.join(others)}."])
+        show_lines(["", f"Also offered, not in this rehearsal: {'; '.join(others)}."])
     show_lines([""])
 
 

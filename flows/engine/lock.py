@@ -129,8 +129,8 @@ def _alone(place: LockKey, about: dict[str, Any], mine: list[Lock]) -> None:
 def _lock(place: LockKey, plan: Plan, about: dict[str, Any], mine: list[Lock]) -> Lock:
     owner, token = place.owner, uuid4().hex
     steps = tuple(s for s in plan.steps if s.owner == owner)
-    _alone(place, about, mine)
     n = max((int(r.parameters.get("n", 0)) for r in actions_on(owner)), default=0) + 1
+    _alone(place, about, mine)  # after the number was read: a lock that was written since then has that very number
     for attempt in range(n, n + 1000):
         stored = _create(place, attempt, token, steps, plan, about)
         if stored.parameters.get("token") == token:

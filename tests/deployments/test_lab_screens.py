@@ -45,7 +45,7 @@ def test_each_step_fits_a_screen(facts: dict[str, Any], tmp_path: Path) -> None:
 
 def test_what_is_not_asked_about_is_named(facts: dict[str, Any]) -> None:
     """And a report that cannot be read costs the details alone."""
-    assert "Also offered, but not part of this rehearsal: clean up only." in at_a_terminal(lambda: screens.asked(facts, "another"))
+    assert "Also offered, not in this rehearsal: clean up only." in at_a_terminal(lambda: screens.asked(facts, "another"))
     lost = words_of(at_a_terminal(lambda: screens.looked(facts | {"report": "/nowhere/x.md"})))
     assert facts["headline"].split()[0] in lost
     assert "/nowhere/x.md" in lost
