@@ -92,8 +92,13 @@ class Ui:
             self.page.get_by_role("option", name=decision, exact=True).click()
         dialog.get_by_label("Who").fill(who)
         dialog.get_by_label("Why").fill(why)
-        dialog.get_by_role("button", name="Resume").click()
-        dialog.wait_for(state="hidden")
+        send = dialog.get_by_role("button", name="Resume")
+        send.click()
+        try:
+            dialog.wait_for(state="hidden")
+        except TimeoutError:  # a click that came while the form was drawn anew is lost
+            send.click()
+            dialog.wait_for(state="hidden", timeout=2 * PATIENCE_MS)
 
 
 def launched(p: Playwright) -> Browser:

@@ -10,6 +10,7 @@ import pytest
 from runbooks.core.reading import UnknownReason
 from tasks.transport.base import TransportError
 from tasks.transport.local import LocalHost, read_state
+from tests.support.waiting import until
 
 HOST = LocalHost()
 
@@ -58,7 +59,7 @@ def test_the_limit_ends_the_whole_group(tmp_path: Path, script: str) -> None:
     assert time.monotonic() - began < 5
     group = int((tmp_path / "pid").read_text())
     assert read_state(group) in ("", "Z")
-    assert not [p for p in Path("/proc").glob("[0-9]*/stat") if _group(p) == group]
+    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/stat") if _group(p) == group], 10, "the end of its children")
 
 
 def _group(stat: Path) -> int:
