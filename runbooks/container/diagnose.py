@@ -17,7 +17,7 @@ from runbooks.container.ray_level import blocked_by_head
 from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
 from runbooks.container.words import cause, deaths, known
-from runbooks.core.judgment import diagnosis, ordered, state_of, tier
+from runbooks.core.judgment import Judgment, state_of, tier
 from runbooks.core.members import container
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
@@ -64,15 +64,13 @@ def _once(causes: list[Cause]) -> list[Cause]:
 
 
 def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: Limits, late: Set[str] = frozenset()) -> Diagnosis:
-    causes = ordered(SLUG, found, late)
+    judgment = Judgment(SLUG, causes=found, late=late)
+    causes = judgment.sort()
     wrong = [x for x in causes if tier(x) < 2]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
     state = state_of(causes, blind=young or gaps)
-    return diagnosis(
-        SLUG,
-        causes,
-        late,
+    return judgment.diagnosis(
         state=state,
         headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),

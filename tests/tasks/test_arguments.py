@@ -1,6 +1,5 @@
 """What acts gets a model; what does not fit is refused with a code before anything is touched, here and on the node."""
 
-import ast
 import json
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from tasks.remote.probes.wants import misfit
 from tasks.transport.local import LocalHost
 from tests.support.arguments import sample
 
-ROOT = Path(__file__).parents[2]
 SENT = {  # probe -> kinds whose arguments it is sent, besides what the action adds
     "terminate": ("terminate-processes",),
     "go_on": ("continue-processes",),
@@ -28,16 +26,6 @@ SENT = {  # probe -> kinds whose arguments it is sent, besides what the action a
     "ray_stop_job": ("stop-ray-job",),
 }
 CONTEXT = Context(fleet=Fleet(nodes=(Node(name="n", local=True),)), target="n", open_host=lambda _: LocalHost("n"))
-
-
-def changing() -> set[str]:
-    """Probes that an action runs, as the calls of `change` name them."""
-    found = set()
-    for path in (ROOT / "tasks").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("change", "_through", "tasks.remote.changing.change"):
-                found |= {a.value for a in node.args[1:3] if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    return found
 
 
 @pytest.fixture(autouse=True)
