@@ -27,8 +27,9 @@ from tests.support.gpu_node import context, gather
 from tests.support.other_node import OtherNode
 from tests.support.waiting import until
 
-WAITS = "import time\nwhile True: time.sleep(1)"
-SAVES = "import sys, time\nf = open(sys.argv[2], 'wb', buffering=0)\nwhile True: f.write(b'x' * 65536); time.sleep(0.02)"
+READY = "import sys, time\nopen(sys.argv[1] + '.ready', 'w').close()\n"  # who still starts up is at work
+WAITS = READY + "while True: time.sleep(1)"
+SAVES = READY + "f = open(sys.argv[2], 'wb', buffering=0)\nwhile True: f.write(b'x' * 65536); time.sleep(0.02)"
 ZG08 = {"fed": "readers", "known": True}
 
 
@@ -38,7 +39,7 @@ def rank(number: int, code: str, folder: Path) -> Iterator[int]:
     argv = command(number, code, folder)
     with subprocess.Popen(argv, start_new_session=True) as process:
         try:
-            until(lambda: not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"env\0"))
+            until(Path(f"{folder}/rank-{number}.ready").exists)
             yield process.pid
         finally:
             process.kill()
@@ -56,7 +57,7 @@ def rank_on(node: OtherNode, number: int, code: str, folder: Path) -> Iterator[i
     script = f"echo $$ >{told}.new; mv {told}.new {told}; exec \"$@\""
     with subprocess.Popen([*node.inside(), "sh", "-c", script, "sh", *command(number, code, folder)], start_new_session=True) as process:
         try:
-            until(told.exists)
+            until(Path(f"{folder}/rank-{number}.ready").exists)
             yield int(told.read_text())
         finally:
             process.kill()
