@@ -109,9 +109,22 @@ def _known_here(fleet: "Fleet", target: str, redact: "Redactor") -> "Iterator[Pi
     ours = f"gpu-runbooks {version('gpu-runbooks')}\nreport schema {REPORT}\npython {sys.version.split()[0]}\n"
     yield Piece(name="versions/gpu-runbooks.txt", command="", text=ours)
     for path in _reports(fleet, target):
-        ending = path.suffix
-        text = redact.text(path.read_text(encoding="utf-8", errors="replace")[: 2 << 20])
-        yield Piece(name=f"steps/{path.parent.parent.name}/{path.stem}.report{ending}", command="", text=text)
+        name = f"steps/{path.parent.parent.name}/{path.stem}.report{path.suffix}"
+        yield Piece(name=name, command="", text=_report_text(path, redact))
+
+
+def _report_text(path: Path, redact: "Redactor") -> str:
+    """A report, cleaned once more: by its own fields where it is one of today's form, else as any text."""
+    from pydantic import ValidationError
+
+    from runbooks.core.redact_own import own_model
+    from runbooks.core.report import Report
+
+    text = path.read_text(encoding="utf-8", errors="replace")[: 2 << 20]
+    try:
+        return json.dumps(own_model(redact, Report.model_validate_json(text), sentences=True), indent=1)
+    except ValidationError:
+        return redact.text(text)
 
 
 def _reports(fleet: "Fleet", target: str) -> Iterable[Path]:

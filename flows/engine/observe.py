@@ -10,6 +10,7 @@ from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome, outcome_of
+from runbooks.core.plan import Risk
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact_own import own_model
 from runbooks.core.report import Report
@@ -116,10 +117,10 @@ def report_of(
     )
 
 
-def _risks() -> dict[str, str]:
+def _risks() -> dict[str, Risk]:
     from flows.engine.actions import risks  # with everything that acts: only for a report that shows a plan
 
-    return {kind: risk.value for kind, risk in risks().items()}
+    return risks()
 
 
 def report_unread(slug: str, target: str, headline: str, do_now: str, **more: Any) -> Report:

@@ -1,11 +1,13 @@
 """Redaction of what we wrote ourselves: reports, verdicts, timelines. Foreign text in it was cleaned where it was read.
 
 In our own sentences a name announces nothing: "deploy_key: it has CRLF line ends" is the verdict. There a value is taken for a
-secret by its form alone; and a field of our own models is never secret for being called `secret` or `auth`.
+secret by its form alone; and a field of our own models is never secret for being called `secret` or `auth`. A member of one
+of our own enums is never a secret, whatever the key that it stands under ("normalise-secret: disruptive").
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
@@ -38,9 +40,11 @@ def own_model(redactor: Redactor, model: BaseModel, *, sentences: bool) -> Any:
 def _clean(redactor: Redactor, value: Any, dumped: Any, sentences: bool) -> Any:
     if isinstance(value, BaseModel):
         return {k: _clean(redactor, getattr(value, k, v), v, sentences) for k, v in dumped.items()}
+    if isinstance(value, Enum):
+        return dumped
     if isinstance(value, (list, tuple)) and not _texts(value):
         return [_clean(redactor, v, d, sentences) for v, d in zip(value, dumped, strict=True)]
-    if isinstance(value, Mapping) and any(isinstance(v, BaseModel) for v in value.values()):
+    if isinstance(value, Mapping) and _ours(value):
         both = zip(value.values(), dumped.items(), strict=True)
         return {redactor.text(k): _clean(redactor, v, d, sentences) for v, (k, d) in both}
     if sentences and isinstance(dumped, str):
@@ -51,7 +55,15 @@ def _clean(redactor: Redactor, value: Any, dumped: Any, sentences: bool) -> Any:
 
 
 def _texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(v, str) for v in values)
+    return all(isinstance(v, str) and not isinstance(v, Enum) for v in values)
+
+
+def _ours(value: Any) -> bool:
+    """True for what we made: a model, a member of an enum, and a list or mapping of nothing else (None aside)."""
+    if isinstance(value, (list, tuple, Mapping)):
+        found = [v for v in (value.values() if isinstance(value, Mapping) else value) if v is not None]
+        return bool(found) and all(map(_ours, found))
+    return isinstance(value, (BaseModel, Enum))
 
 
 def _only_made(redactor: Redactor) -> Any:

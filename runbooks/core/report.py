@@ -6,7 +6,7 @@ from typing import Any
 
 from runbooks.core.base import Frozen, Line
 from runbooks.core.outcome import Outcome
-from runbooks.core.plan import Plan, Step
+from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.refusal import Refusal
 from runbooks.core.verdict import Diagnosis
 
@@ -82,7 +82,7 @@ class Report(Frozen):
     guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
     refusals: tuple[Refusal, ...] = ()  # each guard's no on the way, with its code; a person may have decided after one
     chosen: Plan | None = None
-    risks: dict[str, str] = {}  # action kind -> risk, from the engine's action table, for the kinds in the plans
+    risks: dict[str, Risk] = {}  # action kind -> risk, from the engine's action table, for the kinds in the plans
     permission: Permission | None = None
     acts: tuple[ActionRecord, ...] = ()
     after: Diagnosis | None = None

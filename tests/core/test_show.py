@@ -93,6 +93,7 @@ def poisoned(value: Any, poison: str) -> Any:
         "reason",
         "allowed",
         "links",  # ours
+        "risks",  # words of an enum
     }
     if isinstance(value, dict):
         return {k: v if k in keep else poisoned(v, poison) for k, v in value.items()}

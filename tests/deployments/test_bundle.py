@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deployments.cli.bundle import _report_text
 from deployments.cli.main import main
 from deployments.lab.sshd import Sshd
 from deployments.ports import free_port
+from runbooks.core.kinds import KINDS
+from runbooks.core.redact import Redactor
+from tests.core.samples import report
 
+REDACT = Redactor(b"0123456789abcdef-test")
 SECRET = "pl4nt3dS3cr3tV4lu3XYZ987"
 
 
@@ -85,3 +90,14 @@ def test_errors_are_one_line(args: tuple[str, ...], said: str, capsys: pytest.Ca
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_a_report_in_it_keeps_its_own_words_and_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    whole = report(risks={kind: row.risk for kind, row in KINDS.items()}, connection=(f"--token {SECRET}",))
+    path.write_text(whole.model_dump_json())
+    kept = json.loads(_report_text(path, REDACT))
+    assert kept["risks"] == {kind: row.risk.value for kind, row in KINDS.items()}
+    assert SECRET not in json.dumps(kept)
+    path.write_text(f'{{"an": "older form", "api_token": "{SECRET}"}}')
+    assert SECRET not in _report_text(path, REDACT)

@@ -3,18 +3,28 @@
 import random
 import string
 from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
+from pydantic import BaseModel, create_model
 
-from runbooks.core.knowledge import load_runbook, runbook_slugs
+from runbooks.core.kinds import KINDS
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
+from runbooks.core.nightly import NightlyReport
+from runbooks.core.plan import Risk, Step
 from runbooks.core.redact import Redactor
 from runbooks.core.redact_own import is_made, own_model, own_text
+from runbooks.core.report import ActionRecord, Report
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ssh.evidence import GivenKey
+from tests.core.samples import PLAN, report
 from tests.runbooks.every import situations
+from tests.support.arguments import sample
 from tests.support.planted import leaked, planted
 
 R = Redactor(b"0123456789abcdef-test")
@@ -67,6 +77,77 @@ def test_a_field_of_ours_is_not_secret_for_its_name() -> None:
     assert (out["secret"], out["source"]) == ("deploy-key-7", "Secret deploy-key-7")
     assert out["why_not"].startswith("<secret:huggingface:")
     assert GivenKey.model_validate(out)
+
+
+def models(of: Any, seen: set[Any]) -> Iterator[type[BaseModel]]:
+    """Every model that a field of that type can hold, at any depth, once."""
+    if isinstance(of, type) and issubclass(of, BaseModel) and of not in seen:
+        seen.add(of)
+        yield of
+        for field in of.model_fields.values():
+            yield from models(field.annotation, seen)
+    for part in get_args(of):
+        yield from models(part, seen)
+
+
+def enums(of: Any) -> Iterator[type[Enum]]:
+    if isinstance(of, type) and issubclass(of, Enum):
+        yield of
+    for part in get_args(of):
+        yield from enums(part)
+
+
+@cache
+def kept_models() -> tuple[type[BaseModel], ...]:
+    """Every model of a report: its own, the nightly's and each runbook's evidence."""
+    seen: set[Any] = set()
+    evidence = [import_module(f"runbooks.{folder_of(slug)}.evidence").Evidence for slug in runbook_slugs()]
+    return tuple(m for top in (Report, NightlyReport, *evidence) for m in models(top, seen))
+
+
+def names() -> set[str]:
+    """Every name of ours that may be a key: kinds of action, causes, limits, options, fields of the models."""
+    books = [load_runbook(slug) for slug in runbook_slugs()]
+    ours = {name for book in books for name in (*book.causes, *book.limits, *book.options)}
+    return {*KINDS, *ours, *(name for model in kept_models() for name in model.model_fields)}
+
+
+def test_a_word_of_one_of_our_enums_stays_under_every_name_wherever_it_stands() -> None:
+    found = {e for model in kept_models() for field in model.model_fields.values() for e in enums(field.annotation)}
+    assert {Risk, State, Certainty} <= found
+    for kind in found:
+        one: Any = kind
+        fields: Any = {"flat": dict[str, one], "deep": dict[str, dict[str, tuple[one, ...]]], "listed": tuple[dict[str, one], ...]}
+        holder: Any = create_model("Holder", **fields)
+        for member in kind:
+            flat = dict.fromkeys((*names(), *NAMES), member)
+            held = holder(flat=flat, deep={"password": dict.fromkeys(NAMES, (member,))}, listed=(flat,))
+            for sentences in (True, False):
+                assert own_model(R, held, sentences=sentences) == held.model_dump(mode="json")
+
+
+def test_a_mapping_of_foreign_words_is_cleaned_by_its_names_though_the_words_are_ours() -> None:
+    holder: Any = create_model("Holder", words=dict[str, str], mixed=dict[str, Any])
+    for risk in Risk:
+        held = holder(words={"password": risk.value}, mixed={"password": "swordfish", "worst": risk})
+        for sentences in (True, False):
+            out = own_model(R, held, sentences=sentences)
+            assert out["words"]["password"].startswith("<secret:password:")
+            assert out["mixed"]["password"].startswith("<secret:password:")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_of_every_kind_of_action_stays_as_it_is(kind: str) -> None:
+    step = Step(kind=kind, owner="node-a", args=sample(kind), commands=("true",), effect=f"{kind} was done")
+    plan = PLAN.model_copy(update={"name": kind, "steps": (step,)})
+    act = ActionRecord(owner="node-a", kinds=(kind,), act_run="r", digest=plan.digest, outcome="done", said=(f"{kind}: done",))
+    limits = {name: limit.value for slug in runbook_slugs() for name, limit in load_runbook(slug).limits.items()}
+    diagnosis = report().diagnosis.model_copy(update={"plans": (plan,)})
+    risks = {name: row.risk for name, row in KINDS.items()}
+    whole = report(diagnosis=diagnosis, chosen=plan, acts=(act,), risks=risks, limits=limits, evidence={})
+    out = own_model(R, whole, sentences=True)
+    assert out == whole.model_dump(mode="json")
+    assert Report.model_validate(out) == whole
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
