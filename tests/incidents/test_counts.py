@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tests.incidents.__main__ import told
+from tests.incidents.__main__ import told, told_unseen
 from tests.support.prose import blocks, faults
 
 
 def line(ident: str, came: str, **more: Any) -> dict[str, Any]:
-    return {"id": ident, "came": came, "fed": "readers", "known": True, "held": True, "test": f"tests/x.py::{ident}", **more}
+    return {"id": ident, "came": came, "fed": "readers", "known": True, "held": True, "test": f"tests/x.py::{ident}"} | more
 
 
 def test_an_incident_counts_with_its_worst_test() -> None:
@@ -23,4 +23,21 @@ def test_an_incident_counts_with_its_worst_test() -> None:
     assert "| invented beside them, at first sight | 1 | 0 | 0 | 0 | 1 | 0 |" in text
     assert "Twins: 2 tried, 1 with" in text
     assert "- A: wrong (`tests/x.py::A`)" in text
+    assert faults(blocks(text)) == []
+
+
+def test_an_unseen_incident_keeps_its_first_sight() -> None:
+    """It is counted beside the others, with what came at first sight and what comes today."""
+    more = {"source": "https://example.org/1", "runbook": "ray-job", "fed": "evidence"}
+    lines = [
+        line("P1", "right", first="harmful", said="To end it.", **more), line("P2", "blind", first="blind", said="Nothing.", **more),
+        line("P3", "right", first="right", said="", **more), line("P4", "open", first="open", said="Cannot tell.", **more),
+    ]  # fmt: skip
+    text = told_unseen(lines)
+    assert "| at first sight | 4 | 1 | 1 | 1 | 0 | 1 |" in text
+    assert "| today | 4 | 2 | 1 | 1 | 0 | 0 |" in text
+    assert "| harmful | 0 % | 1 of 4, 25.0 % | 0 of 4, 0.0 % |" in text
+    assert "| right or honestly open | at least 85 % | 2 of 4, 50.0 % | 3 of 4, 75.0 % |" in text
+    assert "| [P1](https://example.org/1) | `ray-job` | harmful | right | To end it. |" in text
+    assert text.endswith("### Not right yet\n\n- P2: blind (`tests/x.py::P2`)\n")
     assert faults(blocks(text)) == []

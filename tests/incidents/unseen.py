@@ -1,10 +1,12 @@
-"""Feeds the incidents of unseen.yaml: files, logs and scripts through the product's readers, the rest in the short form of the situations."""
+"""Feeds and judges the incidents of unseen.yaml: files, logs, scripts by the readers, the rest in the short form of the situations."""
 
+import copy
 import gzip
 import os
 import struct
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from pydantic import BaseModel
 
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.gpu_set import Gpu, GpuSet
+from runbooks.core.knowledge import folder_of, load_runbook
 from runbooks.core.reading import Absent, Known
+from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu.parsers.kernel_log import parse_kernel_log
 from runbooks.launch.parsers.slurm_batch import parse_batch
 from runbooks.memory.evidence import HostMemory
@@ -40,6 +44,31 @@ def read(case: Given, place: Path) -> BaseModel:
     own = OWN.get(case["runbook"])
     given = dict(case["given"])
     return own(given, place) if own else neighbours.read(case["runbook"], given, place)
+
+
+def judge(case: Given, place: Path) -> Diagnosis:
+    """By default limits."""
+    module = import_module(f"runbooks.{folder_of(case['runbook'])}.diagnose")
+    limits = module.Limits.model_validate(load_runbook(case["runbook"]).limit_values())
+    found: Diagnosis = module.diagnose(read(copy.deepcopy(case), place), limits)
+    return found
+
+
+def came(case: Given, found: Diagnosis) -> str:
+    """How the judgment stands to what was really wrong. Stricter than for the neighbours where no cause can be told."""
+    plain = neighbours.came(case, found)
+    standing = [c for c in found.causes if c.certainty is not Certainty.RULED_OUT]
+    if plain == "harmful":
+        return plain
+    if case.get("or_well") and found.state is State.HEALTHY and all(c.slug in case["answer"] for c in standing):
+        return "right"
+    if case.get("unclear"):
+        if standing and standing[0].certainty is not Certainty.POSSIBLE:
+            return "right" if standing[0].slug in case["answer"] else "wrong"
+        return "open" if found.state is State.CANNOT_TELL else "wrong"
+    if plain in ("wrong", "blind") and any(c.slug in case.get("partly", ()) for c in standing):
+        return "open"
+    return plain
 
 
 def _zombie(given: Given, place: Path) -> BaseModel:
