@@ -122,7 +122,10 @@ def told_unseen(lines: list[Line]) -> str:
         f"The author read the evidence models, the readers and the runbooks' situations, not the judges. "
         f"{len(all_) - by_hand} incidents are files that the product's own readers read. The other {by_hand} are evidence built by hand "
         "from the thread's numbers and lines. What was added is marked in `tests/incidents/unseen.yaml`. "
-        "A thread that names no cause is right only in its own words, as the file says.",
+        "Where a thread names no cause, its tool's own words decide, as the file says.",
+        "After the first sight one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if it is only likely. "
+        "PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "
+        "author. PU65 named a job that did not exist, and PU73 had fewer nodes than its job.",
         "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n"
         + "\n".join((_row("at first sight", first), _row("today", now))),
         "| aim | of | at first sight | today |\n|---|---|---|---|\n"

@@ -25,4 +25,4 @@ def test_each_is_written_down_whole() -> None:
     needed = {"id", "runbook", "source", "seen", "was", "by", "shown", "added", "given", "answer", "first", "came"}
     assert [x["id"] for x in ALL if needed - set(x)] == []
     assert len({x["source"] for x in ALL}) == len(ALL)
-    assert [x["id"] for x in ALL if (x["first"] != "right") is not bool(x.get("said"))] == [], "what it said, where it was not right"
+    assert [x["id"] for x in ALL if x["first"] != "right" and not x.get("said")] == [], "what it said, where it was not right"
