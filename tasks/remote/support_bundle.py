@@ -62,7 +62,7 @@ READINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid,used_memory,name", "--format=csv,noheader"),
     ),
     ("readings/topology.txt", ("nvidia-smi", "topo", "-m")),
-    ("readings/processes.txt", ("ps", "-eo", "pid,ppid,user,stat,lstart,etimes,rss,nlwp,wchan:20,args", "--sort=-rss")),
+    ("readings/processes.txt", ("ps", "-ww", "-eo", "pid,ppid,user,stat,lstart,etimes,rss,nlwp,wchan:20,args", "--sort=-rss")),
     ("readings/memory.txt", ("cat", "/proc/meminfo")),
     (
         "readings/pressure.txt",

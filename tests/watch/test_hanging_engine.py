@@ -77,6 +77,16 @@ def test_one_that_crawls_is_not_asked_for_ever(tmp_path: Path, monkeypatch: pyte
     assert (states, "too slow" in problem or "did not answer" in problem) == ({}, True)
 
 
+def test_a_long_command_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon started by hand has the width of a terminal in its environment; its `ps` cuts lines at that."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with docker_engine() as engine:
+        engine.create("worker", "sh", "-c", f": {'x' * 100}; exec sleep 4242")
+        engine.run("exec", "-d", "worker", "sh", "-c", f": {'x' * 100} trainer; sleep 4242; true")
+        seen = watch_node.state_of(Api(str(engine.socket)), "worker", "trainer", time.monotonic() + 60)
+    assert seen["app"] is True
+
+
 @contextmanager
 def stopped(engine: Engine) -> Iterator[None]:
     """The daemon hangs: SIGSTOP, by its own pid."""

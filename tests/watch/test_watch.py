@@ -63,11 +63,11 @@ def test_a_container_that_dies_while_the_watch_is_dead_is_back_once(rig: Rig, en
 @pytest.mark.soak
 def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine: Engine, tmp_path: Path) -> None:
     """One watch, three containers: killed, left without their application, stopped; watch, server, daemon restarted."""
-    for name in ("w1", "w2", "w3"):
+    for name in ("s1", "s2", "s3"):  # no other test's names: attempts are counted by name
         create(engine, name)
     policy = policy_of(()) | {"kinds": {k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}  # otherwise the default
     with watch_room(
-        rig, tmp_path, engine, "w1", policy=policy, limits=QUICK, others=("w2", "w3"), **APPLICATION
+        rig, tmp_path, engine, "s1", policy=policy, limits=QUICK, others=("s2", "s3"), **APPLICATION
     ) as room:
         room.start()
         first_kill(room, engine)
@@ -79,7 +79,7 @@ def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine
         daemon_restarted(room, engine)
         named_while_it_is_watched(room, engine)
         assert room.stop() == 0
-    assert set(engine.run("ps", "--format", "{{.Names}}").split()) == {"w3"}, "nothing else may run"
+    assert set(engine.run("ps", "--format", "{{.Names}}").split()) == {"s3"}, "nothing else may run"
 
 
 def kill(engine: Engine, name: str) -> str:
@@ -89,69 +89,69 @@ def kill(engine: Engine, name: str) -> str:
 
 
 def first_kill(room: WatchRoom, engine: Engine) -> None:
-    back(room, engine, "w1", kill(engine, "w1"))
-    assert engine.run("exec", "w1", "cat", "/tmp/done") == '(it is "set" up)'
+    back(room, engine, "s1", kill(engine, "s1"))
+    assert engine.run("exec", "s1", "cat", "/tmp/done") == '(it is "set" up)'
     assert room.wait_outcomes(1) == ["fixed"]
 
 
 def killed_while_the_watch_is_dead(room: WatchRoom, engine: Engine) -> None:
     room.kill()
-    old = kill(engine, "w2")
+    old = kill(engine, "s2")
     room.start()
-    back(room, engine, "w2", old)
+    back(room, engine, "s2", old)
     assert room.wait_outcomes(2)[-1] == "fixed"
 
 
 def killed_while_the_server_restarts(room: WatchRoom, engine: Engine) -> None:
     kill_and_wait(room.rig.server_pid())
-    old = kill(engine, "w1")
+    old = kill(engine, "s1")
     room.rig.start_server()
-    back(room, engine, "w1", old)
+    back(room, engine, "s1", old)
     assert room.wait_outcomes(3)[-1] == "fixed"
 
 
 def third_death_is_for_a_person(room: WatchRoom, engine: Engine) -> None:
-    kill(engine, "w1")
+    kill(engine, "s1")
     assert room.wait_outcomes(4)[-1] == "sick"
     room.wait(lambda: "a person must look" in room.log.read_text(), 10, "it to stop")
     diagnosis = room.world.report()["diagnosis"]
     assert "It died too often to go on by itself" in diagnosis["headline"]
     assert any("samples over" in f["issue"] for f in diagnosis["findings"]), "the minutes before are in the report"
-    assert engine.inspect("w1")["State"]["Status"] == "exited"
+    assert engine.inspect("s1")["State"]["Status"] == "exited"
 
 
 def lost_application(room: WatchRoom, engine: Engine) -> None:
-    engine.run("exec", "w2", "sh", "-c", "kill -9 $(ps | awk '/sleep 77777/ && !/awk/ {print $1}')")
-    room.wait(lambda: "sleep 77777" in engine.run("top", "w2", "-eo", "pid,args"), 60, "the application")
+    engine.run("exec", "s2", "sh", "-c", "kill -9 $(ps | awk '/sleep 77777/ && !/awk/ {print $1}')")
+    room.wait(lambda: "sleep 77777" in engine.run("top", "s2", "-eo", "pid,args"), 60, "the application")
     assert room.wait_outcomes(5)[-1] == "fixed"
 
 
 def stopped_by_a_person(room: WatchRoom, engine: Engine) -> None:
-    old = engine.inspect("w2")["Id"]
-    engine.run("stop", "-t", "0", "w2")
+    old = engine.inspect("s2")["Id"]
+    engine.run("stop", "-t", "0", "s2")
     assert room.wait_outcomes(6)[-1] == "healthy"
-    assert engine.inspect("w2")["Id"] == old
+    assert engine.inspect("s2")["Id"] == old
 
 
 def daemon_restarted(room: WatchRoom, engine: Engine) -> None:
-    old = engine.inspect("w3")["Id"]
+    old = engine.inspect("s3")["Id"]
     engine.stop_daemon()  # takes the container with it
     engine.up()
-    back(room, engine, "w3", old)
+    back(room, engine, "s3", old)
     assert room.wait_outcomes(7)[-1] == "fixed"
     assert "daemon-restarted" in str(room.world.report()["diagnosis"])
 
 
 def named_while_it_is_watched(room: WatchRoom, engine: Engine) -> None:
-    create(engine, "w4")
+    create(engine, "s4")
     path = room.world.folder / "fleet.yaml"
     fleet = yaml.safe_load(path.read_text())
-    fleet["containers"].append(fleet["containers"][0] | {"name": "w4"})
+    fleet["containers"].append(fleet["containers"][0] | {"name": "s4"})
     path.write_text(yaml.safe_dump(fleet))
     room.wait(
         lambda: "watching" in room.log.read_text().rpartition("the fleet file changed")[2], 20, "it to be read again"
     )
     before = len(room.world.runs())  # eight, where the daemon took longer than its grace to come back
-    kill(engine, "w4")
+    kill(engine, "s4")
     assert room.wait_outcomes(before + 1)[-1] == "waiting", "the default allows three of one cause on a host and hour"
-    assert engine.inspect("w4")["State"]["Status"] == "exited"
+    assert engine.inspect("s4")["State"]["Status"] == "exited"

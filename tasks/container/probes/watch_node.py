@@ -66,9 +66,12 @@ def state_of(api: Api, name: str, pattern: str, end: float) -> "dict[str, Any]":
 
 
 def application(api: Api, ident: str, pattern: str, end: float) -> "bool | None":
-    """Whether a process inside matches; None when the engine cannot say."""
+    """Whether a process inside matches; None when the engine cannot say.
+
+    -ww: whole command lines, whatever width the daemon's environment names in COLUMNS.
+    """
     try:
-        rows = api.call("GET", "/containers/%s/top?ps_args=-eo%%20pid,args" % ident, timeout=left(end, 5))["Processes"] or []
+        rows = api.call("GET", "/containers/%s/top?ps_args=-ww%%20-eo%%20pid,args" % ident, timeout=left(end, 5))["Processes"] or []
     except (EngineError, OSError, KeyError, TypeError, ValueError):
         return None
     return any(re.search(pattern, row[-1]) for row in rows)
