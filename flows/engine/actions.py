@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runbooks.core.args.checkpoints import CopyCheckpoint
+from runbooks.core.args.containers import RecreateContainer
 from runbooks.core.args.nodes import TerminateProcesses
+from runbooks.core.args.rendezvous import DeleteRunKeys
 from runbooks.core.checkpoints import TierKind
 from runbooks.core.kinds import KINDS
 from runbooks.core.plan import Risk, Step
@@ -40,7 +43,7 @@ from tasks.gpu.act_reset import reset_gpu
 from tasks.ray.act import restart_raylet, stop_ray_job
 from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
 from tasks.rendezvous.act_restore import restore_run_keys
-from tasks.spawning.act_pods import start_worker, stop_pod, terminate_pod
+from tasks.spawning.act_pods import start_worker, start_worker_unverified, stop_pod, terminate_pod
 from tasks.spawning.act_rows import mark_worker_row
 from tasks.spawning.act_variables import set_railway_variable
 from tasks.ssh.act_keys import (
@@ -79,25 +82,31 @@ def _terminating(args: TerminateProcesses, _context: Context) -> float:
     return args.grace_s + 180  # its command, two reads of the GPUs, memory that comes back
 
 
-def _recreating(step: Step, context: Context) -> float:
-    a = step.args
-    inside = float(a.get("setup_timeout_s", 300)) * (len(a.get("setup", ())) + len(a.get("mounts", ())) + 1)
-    return 90 + inside + _joining(step, context)
+@takes(RecreateContainer)
+def _recreating(args: RecreateContainer, context: Context) -> float:
+    inside = args.setup_timeout_s * (len(args.setup) + len(args.mounts) + 1)
+    return 90 + inside + _join_s(context)
 
 
 def _joining(_step: Step, context: Context) -> float:
+    return _join_s(context)
+
+
+def _join_s(context: Context) -> float:
     return 180 + float(context.limits.get("join_s", 30))  # its command, and the head asked twice
 
 
-def _copying(step: Step, context: Context) -> float:
-    size, config = float(step.args.get("size", 0)), context.fleet.checkpoints
-    if config and any(t.name == step.args.get("to_tier") and t.kind is not TierKind.S3 for t in config.tiers):
+@takes(CopyCheckpoint)
+def _copying(args: CopyCheckpoint, context: Context) -> float:
+    size, config = args.size, context.fleet.checkpoints
+    if config and any(t.name == args.to_tier and t.kind is not TierKind.S3 for t in config.tiers):
         return 180 + 4 * size / SLOWEST
     return 3600 + size / 1e6  # the slowest that an upload may be, and many small files
 
 
-def _keys(step: Step, _context: Context) -> float:
-    return 120 + work_s(len(step.args.get("keys", ())) or MOST_KEYS)  # its reads, and one command for all keys
+@takes(DeleteRunKeys)
+def _deleting(args: DeleteRunKeys, _context: Context) -> float:
+    return 120 + work_s(len(args.keys) or MOST_KEYS)  # its reads, and one command for all keys
 
 
 def _probing(_step: Step, context: Context) -> float:
@@ -132,8 +141,8 @@ ACTIONS: dict[str, Action] = {
     "prune-checkpoints": Action(prune_checkpoints, within_s=1800),
     "put-back-checkpoint": Action(put_back_checkpoint, within_s=90),
     "finish-deletion": Action(finish_deletion, within_s=90),
-    "delete-run-keys": Action(delete_run_keys, within_s=_keys),
-    "restore-run-keys": Action(restore_run_keys, within_s=_keys),  # only a person says that a deletion was a mistake
+    "delete-run-keys": Action(delete_run_keys, within_s=_deleting),
+    "restore-run-keys": Action(restore_run_keys, within_s=120 + work_s(MOST_KEYS)),  # only a person says that a deletion was a mistake
     "probe-rendezvous": Action(probe_rendezvous, proves=True, within_s=_probing),
     "start-etcd": Action(start_etcd, within_s=180),
     "defragment-etcd": Action(defragment_etcd, within_s=360),
@@ -145,7 +154,7 @@ ACTIONS: dict[str, Action] = {
     "add-public-key": Action(add_public_key, within_s=90),
     "start-worker": Action(start_worker, within_s=300),
     # its host key was first seen: a person allows it
-    "start-worker-unverified": Action(start_worker, within_s=300),
+    "start-worker-unverified": Action(start_worker_unverified, within_s=300),
     "set-railway-variable": Action(set_railway_variable, within_s=300),
     "mark-worker-row": Action(mark_worker_row, within_s=120),
     "terminate-pod": Action(terminate_pod, within_s=300),

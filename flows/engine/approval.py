@@ -13,7 +13,7 @@ from prefect.exceptions import Pause
 from prefect.input import RunInput
 from prefect.input.run_input import keyset_from_paused_state
 from prefect.states import Suspended
-from pydantic import Field, create_model
+from pydantic import Field, ValidationError, create_model
 
 from flows import store
 from flows.clock import server_now
@@ -170,9 +170,12 @@ def question_key(key: str) -> str:
 
 
 def asked_plans(run_id: str, key: str) -> tuple[Plan, ...]:
-    """The plans that a question is about, whole; none if they are not there or not those of its key."""
+    """The plans that a question is about, whole; none if they are not there, not those of its key, or of another version."""
     text = store.read_input(run_id, plans_key(key))
-    plans = tuple(Plan.model_validate(p) for p in json.loads(text)) if text else ()
+    try:
+        plans = tuple(Plan.model_validate(p) for p in json.loads(text)) if text else ()
+    except ValidationError:
+        return ()
     return plans if plan_digest(plans)[:DIGITS] == key.rpartition("-")[0] else ()
 
 

@@ -2,6 +2,7 @@
 
 from runbooks.checkpoint.copies import all_copies, command
 from runbooks.checkpoint.evidence import Evidence
+from runbooks.core.args.checkpoints import QuarantineCheckpoint
 from runbooks.core.checkpoints import TierKind
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
@@ -27,7 +28,7 @@ def plan_quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: lis
         gone.add(copy.where)
         steps.append(Step(
             kind="quarantine-checkpoint", owner=look.node, commands=(command("mv", "-nT", copy.where, f"{look.where}/{to}"),),
-            args={"node": look.node, "tier": look.tier, "name": c.name, "to": to, "identity": c.identity},
+            args=QuarantineCheckpoint(node=look.node, tier=look.tier, name=c.name, to=to, identity=c.identity).plain(),
             effect=f"no loader finds {c.name}; it lies beside as {to}",
         ))  # fmt: skip
     if not steps:

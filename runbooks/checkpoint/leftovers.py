@@ -1,7 +1,10 @@
 """What this program left when it was killed: copies that go on by themselves, deletions that a person must settle."""
 
+from typing import Any
+
 from runbooks.checkpoint.copies import command
 from runbooks.checkpoint.evidence import Evidence, Leftover, TierLook
+from runbooks.core.args.checkpoints import InterruptedDeletion
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
@@ -56,8 +59,8 @@ def plans_for_leftovers(config: Checkpoints, look: TierLook, unseen: str) -> tup
     return tuple(p for p in (_back(look, back), _finish(look, half)) if p), tuple(notes)
 
 
-def _args(look: TierLook, x: Leftover) -> dict[str, str]:
-    return {"node": look.node, "tier": look.tier, "name": x.name, "was": x.was, "identity": x.identity}
+def _args(look: TierLook, x: Leftover) -> dict[str, Any]:
+    return InterruptedDeletion(node=look.node, tier=look.tier, name=x.name, was=x.was, identity=x.identity).plain()
 
 
 def _back(look: TierLook, found: list[Leftover]) -> Plan | None:

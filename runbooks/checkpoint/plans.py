@@ -12,6 +12,14 @@ from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.prune import plan_prune
 from runbooks.checkpoint.typed import copying, pointing, split
 from runbooks.checkpoint.unseen import unseen_clients
+from runbooks.core.args.checkpoints import (
+    AbortUpload,
+    CopyCheckpoint,
+    CreateCheckpointFolder,
+    RepointLatest,
+    RestoreArchived,
+    RestoreFolderMode,
+)
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Plan, Step
@@ -69,7 +77,7 @@ def _folder(look: TierLook, sure: set[str]) -> Plan | None:
         mode = s.mode | 0o700
         step = Step(
             kind="restore-folder-mode", owner=look.node, commands=(command("chmod", f"{mode:04o}", s.path),),
-            args={"path": s.path, "from": s.mode, "to": mode, "uid": s.uid, "node": look.node},
+            args=RestoreFolderMode(path=s.path, was=s.mode, to=mode, uid=s.uid, node=look.node).plain(),
             effect=f"the owner of {s.path} ({s.owner}) can write to it again",
         )  # fmt: skip
         return Plan(name=f"restore modes of {look.tier}", steps=(step,), for_causes=("permissions",))
@@ -79,7 +87,7 @@ def _folder(look: TierLook, sure: set[str]) -> Plan | None:
 def _create(look: TierLook, s: Space) -> Plan:
     step = Step(
         kind="create-checkpoint-folder", owner=look.node, commands=(command("mkdir", "-m", "0755", s.path),),
-        args={"path": s.path, "parent": s.nearest, "device": s.device, "node": look.node},
+        args=CreateCheckpointFolder(path=s.path, parent=s.nearest, device=s.device, node=look.node).plain(),
         effect=f"{s.path} exists on {s.device}",
     )  # fmt: skip
     why = f"it would lie on {s.device} ({s.fs_type}, {s.available} bytes available); is a mount missing instead?"
@@ -97,11 +105,10 @@ def _copy(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice, wit
             continue
         step = Step(
             kind="copy-checkpoint", owner=lock_of(look, tier), commands=copying(config, source, look),
-            args={
-                "from_tier": source.look.tier, "to_tier": look.tier, "node": evidence.node,
-                "name": source.candidate.name,
-                "identity": source.candidate.identity, "size": source.candidate.size, "step": source.candidate.step,
-            },
+            args=CopyCheckpoint(
+                from_tier=source.look.tier, to_tier=look.tier, node=evidence.node, name=source.candidate.name,
+                identity=source.candidate.identity, size=source.candidate.size, step=source.candidate.step,
+            ).plain(),
             effect=f"step {source.candidate.step} lies whole on {look.where}, checked again there",
         )  # fmt: skip
         name = f"copy step {source.candidate.step} to {look.tier}"
@@ -153,10 +160,10 @@ def _repoint(config: Checkpoints, look: TierLook, choice: CheckpointChoice, sure
     step = Step(
         kind="repoint-latest", owner=lock_of(look, tier),
         commands=pointing(look, tier, p, text),
-        args={
-            "tier": look.tier, "node": look.node, "pointer": tier.latest, "expect": p.identity, "text": text,
-            "name": here.candidate.name, "identity": here.candidate.identity,
-        },
+        args=RepointLatest(
+            tier=look.tier, node=look.node, pointer=tier.latest, expect=p.identity, text=text,
+            name=here.candidate.name, identity=here.candidate.identity,
+        ).plain(),
         effect=f"`{tier.latest}` of {look.tier} names {text}", loses=f"the pointer's old text, {p.text}",
     )  # fmt: skip
     return Plan(name=f"repoint latest of {look.tier}", steps=(step,), for_causes=("pointer-wrong",))
@@ -170,8 +177,9 @@ def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None
             kind="abort-upload", owner=f"store:{look.where}",
             commands=(command(*aws(config.tier(look.tier), "s3api", "abort-multipart-upload"), "--bucket", split(look.where)[0],
                               "--key", u.key, "--upload-id", u.upload_id),),
-            args={"tier": look.tier, "key": u.key, "upload_id": u.upload_id, "parts": u.parts,
-            "older_than_s": limits.upload_age_s},
+            args=AbortUpload(
+                tier=look.tier, key=u.key, upload_id=u.upload_id, parts=u.parts, older_than_s=limits.upload_age_s
+            ).plain(),
             effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
         )
         for u in look.uploads.value
@@ -196,8 +204,9 @@ def _restore(config: Checkpoints, limits: Limits, choice: CheckpointChoice) -> P
         kind="restore-archived", owner=f"store:{wanted.look.where}",
         commands=(command(*aws(config.tier(wanted.look.tier), "s3api", "restore-object"), "--bucket", split(wanted.where)[0],
                           "--key", split(wanted.where)[1], "--restore-request", days),),
-        args={"tier": wanted.look.tier, "name": c.name, "identity": c.identity, "days": limits.restore_days,
-        "retrieval": "Standard"},
+        args=RestoreArchived(
+            tier=wanted.look.tier, name=c.name, identity=c.identity, days=limits.restore_days, retrieval="Standard"
+        ).plain(),
         effect=f"{wanted.where} can be read for {limits.restore_days} days, some hours from now",
         loses=f"about {cost:.2f} (currency of the price limit) for {c.size / 2**30:.1f} GiB",
     )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from runbooks.checkpoint.copies import Copy, all_copies, command
 from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
 from runbooks.checkpoint.limits import Limits
+from runbooks.core.args.checkpoints import KeptCheckpoint, OtherCopy, PruneCheckpoints, PrunedCheckpoint
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown, UnknownReason
@@ -160,14 +161,13 @@ def _plan(
     step = Step(
         kind="prune-checkpoints", owner=look.node,
         commands=tuple(command("rm", "-r", f"{look.where}/{c.name}") for c in chosen),
-        args={
-            "node": look.node, "tier": look.tier,
-            "delete": [
-                {"name": c.name, "identity": c.identity, "size": c.size, "elsewhere": _place(copies[c.name])}
-                for c in chosen
-            ],
-            "keep": [{"name": c.name, "identity": c.identity} for c in kept],
-        },
+        args=PruneCheckpoints(
+            node=look.node, tier=look.tier,
+            delete=tuple(
+                PrunedCheckpoint(name=c.name, identity=c.identity, size=c.size, elsewhere=_place(copies[c.name])) for c in chosen
+            ),
+            keep=tuple(KeptCheckpoint(name=c.name, identity=c.identity) for c in kept),
+        ).plain(),
         effect=f"{size} bytes more are free on {look.where}",
         loses=f"{len(chosen)} old checkpoints, {size} bytes: " + ", ".join(c.name for c in chosen[:10]),
     )  # fmt: skip
@@ -176,5 +176,5 @@ def _plan(
     return Plan(name=f"prune {look.tier} of {evidence.node}", steps=(step,), for_causes=causes, why=why)
 
 
-def _place(copy: Copy) -> dict[str, str]:
-    return {"tier": copy.look.tier, "name": copy.candidate.name, "identity": copy.candidate.identity}
+def _place(copy: Copy) -> OtherCopy:
+    return OtherCopy(tier=copy.look.tier, name=copy.candidate.name, identity=copy.candidate.identity)

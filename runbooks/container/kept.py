@@ -5,6 +5,7 @@ import shlex
 from runbooks.container.backoff import is_kept, kept_name
 from runbooks.container.evidence import Evidence, Sibling, WantedContainer
 from runbooks.container.words import Limits, cause, known, span
+from runbooks.core.args.containers import RemoveKeptContainer
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Cause, Certainty, Finding
 
@@ -37,7 +38,7 @@ def removals(e: Evidence, w: WantedContainer, limits: Limits) -> list[Step]:
     engine = shlex.join(w.engine)
     return [
         Step(
-            kind="remove-kept-container", owner=e.node, args={"socket": w.socket, "id": s.id, "kept": s.name},
+            kind="remove-kept-container", owner=e.node, args=RemoveKeptContainer(socket=w.socket, id=s.id, kept=s.name).plain(),
             commands=(f"{engine} rm {s.id[:12]}",), effect=f"{s.name} is gone; its volumes stay",
             loses="its log, what it wrote outside volumes, and its configuration",
         )

@@ -13,6 +13,13 @@ from runbooks.container.others import PROJECT
 from runbooks.container.stops import stop_loops, stop_units
 from runbooks.container.typed import starting_again
 from runbooks.container.words import Limits, deaths, known
+from runbooks.core.args.containers import (
+    FreeEngineSpace,
+    RecreateContainer,
+    RemountFuse,
+    RestartApplication,
+    StartEngine,
+)
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -109,13 +116,12 @@ def recreate(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
     return Step(
         kind="recreate-container",
         owner=e.node,
-        args={
-            "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "kept": old,
-            "started_at": c.started_at.isoformat() if c.started_at else "",
-            "running": c.status in ("running", "restarting"), "sleep": [alive.at, alive.length] if alive and alive.seconds else [],
-            "setup": [list(a) for a in w.setup], "setup_timeout_s": w.setup_timeout_s,
-            "mounts": [[m[0], list(m[2])] for m in inside], "start": list(w.start), "detached": w.start_detached,
-        },
+        args=RecreateContainer(
+            engine=w.engine, socket=w.socket, name=c.name, id=c.id, kept=old,
+            started_at=c.started_at.isoformat() if c.started_at else "", running=c.status in ("running", "restarting"),
+            sleep=(alive.at, alive.length) if alive and alive.seconds else (), setup=w.setup, setup_timeout_s=w.setup_timeout_s,
+            mounts=tuple((m[0], m[2]) for m in inside), start=w.start, detached=w.start_detached,
+        ).plain(),
         commands=(
             _create(c, w),
             f"{engine} update --restart=no {c.id[:12]}",
@@ -153,13 +159,12 @@ def _create(c: ContainerFacts, w: WantedContainer) -> str:
 
 def restart_application(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
     """The application inside a container that runs: its leftovers ended, then started again."""
-    args = {
-        "engine": list(w.engine), "socket": w.socket, "name": c.name, "id": c.id, "match": w.match or r"(^|/)raylet(\s|$)",
-        "started_at": c.started_at.isoformat() if c.started_at else "",
-        "start": list(w.start), "detached": w.start_detached,
-    }  # fmt: skip
+    args = RestartApplication(
+        engine=w.engine, socket=w.socket, name=c.name, id=c.id, match=w.match or r"(^|/)raylet(\s|$)",
+        started_at=c.started_at.isoformat() if c.started_at else "", start=w.start, detached=w.start_detached,
+    )  # fmt: skip
     return Step(
-        kind="restart-application", owner=e.node, args=args, commands=starting_again(args),
+        kind="restart-application", owner=e.node, args=args.plain(), commands=starting_again(args),
         effect="the application runs again inside the same container", loses="what is left of the application inside",
         of=c.name,
     )  # fmt: skip
@@ -177,8 +182,10 @@ def remounts(e: Evidence, c: ContainerFacts, w: WantedContainer) -> list[Step]:
         steps.append(
             Step(
                 kind="remount-fuse", owner=e.node,
-                args={"path": m.path, "where": m.where, "mount": list(argv), "type": m.type,
-                      "engine": list(w.engine), "id": c.id if m.where == "container" else ""},
+                args=RemountFuse(
+                    path=m.path, where="container" if m.where == "container" else "host", mount=argv, type=m.type,
+                    engine=w.engine, id=c.id if m.where == "container" else "",
+                ).plain(),
                 commands=(f"{run}umount -l {shlex.quote(m.path)}", f"{run}{shlex.join(argv)}"),
                 effect=f"{m.path} is mounted again and can be read", loses="nothing: its process is gone already",
             )
@@ -190,7 +197,7 @@ def start_daemon(e: Evidence, w: WantedContainer) -> Step:
     """The engine's daemon, which is proven down."""
     return Step(
         kind="start-engine", owner=e.node,
-        args={"engine": list(w.engine), "start": list(w.daemon_start), "pidfile": w.daemon_pidfile},
+        args=StartEngine(engine=w.engine, start=w.daemon_start, pidfile=w.daemon_pidfile).plain(),
         commands=(shlex.join(w.daemon_start),),
         effect="the engine answers; containers with a restart policy come back by themselves",
     )  # fmt: skip
@@ -204,7 +211,7 @@ def free_space(e: Evidence, w: WantedContainer, slugs: set[str]) -> list[Step]:
     engine = shlex.join(w.engine)
     return [
         Step(
-            kind="free-engine-space", owner=e.node, args={"engine": list(w.engine)},
+            kind="free-engine-space", owner=e.node, args=FreeEngineSpace(engine=w.engine).plain(),
             commands=(f"{engine} image prune --force", f"{engine} builder prune --force"),
             effect="space of images without a name and of the build cache is free",
             loses="images without a name and the build cache; no volume, no container, no named image",

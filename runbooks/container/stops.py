@@ -5,6 +5,7 @@ import shlex
 from runbooks.container.evidence import Evidence, Supervisor
 from runbooks.container.others import systemctl
 from runbooks.container.words import known
+from runbooks.core.args.containers import StopSupervisor, StopUnit
 from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Step
 
@@ -13,7 +14,7 @@ def stop_units(e: Evidence) -> list[Step]:
     """systemd units that run and restart it, each in its present life."""
     return [
         Step(
-            kind="stop-unit", owner=e.node, args={"unit": s.name, "life": s.life} | ({} if s.uid is None else {"uid": s.uid}),
+            kind="stop-unit", owner=e.node, args=unit_of(s).plain(),
             commands=(stopping(s),),
             effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
             loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
@@ -21,6 +22,11 @@ def stop_units(e: Evidence) -> list[Step]:
         for s in known(e.supervisors) or ()
         if s.kind == "systemd" and s.life
     ]  # fmt: skip
+
+
+def unit_of(s: Supervisor) -> StopUnit:
+    """The unit in the life that was judged."""
+    return StopUnit(unit=s.name, life=s.life) if s.uid is None else StopUnit(unit=s.name, life=s.life, uid=s.uid)
 
 
 def stopping(s: Supervisor) -> str:
@@ -35,10 +41,10 @@ def stop_loops(e: Evidence) -> list[Step]:
     return [
         Step(
             kind="stop-supervisor", owner=e.node,
-            args={"pid": s.pid, "start_ticks": s.start_ticks, "boot_id": host.boot_id, "command": s.command},
+            args=StopSupervisor(pid=s.pid, start_ticks=s.start_ticks, boot_id=host.boot_id, command=s.command).plain(),
             commands=(signalled(s.pid, s.start_ticks, "TERM"),), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
             loses="whatever else that script does",
         )
         for s in known(e.supervisors) or ()
-        if s.kind == "retry-loop" and s.pid and s.start_ticks and host
+        if s.kind == "retry-loop" and s.pid and s.pid > 0 and s.start_ticks and host
     ]  # fmt: skip

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from runbooks.core.args.containers import StopSupervisor
 from runbooks.core.args.nodes import ResetNodeJobs, TerminateProcesses
+from runbooks.core.args.rendezvous import DeleteRunKeys
+from runbooks.core.args.workers import EndPod, MarkWorkerRow
 from runbooks.core.plan import Step
 
 
@@ -32,7 +35,7 @@ def ends_processes(step: Step) -> Iterator[str]:
 
 
 def ends_pid(step: Step) -> Iterator[str]:
-    yield process(step.args["pid"], step.owner)
+    yield process(step.typed(StopSupervisor).pid, step.owner)
 
 
 def ends_by(key: str, word: str) -> Callable[[Step], Iterator[str]]:
@@ -43,18 +46,21 @@ def ends_by(key: str, word: str) -> Callable[[Step], Iterator[str]]:
 
 
 def ends_worker_row(step: Step) -> Iterator[str]:
-    if step.args.get("to") != "active":  # a row that is put to active ends nothing
-        yield f"worker {step.args['worker']}"
-        yield from (f"pod {pod}" for pod in [step.args.get("pod")] if pod)
+    args = step.typed(MarkWorkerRow)
+    if args.to != "active":  # a row that is put to active ends nothing
+        yield f"worker {args.worker}"
+        yield from (f"pod {pod}" for pod in [args.pod] if pod)
 
 
 def ends_pod(step: Step) -> Iterator[str]:
-    yield f"pod {step.args['pod']}"
-    yield f"worker {step.args['worker']}"
+    args = step.typed(EndPod)
+    yield f"pod {args.pod}"
+    yield f"worker {args.worker}"
 
 
 def ends_run(step: Step) -> Iterator[str]:
-    yield run(step.args["run"], step.args["backend"])
+    args = step.typed(DeleteRunKeys)
+    yield run(args.run, args.backend)
 
 
 def ends_gone(step: Step) -> Iterator[str]:

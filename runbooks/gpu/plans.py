@@ -5,6 +5,7 @@ import posixpath
 import shlex
 from dataclasses import dataclass, field
 
+from runbooks.core.args.containers import RestartContainer
 from runbooks.core.args.nodes import Gone, QuarantineNode, ResetGpu, ResetNodeJobs, RestartJob
 from runbooks.core.by_hand import detached
 from runbooks.core.node_look import QUARANTINE
@@ -123,7 +124,7 @@ def _restart_container(view: GpuView, box: str) -> Step:
     return Step(
         kind="restart-container",
         owner=view.evidence.node,
-        args={"container": box, "boot_id": boot, "engine": list(view.evidence.engine)},
+        args=RestartContainer(container=box, boot_id=boot, engine=view.evidence.engine).plain(),
         commands=(shlex.join((*view.evidence.engine, "restart", box)),),
         effect=f"container {box[:12]} runs again with its devices; its defunct processes are gone",
         loses="everything that runs in the container and is not saved",

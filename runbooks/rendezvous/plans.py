@@ -3,6 +3,7 @@
 import shlex
 from urllib.parse import quote
 
+from runbooks.core.args.rendezvous import DefragmentEtcd, DeleteRunKeys, ProbeRendezvous, StartEtcd
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.signals import ended
@@ -78,20 +79,21 @@ def _name(key: Key) -> str:
     return key.key  # etcd lists a folder in any order; the plan's digest must not change with it
 
 
+def deleting(run: RunKeys, name: str, endpoint: str) -> DeleteRunKeys:
+    """Exactly its keys, each with the index that it has now."""
+    return DeleteRunKeys(
+        rendezvous=name, endpoint=endpoint, backend=run.backend.value, run=run.run,
+        guard=(run.rendezvous.key, run.rendezvous.modified) if run.rendezvous else None,
+        keys=tuple((k.key, None if k.dir else k.modified) for k in delete_order(run)),
+    )  # fmt: skip
+
+
 def _delete(run: RunKeys, evidence: Evidence) -> Step:
     ordered = delete_order(run)
-    args = {
-        "rendezvous": evidence.name,
-        "endpoint": evidence.etcd_endpoint,
-        "backend": run.backend.value,
-        "run": run.run,
-        "guard": [run.rendezvous.key, run.rendezvous.modified] if run.rendezvous else None,
-        "keys": [[k.key, None if k.dir else k.modified] for k in ordered],
-    }
     return Step(
         kind="delete-run-keys",
         owner=owner(evidence),
-        args=args,
+        args=deleting(run, evidence.name, evidence.etcd_endpoint).plain(),
         commands=tuple(_curl(evidence.etcd_endpoint, k) for k in ordered),
         effect=f"the {len(ordered)} keys of run {run.run} are gone and only they; the id can be used again",
         loses="the state of a dead run; it is saved first and `gpu-runbooks restore FILE` puts it back",
@@ -107,7 +109,7 @@ def _probe(run: RunKeys, evidence: Evidence) -> Step:
     return Step(
         kind="probe-rendezvous",
         owner=owner(evidence),
-        args={"rendezvous": evidence.name, "run": run.run, "backend": run.backend.value},
+        args=ProbeRendezvous(rendezvous=evidence.name, run=run.run, backend=run.backend.value).plain(),
         commands=(probing(run.run, evidence), shlex.join((*CLEARING, f"{evidence.name}/{run.run}"))),
         effect="a short run with the same id forms a world of the expected size; its own keys are cleared after it",
     )
@@ -143,11 +145,10 @@ def _ports(sure: list[Cause], evidence: Evidence, age_s: float) -> list[Plan]:
 
 
 def _start(evidence: Evidence) -> Plan:
-    args = {"rendezvous": evidence.name, "node": evidence.start_node, "command": list(evidence.start)}
     step = Step(
         kind="start-etcd",
         owner=evidence.start_node,
-        args=args,
+        args=StartEtcd(rendezvous=evidence.name, node=evidence.start_node, command=evidence.start).plain(),
         commands=(shlex.join(evidence.start),),
         effect=f"etcd answers at {evidence.etcd_endpoint} with the data it had",
     )
@@ -162,7 +163,7 @@ def _defragment(evidence: Evidence) -> Plan:
     step = Step(
         kind="defragment-etcd",
         owner=owner(evidence),
-        args={"rendezvous": evidence.name, "endpoint": endpoint},
+        args=DefragmentEtcd(rendezvous=evidence.name, endpoint=endpoint).plain(),
         commands=(
             f'{etcdctl} compact --physical "$({revision})"',
             f"{etcdctl} defrag",

@@ -2,6 +2,7 @@
 
 import shlex
 
+from runbooks.core.args.rendezvous import RestoreRunKeys
 from runbooks.core.judgment import diagnosis
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown
@@ -57,18 +58,14 @@ def plan_name(run: str, backend: str) -> str:
 
 def restore_plan(evidence: Evidence, found: Putback) -> Plan:
     """The one thing that may be done. Nothing in it moves: times to live are worked out when it is done."""
-    args = {
-        "rendezvous": evidence.name,
-        "endpoint": evidence.etcd_endpoint,
-        "file": found.file,
-        "digest": found.digest,
-        "run": found.run,
-        "backend": found.backend,
-    }
+    args = RestoreRunKeys(
+        rendezvous=evidence.name, endpoint=evidence.etcd_endpoint, file=found.file, digest=found.digest, run=found.run,
+        backend=found.backend,
+    )  # fmt: skip
     step = Step(
         kind="restore-run-keys",
         owner=owner(evidence),
-        args=args,
+        args=args.plain(),
         commands=(f"gpu-runbooks restore {shlex.quote(found.file)}",),
         effect=f"the keys of run {found.run} are there as they were saved, with what is left of their time to live",
         loses="the free id: a new run with it meets the old state again",

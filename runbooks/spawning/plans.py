@@ -1,5 +1,6 @@
 """What may be done: start the worker, correct the row, end the pod and let the orchestrator spawn another. As data."""
 
+from runbooks.core.args.workers import EndPod, MarkWorkerRow, SetVariable, StartWorker
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -38,11 +39,11 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
     if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):
         return "the worker is not started: it holds a claim, or the tasks could not be read"
     first = bool(v.ssh and v.ssh.first_seen)
-    args = {"pod": v.pod.id, "worker": v.e.worker, "boot_id": v.inside.boot_id, "argv": list(v.e.start_argv)}
+    args = StartWorker(pod=v.pod.id, worker=v.e.worker, boot_id=v.inside.boot_id, argv=v.e.start_argv)
     step = Step(
         kind="start-worker-unverified" if first else "start-worker",
         owner=f"pod:{v.pod.id}",
-        args=args,
+        args=args.plain(),
         commands=(starting(args, v.pod, v.e.names),),
         effect="the worker's process runs; the orchestrator promotes it at its next cycle",
         loses="nothing"
@@ -67,7 +68,7 @@ def _variable(v: SpawningView, sure: list[Cause]) -> Plan | str:
     step = Step(
         kind="set-railway-variable",
         owner="orchestrator",
-        args={"name": x.private_name, "fingerprint": x.here_fingerprint},
+        args=SetVariable(name=x.private_name, fingerprint=x.here_fingerprint).plain(),
         commands=(
             f'railway variables --set "{x.private_name}=${{{x.private_name}}}"',
         ),
@@ -106,11 +107,11 @@ def _row(v: SpawningView, sure: list[Cause]) -> Plan | str:
 def _mark(v: SpawningView, status: str, effect: str) -> Step:
     assert v.row is not None  # noqa: S101
     beat = v.row.heartbeat.isoformat() if v.row.heartbeat else None
-    args = {"worker": v.row.id, "from": v.row.status, "to": status, "pod": v.row.pod_id, "heartbeat": beat}
+    args = MarkWorkerRow(worker=v.row.id, was=v.row.status, to=status, pod=v.row.pod_id, heartbeat=beat)
     return Step(
         kind="mark-worker-row",
         owner=f"worker:{v.row.id}",
-        args=args,
+        args=args.plain(),
         commands=(marking(args, v.e.names),),
         effect=effect,
     )
@@ -128,10 +129,11 @@ def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
     other = " and must not get the same machine again" if any(c in OTHER_HOST for c in causes) else ""
     held = [t.id for t in v.tasks if t.worker == v.e.worker]
     tasks = f"; in progress at it and to be given back: {', '.join(held)}" if held else "; no task is in progress at it"
-    args = {"pod": pod.id, "name": pod.name, "status": pod.status, "machine": pod.machine_id, "worker": v.e.worker,
-            "tasks": sorted(held)}  # fmt: skip
+    args = EndPod(
+        pod=pod.id, name=pod.name, status=pod.status, machine=pod.machine_id, worker=v.e.worker, tasks=tuple(sorted(held))
+    )
     end = Step(
-        kind="terminate-pod", owner=f"pod:{pod.id}", args=args, commands=(f"runpodctl remove pod {pod.id}",),
+        kind="terminate-pod", owner=f"pod:{pod.id}", args=args.plain(), commands=(f"runpodctl remove pod {pod.id}",),
         effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}", loses=_disk(pod) + tasks,
     )  # fmt: skip
     no_stop = _why_no_stop(v, pod)

@@ -2,20 +2,19 @@
 
 import posixpath
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
+from runbooks.core.args.workers import MarkWorkerRow, StartWorker
 from runbooks.core.by_hand import detached, while_booted
 from runbooks.spawning.evidence import OwnNames
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import in_sql
 
 
-def starting(args: Mapping[str, Any], pod: Pod, names: OwnNames) -> str:
+def starting(args: StartWorker, pod: Pod, names: OwnNames) -> str:
     """The worker's start in its pod, which writes where its worker writes; in the life of the pod that was judged."""
-    out = names.log.replace("{worker}", args["worker"])
+    out = names.log.replace("{worker}", args.worker)
     folder = f"mkdir -p {shlex.quote(posixpath.dirname(out))} && " if out else ""
-    inside = while_booted(args["boot_id"], f"{folder}{detached(args['argv'], out)}")
+    inside = while_booted(args.boot_id, f"{folder}{detached(args.argv, out)}")
     return f"{log_in(pod, names)} {shlex.quote(inside)}"
 
 
@@ -24,14 +23,14 @@ def log_in(pod: Pod, names: OwnNames) -> str:
     return f"ssh -p {pod.ssh_port} {shlex.quote(f'{names.user}@{pod.ip}')}"
 
 
-def marking(args: Mapping[str, Any], names: OwnNames) -> str:
+def marking(args: MarkWorkerRow, names: OwnNames) -> str:
     """The row's new status, where the row is as it was read."""
     pod = f"{_sql(names.metadata)} ->> {in_sql(names.pod)}" if names.metadata else f"CAST({_sql(names.pod)} AS text)"
-    beat = in_sql(args["heartbeat"]) if args["heartbeat"] else "NULL"
+    beat = in_sql(args.heartbeat) if args.heartbeat else "NULL"
     update = (
-        f"UPDATE {_sql(names.table)} SET {_sql(names.status)} = {in_sql(args['to'])} "  # noqa: S608
-        f"WHERE CAST({_sql(names.id)} AS text) = {in_sql(args['worker'])} AND {_sql(names.status)} = {in_sql(args['from'])} "
-        f"AND {_sql(names.heartbeat)} IS NOT DISTINCT FROM {beat} AND COALESCE({pod}, '') = {in_sql(args['pod'])}"
+        f"UPDATE {_sql(names.table)} SET {_sql(names.status)} = {in_sql(args.to)} "  # noqa: S608
+        f"WHERE CAST({_sql(names.id)} AS text) = {in_sql(args.worker)} AND {_sql(names.status)} = {in_sql(args.was)} "
+        f"AND {_sql(names.heartbeat)} IS NOT DISTINCT FROM {beat} AND COALESCE({pod}, '') = {in_sql(args.pod)}"
     )
     return f'psql "${names.database}" -c {shlex.quote(update)}'
 

@@ -4,6 +4,7 @@ import hashlib
 import posixpath
 import shlex
 
+from runbooks.core.args.ssh import AddPublicKey, NormaliseSecret, RemoveKnownHost, RepairSshPath, RestrictKeyMode
 from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.ssh_key import Damage
@@ -35,11 +36,11 @@ def _key_text(v: SshView, sure: set[str]) -> Plan | str:
     if not key.place or not key.ours or not key.identity:
         return f"{key.source} is not a file of the user who runs this: put it right where it comes from"
     rewrite, aside = "key-file-unparsable" in wanted, beside(key.place, key.identity)
-    place = shlex.quote(key.place)
+    place, judged = shlex.quote(key.place), RestrictKeyMode(path=key.place, identity=key.identity, mode=key.mode)
     step = Step(
         kind="normalise-key" if rewrite else "restrict-key-mode",
         owner=OWNER,
-        args={"path": key.place, "identity": key.identity, "mode": key.mode} | ({"aside": aside} if rewrite else {}),
+        args=judged.plain() | ({"aside": aside} if rewrite else {}),
         commands=(f"cp -pn {place} {shlex.quote(aside)}", _rewritten(key), f"chmod 600 {place}") if rewrite else (f"chmod 600 {place}",),
         effect=f"ssh reads {key.place}; the key itself is the same",
         loses=f"nothing: the file as it was is kept as {aside}" if rewrite else "nothing",
@@ -77,7 +78,7 @@ def _secret_text(key: GivenKey) -> Plan:
     step = Step(
         kind="normalise-secret",
         owner=OWNER,
-        args={"block": key.secret, "identity": key.identity, "aside": aside},
+        args=NormaliseSecret(block=key.secret, identity=key.identity, aside=aside).plain(),
         commands=(shlex.join(("python3", "-c", TIDY_WORDS, key.secret, aside)),),
         effect=f"whoever reads Secret {key.secret} gets a key that ssh reads; the key itself is the same",
         loses=f"nothing: the text as it was is kept in the block {aside}",
@@ -100,7 +101,7 @@ def _stale(v: SshView, sure: set[str]) -> Plan | str:
     step = Step(
         kind="remove-known-host",
         owner=OWNER,
-        args={"path": path, "line": int(line), "hash": rest, "vouched": h.fingerprint, "aside": aside},
+        args=RemoveKnownHost(path=path, line=int(line), hash=rest, vouched=h.fingerprint, aside=aside).plain(),
         commands=(f"cp -pn {shlex.quote(path)} {shlex.quote(aside)}", f"sed -i '{line}s/^./#/' {shlex.quote(path)}"),
         effect=f"{path} no longer names the old key; the fleet file's key {h.fingerprint} is the one that is shown",
         loses=f"one line, which becomes a comment; the file as it was is kept as {aside}",
@@ -130,8 +131,9 @@ def _fix(v: SshView, p: PathEntry) -> Step:
     return Step(
         kind="repair-ssh-path",
         owner=v.e.node,
-        args={"path": p.path, "device": p.device, "inode": p.inode, "uid": p.uid, "gid": p.gid, "mode": p.mode,
-              "to_uid": uid, "to_gid": gid, "to_mode": mode},
+        args=RepairSshPath(
+            path=p.path, device=p.device, inode=p.inode, uid=p.uid, gid=p.gid, mode=p.mode, to_uid=uid, to_gid=gid, to_mode=mode
+        ).plain(),
         commands=(*chown, f"chmod {mode:04o} {shlex.quote(p.path)}"),
         effect=f"{p.path} belongs to {uid}, mode {mode:04o}: sshd reads the keys again",
         loses=f"others' right to write to {p.path}" + ("" if mine else f"; user {p.uid} no longer owns it"),
@@ -175,8 +177,10 @@ def _add(v: SshView, file: KeysFile) -> Step:
     return Step(
         kind="add-public-key",
         owner=v.e.node,
-        args={"path": file.path, "inode": inode, "keys": [k.fingerprint for k in file.lines], "uid": v.far.uid,
-              "gid": v.far.gid, "home": v.far.home, "fingerprint": v.public.fingerprint},
+        args=AddPublicKey(
+            path=file.path, inode=inode, keys=tuple(k.fingerprint for k in file.lines), uid=v.far.uid, gid=v.far.gid,
+            home=v.far.home, fingerprint=v.public.fingerprint,
+        ).plain(),
         commands=_append(v, file, inode),
         effect=f"{file.path} lets {v.public.type} {v.public.fingerprint} in",
     )  # fmt: skip

@@ -2,10 +2,21 @@
 
 from typing import Any
 
+from runbooks.core.args.checkpoints import (
+    AbortUpload,
+    CopyCheckpoint,
+    CreateCheckpointFolder,
+    InterruptedDeletion,
+    PruneCheckpoints,
+    QuarantineCheckpoint,
+    RepointLatest,
+    RestoreArchived,
+    RestoreFolderMode,
+)
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
-from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.core.refusal import RefusalCode
+from tasks.arguments import takes
 from tasks.checkpoint import act_store as store
 from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.node import read_node_tier, spec_of
@@ -41,79 +52,82 @@ def _said(got: dict[str, Any]) -> ActionResult:
     return ActionResult(said=tuple(str(s) for s in got["said"]))
 
 
-def copy_checkpoint(step: Step, context: Context) -> ActionResult:
+@takes(CopyCheckpoint)
+def copy_checkpoint(a: CopyCheckpoint, context: Context) -> ActionResult:
     """Copy one judged checkpoint to another tier: temporary name, fsync, checked there, published without replacing."""
-    a, config = step.args, config_of(context)
-    source, target = tier_of(context, a["from_tier"]), tier_of(context, a["to_tier"])
-    timeout = 120 + 4 * a["size"] / SLOWEST
-    spec = spec_of(config)._replace(step=a["step"])._asdict()
-    ask = {"name": a["name"], "identity": a["identity"], "spec": spec, "root": target.path, "from": source.path}
+    config = config_of(context)
+    source, target = tier_of(context, a.from_tier), tier_of(context, a.to_tier)
+    timeout = 120 + 4 * a.size / SLOWEST
+    spec = spec_of(config)._replace(step=a.step)._asdict()
+    ask = {"name": a.name, "identity": a.identity, "spec": spec, "root": target.path, "from": source.path}
     if target.kind is TierKind.S3:
         return store.upload(
-            context, config, target, a, ask, lambda more, s: act_on_node(context, a["node"], ask | more, s)
+            context, config, target, a, ask, lambda more, s: act_on_node(context, a.node, ask | more, s)
         )
     if source.kind is TierKind.S3:
         more = store.download_ask(config, source, a)
-        return _said(act_on_node(context, a["node"], ask | more | {"do": "download"}, timeout))
-    return _said(act_on_node(context, a["node"], ask | {"do": "copy"}, timeout))
+        return _said(act_on_node(context, a.node, ask | more | {"do": "download"}, timeout))
+    return _said(act_on_node(context, a.node, ask | {"do": "copy"}, timeout))
 
 
-def repoint_latest(step: Step, context: Context) -> ActionResult:
+@takes(RepointLatest)
+def repoint_latest(a: RepointLatest, context: Context) -> ActionResult:
     """Let `latest` name another checkpoint, only if it still is what was judged (compare-and-set)."""
-    a, tier = step.args, tier_of(context, step.args["tier"])
+    tier = tier_of(context, a.tier)
     if config_of(context).others_write:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file says that others write or read here")
     if tier.kind is TierKind.S3:
         return store.repoint(config_of(context), tier, a)
     if tier.shared:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "other clients of a shared file system can't be seen from here")
-    return _said(act_on_node(context, a["node"], {**a, "do": "point", "root": tier.path}))
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "point", "root": tier.path}))
 
 
-def quarantine_checkpoint(step: Step, context: Context) -> ActionResult:
+@takes(QuarantineCheckpoint)
+def quarantine_checkpoint(a: QuarantineCheckpoint, context: Context) -> ActionResult:
     """Rename a proven-bad checkpoint aside on its node; nothing is deleted or replaced."""
-    tier = tier_of(context, step.args["tier"])
-    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "quarantine", "root": tier.path}))
+    tier = tier_of(context, a.tier)
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "quarantine", "root": tier.path}))
 
 
-def prune_checkpoints(step: Step, context: Context) -> ActionResult:
+@takes(PruneCheckpoints)
+def prune_checkpoints(a: PruneCheckpoints, context: Context) -> ActionResult:
     """Delete the listed old checkpoints on a node while every one that must stay is unchanged and proven again."""
-    a, tier, config = step.args, tier_of(context, step.args["tier"]), config_of(context)
+    tier, config = tier_of(context, a.tier), config_of(context)
     if tier.shared or config.others_write:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "another reader or writer can't be ruled out")
-    if len(a["keep"]) < tier.keep:
-        raise ActionRefused(RefusalCode.CONFIG, f"{len(a['keep'])} proven ones stay, the fleet file wants {tier.keep}")
+    if len(a.keep) < tier.keep:
+        raise ActionRefused(RefusalCode.CONFIG, f"{len(a.keep)} proven ones stay, the fleet file wants {tier.keep}")
     _prove_kept(context, tier, config, a)
-    ask = {**a, "do": "prune", "root": tier.path, "pointer": tier.latest}
-    return _said(act_on_node(context, a["node"], ask, 600))
+    ask = {**a.plain(), "do": "prune", "root": tier.path, "pointer": tier.latest}
+    return _said(act_on_node(context, a.node, ask, 600))
 
 
-def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: dict[str, Any]) -> None:
+def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: PruneCheckpoints) -> None:
     """Structure of those that stay, once more right before. Raises ActionRefused."""
-    look = read_node_tier(context, context.fleet.node(a["node"]), config, tier, 10_000)
+    look = read_node_tier(context, context.fleet.node(a.node), config, tier, 10_000)
     if not isinstance(look.candidates, Known):
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "the tier could not be read again")
     now = {c.name: c for c in look.candidates.value}
-    for k in a["keep"]:
-        c = now.get(k["name"])
-        if c is None or not c.whole or c.identity != k["identity"]:
-            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{k['name']}, which must stay, is not what it was")
-    last = min(now[k["name"]].step for k in a["keep"])
-    for d in a["delete"]:
-        if d["name"] in now and now[d["name"]].step >= last:
-            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{d['name']} is not older than those that stay")
+    for k in a.keep:
+        c = now.get(k.name)
+        if c is None or not c.whole or c.identity != k.identity:
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{k.name}, which must stay, is not what it was")
+    last = min(now[k.name].step for k in a.keep)
+    for d in a.delete:
+        if d.name in now and now[d.name].step >= last:
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{d.name} is not older than those that stay")
     _prove_elsewhere(context, config, a)
 
 
-def _prove_elsewhere(context: Context, config: Checkpoints, a: dict[str, Any]) -> None:
+def _prove_elsewhere(context: Context, config: Checkpoints, a: PruneCheckpoints) -> None:
     """The other copy of each one that goes is still the one whose content was proven. Raises ActionRefused."""
-    for name in sorted({d["elsewhere"]["tier"] for d in a["delete"]}):
-        now = _identities(context, config, tier_of(context, name), a["node"])
-        for d in a["delete"]:
-            other = d["elsewhere"]
-            if other["tier"] == name and now.get(other["name"]) != other["identity"]:
-                raise ActionRefused(RefusalCode.TARGET_CHANGED,
-                    f"{other['name']} on {name}, the other copy of {d['name']}, is not what it was")
+    for name in sorted({d.elsewhere.tier for d in a.delete}):
+        now = _identities(context, config, tier_of(context, name), a.node)
+        for d in a.delete:
+            other = d.elsewhere
+            if other.tier == name and now.get(other.name) != other.identity:
+                raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{other.name} on {name}, the other copy of {d.name}, is not what it was")
 
 
 def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) -> dict[str, str]:
@@ -126,35 +140,41 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
     return {c.name: c.identity for c in look.candidates.value}
 
 
-def put_back_checkpoint(step: Step, context: Context) -> ActionResult:
+@takes(InterruptedDeletion)
+def put_back_checkpoint(a: InterruptedDeletion, context: Context) -> ActionResult:
     """Give a checkpoint its name back whose deletion was broken off before it began; nothing is replaced."""
-    tier = tier_of(context, step.args["tier"])
-    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "put-back", "root": tier.path}))
+    tier = tier_of(context, a.tier)
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "put-back", "root": tier.path}))
 
 
-def finish_deletion(step: Step, context: Context) -> ActionResult:
+@takes(InterruptedDeletion)
+def finish_deletion(a: InterruptedDeletion, context: Context) -> ActionResult:
     """Delete what a broken-off deletion left of a checkpoint: it is not whole any more."""
-    tier = tier_of(context, step.args["tier"])
+    tier = tier_of(context, a.tier)
     if tier.shared or config_of(context).others_write:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "another reader or writer can't be ruled out")
-    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "finish", "root": tier.path}))
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "finish", "root": tier.path}))
 
 
-def create_checkpoint_folder(step: Step, context: Context) -> ActionResult:
+@takes(CreateCheckpointFolder)
+def create_checkpoint_folder(a: CreateCheckpointFolder, context: Context) -> ActionResult:
     """Create a tier's folder on the node, on the device that was judged."""
-    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "mkdir"}))
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))
 
 
-def restore_folder_mode(step: Step, context: Context) -> ActionResult:
+@takes(RestoreFolderMode)
+def restore_folder_mode(a: RestoreFolderMode, context: Context) -> ActionResult:
     """Give a tier's folder the mode back that its owner needs."""
-    return _said(act_on_node(context, step.args["node"], {**step.args, "do": "mode"}))
+    return _said(act_on_node(context, a.node, {**a.plain(), "do": "mode"}))
 
 
-def abort_upload(step: Step, context: Context) -> ActionResult:
+@takes(AbortUpload)
+def abort_upload(a: AbortUpload, context: Context) -> ActionResult:
     """Abort one unfinished multipart upload, only if it got no part since it was judged and none is young."""
-    return store.abort(tier_of(context, step.args["tier"]), step.args, context.now())
+    return store.abort(tier_of(context, a.tier), a, context.now())
 
 
-def restore_archived(step: Step, context: Context) -> ActionResult:
+@takes(RestoreArchived)
+def restore_archived(a: RestoreArchived, context: Context) -> ActionResult:
     """Ask the store to make an archived checkpoint readable for some days."""
-    return store.restore(config_of(context), tier_of(context, step.args["tier"]), step.args)
+    return store.restore(config_of(context), tier_of(context, a.tier), a)

@@ -2,22 +2,23 @@
 
 import time
 
-from runbooks.core.plan import Step
+from runbooks.core.args.containers import FreeEngineSpace, StartEngine, StopSupervisor, StopUnit
+from tasks.arguments import takes
 from tasks.context import ActionResult, Context
 from tasks.remote.changing import change, command
 from tasks.remote.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
 
-def start_engine(step: Step, context: Context) -> ActionResult:
+@takes(StartEngine)
+def start_engine(args: StartEngine, context: Context) -> ActionResult:
     """Start the engine's daemon, only if its process is gone. Raises ActionRefused while it runs."""
-    args = step.args
-    got = change(context, context.host, "start_engine", {"pidfile": args["pidfile"], "start": args["start"]}, 100)
+    got = change(context, context.host, "start_engine", args.plain("pidfile", "start"), 100)
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             if (
-                context.host.run((*args["engine"], "version", "--format", "{{.Server.Version}}"), timeout_s=10).exit
+                context.host.run((*args.engine, "version", "--format", "{{.Server.Version}}"), timeout_s=10).exit
                 == 0
             ):
                 return ActionResult(said=(*got["said"], "the engine answers"))
@@ -27,9 +28,10 @@ def start_engine(step: Step, context: Context) -> ActionResult:
     raise RuntimeError("; ".join(got["said"]) + "; it does not answer after 60 s")
 
 
-def free_engine_space(step: Step, context: Context) -> ActionResult:
+@takes(FreeEngineSpace)
+def free_engine_space(args: FreeEngineSpace, context: Context) -> ActionResult:
     """Remove images without a name and the build cache. Never volumes, containers or named images."""
-    engine, said = step.args["engine"], list[str]()
+    engine, said = args.engine, list[str]()
     for words in (("image", "prune", "--force"), ("builder", "prune", "--force")):
         try:
             done = command(context, context.host, (*engine, *words), 300)
@@ -41,13 +43,15 @@ def free_engine_space(step: Step, context: Context) -> ActionResult:
     return ActionResult(said=(*said, told))
 
 
-def stop_unit(step: Step, context: Context) -> ActionResult:
+@takes(StopUnit)
+def stop_unit(args: StopUnit, context: Context) -> ActionResult:
     """Stop a systemd unit that restarts a container, in the life it was judged in. Raises ActionRefused after another start."""
-    ask = {"unit": step.args["unit"], "life": step.args["life"], "uid": step.args.get("uid")}
+    ask = {"unit": args.unit, "life": args.life, "uid": args.uid}
     return ActionResult(said=(*change(context, context.host, "stop_unit", ask, 230)["said"], UNSEEN))
 
 
-def stop_supervisor(step: Step, context: Context) -> ActionResult:
+@takes(StopSupervisor)
+def stop_supervisor(args: StopSupervisor, context: Context) -> ActionResult:
     """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises ActionRefused if it is another process."""
-    ask = {name: step.args[name] for name in ("pid", "start_ticks", "boot_id")}
+    ask = args.plain("pid", "start_ticks", "boot_id")
     return ActionResult(said=tuple(change(context, context.host, "stop_process", ask, 20)["said"]))

@@ -4,38 +4,40 @@ import shlex
 from typing import Any
 
 from runbooks.container.backoff import delay_s, is_kept, recent
+from runbooks.core.args.containers import RecreateContainer, RemoveKeptContainer, RestartApplication
 from runbooks.core.containers_config import ManagedContainer
-from runbooks.core.plan import Step
 from runbooks.core.reading import Known
+from tasks.arguments import takes
 from tasks.clients.ray_join import ids_at, ray_container, wait_joined
 from tasks.container.docker import read_siblings
 from tasks.context import ActionResult, Context
 from tasks.remote.changing import change
 
 
-def recreate_container(step: Step, context: Context) -> ActionResult:
+@takes(RecreateContainer)
+def recreate_container(args: RecreateContainer, context: Context) -> ActionResult:
     """Create a container with the configuration of the dead one, under its name; keep the old one, unable to restart.
 
     One command on the node checks the identity, reads the configuration (secrets stay there) and does it. Raises ActionRefused;
     RuntimeError when a step failed.
     """
-    args, host = step.args, context.host
-    it = ray_container(context, args["name"])
+    host = context.host
+    it = ray_container(context, args.name)
     before = ids_at(context, it)
-    budget = 90 + args["setup_timeout_s"] * (len(args["setup"]) + len(args["mounts"]) + 1)
-    got = change(context, host, "recreate", args, budget)
-    said = [*got["said"], f"new container {got['id'][:12]} runs as {args['name']}",
-            f"the old one is kept as {args['kept']}, restart policy no"]  # fmt: skip
+    budget = 90 + args.setup_timeout_s * (len(args.setup) + len(args.mounts) + 1)
+    got = change(context, host, "recreate", args.plain(), budget)
+    said = [*got["said"], f"new container {got['id'][:12]} runs as {args.name}",
+            f"the old one is kept as {args.kept}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
     said += _ran(context, got["ran"])
     return ActionResult(said=(*said, *wait_joined(context, it, before)))
 
 
-def recreation_wait(step: Step, context: Context) -> tuple[float, str]:
+@takes(RecreateContainer)
+def recreation_wait(args: RecreateContainer, context: Context) -> tuple[float, str]:
     """(seconds to wait first, why): as the number of recent deaths asks for (`backoff_*` of the limits). Changes nothing."""
-    args, host = step.args, context.host
-    it = ManagedContainer(name=args["name"], node=context.target, engine=tuple(args["engine"]))
-    found = read_siblings(context, host, it, args["id"])
+    it = ManagedContainer(name=args.name, node=context.target, engine=args.engine)
+    found = read_siblings(context, context.host, it, args.id)
     kept = [s for s in found.value if is_kept(s.name, it.name)] if isinstance(found, Known) else []
     window = float(context.limits.get("deaths_window_s", 3600))
     deaths = recent([s.finished_at for s in kept if s.finished_at], context.now(), window)
@@ -64,15 +66,17 @@ def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def restart_application(step: Step, context: Context) -> ActionResult:
+@takes(RestartApplication)
+def restart_application(args: RestartApplication, context: Context) -> ActionResult:
     """End what is left of the application inside a running container and start it again. Raises ActionRefused."""
-    it = ray_container(context, str(step.args.get("name", "")))
+    it = ray_container(context, args.name)
     before = ids_at(context, it)
-    got = change(context, context.host, "restart_application", step.args, 120)
+    got = change(context, context.host, "restart_application", args.plain(), 120)
     return ActionResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
 
 
-def remove_kept_container(step: Step, context: Context) -> ActionResult:
+@takes(RemoveKeptContainer)
+def remove_kept_container(args: RemoveKeptContainer, context: Context) -> ActionResult:
     """Remove a container that a recreation has set aside, by id; its volumes stay. Raises ActionRefused."""
-    got = change(context, context.host, "remove_kept", step.args, 60)
+    got = change(context, context.host, "remove_kept", args.plain(), 60)
     return ActionResult(said=tuple(got["said"]))

@@ -4,9 +4,10 @@ import json
 import re
 from typing import Any
 
-from runbooks.core.plan import Step
+from runbooks.core.args.containers import RestartContainer
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
+from tasks.arguments import takes
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import command
 from tasks.remote.probe import redact
@@ -16,16 +17,17 @@ FULL_ID = re.compile(r"[0-9a-f]{64}")
 OPT_OUT = "gpu-runbooks.hands-off"  # a container label
 
 
-def restart_container(step: Step, context: Context) -> ActionResult:
+@takes(RestartContainer)
+def restart_container(args: RestartContainer, context: Context) -> ActionResult:
     """`docker restart` of exactly that container; says its start times before and after.
 
     Refused after another boot, without the full id, when there is no such container, or when its label opts out.
     An id is never given to another container, so that acting by it needs no further comparison.
     """
-    box, engine = step.args["container"], tuple(step.args.get("engine", ("docker",)))
+    box, engine = args.container, args.engine
     if not FULL_ID.fullmatch(box):
         raise ActionRefused(RefusalCode.NOT_OURS, f"{box!r} is not a full container id")
-    if _run(context, ("cat", "/proc/sys/kernel/random/boot_id")).out.strip() != step.args["boot_id"]:
+    if _run(context, ("cat", "/proc/sys/kernel/random/boot_id")).out.strip() != args.boot_id:
         raise ActionRefused(RefusalCode.TARGET_CHANGED, "the node was booted since the judgment")
     before = _inspect(context, engine, box)
     labels = (before.get("Config") or {}).get("Labels") or {}

@@ -43,9 +43,9 @@ def change(
 
 
 @cache
-def wants_of(program: str) -> dict[str, str]:
+def wants_of(program: str) -> dict[str, Any]:
     """The table WANTS of a changing program: what it must be told. {} if it has none."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for node in ast.parse(program).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "WANTS":
             found = ast.literal_eval(node.value)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from socket import gethostname
 
-from runbooks.core.plan import Step
+from runbooks.core.args.rendezvous import DefragmentEtcd, DeleteRunKeys, ProbeRendezvous, StartEtcd
 from runbooks.core.reading import Known
 from runbooks.core.refusal import RefusalCode
 from runbooks.core.rendezvous_config import Rendezvous, joiners
@@ -14,8 +14,9 @@ from runbooks.rendezvous.evidence import Evidence
 from runbooks.rendezvous.life import processes_of
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, NotEtcd, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState
-from runbooks.rendezvous.plans import delete_order
+from runbooks.rendezvous.plans import delete_order, deleting
 from runbooks.rendezvous.saved import LARGEST, SavedKeys, shown, work_s
+from tasks.arguments import takes
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change, command
 from tasks.remote.unseen import UNSEEN
@@ -30,17 +31,18 @@ class ActionUnfinished(Exception):
     """The action began and did not end as it should. The text says what was done and what was not."""
 
 
-def delete_run_keys(step: Step, context: Context) -> ActionResult:
-    """Deletes the keys in `step.args`, each while it has the index it was judged with; saves them to a file first."""
-    place, host = _place(step, context)
-    backend, run = Backend(step.args["backend"]), str(step.args["run"])
+@takes(DeleteRunKeys)
+def delete_run_keys(args: DeleteRunKeys, context: Context) -> ActionResult:
+    """Deletes the keys in `args`, each while it has the index it was judged with; saves them to a file first."""
+    place, host = _place(args.rendezvous, context, args.endpoint)
+    backend, run = Backend(args.backend), args.run
     before = _runs(host, place)
     now = next((r for r in before if r.run == run and r.backend == backend), RunKeys(run=run, backend=backend))
-    _same(step, now)
+    _same(args, now)
     _nobody(now, place, context)
     path = _save(now, place, context)
     try:
-        said, stopped = _clear(step, context, host, place)
+        said, stopped = _clear(args, context, host, place)
     except TransportError as e:
         back = f"put back with: gpu-runbooks restore {path}"
         raise ActionUnfinished(f"the node stopped answering while keys were deleted: {e}; saved to {path}; {back}") from e
@@ -50,12 +52,11 @@ def delete_run_keys(step: Step, context: Context) -> ActionResult:
     return ActionResult(said=said)
 
 
-def _place(step: Step, context: Context) -> tuple[Rendezvous, Host]:
-    name = step.args["rendezvous"]
+def _place(name: str, context: Context, endpoint: str | None = None) -> tuple[Rendezvous, Host]:
     place = next((p for p in context.fleet.rendezvous if p.name == name), None)
     if place is None:
         raise ActionRefused(RefusalCode.CONFIG, f"the fleet file has no rendezvous {name!r} any more")
-    if "endpoint" in step.args and place.etcd_endpoint != str(step.args["endpoint"]).rstrip("/"):
+    if endpoint is not None and place.etcd_endpoint != endpoint.rstrip("/"):
         raise ActionRefused(RefusalCode.CONFIG, f"rendezvous {name} has another endpoint now: {place.etcd_endpoint}")
     return place, context.open_host(context.fleet.node(place.asks))
 
@@ -67,10 +68,10 @@ def _runs(host: Host, place: Rendezvous) -> tuple[RunKeys, ...]:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the keys could not be read: {e}") from e
 
 
-def _same(step: Step, now: RunKeys) -> None:
+def _same(args: DeleteRunKeys, now: RunKeys) -> None:
     """The run's keys are exactly those that were judged."""
     found = [[k.key, None if k.dir else k.modified] for k in delete_order(now)]
-    judged = [list(k) for k in step.args["keys"]]
+    judged = [list(k) for k in args.keys]
     if found != judged:
         gone = [k for k, _ in judged if k not in [f[0] for f in found]]
         new = [k for k, _ in found if k not in [j[0] for j in judged]]
@@ -113,13 +114,12 @@ def absent_key(backend: Backend, run: str, prefix: str) -> str:
     return f"{DYNAMIC_ROOT}/{run}" if backend is Backend.ETCD_V2 else f"{prefix}/run_{run}/rdzv/active_version"
 
 
-def _clear(step: Step, context: Context, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
+def _clear(args: DeleteRunKeys, context: Context, host: Host, place: Rendezvous) -> tuple[tuple[str, ...], str]:
     data = place.access | {
-        "guard": step.args["guard"],
-        "absent": absent_key(Backend(step.args["backend"]), step.args["run"], place.prefix),
-        "keys": step.args["keys"],
+        **args.plain("guard", "keys"),
+        "absent": absent_key(Backend(args.backend), args.run, place.prefix),
     }
-    answer = change(context, host, "rdzv_clear", data, work_s(len(step.args["keys"])), limit_bytes=LARGEST)
+    answer = change(context, host, "rdzv_clear", data, work_s(len(args.keys)), limit_bytes=LARGEST)
     return shown(answer["done"]), f"stopped half-way: {answer['stopped']}" if answer["stopped"] else ""
 
 
@@ -135,13 +135,14 @@ def _others(before: tuple[RunKeys, ...], host: Host, place: Rendezvous, mine: Ru
     return (*words, *(f"run {m} vanished meanwhile, not by this" for m in missing))
 
 
-def probe_rendezvous(step: Step, context: Context) -> ActionResult:
+@takes(ProbeRendezvous)
+def probe_rendezvous(args: ProbeRendezvous, context: Context) -> ActionResult:
     """Runs the configured short command with the same id on its nodes at once, then clears that run's own keys."""
-    place, host = _place(step, context)
-    probe, run = place.probe, str(step.args["run"])
+    place, host = _place(args.rendezvous, context)
+    probe, run = place.probe, args.run
     if probe is None:
         raise ActionRefused(RefusalCode.CONFIG, f"rendezvous {place.name} has no probe")
-    backend = Backend(step.args["backend"])
+    backend = Backend(args.backend)
     if any(r.run == run and r.backend == backend for r in _runs(host, place)):
         raise ActionRefused(RefusalCode.WOULD_OVERWRITE, f"run {run} has keys again: somebody started it")
     argv = [w.replace("{run}", run).replace("{endpoint}", place.endpoints[0]) for w in probe.command]
@@ -179,20 +180,18 @@ def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, cont
     left = next((r for r in _runs(host, place) if r.run == run and r.backend == backend), None)
     if left is None:
         return ["the probe left nothing behind"]
-    guard = [left.rendezvous.key, left.rendezvous.modified] if left.rendezvous else None
-    keys = [[k.key, None if k.dir else k.modified] for k in delete_order(left)]
-    args = {"backend": backend.value, "run": run, "guard": guard, "keys": keys}
-    step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
+    args = deleting(left, place.name, place.etcd_endpoint)
     _nobody(left, place, context)
-    _, stopped = _clear(step, context, host, place)
-    return [stopped or f"the probe's own {len(keys)} keys were cleared"]
+    _, stopped = _clear(args, context, host, place)
+    return [stopped or f"the probe's own {len(args.keys)} keys were cleared"]
 
 
-def start_etcd(step: Step, context: Context) -> ActionResult:
+@takes(StartEtcd)
+def start_etcd(args: StartEtcd, context: Context) -> ActionResult:
     """Starts the configured etcd that is down, by the configured command, with the data it had."""
-    place, asks = _place(step, context)
+    place, asks = _place(args.rendezvous, context)
     start = place.start
-    if start is None or start.node != step.args["node"] or list(start.command) != step.args["command"]:
+    if start is None or start.node != args.node or tuple(start.command) != args.command:
         raise ActionRefused(RefusalCode.CONFIG, "the start command in the fleet file is another one now")
     if _answers(asks, place):
         raise ActionRefused(RefusalCode.IN_USE, "etcd answers already")
@@ -222,9 +221,10 @@ def _wait_for(host: Host, place: Rendezvous, context: Context) -> str:
     return f"etcd did not answer at {place.etcd_endpoint} within 30 s"
 
 
-def defragment_etcd(step: Step, context: Context) -> ActionResult:
+@takes(DefragmentEtcd)
+def defragment_etcd(args: DefragmentEtcd, context: Context) -> ActionResult:
     """Compacts etcd's old v3 revisions, defragments it and switches its no-space alarm off. No key is touched."""
-    place, host = _place(step, context)
+    place, host = _place(args.rendezvous, context, args.endpoint)
     answer = change(context, host, "rdzv_defrag", place.access, 300)
     if answer["stopped"]:
         raise ActionUnfinished("; ".join([answer["stopped"], *answer["said"]]))

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from runbooks.core.plan import Step
+from runbooks.core.args.rendezvous import RestoreRunKeys
 from runbooks.core.refusal import RefusalCode
 from runbooks.core.rendezvous_config import find_named
 from runbooks.rendezvous.saved import LARGEST, BadSave, age_of, others, puts_for, shown, work_s
+from tasks.arguments import takes
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change
 from tasks.rendezvous.etcd import read_runs
@@ -16,18 +17,19 @@ class HalfWritten(Exception):
     """Some keys were written and then it stopped. The same file may be put back again."""
 
 
-def restore_run_keys(step: Step, context: Context) -> ActionResult:
-    """Writes the keys of the saved file in `step.args` to etcd. Raises ActionRefused when the run has keys that are not the
+@takes(RestoreRunKeys)
+def restore_run_keys(args: RestoreRunKeys, context: Context) -> ActionResult:
+    """Writes the keys of the saved file in `args` to etcd. Raises ActionRefused when the run has keys that are not the
     saved ones, when all have expired, or when the file is another one now."""
-    place = find_named(context.fleet.rendezvous, str(step.args["rendezvous"]))
+    place = find_named(context.fleet.rendezvous, args.rendezvous)
     if place is None:
-        raise ActionRefused(RefusalCode.CONFIG, f"the fleet file has no rendezvous {step.args['rendezvous']!r} any more")
+        raise ActionRefused(RefusalCode.CONFIG, f"the fleet file has no rendezvous {args.rendezvous!r} any more")
     try:
-        saved, digest = read_saved(Path(str(step.args["file"])))
+        saved, digest = read_saved(Path(args.file))
     except BadSave as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, str(e)) from e
-    if digest != step.args["digest"]:
-        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{step.args['file']} is another file than the one that was looked at")
+    if digest != args.digest:
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"{args.file} is another file than the one that was looked at")
     host = context.open_host(context.fleet.node(place.asks))
     puts = puts_for(saved, age_of(saved, context.now()))
     no = refusal(saved, place, len(puts), others(saved, read_runs(host, place)))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+from runbooks.core.args.workers import EndPod, StartWorker
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.plan import Step
 from runbooks.core.refusal import RefusalCode
 from runbooks.spawning.evidence import TaskRow
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
+from tasks.arguments import takes
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.context import ActionRefused, ActionResult, Context
@@ -29,36 +30,38 @@ def orchestrator_of(context: Context) -> Orchestrator:
     return context.fleet.orchestrator
 
 
-def terminate_pod(step: Step, context: Context) -> ActionResult:
+@takes(EndPod)
+def terminate_pod(args: EndPod, context: Context) -> ActionResult:
     """End one pod for good, by its id.
 
     Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
     judged, its worker reports, or it holds other tasks than were shown. Between that reading and the call a moment remains."""
-    return _end(step, context, "ended", RunPodClient.terminate)
+    return _end(args, context, "ended", RunPodClient.terminate)
 
 
-def stop_pod(step: Step, context: Context) -> ActionResult:
+@takes(EndPod)
+def stop_pod(args: EndPod, context: Context) -> ActionResult:
     """Stop one pod, by its id; its volume disk stays. Refused as ending it is."""
-    return _end(step, context, "stopped", RunPodClient.stop)
+    return _end(args, context, "stopped", RunPodClient.stop)
 
 
-def _end(step: Step, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActionResult:
-    a, config = step.args, orchestrator_of(context)
+def _end(a: EndPod, context: Context, done: str, call: Callable[[RunPodClient, str], None]) -> ActionResult:
+    config = orchestrator_of(context)
     client = RunPodClient(config.runpod, context.redactor)
     try:
-        _same(_read(client, a["pod"]), step, config)
-        _claims(context, config, a["worker"], tuple(a["tasks"]))
-        _silent(context, config, a["worker"])
+        _same(_read(client, a.pod), a, config)
+        _claims(context, config, a.worker, a.tasks)
+        _silent(context, config, a.worker)
         try:
-            call(client, a["pod"])
+            call(client, a.pod)
         except NotFound:
-            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"pod {a['pod']} was gone when it was to be {done}; nothing was done") from None
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"pod {a.pod} was gone when it was to be {done}; nothing was done") from None
         except TransportError as e:
-            raise RuntimeError(f"whether pod {a['pod']} was {done} is not known: {e}") from e
-        left = _left(client, a["pod"])
+            raise RuntimeError(f"whether pod {a.pod} was {done} is not known: {e}") from e
+        left = _left(client, a.pod)
     finally:
         client.close()
-    return ActionResult(said=(f"pod {a['pod']} was {done}; the provider now says: {left}", UNSEEN))
+    return ActionResult(said=(f"pod {a.pod} was {done}; the provider now says: {left}", UNSEEN))
 
 
 def _read(client: RunPodClient, pod_id: str) -> Pod:
@@ -70,17 +73,16 @@ def _read(client: RunPodClient, pod_id: str) -> Pod:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"pod {pod_id} could not be read again: {e}") from None
 
 
-def _same(pod: Pod, step: Step, config: Orchestrator) -> None:
-    a = step.args
+def _same(pod: Pod, a: EndPod, config: Orchestrator) -> None:
     if pod.locked:
         raise ActionRefused(RefusalCode.HANDS_OFF, f"pod {pod.id} is locked")
-    if pod.name != a["name"] or not pod.name.startswith(config.runpod.name_prefix):
-        raise ActionRefused(RefusalCode.NOT_OURS,
-            f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's")
-    if pod.status != a["status"] or pod.machine_id != a["machine"]:
+    if pod.name != a.name or not pod.name.startswith(config.runpod.name_prefix):
         raise ActionRefused(
-            RefusalCode.TARGET_CHANGED,
-                f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a['status']}"
+            RefusalCode.NOT_OURS, f"pod {pod.id} is named {pod.name!r}: not the one that was judged, or not this orchestrator's"
+        )
+    if pod.status != a.status or pod.machine_id != a.machine:
+        raise ActionRefused(
+            RefusalCode.TARGET_CHANGED, f"pod {pod.id} is now {pod.status} on machine {pod.machine_id or '?'}; it was judged as {a.status}"
         )
 
 
@@ -116,31 +118,42 @@ def _left(client: RunPodClient, pod_id: str) -> str:
     return f"{pod.status} {pod.last_change}".strip()
 
 
-def start_worker(step: Step, context: Context) -> ActionResult:
+@takes(StartWorker)
+def start_worker(a: StartWorker, context: Context) -> ActionResult:
+    """Start the worker in its pod, as `start_worker_unverified` does. Refused also when nothing vouches for the pod's host key."""
+    return _start(a, context, vouched=True)
+
+
+@takes(StartWorker)
+def start_worker_unverified(a: StartWorker, context: Context) -> ActionResult:
     """Start the worker in its pod, detached, under a lock file.
 
     Refused when one runs, it holds a task, the pod was booted again, or its host key is not the recorded one."""
-    a, config = step.args, orchestrator_of(context)
-    if not is_plain(a["worker"]):
+    return _start(a, context, vouched=False)
+
+
+def _start(a: StartWorker, context: Context, vouched: bool) -> ActionResult:
+    config = orchestrator_of(context)
+    if not is_plain(a.worker):
         raise ActionRefused(RefusalCode.NOT_SUPPORTED, "the worker's id is none that may stand in a command")
-    if list(start_argv(config, a["worker"])) != list(a["argv"]):
+    if tuple(start_argv(config, a.worker)) != a.argv:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file's start command is not the one that was planned")
-    _claims(context, config, a["worker"], ())
+    _claims(context, config, a.worker, ())
     client = RunPodClient(config.runpod, context.redactor)
     try:
-        pod = _read(client, a["pod"])
+        pod = _read(client, a.pod)
     finally:
         client.close()
     trust = trust_of(config.ssh, pod.id)
     if not trust.key or not pod.ip or not pod.ssh_port:
         raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"pod {pod.id} has no address or no recorded host key")
-    if trust.how == FIRST_SEEN and step.kind == "start-worker":
+    if trust.how == FIRST_SEEN and vouched:
         raise ActionRefused(RefusalCode.NOT_SUPPORTED, f"nobody vouches for the host key of pod {pod.id}: a person must allow this")
     p = config.process
-    out = p.log.replace("{worker}", a["worker"])
-    ask = {"argv": list(a["argv"]), "match": p.match, "lock": p.lock, "boot_id": a["boot_id"], "pod": pod.id, "out": out,
+    out = p.log.replace("{worker}", a.worker)
+    ask = {"argv": list(a.argv), "match": p.match, "lock": p.lock, "boot_id": a.boot_id, "pod": pod.id, "out": out,
            "watch_s": WATCH_S}  # fmt: skip
     got = change(context, context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
     memory_of(context).changed()
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
-    return ActionResult(said=(f"worker {a['worker']} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))
+    return ActionResult(said=(f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))

@@ -2,30 +2,32 @@
 
 from datetime import datetime
 
-from runbooks.core.plan import Step
+from runbooks.core.args.workers import MarkWorkerRow
 from runbooks.core.refusal import RefusalCode
 from runbooks.spawning.evidence import WorkerRow
+from tasks.arguments import takes
 from tasks.clients.worker_db import open_db
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.spawning.act_pods import orchestrator_of
 from tasks.transport.base import TransportError
 
 
-def mark_worker_row(step: Step, context: Context) -> ActionResult:
+@takes(MarkWorkerRow)
+def mark_worker_row(a: MarkWorkerRow, context: Context) -> ActionResult:
     """Set one row's status, compared and changed in one statement. Refused when the row is not as it was read."""
-    a, config = step.args, orchestrator_of(context)
+    config = orchestrator_of(context)
     db = open_db(config.database, context.redactor)
     try:
-        row = next((r for r in db.workers() if r.id == a["worker"]), None)
+        row = next((r for r in db.workers() if r.id == a.worker), None)
     except TransportError as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the row could not be read again: {e}") from None
-    if row is None or row.pod_id != a["pod"]:
-        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"row {a['worker']} is gone or names another pod")
+    if row is None or row.pod_id != a.pod:
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"row {a.worker} is gone or names another pod")
     judged = WorkerRow(
-        id=a["worker"], status=a["from"], pod_id=a["pod"],
-        heartbeat=datetime.fromisoformat(a["heartbeat"]) if a["heartbeat"] else None,
+        id=a.worker, status=a.was, pod_id=a.pod,
+        heartbeat=datetime.fromisoformat(a.heartbeat) if a.heartbeat else None,
     )  # fmt: skip
-    changed = db.mark(judged, a["to"])
+    changed = db.mark(judged, a.to)
     if changed != 1:
-        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"row {a['worker']} is not as it was read (status, heartbeat or pod changed)")
-    return ActionResult(said=(f"row {a['worker']}: status {a['from']} is now {a['to']}",))
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"row {a.worker} is not as it was read (status, heartbeat or pod changed)")
+    return ActionResult(said=(f"row {a.worker}: status {a.was} is now {a.to}",))

@@ -1,7 +1,7 @@
 """Arguments for a step of any kind, for tests of what does not look at them."""
 
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -33,6 +33,8 @@ def value(of_type: Any) -> Any:
         return None if NoneType in parts else value(parts[0])
     if get_origin(of_type) is tuple:
         return [] if Ellipsis in parts else [value(p) for p in parts]
+    if get_origin(of_type) is Literal:
+        return parts[0]
     if hasattr(of_type, "__metadata__"):
         return value(parts[0])
     return of(of_type) if isinstance(of_type, type) and issubclass(of_type, BaseModel) else PLAIN[of_type]

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from runbooks.core.base import Frozen
 
 Whole = StrictInt
+Flag = StrictBool
 Seconds = StrictInt | StrictFloat
 Pid = Annotated[StrictInt, Field(ge=1)]  # 0 and -1 mean many processes to the kernel
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.core.args import nodes
+from runbooks.core.args import checkpoints, containers, nodes, rendezvous, ssh, workers
 from runbooks.core.args.base import Args
 
 ARGS: dict[str, type[Args]] = {
@@ -15,8 +15,44 @@ ARGS: dict[str, type[Args]] = {
     "reset-node-jobs": nodes.ResetNodeJobs,
     "reset-gpu": nodes.ResetGpu,
     "quarantine-node": nodes.QuarantineNode,
+    "restart-container": containers.RestartContainer,
+    "recreate-container": containers.RecreateContainer,
+    "restart-application": containers.RestartApplication,
+    "remove-kept-container": containers.RemoveKeptContainer,
+    "remount-fuse": containers.RemountFuse,
+    "start-engine": containers.StartEngine,
+    "free-engine-space": containers.FreeEngineSpace,
+    "stop-supervisor": containers.StopSupervisor,
+    "stop-unit": containers.StopUnit,
     "stop-ray-job": nodes.StopRayJob,
     "restart-raylet": nodes.RestartRaylet,
+    "copy-checkpoint": checkpoints.CopyCheckpoint,
+    "create-checkpoint-folder": checkpoints.CreateCheckpointFolder,
+    "repoint-latest": checkpoints.RepointLatest,
+    "quarantine-checkpoint": checkpoints.QuarantineCheckpoint,
+    "restore-folder-mode": checkpoints.RestoreFolderMode,
+    "restore-archived": checkpoints.RestoreArchived,
+    "abort-upload": checkpoints.AbortUpload,
+    "prune-checkpoints": checkpoints.PruneCheckpoints,
+    "put-back-checkpoint": checkpoints.InterruptedDeletion,
+    "finish-deletion": checkpoints.InterruptedDeletion,
+    "delete-run-keys": rendezvous.DeleteRunKeys,
+    "restore-run-keys": rendezvous.RestoreRunKeys,
+    "probe-rendezvous": rendezvous.ProbeRendezvous,
+    "start-etcd": rendezvous.StartEtcd,
+    "defragment-etcd": rendezvous.DefragmentEtcd,
+    "normalise-key": ssh.NormaliseKey,
+    "normalise-secret": ssh.NormaliseSecret,
+    "restrict-key-mode": ssh.RestrictKeyMode,
+    "remove-known-host": ssh.RemoveKnownHost,
+    "repair-ssh-path": ssh.RepairSshPath,
+    "add-public-key": ssh.AddPublicKey,
+    "start-worker": workers.StartWorker,
+    "start-worker-unverified": workers.StartWorker,
+    "set-railway-variable": workers.SetVariable,
+    "mark-worker-row": workers.MarkWorkerRow,
+    "terminate-pod": workers.EndPod,
+    "stop-pod": workers.EndPod,
 }
 
 

@@ -24,6 +24,21 @@ from tasks.checkpoint.probes.ckpt_prune import finish, prune, put_back
 from tasks.remote.probes.aside import Misplaced, give_back, rename_free, swap, take, unguessable
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {
+    "do": {
+        "copy": {"from": "str", "root": "str", "name": "str", "identity": "str", "spec": "dict"},
+        "download": {"root": "str", "name": "str", "identity": "str", "spec": "dict", "files": "dict", "folder": "bool"},
+        "upload": {"from": "str", "name": "str", "identity": "str", "parts": "list"},
+        "point": {"root": "str", "pointer": "str", "expect": "str", "text": "str", "name": "str", "identity": "str"},
+        "quarantine": {"root": "str", "name": "str", "to": "str", "identity": "str"},
+        "prune": {"root": "str", "delete": "list", "keep": "list", "pointer": "str?"},
+        "finish": {"root": "str", "name": "str", "was": "str", "identity": "str"},
+        "put-back": {"root": "str", "name": "str", "was": "str", "identity": "str"},
+        "mkdir": {"path": "str", "parent": "str", "device": "str"},
+        "mode": {"path": "str", "from": "int", "to": "int", "uid": "int"},
+    }
+}
+
 
 def copy(ask: dict[str, Any]) -> list[str]:
     """Copies one checkpoint to another folder: temporary name, fsync, check there, publish without replacing."""

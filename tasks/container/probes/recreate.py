@@ -13,6 +13,10 @@ from tasks.container.probes.engine_api import Api, EngineError
 from tasks.container.probes.run_inside import run_inside, seconds, wanted_time
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {
+    "engine": "list", "socket": "str", "name": "str", "id": "str", "kept": "str", "started_at": "str", "running": "bool", "sleep": "list",
+    "setup": "list", "setup_timeout_s": "number", "mounts": "list", "start": "list", "detached": "bool",
+}  # fmt: skip
 DEAD = ("exited", "dead", "created")
 
 

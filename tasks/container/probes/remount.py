@@ -17,6 +17,7 @@ from typing import Any
 from tasks.container.probes.fuse_table import at, judged, table, try_mount
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {"path": "str", "mount": "list", "engine": "list?", "id": "str?"}
 DETACH, NEW_MOUNTS = 2, 0x00020000  # MNT_DETACH; CLONE_NEWNS
 LAYERS = 5
 

@@ -8,6 +8,7 @@ from tasks.container.probes.engine_api import Api, EngineError
 from tasks.remote.probes.aside import unguessable
 from tasks.remote.probes.refused import refusal
 
+WANTS = {"socket": "str", "id": "str", "kept": "str"}
 ENDED = ("exited", "dead", "created")
 
 

@@ -17,6 +17,10 @@ from tasks.remote.probes.pidfd import open_pidfd, send
 from tasks.remote.probes.proc import cgroup, command, pids, same, stat, status
 from tasks.remote.probes.refused import Refused, refusal
 
+WANTS = {
+    "engine": "list", "socket": "str", "id": "str", "started_at": "str", "match": "str", "start": "list", "detached": "bool",
+}  # fmt: skip
+
 
 def leftovers(ident: str, match: str) -> "list[tuple[int, int]]":
     """(pid, start) of processes in the container whose command line matches; never its first process."""

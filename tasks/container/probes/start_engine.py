@@ -7,6 +7,8 @@ from typing import Any
 
 from tasks.remote.probes.proc import command, pids, read, stat
 
+WANTS = {"pidfile": "str", "start": "list"}
+
 
 def running(pidfile: str) -> int:
     """The daemon's pid, 0 when there is none."""

@@ -10,6 +10,8 @@ from typing import Any
 from tasks.remote.probes.pidfd import open_pidfd, send
 from tasks.remote.probes.proc import boot_id, same
 
+WANTS = {"pid": "int", "start_ticks": "int", "boot_id": "str"}
+
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""

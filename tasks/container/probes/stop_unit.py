@@ -9,6 +9,8 @@ from typing import Any
 
 from tasks.container.probes.units import systemctl
 
+WANTS = {"unit": "str", "life": "str", "uid": "int?"}
+
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""

@@ -11,6 +11,8 @@ from typing import Any
 
 from tasks.rendezvous.probes.rdzv_http import call, index_of, key_url, opener
 
+WANTS = {"endpoint": "str", "tls": "dict", "auth": "dict?", "guard": "list?", "absent": "str", "keys": "list"}
+
 
 class Stop(Exception):
     """Somebody wrote in between, or etcd did not answer."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from tasks.rendezvous.probes.rdzv_http import call, v3_client
 
+WANTS = {"endpoint": "str", "tls": "dict", "auth": "dict?"}
+
 
 def post(client: "Any", base: str, path: str, body: "dict[str, Any]") -> "dict[str, Any]":
     """A v3 gateway call that must succeed."""

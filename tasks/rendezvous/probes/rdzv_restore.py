@@ -10,6 +10,8 @@ from typing import Any
 
 from tasks.rendezvous.probes.rdzv_http import call, key_url, opener
 
+WANTS = {"endpoint": "str", "tls": "dict", "auth": "dict?", "puts": "list"}
+
 
 def there(client: "Any", base: str, put: "dict[str, Any]") -> "str | None":
     """None when the key is free, else what is there: "same" or "other"."""

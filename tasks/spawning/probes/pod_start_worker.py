@@ -14,6 +14,10 @@ from typing import Any, Dict
 from tasks.remote.probes.below import open_trusted
 from tasks.spawning.probes.pod_processes import boot_id, matching, pod_id
 
+WANTS = {
+    "argv": "list", "match": "str", "lock": "str", "boot_id": "str", "pod": "str", "out": "str", "watch_s": "number",
+}  # fmt: skip
+
 
 def start(ask: Dict[str, Any]) -> Dict[str, Any]:
     if boot_id() != ask["boot_id"]:

@@ -15,6 +15,9 @@ from tasks.remote.probes.below import As, open_file, open_folder
 from tasks.remote.probes.refused import Refused, refusal
 from tasks.ssh.probes.ssh_authorized import keys_of
 
+WANTS = {
+    "path": "str", "inode": "int", "keys": "list", "uid": "int", "gid": "int", "home": "str", "line": "str", "blob": "str",
+}  # fmt: skip
 LARGEST = 16 << 20
 
 

@@ -8,6 +8,11 @@ import stat
 import sys
 from typing import Any, Dict
 
+WANTS = {
+    "path": "str", "device": "int", "inode": "int", "uid": "int", "gid": "int", "mode": "int",
+    "to_uid": "int", "to_gid": "int", "to_mode": "int",
+}  # fmt: skip
+
 
 def fix(ask: Dict[str, Any]) -> Dict[str, Any]:
     try:

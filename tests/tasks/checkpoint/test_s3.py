@@ -12,6 +12,7 @@ import pytest
 from botocore.stub import Stubber
 
 from runbooks.checkpoint.evidence import Candidate, Store, TierLook
+from runbooks.core.args.checkpoints import RestoreArchived
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
@@ -159,7 +160,9 @@ def test_restore_request(monkeypatch: pytest.MonkeyPatch, s3: S3Server, admin: N
     from tasks.checkpoint.s3_store import Object, S3Tier, set_identity
 
     name = {"checkpoint_step_3.pt": Object(cold["Key"], 5, "e", cold["LastModified"], "GLACIER")}  # type: ignore[arg-type]
-    args = {"name": "checkpoint_step_3.pt", "identity": set_identity(name), "days": 3, "retrieval": "Standard"}
+    args = RestoreArchived(
+        tier="s3", name="checkpoint_step_3.pt", identity=set_identity(name), days=3, retrieval="Standard"
+    )
     ctx = context(t)
     assert ctx.fleet.checkpoints is not None
     with stub:

@@ -150,7 +150,7 @@ def test_inside_a_container(engine: Engine, folder: Path) -> None:
     engine.create("inner", "sleep", "1000", options=("--tmpfs", "/mnt", "--cap-add=SYS_ADMIN"))
     engine.run("exec", "inner", "mkdir", "/mnt/data", "/mnt/bucket")
     pid = int(engine.inspect("inner")["State"]["Pid"])
-    args = {"path": "/mnt/data", "where": "container", "engine": list(engine.argv), "id": engine.inspect("inner")["Id"],
+    args = {"path": "/mnt/data", "where": "container", "type": "fuse", "engine": list(engine.argv), "id": engine.inspect("inner")["Id"],
             "mount": ["mount", "-t", "tmpfs", "none", "/mnt/data"]}  # fmt: skip
     step = Step(kind="remount-fuse", owner="n", args=args, commands=(), effect="")
     world = World(engine, "inner")

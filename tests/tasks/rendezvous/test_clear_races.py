@@ -9,9 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from runbooks.core.plan import Step
-from runbooks.rendezvous.parsers.etcd_v2 import Backend
-from runbooks.rendezvous.plans import delete_order
+from runbooks.rendezvous.plans import deleting
 from tasks.remote.probe import run_probe
 from tasks.rendezvous.act import _clear
 from tasks.rendezvous.etcd import read_runs
@@ -101,11 +99,10 @@ def test_an_agent_that_joins_while_its_run_is_deleted(etcd: Etcd, tmp_path: Path
             dead_run(etcd, "job")
             run = next(r for r in read_runs(host, where) if r.run == "job")
             assert run.rendezvous is not None
-            args = {"backend": Backend.ETCD_V2.value, "run": "job", "guard": [KEY, run.rendezvous.modified],
-                    "keys": [[k.key, None if k.dir else k.modified] for k in delete_order(run)]}  # fmt: skip
-            step = Step(kind="delete-run-keys", owner="", args=args, commands=(), effect="")
+            args = deleting(run, where.name, where.etcd_endpoint)
+            assert args.guard == (KEY, run.rendezvous.modified)
             writer = Writer(p, lasts, n, tries)
-            said, stopped = _clear(step, context, host, where)
+            said, stopped = _clear(args, context, host, where)
             lasts = writer.lasted()
             writer.answer()
             left = etcd.leaves()

@@ -15,6 +15,7 @@ from runbooks.core.plan import Step
 from runbooks.core.verdict import State
 from tasks.context import ActionRefused
 from tasks.rendezvous.act_restore import restore_run_keys
+from tests.support.arguments import sample
 from tests.support.etcd import Etcd
 from tests.support.rendezvous import act, context_of, fast, look, place
 from tests.tasks.rendezvous.test_etcd_acts import asked, dead_run
@@ -137,7 +138,7 @@ def test_a_saved_file_that_was_changed_writes_into_nobody_elses_run(etcd: Etcd, 
     context = asked(etcd, tmp_path, "t/job")
     act(look(context)[1].plans[0], context)
     (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
-    args = {"rendezvous": "t", "file": str(file), "digest": ""}
+    args = sample("restore-run-keys", rendezvous="t", endpoint=etcd.url, file=str(file), digest="", run="job", backend="etcd-v2")
     step = Step(kind="restore-run-keys", owner="e", args=args, commands=(), effect="")
     saved = json.loads(file.read_text())
     for foreign in ("/torch/elastic/rendezvous/other", "/torch/elastic/rendezvous/job/../other", "/x"):

@@ -3,7 +3,7 @@
 import pytest
 
 from runbooks.core.reading import Known
-from tasks.spawning.act_pods import start_worker
+from tasks.spawning.act_pods import start_worker_unverified
 from tasks.spawning.read import gather_stuck_spawning
 from tests.tasks.spawning.conftest import WORKER, World
 from tests.tasks.spawning.test_world import step_of
@@ -27,7 +27,7 @@ def test_a_look_at_a_pod_and_an_act_in_it_cost_one_log_in(world: World, monkeypa
     assert logins(world.sshd.read_log()[before:]) == (1, 0)
     again = gather_stuck_spawning(context)
     assert isinstance(again.inside, Known)
-    start_worker(step_of(d, "start-worker-unverified"), context)
+    start_worker_unverified(step_of(d, "start-worker-unverified"), context)
     assert logins(world.sshd.read_log()[before:]) == (1, 0), "one run, one log-in"
     proof = gather_stuck_spawning(context)
     assert isinstance(proof.inside, Known)

@@ -16,7 +16,7 @@ from runbooks.core.plan import Step
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import ActionRefused, Context
-from tasks.spawning.act_pods import start_worker, stop_pod, terminate_pod
+from tasks.spawning.act_pods import start_worker, start_worker_unverified, stop_pod, terminate_pod
 from tasks.spawning.act_rows import mark_worker_row
 from tasks.spawning.act_variables import set_railway_variable
 from tests.tasks.spawning.conftest import POD, WORKER, World
@@ -24,7 +24,7 @@ from tests.tasks.spawning.conftest import POD, WORKER, World
 ACTS: dict[str, Callable[[Step, Context], object]] = {
     "terminate-pod": terminate_pod,
     "start-worker": start_worker,
-    "start-worker-unverified": start_worker,
+    "start-worker-unverified": start_worker_unverified,
     "mark-worker-row": mark_worker_row,
 }
 
@@ -179,7 +179,7 @@ def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.M
     _, d = world.look()
     step = step_of(d, "start-worker-unverified")
     context = world.context()
-    start_worker(step, context)
+    start_worker_unverified(step, context)
     evidence, d = world.look()
     assert isinstance(evidence.inside, Known)
     pids = [p.pid for p in evidence.inside.value.processes]
@@ -187,7 +187,7 @@ def test_a_worker_is_started_once_and_proven(world: World, monkeypatch: pytest.M
         assert pids
         assert "worker-not-started" not in [c.slug for c in d.causes]
         with pytest.raises(ActionRefused, match="runs already"):
-            start_worker(step, world.context())
+            start_worker_unverified(step, world.context())
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -200,10 +200,10 @@ def test_a_start_is_refused_with_a_live_claim_and_after_a_reboot(world: World) -
     _, d = world.look()
     step = step_of(d, "start-worker-unverified")
     with pytest.raises(ActionRefused, match="booted again"):
-        start_worker(step.model_copy(update={"args": {**step.args, "boot_id": "another"}}), world.context())
+        start_worker_unverified(step.model_copy(update={"args": {**step.args, "boot_id": "another"}}), world.context())
     world.db.do("INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())", WORKER)
     with pytest.raises(ActionRefused, match="holds t1"):
-        start_worker(step, world.context())
+        start_worker_unverified(step, world.context())
     _, d = world.look()
     assert not d.plans
     assert any("holds a claim" in x for x in d.do_now)

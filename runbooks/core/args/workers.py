@@ -1,0 +1,42 @@
+"""Arguments of the actions on workers, their pods, rows and variables."""
+
+from pydantic import Field
+
+from runbooks.core.args.base import Args
+
+
+class StartWorker(Args):
+    """A worker's command in its pod, for the boot that was judged."""
+
+    pod: str
+    worker: str
+    boot_id: str
+    argv: tuple[str, ...]
+
+
+class SetVariable(Args):
+    """A variable and the fingerprint of its new key."""
+
+    name: str
+    fingerprint: str
+
+
+class MarkWorkerRow(Args):
+    """A row as it was read, and its new status."""
+
+    worker: str
+    was: str = Field(alias="from")
+    to: str
+    pod: str
+    heartbeat: str | None  # ISO 8601
+
+
+class EndPod(Args):
+    """A pod as it was judged, its worker, and the tasks that the plan listed."""
+
+    pod: str
+    name: str
+    status: str
+    machine: str
+    worker: str
+    tasks: tuple[str, ...]
