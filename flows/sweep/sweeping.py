@@ -58,14 +58,14 @@ class Sweep:
 def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """The doctor's look at one node, then every runbook, over one connection. Never raises.
 
-    A node that cannot be entered is asked one thing: at which stage its log-in stops.
+    A node that cannot be entered is asked one thing: at which stage its log-in stops. A key that it refused is not offered again.
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     with HostPool() as pool:
         first = look_at_node(pool(node))
         if not (shut := first.shut):
             return _checked(sweep, node.name, names, pool)._replace(look=first)
-    found = _checked(sweep, node.name, [LOG_IN]).results[0]
+        found = _checked(sweep, node.name, [LOG_IN], pool).results[0]
     if found.outcome is Outcome.HEALTHY:  # it can be entered by now
         with HostPool() as pool:
             first = look_at_node(pool(node))

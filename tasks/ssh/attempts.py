@@ -21,6 +21,7 @@ class Memory:
     log: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
 
     jumps: dict[str, SshConnection] = field(default_factory=dict)  # one connection and one log-in per jump host
+    mended: bool = False  # something was changed: what other connections of the run heard before counts no longer
 
     def jump_to(self, jump: Jump, timeout_s: float) -> SshConnection:
         """The run's connection to that jump host: opened once, its refusal remembered. Ends with the process."""
@@ -39,6 +40,7 @@ class Memory:
 
     def changed(self) -> None:
         """Something was changed: the next look asks afresh, once."""
+        self.mended = True
         self.attempts.clear()
         self.by_ssh.clear()
         self.log.clear()

@@ -10,6 +10,7 @@ from runbooks.core.fleet import Node
 from runbooks.parsers.ssh_key import fingerprint
 from runbooks.ssh.evidence import Auth, Stage, Wire
 from tasks.ssh.attempts import Memory
+from tasks.transport.base import KeyRefusedError
 
 MARK = "gpu-runbooks-answers"
 MOST_KEYS = 6  # a server's default MaxAuthTries
@@ -24,7 +25,7 @@ def log_in(
         return _session(wire, transport, node.connect_timeout_s)
     if wire.stage is not Stage.AUTH or not keys:
         return wire
-    asked = "|".join([wire.user, wire.host, str(wire.port), *(fingerprint(k.asbytes()) for k in keys)])
+    asked = _asked(wire, keys)
     if asked in memory.attempts:
         return _remembered(wire, memory.attempts[asked])
     wire = _offer(wire, transport, keys)
@@ -32,6 +33,18 @@ def log_in(
         wire = _session(wire, transport, node.connect_timeout_s)
     memory.attempts[asked] = wire
     return wire
+
+
+def recall(wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], refused: KeyRefusedError) -> None:
+    """The run has offered these keys already, on a connection of its own: they are not offered again. An agent's are all of them."""
+    prints = tuple(fingerprint(k.asbytes()) for k in keys)
+    if refused.fingerprint in ("", *prints[:1]):
+        heard = {"stage": Stage.AUTH, "auth": Auth.REFUSED, "auth_says": refused.says, "offered": prints}
+        memory.attempts.setdefault(_asked(wire, keys), wire.model_copy(update=heard))
+
+
+def _asked(wire: Wire, keys: tuple[paramiko.PKey, ...]) -> str:
+    return "|".join([wire.user, wire.host, str(wire.port), *(fingerprint(k.asbytes()) for k in keys)])
 
 
 def _remembered(wire: Wire, earlier: Wire) -> Wire:

@@ -15,7 +15,7 @@ from runbooks.ssh.evidence import Evidence, GivenKey, Wire
 from tasks.context import Context
 from tasks.ssh.alike import read_alike
 from tasks.ssh.attempts import Memory, memory_of
-from tasks.ssh.far_side import log_position, read_far_side
+from tasks.ssh.far_side import log_position, other_way, read_far_side
 from tasks.ssh.key import (
     configured_public_text,
     read_agent,
@@ -23,7 +23,8 @@ from tasks.ssh.key import (
     read_configured_public,
     read_given_key,
 )
-from tasks.ssh.wire import walk
+from tasks.ssh.login import recall
+from tasks.ssh.wire import at_start, walk
 from tasks.transport.base import TransportError
 from tasks.transport.keys import default_key, load_key
 from tasks.transport.ssh import SshHost
@@ -73,10 +74,24 @@ def _wire(context: Context, node: Node, memory: Memory, public: KeyShape | None)
     source = Source(command=command, host="local", taken_at=context.now())
     others = {n.name: n.host_key for n in context.fleet.nodes if n.host_key}
     try:
-        keep = _keeper(context, node)
-        return Known(value=walk(node, memory, keys_to_offer(node, public), others, keep), source=source)
+        keep, keys = _keeper(context, node), keys_to_offer(node, public)
+        _recall(context, node, memory, keys)
+        return Known(value=walk(node, memory, keys, others, keep), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
+
+
+def _recall(context: Context, node: Node, memory: Memory, keys: tuple[Any, ...]) -> None:
+    """A refusal that a connection of this run has heard already is the answer: servers punish who asks again.
+
+    Not where a second way in shows sshd's own words: they say more, and are read from the attempt on."""
+    host = context.open_host(node)
+    if memory.mended or not isinstance(host, SshHost):
+        return
+    if node.jump and host.jump_refused:
+        memory.jump_to(node.jump, node.connect_timeout_s).recall(host.jump_refused)
+    if host.refused and other_way(context, node) is None:
+        recall(at_start(node), memory, keys, host.refused)
 
 
 def _keeper(context: Context, node: Node) -> Callable[[paramiko.Transport], bool]:

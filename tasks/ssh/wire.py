@@ -30,16 +30,21 @@ def walk(
     """One walk. `keys` are offered in their order, each once a run; `others`: fleet node name -> its pinned host key.
 
     `keep` is offered the connection once it is logged in; where it takes it, nobody has to log in again."""
-    wire = Wire(
-        host=str(node.host), port=node.port, user=node.user or getpass.getuser(), stage=Stage.NAME,
-        jump=str(node.jump.host) if node.jump else "",
-    )  # fmt: skip
+    wire = at_start(node)
     if node.jump:
         return _through_jump(node, wire, memory, keys, others)
     wire = _resolve(wire)
     if not wire.addresses:
         return wire
     return _walk_from(node, wire, memory, keys, others, lambda: _dial(wire, node.connect_timeout_s), keep)
+
+
+def at_start(node: Node) -> Wire:
+    """Where it would go; nothing is asked yet."""
+    return Wire(
+        host=str(node.host), port=node.port, user=node.user or getpass.getuser(), stage=Stage.NAME,
+        jump=str(node.jump.host) if node.jump else "",
+    )  # fmt: skip
 
 
 def _through_jump(

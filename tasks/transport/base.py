@@ -33,6 +33,14 @@ class TransportError(Exception):
         self.command = command
 
 
+class KeyRefusedError(TransportError):
+    """The server refused the key. `fingerprint`: of the one that was offered, "" for all of an agent's; `says`: its words."""
+
+    def __init__(self, detail: str, fingerprint: str, says: str) -> None:
+        super().__init__(UnknownReason.DENIED, detail)
+        self.fingerprint, self.says = fingerprint, says
+
+
 class Host(Protocol):
     """A machine of the fleet, open for one run."""
 

@@ -15,8 +15,9 @@ from paramiko.config import SSHConfig
 
 from runbooks.core.fleet import Jump, Node
 from runbooks.core.reading import UnknownReason
+from runbooks.parsers.ssh_key import fingerprint
 from tasks.installation import lasting
-from tasks.transport.base import TransportError
+from tasks.transport.base import KeyRefusedError, TransportError
 from tasks.transport.keys import default_key, describe_key, load_key
 from tasks.transport.known_hosts import (
     Fact,
@@ -64,13 +65,17 @@ class _Verify(paramiko.MissingHostKeyPolicy):
             raise _HostKeyRefused(verdict.fact, verdict.detail)
 
 
+class _SecondFactor(paramiko.AuthenticationException):
+    """The key was right, and is not enough."""
+
+
 class _Transport(paramiko.Transport):
     """Paramiko's transport that never asks a person at the terminal."""
 
     def auth_interactive_dumb(self, *args: Any, **kwargs: Any) -> list[str]:
         """A second factor cannot be given here."""
         del args, kwargs
-        raise paramiko.AuthenticationException("the server wants a second factor besides the key")
+        raise _SecondFactor("the server wants a second factor besides the key")
 
 
 @cache
@@ -124,11 +129,23 @@ def open_connection(node: Node | Jump, timeout_s: float, tunnel: Callable[[], An
     try:
         connection.open()
     except Exception as e:
+        told = _explain(e, node, describe_key(source), timeout_s)
+        refused = _refused(e, told, pkey, connection.client.get_transport())
         connection.close()
         sock.close()
-        raise _explain(e, node, describe_key(source), timeout_s) from None
+        raise refused or told from None
     connection.transport.set_keepalive(KEEPALIVE_S)
     return connection
+
+
+def _refused(
+    error: Exception, told: TransportError, pkey: paramiko.PKey | None, transport: paramiko.Transport | None
+) -> KeyRefusedError | None:
+    """The refusal of exactly that key, or of each of the agent's; None for any other end, a connection that broke off too."""
+    text, stands = str(error), transport is not None and transport.is_active()
+    if type(error) is not paramiko.AuthenticationException or not stands or "timeout" in text.lower():
+        return None
+    return KeyRefusedError(told.detail, fingerprint(pkey.asbytes()) if pkey else "", text)
 
 
 class LoggedIn:

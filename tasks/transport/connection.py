@@ -10,7 +10,7 @@ from fabric import Connection
 
 from runbooks.core.fleet import Jump, Node
 from runbooks.core.reading import UnknownReason
-from tasks.transport.base import TransportError
+from tasks.transport.base import KeyRefusedError, TransportError
 from tasks.transport.connect import LoggedIn, address_of, open_connection
 
 _PROBE_AGAIN_S = 30.0  # an address that did not answer is not asked again sooner
@@ -48,6 +48,22 @@ class SshConnection:
                 self._connection.close()
             self._connection, self._error = LoggedIn(transport), None
             return True
+
+    @property
+    def refused(self) -> KeyRefusedError | None:
+        """How the server refused the key, if it did: the key is not offered again in the run."""
+        return self._error if isinstance(self._error, KeyRefusedError) else None
+
+    def recall(self, refused: KeyRefusedError) -> None:
+        """The same run has heard this refusal on another connection to this very server: it is not asked again."""
+        with self._lock:
+            if self._live() is None:
+                self._error = refused
+
+    @property
+    def opened(self) -> bool:
+        """Whether it ever stood."""
+        return self._connection is not None
 
     @property
     def alive(self) -> bool:

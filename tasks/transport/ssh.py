@@ -12,7 +12,7 @@ import paramiko
 
 from runbooks.core.fleet import Node
 from runbooks.core.reading import UnknownReason
-from tasks.transport.base import CommandResult, TransportError
+from tasks.transport.base import CommandResult, KeyRefusedError, TransportError
 from tasks.transport.capture import Capture, LeftRunning
 from tasks.transport.channel import converse
 from tasks.transport.connect import HostKeyError, address_of
@@ -34,7 +34,7 @@ class SshHost:
             jump = self._own_jump = SshConnection(node.jump, node.connect_timeout_s)
         via = jump
         tunnel = (lambda: via.tunnel_to(str(node.host), node.port)) if via else None
-        self._connection = SshConnection(node, node.connect_timeout_s, tunnel)
+        self._connection, self._jump = SshConnection(node, node.connect_timeout_s, tunnel), jump
         self._slots = threading.BoundedSemaphore(CHANNELS)
         self._left, self._mute = LeftRunning(), Mute()
         self._marker = f"gpu-runbooks-{secrets.token_hex(6)}:"
@@ -49,8 +49,19 @@ class SshHost:
     @property
     def notes(self) -> tuple[str, ...]:
         """Jump host and reconnections."""
-        jump = (f"reached through jump host {address_of(self._node.jump)}",) if self._node.jump else ()
+        by = self._node.jump if self._connection.opened else None
+        jump = (f"reached through jump host {address_of(by)}",) if by else ()
         return (*jump, *self._connection.notes)
+
+    @property
+    def refused(self) -> KeyRefusedError | None:
+        """How the node refused the key in this run."""
+        return self._connection.refused
+
+    @property
+    def jump_refused(self) -> KeyRefusedError | None:
+        """How its jump host did."""
+        return self._jump.refused if self._jump else None
 
     def adopt(self, transport: paramiko.Transport) -> bool:
         """Use a connection that is logged in already. False: this host is closed, or has one that commands may run on."""

@@ -35,6 +35,7 @@ def test_two_of_three_nodes_that_cannot_be_entered_need_a_person(rig: Rig, tmp_p
         closed = refused | {"name": "closed", "port": free_port()}
         nodes = [{"name": well.name, "local": True}, refused, closed]
         report, page, labels = nightly(rig, tmp_path, nodes)
+        assert sshd.read_log().count("Failed publickey") == 1, "a key that was refused is offered once in a sweep"
     assert labels["outcome"] == "sick"
     assert re.fullmatch(r"[23] of 3 nodes need a person; 2 could not be entered.*", report_line(page))  # the machine has limits of its own
     shut = {r["node"]: r for r in report["results"] if r["shut"]}
