@@ -16,7 +16,7 @@ from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
 from runbooks.spawning.plans import common_cause, offer
 from runbooks.spawning.pods import judge_pod
-from runbooks.spawning.typed import log_in
+from runbooks.spawning.typed import asking, log_in
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import in_shell, in_sql, is_plain
 from runbooks.triage.text import findings_of
@@ -187,7 +187,7 @@ def _by_hand(v: SpawningView) -> tuple[str, ...]:
     look = f"ps aux | grep worker; tail -50 {shlex.quote(log.replace('{worker}', in_shell(v.e.worker)))}"
     return (
         f"SELECT * FROM {names.table} WHERE {names.id} = {in_sql(v.e.worker)};",  # noqa: S608
-        f"runpodctl get pod {pod} --allfields",
+        asking(names, pod),
         "railway logs | grep 'ORCHESTRATOR CYCLE' | tail -3",
         f"{way} {shlex.quote(look)}",
     )

@@ -117,6 +117,13 @@ class OwnNames(Frozen):
     heartbeat: str = "last_heartbeat"
     pod: str = "runpod_id"
     metadata: str = ""  # JSON column that holds `pod`
+    pods: str = "https://rest.runpod.io/v1"  # where the provider answers
+    pods_key: str = "RUNPOD_API_KEY"  # variable that holds its API key
+    platform: str = "https://backboard.railway.com/graphql/v2"  # where the orchestrator's own platform does
+    platform_header: str = "Project-Access-Token: $RAILWAY_TOKEN"  # who asks it
+    project: str = ""  # ids
+    environment: str = ""
+    service: str = ""
 
 
 class Evidence(Frozen):

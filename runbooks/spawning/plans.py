@@ -7,7 +7,7 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.spawning.around import DONE
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.runpod import Phase, Pod
-from runbooks.spawning.typed import marking, starting
+from runbooks.spawning.typed import asking, marking, setting, starting
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import is_plain
 
@@ -69,9 +69,7 @@ def _variable(v: SpawningView, sure: list[Cause]) -> Plan | str:
         kind="set-railway-variable",
         owner="orchestrator",
         args=SetVariable(name=x.private_name, fingerprint=x.here_fingerprint).plain(),
-        commands=(
-            f'railway variables --set "{x.private_name}=${{{x.private_name}}}"',
-        ),
+        commands=(setting(x.private_name, v.e.names),),
         effect=f"the orchestrator has the private half of {x.public_fingerprint}",
         loses="the platform deploys the orchestrator again: a short pause of its cycles",
     )
@@ -125,7 +123,7 @@ def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
         return []
     why = _why_not(v, pod)
     if why:
-        return [f"pod {pod.id} is not terminated from here: {why}; by hand, after that: runpodctl remove pod {pod.id}"]
+        return [f"pod {pod.id} is not terminated from here: {why}; by hand, after that: {asking(v.e.names, pod.id, method='DELETE')}"]
     other = " and must not get the same machine again" if any(c in OTHER_HOST for c in causes) else ""
     held = [t.id for t in v.tasks if t.worker == v.e.worker]
     tasks = f"; in progress at it and to be given back: {', '.join(held)}" if held else "; no task is in progress at it"
@@ -133,13 +131,13 @@ def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
         pod=pod.id, name=pod.name, status=pod.status, machine=pod.machine_id, worker=v.e.worker, tasks=tuple(sorted(held))
     )
     end = Step(
-        kind="terminate-pod", owner=f"pod:{pod.id}", args=args.plain(), commands=(f"runpodctl remove pod {pod.id}",),
+        kind="terminate-pod", owner=f"pod:{pod.id}", args=args.plain(), commands=(asking(v.e.names, pod.id, method="DELETE"),),
         effect=f"pod {pod.id} is gone; the orchestrator spawns another{other}", loses=_disk(pod) + tasks,
     )  # fmt: skip
     no_stop = _why_no_stop(v, pod)
     why = f"it cannot be stopped instead: {no_stop}" if no_stop else ""
     ending = Plan(name="end the pod", steps=(end,), for_causes=causes, why=why, settle_s=10)
-    return [ending] if no_stop else [_stop(pod, end, causes), ending]
+    return [ending] if no_stop else [_stop(v, pod, end, causes), ending]
 
 
 def _why_no_stop(v: SpawningView, pod: Pod) -> str:
@@ -159,10 +157,10 @@ def _disk(pod: Pod) -> str:
     return f"{disk}{'; ' if pod.network_volume else ' '}{kept}"
 
 
-def _stop(pod: Pod, end: Step, causes: tuple[str, ...]) -> Plan:
+def _stop(v: SpawningView, pod: Pod, end: Step, causes: tuple[str, ...]) -> Plan:
     """The gentler choice: its volume disk stays, and costs on."""
     step = end.model_copy(update={
-        "kind": "stop-pod", "commands": (f"runpodctl stop pod {pod.id}",),
+        "kind": "stop-pod", "commands": (asking(v.e.names, pod.id, "/stop", "POST"),),
         "effect": f"pod {pod.id} is stopped: its GPUs cost nothing any more, its volume disk stays and costs on",
         "loses": end.loses.replace(_disk(pod), "what is on its container disk outside the volume; its machine's GPUs may be taken"),
     })  # fmt: skip

@@ -9,6 +9,13 @@ from runbooks.spawning.evidence import OwnNames
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import in_sql
 
+UPSERT = (
+    "import json, os, sys; p, e, s, n = sys.argv[1:]; "
+    "i = dict(projectId=p, environmentId=e, serviceId=s, name=n, value=os.environ[n]); "
+    'q = "mutation set($input: VariableUpsertInput!) { variableUpsert(input: $input) }"; '
+    "print(json.dumps(dict(query=q, variables=dict(input=i))))"
+)
+
 
 def starting(args: StartWorker, pod: Pod, names: OwnNames) -> str:
     """The worker's start in its pod, which writes where its worker writes; in the life of the pod that was judged."""
@@ -33,6 +40,20 @@ def marking(args: MarkWorkerRow, names: OwnNames) -> str:
         f"AND {_sql(names.heartbeat)} IS NOT DISTINCT FROM {beat} AND COALESCE({pod}, '') = {in_sql(args.pod)}"
     )
     return f'psql "${names.database}" -c {shlex.quote(update)}'
+
+
+def asking(names: OwnNames, pod: str, then: str = "", method: str = "GET") -> str:
+    """A call about one pod at the provider, by the pod's id."""
+    key = f'-H "Authorization: Bearer ${names.pods_key}"'
+    return f"curl -sSf -X {method} {key} {shlex.quote(f'{names.pods}/pods/{pod}{then}')}"
+
+
+def setting(variable: str, names: OwnNames) -> str:
+    """The orchestrator's variable, set to what the variable of that name holds here. The value stands on no command line."""
+    where = (names.project, names.environment, names.service)
+    body = shlex.join(("python3", "-c", UPSERT, *where, variable))
+    header = f'-H "{names.platform_header}" -H "Content-Type: application/json"'
+    return f"{body} | curl -sSf {header} --data-binary @- {shlex.quote(names.platform)}"
 
 
 def _sql(name: str) -> str:

@@ -26,6 +26,12 @@ HEADERS = {"project": "Project-Access-Token", "account": "Authorization"}
 UPSERT = "mutation set($input: VariableUpsertInput!) { variableUpsert(input: $input) }"
 
 
+def header_line(config: RailwayConfig) -> str:
+    """Who asks, as a person's own command says it: the token by its variable."""
+    header = HEADERS[config.token_kind]
+    return f"{header}: {'Bearer ' if header == 'Authorization' else ''}${config.token_env}"
+
+
 class RailwayClient:
     """One service of one project."""
 

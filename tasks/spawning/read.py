@@ -11,6 +11,7 @@ from runbooks.spawning.diagnose import Limits, is_coming
 from runbooks.spawning.evidence import Evidence, OwnNames, PodRead, WorkerRow
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime
+from tasks.clients.railway import header_line
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
@@ -144,10 +145,12 @@ def _shape(pod: Any) -> object:
 
 def names_of(config: Orchestrator) -> OwnNames:
     """The fleet file's names for what a person's own commands name."""
-    w = config.database.workers
+    w, r = config.database.workers, config.railway
+    there = {} if r is None else {"platform": r.url, "platform_header": header_line(r), "project": r.project,
+                                  "environment": r.environment, "service": r.service}  # fmt: skip
     return OwnNames(
         user=config.ssh.user, log=config.process.log, database=config.database.url_env, table=w.table, id=w.id, status=w.status,
-        heartbeat=w.heartbeat, pod=w.pod_id, metadata=w.metadata,
+        heartbeat=w.heartbeat, pod=w.pod_id, metadata=w.metadata, pods=config.runpod.rest_url, pods_key=config.runpod.key_env, **there,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from runbooks.core.show import commands_block
 RUN = {  # action kind -> the test that runs its printed commands on the real fault and sees it gone
     "continue-processes": "tests/tasks/gpu/test_continue.py::test_what_is_printed_continues_it_and_nobody_else",
     "terminate-processes": "tests/tasks/gpu/test_printed.py::test_a_stopped_process_is_ended",
+    "reset-gpu": "tests/tasks/gpu/test_printed.py::test_a_gpu_that_asks_for_it_is_reset",
     "restart-job": "tests/tasks/gpu/test_printed.py::test_a_job_is_started_and_stays",
     "restart-container": "tests/tasks/gpu/test_printed.py::test_a_container_is_restarted",
     "reset-node-jobs": "tests/tasks/gpu/test_printed.py::test_the_leaders_count_goes_to_0",
@@ -39,6 +40,9 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "repair-ssh-path": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "add-public-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "mark-worker-row": "tests/tasks/spawning/test_printed.py::test_a_row_is_marked",
+    "set-railway-variable": "tests/tasks/spawning/test_printed.py::test_a_variable_of_the_orchestrator_is_set",
+    "terminate-pod": "tests/tasks/spawning/test_printed.py::test_a_pod_is_ended_or_stopped_by_its_id",
+    "stop-pod": "tests/tasks/spawning/test_printed.py::test_a_pod_is_ended_or_stopped_by_its_id",
     "start-worker": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
     "start-worker-unverified": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",
     "abort-upload": "tests/tasks/checkpoint/test_printed.py::test_an_old_upload_goes",
@@ -48,13 +52,6 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "restart-raylet": "tests/tasks/ray/test_printed.py::test_a_dead_raylet_is_started",
     "restore-run-keys": "tests/flows/test_rendezvous.py::test_what_is_printed_puts_a_run_back",
     "probe-rendezvous": "tests/flows/test_rendezvous.py::test_what_is_printed_probes_and_clears_what_the_probe_left",
-}
-RUNPOD = "runpodctl speaks to RunPod's own API; the tests have a server of the documented API, which that program does not ask"
-NOT_HERE = {  # action kind -> why its printed commands cannot be run by the tests
-    "reset-gpu": "needs an NVIDIA GPU that may be reset: the driver's stub of the tests has no `nvidia-smi --gpu-reset`",
-    "terminate-pod": RUNPOD,
-    "stop-pod": RUNPOD,
-    "set-railway-variable": "`railway` speaks to Railway's own service only",
 }
 
 

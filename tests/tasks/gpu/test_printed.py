@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
-from deployments.lab.gpu_state import StubGpu
+from deployments.lab.gpu_state import H100, StubGpu, read_state
 from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Job, Leader
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Step
+from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis
 from runbooks.gpu import plans
 from runbooks.gpu.diagnose import Limits, diagnose
+from runbooks.gpu.evidence import KernelEvent
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import JOB, context, gather, job, state, tagged, wait_state
 from tests.support.printed import by_hand
@@ -145,3 +147,33 @@ def test_the_leaders_count_goes_to_0(driver: StubDriver) -> None:
             step = step_of(judged(driver, (job("counted"),), leader), "reset-node-jobs")
         assert by_hand([step]).returncode == 0
         assert (lab.peers["node-a"]["selfplay_jobs"], lab.peers["node-b"]["selfplay_jobs"]) == (0, 2)
+
+
+def asks_for_a_reset(driver: StubDriver) -> Diagnosis:
+    """The verdict on this machine with an Xid 119 in its kernel log; the GPU and what it asks for are the driver's."""
+    seen = gather(context(driver))
+    at = str(H100["bus_id"])
+    text = f"NVRM: Xid (PCI:{at}): 119, pid=1, name=python3, Timeout"
+    event = KernelEvent(at_s=1.0, text=text, xid=119, bus_id=at, pid=1, process="python3")
+    assert isinstance(seen.facts, Known)
+    outside = seen.facts.model_copy(update={"value": seen.facts.value.model_copy(update={"in_container": False})})
+    holders = Known[tuple[int, ...]](value=())
+    log = Known[tuple[KernelEvent, ...]](value=(event,))
+    return diagnose(seen.model_copy(update={"kernel": log, "facts": outside, "device_holders": holders}), Limits(**LIMITS))
+
+
+def test_a_gpu_that_asks_for_it_is_reset(driver: StubDriver) -> None:
+    """By its UUID, with the driver's own program; the event stays in the log and is history."""
+    other = StubGpu(keys={**H100, "index": "1", "uuid": "GPU-beside", "bus_id": "00000000:99:00.0", "recovery": "1"})
+    driver.show(StubGpu(keys={**H100, "recovery": "1"}), other)
+    found = asks_for_a_reset(driver)
+    assert [c.slug for c in found.wrong] == ["gpu-needs-reset"]
+    step = step_of(found, "reset-gpu")
+    env = {"PATH": f"{driver.smi.parent}:{os.environ['PATH']}"}
+    gone = by_hand([step.model_copy(update={"commands": tuple(c.replace(H100["uuid"], "GPU-other") for c in step.commands)})], env=env)
+    assert gone.returncode != 0
+    assert read_state(driver.state).gpus[0].keys["recovery"] == "1"
+    done = by_hand([step], env=env)
+    assert done.returncode == 0, (step.commands, done.stdout, done.stderr)
+    assert [g.keys["recovery"] for g in read_state(driver.state).gpus] == ["0", "1"]
+    assert not asks_for_a_reset(driver).wrong

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from deployments.lab.fake_railway import ACCOUNT_TOKEN, TOKEN
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import State
 from tests.support.need import need_program
 from tests.support.printed import by_hand
 from tests.tasks.spawning.conftest import POD, WORKER, World
-from tests.tasks.spawning.test_world import gone, never_started, start_script, step_of
+from tests.tasks.spawning.test_world import gone, key_missing, never_started, no_gpus, start_script, step_of
 
 CREW = """CREATE OR REPLACE VIEW crew AS SELECT id AS "workerName", status AS state, created_at, last_heartbeat AS beat, updated_at,
  jsonb_build_object('pod', runpod_id) AS facts FROM workers"""
@@ -87,3 +88,38 @@ def test_a_worker_is_started(world: World, tmp_path: Path, kind: str, vouch: Cal
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("kind", "call"), [("terminate-pod", f"DELETE /v1/pods/{POD}"), ("stop-pod", f"POST /v1/pods/{POD}/stop")])
+def test_a_pod_is_ended_or_stopped_by_its_id(world: World, kind: str, call: str) -> None:
+    """By the address and the key's variable of the fleet file; a pod beside it stays, and another key ends nothing."""
+    no_gpus(world)
+    beside = world.runpod.add("beside1", name="gpu-beside", log=("start container",))
+    step = step_of(world.look()[1], kind)
+    assert by_hand([step], env={"RUNPOD_API_KEY": "another"}).returncode != 0
+    assert world.runpod.pods[POD].desired == "RUNNING"
+    done = by_hand([step])
+    assert done.returncode == 0, (step.commands, done.stderr)
+    assert world.runpod.count(call) == 2
+    assert beside.desired == "RUNNING"
+    assert POD not in world.runpod.pods or world.runpod.pods[POD].desired == "EXITED"
+    assert "gpus-lost-on-resume" not in [c.slug for c in world.look()[1].causes]
+
+
+@pytest.mark.parametrize("kind", ["project", "account"])
+def test_a_variable_of_the_orchestrator_is_set(world: World, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """With its line ends, through the platform's documented API; the key stands in no command."""
+    key_missing(world)
+    token = {"project": TOKEN, "account": ACCOUNT_TOKEN}[kind]
+    monkeypatch.setenv("RAILWAY_TOKEN", token)
+    world.fields["railway"] = world.fleet().model_dump(exclude_none=True)["orchestrator"]["railway"] | {"token_kind": kind}
+    step = step_of(world.look()[1], "set-railway-variable")
+    key = world.sshd.key.read_text()
+    assert key[60:90] not in str(step.commands)
+    refused = by_hand([step], env={"RAILWAY_TOKEN": "another"})
+    assert "Not Authorized" in refused.stdout
+    assert world.railway.variables.get("RUNPOD_SSH_PRIVATE_KEY") != key
+    done = by_hand([step])
+    assert done.returncode == 0, (step.commands, done.stderr)
+    assert world.railway.variables["RUNPOD_SSH_PRIVATE_KEY"] == key
+    assert "private-half-missing" not in [c.slug for c in world.look()[1].causes]
