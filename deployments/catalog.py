@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from flows import store
 from flows.specs import SLUGS, entrypoint
-from flows.ui_pages import start_path
+from flows.ui_pages import START_UNKNOWN
 from runbooks.core.knowledge import load_runbook
 
 CRON, ZONE, SWEEP_EVERY_S = "30 3 * * *", "UTC", 300
@@ -35,26 +35,22 @@ Off until you switch its schedule on."""
 SHARD = "A part of a nightly with `shards` above 1. The nightly starts it; **never start it by hand.**"
 
 
-def programs() -> tuple[DeploymentSpec, ...]:
-    """What workers run: one per runbook, the nightly, its shards, the standing sweep."""
+def programs(start: str = START_UNKNOWN) -> tuple[DeploymentSpec, ...]:
+    """What workers run: one per runbook, the nightly, its shards, the standing sweep. `start`: the page to begin with on that server."""
+    begin = BEGIN.format(start)
     return (
-        *(_runbook(s) for s in SLUGS),
-        _sweep("nightly", NIGHTLY, cron=CRON, takes=("fleet", "policy")),
-        _sweep("nightly-shard", SHARD, takes=("fleet",)),
-        _sweep("sweep", SWEEP, every_s=SWEEP_EVERY_S, takes=("fleet",)),
+        *(_runbook(s, begin) for s in SLUGS),
+        _sweep("nightly", begin + NIGHTLY, cron=CRON, takes=("fleet", "policy")),
+        _sweep("nightly-shard", begin + SHARD, takes=("fleet",)),
+        _sweep("sweep", begin + SWEEP, every_s=SWEEP_EVERY_S, takes=("fleet",)),
     )
 
 
-def _begin() -> str:
-    """The link to the page to begin with."""
-    return BEGIN.format(start_path())
-
-
-def _runbook(slug: str) -> DeploymentSpec:
+def _runbook(slug: str, begin: str) -> DeploymentSpec:
     return DeploymentSpec(
         slug,
         entrypoint(slug),
-        description=_begin() + describe(slug),
+        description=begin + describe(slug),
         tags=(store.RUNBOOK_TAG, f"runbook:{slug}"),
         takes=("fleet", "policy"),
     )
@@ -62,9 +58,7 @@ def _runbook(slug: str) -> DeploymentSpec:
 
 def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple[str, ...] = ()) -> DeploymentSpec:
     tags = (store.RUNBOOK_TAG, f"runbook:{name}")
-    return DeploymentSpec(
-        name, entrypoint(name), description=_begin() + about, tags=tags, cron=cron, every_s=every_s, takes=takes
-    )
+    return DeploymentSpec(name, entrypoint(name), description=about, tags=tags, cron=cron, every_s=every_s, takes=takes)
 
 
 def describe(slug: str) -> str:

@@ -21,6 +21,7 @@ from deployments import old_records
 from deployments.catalog import ZONE, DeploymentSpec, programs
 from deployments.pool import POOL
 from flows import records, store
+from flows.artifacts import start_path
 
 FLEET = "GPU_RUNBOOKS_FLEET"
 
@@ -44,7 +45,7 @@ def register_all(fleet: str | None = None, policy: str | None = None) -> int:
     """
     store.ask(_make_pool)
     records.make_flows()
-    found = programs()
+    found = programs(start_path())
     given = {"fleet": fleet, "policy": policy}
     for spec in found:
         store.ask(partial(_register, spec, {k: v for k, v in given.items() if v is not None}))

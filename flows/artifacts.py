@@ -1,15 +1,19 @@
 """Prefect artifacts that are replaced in place: one version each, however often they are written."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
 
 from flows.store import ask
-from runbooks.core.show import Markdown, kept
+from flows.ui_pages import START, START_UNKNOWN, UiPage, ui_url
+from runbooks.core.show import Markdown, kept, markdown, md
 
+ABOUT_START = md("what is wrong now, what waits, how to run something")
 MOST = 200  # the most the server gives at once
 
 
@@ -49,6 +53,42 @@ def described(prefix: str) -> list[tuple[str, Markdown]]:
     like = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(like_=prefix))
     found = ask(lambda c: c.read_latest_artifacts(artifact_filter=like, limit=MOST))
     return sorted((a.key, kept(a.description or "")) for a in found if a.key and a.key.startswith(prefix))
+
+
+def addresses(keys: Iterable[str], given: str = "") -> dict[str, str]:
+    """Key → address of the page that shows the newest artifact of that key.
+
+    Where there is none yet, or the server does not answer, the address of the page that lists the versions of the key.
+    `given`: where people reach the UI, if that is not where the API is. "" for each key where no server is known.
+    """
+    wanted = list(dict.fromkeys(keys))
+    found = {key: ident for some in _some(wanted, MOST) for key, ident in _newest(some).items()}
+    return {k: ui_url(UiPage.ARTIFACT, found[k], given) if k in found else ui_url(UiPage.VERSIONS, k, given) for k in wanted}
+
+
+def paths(keys: Iterable[str]) -> dict[str, str]:
+    """The same within the UI: for what is shown there, under whatever host name it was opened."""
+    return {key: urlsplit(url).path for key, url in addresses(keys).items()}
+
+
+def start_path() -> str:
+    """The page to begin with, within the UI. It is made where it is not there yet, so that its address stays."""
+    if START not in _newest([START]):
+        put_markdown(START, markdown("Nothing was checked yet. `gpu-runbooks nightly` checks every node."), ABOUT_START)
+    return paths([START])[START] or START_UNKNOWN
+
+
+def _some(keys: list[str], most: int) -> Iterable[list[str]]:
+    return (keys[i : i + most] for i in range(0, len(keys), most))
+
+
+def _newest(keys: list[str]) -> dict[str, str]:
+    by_key = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=keys))
+    try:
+        found = ask(lambda c: c.read_latest_artifacts(artifact_filter=by_key, limit=MOST), patience_s=0.0)
+    except Exception:  # a link to the versions is better than none
+        return {}
+    return {str(a.key): str(a.latest_id) for a in found}
 
 
 def _latest(c: SyncPrefectClient, key: str) -> Any:

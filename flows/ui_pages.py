@@ -22,6 +22,7 @@ START = "gpu-runbooks"  # key of the page to begin with: what is wrong now, what
 KEPT_S = 60.0  # the server may be replaced by a newer one while this process stays
 ANSWER_S = 2.0
 UNSAID = "/v2"  # where a server says nothing: a proxy lets only the API through
+START_UNKNOWN = f"{UNSAID}/artifacts/key/{START}"  # where it is found on a server that nobody asked
 _BASE = re.compile(r"(/[\w.~-]+)*/?")
 _KNOWN: dict[tuple[str, str], tuple[float, str]] = {}
 _LOCK = threading.Lock()
@@ -32,7 +33,8 @@ class UiPage(StrEnum):
 
     HOME = "dashboard"
     RUN = "runs/flow-run"  # by id
-    ARTIFACT = "artifacts/key"  # by key: always the newest version
+    ARTIFACT = "artifacts/artifact"  # by id: shows what is in it (flows/artifacts.py finds the newest of a key)
+    VERSIONS = "artifacts/key"  # by key: lists the versions and shows none of them
     DEPLOYMENT = "deployments/deployment"  # by id
 
 
@@ -49,11 +51,6 @@ def ui_url(page: UiPage, name: str = "", given: str = "") -> str:
 def ui_path(page: UiPage, name: str) -> str:
     """The same within the UI: for what is shown there, under whatever host name it was opened."""
     return urlsplit(ui_url(page, name)).path
-
-
-def start_path() -> str:
-    """The page to begin with, within the UI; where no server is known, as the second UI has it."""
-    return ui_path(UiPage.ARTIFACT, START) or f"{UNSAID}/{UiPage.ARTIFACT.value}/{START}"
 
 
 def report_links(run_id: str) -> dict[str, str]:

@@ -67,10 +67,11 @@ def cmd_up(ns: argparse.Namespace) -> int:
         print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
         return 0
     gateway = start_beside(ns, fleet, policy) if getattr(ns, "gateway", False) else ""
+    from flows.artifacts import addresses
     from flows.ui_pages import START, UiPage, ui_url
 
     _publish_page(fleet or read_mark().get("fleet") or None)
-    ui, start = ui_url(UiPage.HOME), ui_url(UiPage.ARTIFACT, START)
+    ui, start = ui_url(UiPage.HOME), addresses([START])[START]
     if getattr(ns, "json", False):
         says = {"ui": ui, "start": start, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
         print(json.dumps(says))

@@ -3,6 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 
+from flows import artifacts
 from flows.ui_pages import UiPage, ui_url
 from runbooks.core.outcome import Outcome
 from runbooks.notify.config import Notifications
@@ -17,7 +18,8 @@ LONGEST = timedelta(hours=24)  # a link never outlives this, whatever the approv
 def links_for(message: Message, config: Notifications, person: str, now: datetime) -> dict[str, str]:
     """Name → URL. A channel with one person behind it gets a signed link; a room gets the page where one logs in."""
     run_page = ui_url(UiPage.RUN, message.run, config.links.ui)
-    report = ui_url(UiPage.ARTIFACT, message.artifact, config.links.ui) if message.artifact else run_page
+    key = message.artifact
+    report = artifacts.addresses([key], config.links.ui)[key] if key else run_page
     links = {"Report": report}
     if message.outcome is Outcome.WAITING:
         page = _approve_page(message, config, person, now)

@@ -48,8 +48,9 @@ def _publish_start(board: Board, page: Markdown) -> None:
     """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
     fleets = artifacts.described(FLEETS)
     if len(fleets) > 1:
-        page = render_fleets(((key.removeprefix(FLEETS), ui_path(UiPage.ARTIFACT, key), said) for key, said in fleets), board.to_run)
-    artifacts.put_markdown(START, page, md("what is wrong now, what waits, how to run something"))
+        pages = artifacts.paths(key for key, _ in fleets)
+        page = render_fleets(((key.removeprefix(FLEETS), pages[key], said) for key, said in fleets), board.to_run)
+    artifacts.put_markdown(START, page, artifacts.ABOUT_START)
 
 
 def _to_run() -> tuple[Runnable, ...]:
@@ -74,10 +75,10 @@ def gather_board(fleet: Fleet) -> Board:
         fleet=fleet.name,
         at=now,
         nodes=tuple(n.name for n in fleet.nodes),
-        verdicts=tuple(_verdicts(fleet.name, runs)),
+        verdicts=_linked(_verdicts(fleet.name, runs)),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
         to_run=_to_run(),
-        nightly=ui_path(UiPage.ARTIFACT, sweep_key("nightly", fleet.name)) if nightly else "",
+        nightly=next(iter(artifacts.paths([sweep_key("nightly", fleet.name)]).values())) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )
 
@@ -95,6 +96,12 @@ def _verdicts(fleet: str, runs: list[FlowRun]) -> list[Verdict]:
     """What the fleet's runs and its last sweeps said."""
     swept = [v for kind in SWEEPS for v in _swept(kind, fleet)]
     return [*swept, *(v for v in map(_verdict, runs) if v)]
+
+
+def _linked(verdicts: list[Verdict]) -> tuple[Verdict, ...]:
+    """With the address of the page that shows what each one said; before, its key stands there."""
+    pages = artifacts.paths(v.link for v in verdicts)
+    return tuple(v.model_copy(update={"link": pages[v.link]}) for v in verdicts)
 
 
 def _runs(now: datetime) -> list[FlowRun]:
@@ -131,7 +138,7 @@ def _verdict(run: FlowRun) -> Verdict | None:
     if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
         return None
     at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
-    link = ui_path(UiPage.ARTIFACT, slug("report", runbook, target))
+    link = slug("report", runbook, target)
     text = str(run.labels.get("headline", ""))
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
 
@@ -158,8 +165,8 @@ def sweep_key(kind: str, fleet: str) -> str:
 
 
 def _swept(kind: str, fleet: str) -> Iterable[Verdict]:
-    """What the last sweep of that kind said of each node, with the link to its page."""
-    link = ui_path(UiPage.ARTIFACT, sweep_key(kind, fleet))
+    """What the last sweep of that kind said of each node, with the key of its page."""
+    link = sweep_key(kind, fleet)
     for row in artifacts.get_table(_verdicts_key(kind, fleet)):
         try:
             yield Verdict.model_validate(row | {"link": link})

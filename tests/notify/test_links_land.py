@@ -12,6 +12,7 @@ from deployments.state import auth_string
 from flows import artifacts, store
 from flows.config import load_fleet
 from flows.sweep.board import board_key
+from flows.ui_pages import START
 from runbooks.core.names import slug
 from tests.notify.conftest import Told
 from tests.notify.test_approve_link import gateway, link_in
@@ -49,14 +50,17 @@ def test_every_kind_of_link_lands(rig: Rig, told: Told, browser: Browser) -> Non
     other = next(r for r in store.find_runs([store.RUNBOOK_TAG]) if r.labels.get("fan-out") == every)
     report, board = slug("report", "zombie-gpu", w.name), board_key(load_fleet(str(w.fleet)).name)
     message = str(told.hook.got[-1]["message"])
+    shown = artifacts.addresses([report, START])
+    ident = shown[report].rpartition("/")[2]
     found = {
         "command line": (facts_of(run)["ui"], w.name),
         "landing page, run": (link_to(page_of(board), run), w.name),
-        "landing page, report": (link_to(page_of(board), report), "waiting: "),
+        "page to begin with": (shown[START], "What waits for a person"),
+        "landing page, report": (link_to(page_of(board), ident), "What was seen"),
         "fan-out": (link_to(page_of(slug("fan-out", "zombie-gpu", "label:kind=toy")), str(other.id)), str(other.name)),
         "report": (link_to(page_of(report), run), w.name),
         "message, run": (link_to(message, run), w.name),
-        "message, report": (link_to(message, report), "waiting: "),
+        "message, report": (link_to(message, ident), "What was seen"),
         "gateway's page": (link_to(gateway().get(link_in(told)).text, run), w.name),
     }
     missed = {kind: link for kind, (link, text) in found.items() if not lands(browser, rig.state.ui, link, auth_string(), text)}
