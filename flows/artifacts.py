@@ -3,14 +3,13 @@
 import json
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
 
 from flows.store import ask
-from flows.ui_pages import START, START_UNKNOWN, UiPage, ui_url
+from flows.ui_pages import START, START_UNKNOWN, UiPage, ui_path, ui_url
 from runbooks.core.show import Markdown, kept, markdown, md
 
 ABOUT_START = md("what is wrong now, what waits, how to run something")
@@ -61,14 +60,18 @@ def addresses(keys: Iterable[str], given: str = "") -> dict[str, str]:
     Where there is none yet, or the server does not answer, the address of the page that lists the versions of the key.
     `given`: where people reach the UI, if that is not where the API is. "" for each key where no server is known.
     """
-    wanted = list(dict.fromkeys(keys))
-    found = {key: ident for some in _some(wanted, MOST) for key, ident in _newest(some).items()}
-    return {k: ui_url(UiPage.ARTIFACT, found[k], given) if k in found else ui_url(UiPage.VERSIONS, k, given) for k in wanted}
+    return {key: ui_url(*place, given) for key, place in _places(keys).items()}
 
 
 def paths(keys: Iterable[str]) -> dict[str, str]:
     """The same within the UI: for what is shown there, under whatever host name it was opened."""
-    return {key: urlsplit(url).path for key, url in addresses(keys).items()}
+    return {key: ui_path(*place) for key, place in _places(keys).items()}
+
+
+def _places(keys: Iterable[str]) -> dict[str, tuple[UiPage, str]]:
+    wanted = list(dict.fromkeys(keys))
+    found = {key: ident for some in _some(wanted, MOST) for key, ident in _newest(some).items()}
+    return {k: (UiPage.ARTIFACT, found[k]) if k in found else (UiPage.VERSIONS, k) for k in wanted}
 
 
 def start_path() -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 import yaml
@@ -19,8 +20,9 @@ from deployments.lab import zombie_gpu
 from deployments.lab.scenario import Scene
 from tasks.this_machine import start_ticks
 from tests.support.cli import ANY, CLI, Cli
-from tests.support.ui import lands, launched
+from tests.support.ui import LANDS_MS, landed, lands, launched
 
+BEGIN = ("What is wrong now", "What waits for a person", "How to run something")  # the page to begin with, in this order
 OF_THIS_MACHINE = ("host-limits", "memory-pressure")  # what the machine under the tests itself lacks
 
 
@@ -56,7 +58,8 @@ def test_the_log_in_that_up_prints_opens_every_link_that_a_command_prints(cli: C
     said = os.read(leader, 1 << 16).decode()
     os.close(leader)
     os.close(terminal)
-    page, log_in = (re.search(rf"^{word}: +(\S+)", said, re.M) for word in ("UI", "log-in"))
+    start, page, log_in = (re.search(rf"^{word}: +(\S+)", said, re.M) for word in ("start", "UI", "log-in"))
+    assert start is not None, said
     assert page is not None, said
     assert log_in is not None, said
     base = cli.json("up")["api"].removesuffix("/api")
@@ -67,6 +70,12 @@ def test_the_log_in_that_up_prints_opens_every_link_that_a_command_prints(cli: C
     with sync_playwright() as p:
         browser = launched(p)
         assert [link for link, text in links.items() if not lands(browser, base, link, log_in[1], text)] == []
+        with landed(browser, base, start[1], log_in[1], BEGIN[-1]) as begin:
+            assert [h for h in begin.get_by_role("heading").all_inner_texts() if h in BEGIN] == list(BEGIN)
+            form = begin.get_by_role("link", name="host-limits", exact=True).last.get_attribute("href")
+            begin.goto(urljoin(base, str(form)), wait_until="domcontentloaded")
+            begin.get_by_role("button", name="Submit").wait_for(timeout=LANDS_MS)  # the form of that runbook
+            assert begin.url.endswith("/run")
         browser.close()
 
 

@@ -72,6 +72,12 @@ def test_the_path_is_the_servers_own(said: Said, at: str, answer: str, reached_a
 
 def test_people_may_reach_it_under_another_name_and_it_is_asked_once(said: Said) -> None:
     said.answers["/ui-settings"] = json.dumps(BOTH | {"v2_base_url": "/new"})
-    assert ui_url(UiPage.ARTIFACT, "a1", "https://ui.example/") == "https://ui.example/new/artifacts/artifact/a1"
+    assert ui_url(UiPage.ARTIFACT, "a1", "https://ui.example/") == "https://ui.example/new/login?redirectTo=/artifacts/artifact/a1"
+    assert ui_path(UiPage.ARTIFACT, "a1") == "/new/artifacts/artifact/a1"
     assert ui_path(UiPage.RUN, "r1") == "/new/runs/flow-run/r1"
     assert said.asked == ["/ui-settings"]
+
+
+def test_where_there_is_only_the_first_ui_an_artifact_is_asked_for_directly(said: Said) -> None:
+    said.answers["/ui-settings"] = json.dumps(BOTH | {"v2_base_url": None})
+    assert ui_url(UiPage.ARTIFACT, "a1") == f"{said.base}/artifacts/artifact/a1"

@@ -18,7 +18,7 @@ from tests.notify.conftest import Told
 from tests.notify.test_approve_link import gateway, link_in
 from tests.support.engine_rig import Rig
 from tests.support.set_state import set_state
-from tests.support.ui import lands, launched
+from tests.support.ui import LANDS_MS, landed, lands, launched
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +50,21 @@ def test_every_kind_of_link_lands(rig: Rig, told: Told, browser: Browser) -> Non
     other = next(r for r in store.find_runs([store.RUNBOOK_TAG]) if r.labels.get("fan-out") == every)
     report, board = slug("report", "zombie-gpu", w.name), board_key(load_fleet(str(w.fleet)).name)
     message = str(told.hook.got[-1]["message"])
-    shown = artifacts.addresses([report, START])
+    shown = artifacts.addresses([report, board, START])
     ident = shown[report].rpartition("/")[2]
     found = {
         "command line": (facts_of(run)["ui"], w.name),
         "landing page, run": (link_to(page_of(board), run), w.name),
-        "page to begin with": (shown[START], "What waits for a person"),
-        "landing page, report": (link_to(page_of(board), ident), "What was seen"),
+        "page to begin with": (shown[START], "How to run something"),
         "fan-out": (link_to(page_of(slug("fan-out", "zombie-gpu", "label:kind=toy")), str(other.id)), str(other.name)),
         "report": (link_to(page_of(report), run), w.name),
         "message, run": (link_to(message, run), w.name),
-        "message, report": (link_to(message, ident), "What was seen"),
+        "message, report": (link_to(message, ident), "The plans (choose one)"),
         "gateway's page": (link_to(gateway().get(link_in(told)).text, run), w.name),
     }
     missed = {kind: link for kind, (link, text) in found.items() if not lands(browser, rig.state.ui, link, auth_string(), text)}
     assert missed == {}
+    with landed(browser, rig.state.ui, shown[board], auth_string(), "What waits for a person") as page:  # and on from there
+        page.goto(rig.state.ui + link_to(page_of(board), ident), wait_until="domcontentloaded")
+        page.get_by_text("The plans (choose one)").first.wait_for(timeout=LANDS_MS)
     set_state(run, Cancelled(message="the test is over"))

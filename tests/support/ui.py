@@ -109,6 +109,16 @@ def launched(p: Playwright) -> Browser:
 
 def lands(browser: Browser, base: str, link: str, auth: str, text: str) -> bool:
     """Whether a reader without cookies who opens `link` and logs in sees `text` on the page that it names."""
+    try:
+        with landed(browser, base, link, auth, text) as page:
+            return link.rpartition("/")[2] in page.url
+    except TimeoutError:
+        return False
+
+
+@contextmanager
+def landed(browser: Browser, base: str, link: str, auth: str, text: str) -> Iterator[Page]:
+    """The page that a reader without cookies sees who opens `link` and logs in, once it shows `text`. Raises TimeoutError."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     try:
         page = context.new_page()
@@ -117,9 +127,7 @@ def lands(browser: Browser, base: str, link: str, auth: str, text: str) -> bool:
         page.locator("input").first.fill(auth, timeout=LANDS_MS)
         page.keyboard.press("Enter")
         page.get_by_text(text).first.wait_for(timeout=LANDS_MS)
-        return link.rpartition("/")[2] in page.url
-    except TimeoutError:
-        return False
+        yield page
     finally:
         context.close()
 
