@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from runbooks.checkpoint.copies import Copy, all_copies
 from runbooks.checkpoint.evidence import Evidence, FaultSeen
 from runbooks.checkpoint.parsers.needs import to_be_escaped
+from runbooks.checkpoint.places import out_of_reach
 from runbooks.checkpoint.together import SaveStanding, Together, together
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
@@ -85,10 +86,17 @@ def _limited(evidence: Evidence, copy: Copy, slug: str) -> Cause:
     """Nothing speaks against it; its reader could not see all of it."""
     lines = [_line(f) for f in copy.candidate.limits[:3]]
     if slug == "unreadable":
-        return _cause(slug, Certainty.CONFIRMED, copy, lines)
+        return _unreadable(copy, lines)
     if slug == "rename-missing":
         return _renamed(evidence, copy, lines)
     return _cause(slug, Certainty.POSSIBLE, copy, lines, ("a load of it by the job's own library, in a process of its own",))
+
+
+def _unreadable(copy: Copy, lines: list[str]) -> Cause:
+    """It could not be read; where its folder does not answer or lets nobody in, that may be all of it."""
+    away = out_of_reach(copy.look)
+    decides = (f"a read of it when its folder is well: {away}",) if away else ()
+    return _cause("unreadable", Certainty.LIKELY if away else Certainty.CONFIRMED, copy, lines, decides)
 
 
 def _renamed(evidence: Evidence, copy: Copy, lines: list[str]) -> Cause:
@@ -120,6 +128,8 @@ def _damaged(evidence: Evidence, copy: Copy, joined: Together) -> Cause:
         full = _disk_was_full(evidence, copy)
         if full:
             return _cause("truncated-by-full-disk", Certainty.CONFIRMED, copy, [*lines, *full])
+    if slug == "unreadable":
+        return _unreadable(copy, lines)
     if kind not in BY_KIND:  # a record of another version
         return _cause(slug, Certainty.LIKELY, copy, lines, (f"what “{kind}” means: this version does not know it",))
     return _cause(slug, Certainty.CONFIRMED, copy, lines)

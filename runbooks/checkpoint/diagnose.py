@@ -10,7 +10,7 @@ from runbooks.checkpoint.gaps import gap_causes
 from runbooks.checkpoint.leftovers import leftover_causes
 from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.loader import loader_causes
-from runbooks.checkpoint.places import place_causes
+from runbooks.checkpoint.places import out_of_reach, place_causes
 from runbooks.checkpoint.plans import lacks, offer
 from runbooks.checkpoint.store import store_causes
 from runbooks.core.checkpoints import Checkpoints
@@ -92,7 +92,9 @@ def _nothing(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:
     if choice.best is not None or choice.newer or len(read) < len(evidence.tiers) or not evidence.tiers:
         return ()
     words = tuple(f"{t.where}: no name matches" for t in evidence.tiers)
-    return (Cause(slug="no-checkpoint", certainty=Certainty.CONFIRMED, subject=evidence.node, evidence=words),)
+    away = tuple(f"whether {t.where} is the place: {why}" for t in evidence.tiers if (why := out_of_reach(t)))
+    sure = Certainty.LIKELY if away else Certainty.CONFIRMED
+    return (Cause(slug="no-checkpoint", certainty=sure, subject=evidence.node, evidence=words, decides=away),)
 
 
 def _lacking(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:

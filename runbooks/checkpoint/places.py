@@ -31,6 +31,19 @@ def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice
     return tuple(out)
 
 
+def out_of_reach(look: TierLook) -> str:
+    """Why what lies in that folder cannot be seen or read from here; "" if it can, or the folder was not looked at."""
+    s = look.space.value if isinstance(look.space, Known) else None
+    if s is None:
+        return ""
+    code = next((x for x in (s.error, s.write) if x in STALE), "")
+    if code:
+        return f"{code}, {STALE[code]}"
+    if not s.exists:
+        return f"the folder does not exist, only {s.nearest} does"
+    return f"it says {s.error}" if s.error else f"a write says {s.write}" if s.write in ("EACCES", "EPERM") else ""
+
+
 def newest_size(look: TierLook) -> int:
     """Bytes of one save, by the largest of the newest candidates."""
     found = look.candidates.value[:5] if isinstance(look.candidates, Known) else ()

@@ -38,14 +38,17 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         return refused
     event, oom = host_event(e, c, limits), out_of_memory(e, c, limits)
     killed = [x for x in oom if x.slug != "oom-child"]
+    asked = on_purpose(e, c, limits)
     if killed:
-        return refused + killed + _ruled_out(event, f"the kernel had killed it before, at its end ({clock(c.finished_at)})")
+        before = f"the kernel had killed it before, at its end ({clock(c.finished_at)})"
+        return refused + killed + _also(asked) + _ruled_out(event, before)
     if event:
-        own = [] if refused or companions(e, c, limits) else its_own_error(e, c, limits)
-        return refused + _lowered(own) + (_lowered(event) if own else event)
+        alone = not companions(e, c, limits)
+        own = its_own_error(e, c, limits) if alone and not refused else []
+        request = asked if alone and event[0].slug != "host-rebooted" else []  # an engine that ends asks all its containers to
+        return refused + _lowered(own) + (_lowered(event) if own else event) + _also(request)
     if refused and c.exit_code in (125, 126, 127, 128):  # of the start itself
         return refused
-    asked = on_purpose(e, c, limits)
     if asked and not last_kill(e, c, limits):  # a kill for memory long before explains no end that somebody asked for
         return refused + asked + oom
     return refused + oom + (asked or _by_itself(e, c, limits))
@@ -68,6 +71,11 @@ def _lowered(causes: list[Cause]) -> list[Cause]:
     """Not confirmed beside something else that fits."""
     sure = Certainty.CONFIRMED
     return [x.model_copy(update={"certainty": Certainty.LIKELY}) if x.certainty is sure else x for x in causes]
+
+
+def _also(causes: list[Cause]) -> list[Cause]:
+    """What was seen as well and may be why; the stronger word stands beside it, and is confirmed only where this is not."""
+    return [x.model_copy(update={"certainty": Certainty.POSSIBLE}) for x in causes]
 
 
 def _ruled_out(causes: list[Cause], why: str) -> list[Cause]:

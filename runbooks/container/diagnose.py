@@ -43,8 +43,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if c is not None:
         death = [] if c.status in RUNS else judge_death(e, c, limits)
         causes += judge_alive(e, c, limits) if c.status in RUNS else [*death, *blocked_by_head(e)]
-        if all(x.slug != "stopped-on-purpose" for x in causes):  # by a person: neither a loop nor one death too many
-            causes += judge_loop(e, c, limits)
+        if not any(x.slug == "stopped-on-purpose" and x.certainty is not Certainty.POSSIBLE for x in causes):
+            causes += judge_loop(e, c, limits)  # by a person: neither a loop nor one death too many
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
     late = {x.slug for x in death[1:] if x.slug in (*EVENTS, "oom-child")}  # behind the stronger word that was read of this very end

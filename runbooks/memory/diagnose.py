@@ -3,12 +3,12 @@ nothing. Pure."""
 
 from functools import partial
 
-from runbooks.core.judgment import diagnosis, findings, ordered, state_of
+from runbooks.core.judgment import diagnosis, findings, ordered, state_of, tier
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
-from runbooks.core.verdict import Cause, Diagnosis, Finding
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.memory import advice, window
 from runbooks.memory.device import device_causes, snapshot_causes
 from runbooks.memory.evidence import Evidence
@@ -24,8 +24,9 @@ book = partial(book_of, SLUG)
 @by_the_rules("memory-pressure")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
-    found = (*device_causes(evidence, limits), *host_causes(evidence, limits), *snapshot_causes(evidence))
-    causes = ordered(SLUG, found)
+    host = tuple(host_causes(evidence, limits))
+    device = (_beside(c, host) for c in device_causes(evidence, limits))
+    causes = ordered(SLUG, (*device, *host, *snapshot_causes(evidence)))
     open_ = (*window.undated(evidence), *_untold(evidence, causes, limits))
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
     return diagnosis(
@@ -41,6 +42,13 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
     )  # fmt: skip
+
+
+def _beside(found: Cause, host: tuple[Cause, ...]) -> Cause:
+    """A GPU that was too small, beside host memory that ran out as well: which of them ended the job is not known."""
+    if found.slug != "model-too-large" or not any(c.slug == "host-oom" and tier(c) == 0 for c in host):
+        return found
+    return found.model_copy(update={"certainty": Certainty.LIKELY, "decides": ("the time of that kill against the log's last line",)})
 
 
 def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:

@@ -17,6 +17,12 @@ from runbooks.triage.text import findings_of, meanings
 
 SLUG = "ray-job"
 ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
+OF_ACTORS = {"actor-failed", "actor-out-of-memory", "actor-gpu-memory", "actor-node-lost", "actor-import-error", "actor-crashed"}
+EXPLAINS = {
+    "entrypoint-failed": OF_ACTORS,
+    "resources-busy": {"nodes-missing"},
+    "harmless-lines": {"raylet-dead", "raylet-stuck"},
+}  # what another subject can be the reason of: the driver's error, a shortage, a line about an agent
 
 
 @by_the_rules("ray-job")
@@ -28,13 +34,21 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     job = known(e.job)
     causes = judge_cluster(e, limits)
     if job is not None:
-        causes += judge_job(e, job, limits) + judge_actors(e, job, limits.memory_kill_window_s) + judge_leftovers(e, job)
+        died = judge_actors(e, job, limits.memory_kill_window_s)
+        causes += beside(judge_job(e, job, limits), [*causes, *died]) + died + judge_leftovers(e, job)
         if job.status not in ENDED:
             causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
     for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
         words = f"lines such as: {noise.evidence[0].text[:160]}"
-        causes.append(cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True))
+        causes += beside([cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True)], causes)
     return _answer(e, _ordered(causes), limits)
+
+
+def beside(claimed: list[Cause], found: list[Cause]) -> list[Cause]:
+    """What the job or its logs say, not confirmed beside something of its nodes or its actors that explains it too."""
+    slugs = {c.slug for c in found}
+    return [c.model_copy(update={"certainty": Certainty.LIKELY, "decides": (*c.decides, "which of them came first")})
+            if c.certainty is Certainty.CONFIRMED and slugs & EXPLAINS.get(c.slug, set()) else c for c in claimed]  # fmt: skip
 
 
 def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:

@@ -50,9 +50,8 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
         short = _not_free(e, job.resources)
         free = "what it asked for is free now, or is held by its own leftover" if known(e.usage) else "what is free was not read"
         words = f"now: {short}" if short else free if job.resources else "it asked for nothing of its own"
-        return [
-            cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
-        ]
+        timed_out = cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
+        return [timed_out, *_busy_by_others(e, job, subject)]
     if error == "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE":
         lacking = no_such_resource(e, [job.resources], subject)
         if lacking:
@@ -91,14 +90,25 @@ def _never_ran(e: Evidence, job: RayJob, subject: str) -> Cause:
     return cause("driver-never-ran", sure, subject, *words, decides=check)
 
 
-def _not_free(e: Evidence, wanted: dict[str, float]) -> str:
-    """What of it others hold now, in words. What no node has at all is none of it."""
+def _busy_by_others(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
+    """What it asked for is held now, and not by its own leftover: it may have waited for that in vain."""
+    left = [a for a in _supervisors(e, job) if a.state == "ALIVE"]
+    own = {name: sum(a.resources.get(name, 0.0) for a in left) for name in job.resources}
+    short = _not_free(e, job.resources, own)
+    check = ("what was free while it waited: `ray status` and the jobs of that time",)
+    words = f"others hold what it asked for: {short}"
+    return [cause("resources-busy", Certainty.LIKELY, subject, words, *_held(e, job.resources), decides=check)] if short else []
+
+
+def _not_free(e: Evidence, wanted: dict[str, float], own: dict[str, float] | None = None) -> str:
+    """What of it others hold now, in words; `own`: what of the used is the job's own. What no node has at all is none of it."""
     usage = known(e.usage)
     if usage is None:
         return ""
     short = []
     for name, amount in wanted.items():
         used, total = usage.usage.get(name, (0.0, 0.0))
+        used -= (own or {}).get(name, 0.0)
         if total and amount > total - used:
             short.append(f"{amount:g} {name} ({total - used:g} of {total:g} free)")
     return ", ".join(short)

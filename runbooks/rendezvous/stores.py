@@ -64,14 +64,17 @@ def _nobody(store: StoreView, users: list[Agent], evidence: Evidence) -> Cause:
         if there:
             return _lives(store, there, node, host, words, evidence)
     words += [f"{n.node} owns that address and runs no agent of it" for n in owners]
+    if held := [n.node for n in owners if _open(store, n)]:
+        seen = f"yet its port is open on {', '.join(held)}: something else listens there"
+        return likely("port-other-job", store.endpoint, *words, seen, decides=("who listens there: ss -ltnp on that node",))
     return (confirmed if owners else possible)("store-host-died", store.endpoint, *words)
 
 
 def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, words: list[str], evidence: Evidence) -> Cause:
     """An agent lives on the store's machine."""
-    port = int(address_of(store.endpoint, 29400).rpartition(":")[2])
+    port = _port(store)
     words = [*words, f"{_who(agents)} lives on the machine of that address"]
-    if any(p.port == port and p.open for p in node.ports):
+    if _open(store, node):
         return likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
                       decides=("firewall and address on which it listens",))  # fmt: skip
     ids = {a.launch.run_id for a in agents}
@@ -87,6 +90,15 @@ def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, wo
     age = min(node.clock_s - a.started_s for a in agents)
     check = ("its log: does it still start, or did its store end?", *((f"it is {age:.0f} s old",) if age < STARTS_S else ()))
     return possible("store-host-died", store.endpoint, *words, f"nothing listens on port {port} there", decides=check)
+
+
+def _port(store: StoreView) -> int:
+    return int(address_of(store.endpoint, 29400).rpartition(":")[2])
+
+
+def _open(store: StoreView, node: NodeFacts) -> bool:
+    """Whether something listens on the store's port on that machine."""
+    return any(p.port == _port(store) and p.open for p in node.ports)
 
 
 def _takes_itself_for(agent: Agent, node: NodeFacts, host: str) -> bool:

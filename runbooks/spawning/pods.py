@@ -5,7 +5,7 @@ from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.spawning.around import refused
 from runbooks.spawning.capacity import judge_capacity
-from runbooks.spawning.inside import judge_step
+from runbooks.spawning.inside import FULL, judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
 from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
 from runbooks.spawning.view import SpawningView
@@ -117,8 +117,9 @@ def _log(v: SpawningView) -> None:
         elif found and not last:  # the general word for a pull that failed
             last["image-unpullable"], sure["image-unpullable"] = line, LIKELY
     up = v.running and v.ssh is not None and not v.ssh.cause
+    full = v.inside is not None and any(free < FULL for free in v.inside.free_bytes.values())
     for slug, line in last.items():
-        if not up:
+        if not up or (full and slug == "disk-full-on-host"):  # its disk may be the host's
             v.say(slug, sure[slug], f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
     if starts >= 4 and not up and not last:
         v.say(

@@ -16,6 +16,24 @@ from runbooks.memory.evidence import HostMemory, LogFacts, MemoryGroup
 from runbooks.memory.parsers.kernel_ooms import HostOom
 from tasks.memory.read import read_log
 
+TWO = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is "
+    "free. Process 7 has 30.00 GiB memory in use. Process 8 has 30.00 GiB memory in use. Including non-PyTorch memory, this process has "
+    "19.00 GiB memory in use. Of the allocated memory 19.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+    "unallocated."
+)
+UNUSED = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is "
+    "free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 50.00 GiB is allocated by "
+    "PyTorch, and 27.00 GiB is reserved by PyTorch but unallocated."
+)
+ALLOWED = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 60.00 GiB is "
+    "free. 20.00 GiB allowed; Including non-PyTorch memory, this process has 19.00 GiB memory in use. Of the allocated memory 19.00 GiB is "
+    "allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+)
+SNAPSHOT = "MemoryLimitExceeded: Cannot save snapshot: 40.00 GiB required, but only 10.00 GiB available"
+JSON = "json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 81)"
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 GIB = 1 << 30
 OOM = (
@@ -33,6 +51,9 @@ def worlds() -> Iterator[tuple[str, str, BaseModel]]:
         whole = DataFile(path="/d/b", kind="jsonl", lines=9)
         files = {f.path: Known[DataFile](value=f) for f in (file, whole)}
         yield "data-check", kind, DataEvidence(node="a", taken_at=AT, files=files, log=Known[str](value="epoch 1"))
+    rows = {"/d/a.json": Known[DataFile](value=DataFile(path="/d/a.json", kind="jsonl", lines=9))}
+    yield "data-check", "rows in a .json", DataEvidence(node="a", taken_at=AT, files=rows, log=Known[str](value=JSON))
+    yield from _more_memory()
     for tried, free, mine in ((8, 6, 74), (2, 1, 79), (12, 4, 76)):
         yield "memory-pressure", f"{mine} GiB of its own", memory(OOM.format(tried=tried, free=free, mine=mine))
     for mine in (10, 40):
@@ -40,6 +61,41 @@ def worlds() -> Iterator[tuple[str, str, BaseModel]]:
     for group, named in (("/docker/4f1a", "its container's limit"), ("", "the machine")):
         kill = HostOom(pid=7, name="python", rss=100 * GIB, cgroup=bool(group), group=group, at=AT)
         yield "memory-pressure", f"killed for {named}", memory("Killed", killed=Known[tuple[HostOom, ...]](value=(kill,)))
+
+
+def _more_memory() -> Iterator[tuple[str, str, BaseModel]]:
+    """Who else may hold a GPU, and memory that CPU and GPU share."""
+    seen = {
+        "69 GiB that no visible process holds": memory(OOM.format(tried=8, free=1, mine=10)),
+        "two ranks of the job on one GPU": _two("python train.py"),
+        "two strangers on the GPU": _two("python other.py"),
+        "two on the GPU that nobody sees": _two(""),
+        "27 GiB reserved and unused": memory(UNUSED),
+        "a limit of its own": memory(ALLOWED),
+        "more free than was asked for": memory(OOM.format(tried=2, free=6, mine=70)),
+        "a snapshot beyond its limit": memory(SNAPSHOT),
+        "a machine that has nothing left": memory("epoch 1", host=_host(1)),
+        "page cache that counts as used": memory("RuntimeError: CUDA error: out of memory", gpus=_integrated(), host=_host(100, free=2)),
+        "memory that both share is full": memory("RuntimeError: CUDA error: out of memory", gpus=_integrated(), host=_host(2, free=1)),
+    }
+    yield from (("memory-pressure", title, evidence) for title, evidence in seen.items())
+
+
+def _two(command: str) -> MemoryEvidence:
+    """A message that names two processes, of which this command line is seen; "": none."""
+    commands = {pid: command for pid in (7, 8) if command}
+    return memory(TWO, commands=Known[dict[int, str]](value=commands), job_match=("train",))
+
+
+def _host(available: int, free: int | None = None) -> Known[HostMemory]:
+    bytes_free = None if free is None else free * GIB
+    return Known[HostMemory](value=HostMemory(total=128 * GIB, available=available * GIB, free=bytes_free))
+
+
+def _integrated() -> Known[GpuSet]:
+    table = Known[tuple[GpuProcess, ...]](value=())
+    gpu = Gpu(index=0, uuid="u0", name="NVIDIA GB10", samples=(), processes=table, memory_total_bytes=0, memory_used_bytes=0)
+    return Known[GpuSet](value=GpuSet(gpus=(gpu,)))
 
 
 def memory(log: str, other: int = 0, **more: Any) -> MemoryEvidence:

@@ -52,6 +52,7 @@ LONG = (
     "tests/incidents/",
     "tests/runbooks/test_confirmed",
     "tests/runbooks/test_consistent",
+    "tests/runbooks/test_excluded",
     "tests/runbooks/test_forbidden",
     "tests/runbooks/test_never_raises",
     "tests/runbooks/test_own_places",

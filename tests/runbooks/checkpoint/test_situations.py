@@ -99,9 +99,10 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
     )  # fmt: skip
     config = Checkpoints(tiers=tiers, step_seconds=2, gpus=8)
     others = tuple(
-        OtherNode(node=n, tier="nvme", steps=Known[tuple[int, ...]](value=tuple(s)))
+        OtherNode(node=n, tier="nvme", steps=Known[tuple[int, ...]](value=tuple(s)),
+                  parts=tuple(candidate(n, *c) for c in raw.get("parts", {}).get(n, [])))
         for n, s in raw.get("others", {}).items()
-    )
+    )  # fmt: skip
     seen = Evidence(
         node="a", taken_at=NOW, config=Known[Checkpoints](value=config), tiers=tuple(look(t) for t in raw["tiers"]),
         others=others, kernel=Known[tuple[str, ...]](value=()), node_credentials=Known[tuple[str, ...]](value=()),

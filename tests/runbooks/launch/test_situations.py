@@ -36,7 +36,8 @@ def node(name: str, given: Any, others: tuple[str, ...]) -> LaunchNodeView:
     gpus = Known[tuple[str, ...]](value=tuple(given.pop("gpus", ["H100", "H100"])))
     reached = [{"node": n, "address": f"{n}:29500"} for n in others]
     peers = tuple(Peer(**p) for p in given.pop("peers", reached))
-    faces = Known[tuple[Interface, ...]](value=FACES)
+    only = given.pop("faces", [f.name for f in FACES])
+    faces = Known[tuple[Interface, ...]](value=tuple(f for f in FACES if f.name in only))
     fields: dict[str, Any] = {"shm_bytes": 10**11, "gpus": gpus, "peers": peers, "interfaces": faces} | given
     return LaunchNodeView(node=name, facts=Known[LaunchNodeFacts](value=LaunchNodeFacts(node=name, **fields)))
 
