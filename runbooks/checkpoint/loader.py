@@ -15,6 +15,7 @@ SAYS = {
     "loader-prefix": ("checkpoint-fallback/loader-prefix",),
     "loader-model-changed": ("checkpoint-fallback/loader-model-changed", "checkpoint/model-differs"),
     "loader-torch-version": ("checkpoint-fallback/loader-torch-version",),
+    "loader-world-size": ("checkpoint-fallback/loader-world-size",),
 }  # what a log says of a loader, by the names of the knowledge base; the file itself is known to be whole here
 NEW_DEFAULT = (2, 6)  # torch.load's weights_only became True
 

@@ -79,6 +79,8 @@ def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> t
         return (SURE, ()) if gone else (LIKELY, ("the path that the error names, on the host",))
     if slug == "image-gone" and daemon is not None and daemon.images_read and c.image_id in daemon.images:
         return None, ()
+    if slug == "devices-lost" and host is not None and host.nvidia_devices and not host.missing_devices:
+        return None, ()
     if slug == "stale-fuse" and not any(m.state == "dead" for m in known(e.fuse) or ()):
         return LIKELY, ("a mount whose process is gone: none was seen by now",)
     return SURE, ()

@@ -26,7 +26,7 @@ def judge_job(e: Evidence, job: RayJob, limits: "Limits") -> list[Cause]:
         return [cause("stopped-on-purpose", Certainty.CONFIRMED, subject, "its state is STOPPED", innocent=True)]
     if job.status == "FAILED":
         return _failed(e, job, subject)
-    found = _pending_groups(e, job, subject)
+    found = _pending_groups(e, job, subject) or _pending_actors(e, job, subject)
     if job.status == "PENDING" and job.started_at:
         waited = (e.taken_at - job.started_at).total_seconds()
         lacking, short = no_such_resource(e, [job.resources], subject), _not_free(e, job.resources)
@@ -117,6 +117,14 @@ def _not_free(e: Evidence, wanted: dict[str, float], own: dict[str, float] | Non
 def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
     words = [w for name in wanted for w in holders(e, name)]
     return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
+
+
+def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
+    """Actors that wait for what no node has. Those bound to a placement group wait for the group."""
+    waits = [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
+    free = [a.resources for a in waits if not any("_group_" in name for name in a.resources)]
+    lacking = no_such_resource(e, free, subject) if free else None
+    return [lacking] if lacking else []
 
 
 def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:

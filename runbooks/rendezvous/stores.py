@@ -115,11 +115,18 @@ def _takes_itself_for(agent: Agent, node: NodeFacts, host: str) -> bool:
 def _cut_off(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Cause]:
     """Nodes with an agent of it that do not reach what others reach."""
     needs = {a.node for a in users}
+    short = len(users) < max(a.launch.min_nodes for a in users)
     causes = []
     for node, reach in _views(store, evidence):
-        if reach.error and not reach.error.startswith("closed:") and node.node in needs:
-            slug = "store-unreachable-from-node" if reach.resolves else "endpoint-unresolvable"
-            causes.append(confirmed(slug, f"{store.endpoint} from {node.node}", f"{node.node}: {reach.error}", "other nodes reach it"))
+        if not reach.error or reach.error.startswith("closed:"):
+            continue
+        slug = "store-unreachable-from-node" if reach.resolves else "endpoint-unresolvable"
+        where, words = f"{store.endpoint} from {node.node}", (f"{node.node}: {reach.error}", "other nodes reach it")
+        if node.node in needs:
+            causes.append(confirmed(slug, where, *words))
+        elif short:
+            lacks = f"{len(users)} agents wait for more, and none runs on {node.node}: one that cannot find the store ends"
+            causes.append(likely(slug, where, *words, lacks, decides=(f"the last words of the job on {node.node}",)))
     return causes
 
 

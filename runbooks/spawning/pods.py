@@ -20,7 +20,8 @@ TOLD: dict[str, tuple[str, ...]] = {
     )
 }  # fmt: skip  # causes that a pod's system log names, and their names in the knowledge base
 TOLD["disk-full-on-host"] += ("container-death/disk-full", "checkpoint-fallback/quota")
-OF_A_START = ("driver-too-old", "gpu-broken-on-host", "start-command-fails")
+OF_A_HOST = ("driver-too-old", "gpu-broken-on-host")
+OF_A_START = (*OF_A_HOST, "start-command-fails")
 STOPS = {
     StoppedBy.USER: "pod-stopped-by-user", StoppedBy.PROVIDER: "pod-stopped-by-provider", StoppedBy.OUTBID: "outbid",
     StoppedBy.CREDIT: "out-of-credit",
@@ -118,6 +119,8 @@ def _log(v: SpawningView) -> None:
             last["image-unpullable"], sure["image-unpullable"] = line, LIKELY
     up = v.running and v.ssh is not None and not v.ssh.cause
     full = v.inside is not None and any(free < FULL for free in v.inside.free_bytes.values())
+    if any(host in last for host in OF_A_HOST):
+        last.pop("start-command-fails", None)  # the general word for the start that this host refused
     for slug, line in last.items():
         if not up or (full and slug == "disk-full-on-host"):  # its disk may be the host's
             v.say(slug, sure[slug], f"the pod's log: {line.strip()[:300]}", about=f"pod {v.pod.id if v.pod else '?'}")
@@ -197,6 +200,7 @@ def _pulling(v: SpawningView, pod: Pod) -> None:
     said += [f"last: {lines[-1].strip()[:200]}"] if lines else []
     said += _usually(v)
     unread = isinstance(v.e.pod_log, Unknown)
+    ends = [f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:]]
     if v.waits_s <= v.budget_s and not (v.unusual and not lines):
         v.say(
             "image-pulling",
@@ -206,7 +210,7 @@ def _pulling(v: SpawningView, pod: Pod) -> None:
             about=f"pod {pod.id}",
             innocent=True,
         )
-    elif lines:
+    elif lines and not ends:
         v.say(
             "pull-over-budget",
             LIKELY,
@@ -215,5 +219,6 @@ def _pulling(v: SpawningView, pod: Pod) -> None:
             decides=("does the pull still move? two looks at the log",),
         )
     else:
-        v.say("no-container", LIKELY if v.apart and v.e.pod_log.kind == "known" else POSSIBLE, *said, about=f"pod {pod.id}",
+        silent = v.apart and v.e.pod_log.kind == "known" and not ends
+        v.say("no-container", LIKELY if silent else POSSIBLE, *ends, *said, about=f"pod {pod.id}",
               decides=("the pod's system log", "the account's balance", "another machine"))  # fmt: skip

@@ -38,6 +38,12 @@ def agree(out: StructureCheck, checks: Mapping[str, StructureCheck], step: int |
         out.scalars["world_size"] = next(iter(sizes))
 
 
+def written_by(checks: Mapping[str, StructureCheck]) -> int:
+    """How many ranks wrote the save, by the word of its files; 0 where they do not say it, or say different numbers."""
+    said = {n for c in checks.values() for k in ("world_size", "dp_world_size") if isinstance(n := c.scalars.get(k), int)}
+    return said.pop() if len(said) == 1 else 0
+
+
 def step_of(scalars: Mapping[str, Any]) -> int | None:
     """The step that a checkpoint states itself."""
     for name in STEP_NAMES:

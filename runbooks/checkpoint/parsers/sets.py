@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from runbooks.checkpoint.parsers.agree import agree, named_by_others
+from runbooks.checkpoint.parsers.agree import agree, named_by_others, written_by
 from runbooks.checkpoint.parsers.dcp import check_dcp, is_dcp
 from runbooks.checkpoint.parsers.formats import check_folder, folder_format
 from runbooks.checkpoint.parsers.manifest import NAMES as MANIFESTS
@@ -57,7 +57,7 @@ def check_set(files: Mapping[str, Blob], spec: CheckpointSpec) -> StructureCheck
     elif not checks and done:
         out.fault("unknown-format", f"none of its {len(done)} files is of a format that is known here, e.g. {min(done)}")
     named_by_others(out, done, checks)
-    _complete(out, done, unfinished, spec)
+    _complete(out, done, unfinished, spec, written_by(checks))
     agree(out, checks, spec.step)
     _manifest(out, done, spec)
     if spec.required_keys and checks and out.keys:
@@ -183,21 +183,25 @@ def rank_pattern(ranks: str) -> re.Pattern[str]:
     return re.compile(re.escape(ranks).replace(r"\{rank\}", r"(?P<rank>\d+)", 1))
 
 
-def _complete(out: StructureCheck, done: Mapping[str, Blob], unfinished: list[str], spec: CheckpointSpec) -> None:
+def _complete(out: StructureCheck, done: Mapping[str, Blob], unfinished: list[str], spec: CheckpointSpec, wrote: int) -> None:
+    """`wrote`: ranks that the save itself names; with a file of each it is whole, whatever the job has now."""
     for part in spec.parts:
         if not any(fnmatch.fnmatchcase(n, part) for n in done):
             out.fault("part-missing", f"{part} is not there, as it is in every finished checkpoint", part)
     missing: list[int] = []
     if spec.ranks and spec.world_size:
-        out.needs.update({spec.ranks.replace("{rank}", str(r)): -1 for r in range(spec.world_size)})
         found = [int(m["rank"]) for m in map(rank_pattern(spec.ranks).fullmatch, done) if m]
-        missing = sorted(set(range(spec.world_size)) - set(found))
+        ranks = wrote if wrote and set(found) == set(range(wrote)) else spec.world_size
+        if ranks != spec.world_size:
+            out.scalars["world_size"] = ranks
+        out.needs.update({spec.ranks.replace("{rank}", str(r)): -1 for r in range(ranks)})
+        missing = sorted(set(range(ranks)) - set(found))
         if missing:
             shown = ", ".join(map(str, missing[:10]))
-            out.fault("shard-missing", f"{len(missing)} of {spec.world_size} ranks have no file: {shown}")
-        more = sorted(r for r in found if r >= spec.world_size)
+            out.fault("shard-missing", f"{len(missing)} of {ranks} ranks have no file: {shown}")
+        more = sorted(r for r in found if r >= ranks)
         if more:
-            out.fault("world-size", f"there is a file of rank {more[-1]}; {spec.world_size} ranks are expected")
+            out.fault("world-size", f"there is a file of rank {more[-1]}; {ranks} ranks are expected")
     coming = [n for n in unfinished if INCOMING.search(n)]
     if coming:
         out.fault("unfinished", f"a copy to it has not ended: {coming[0]}")

@@ -4,12 +4,14 @@ only."""
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from runbooks.parsers.file_magic import format_of, packed_with
 
 LONGEST_LINE = 64 << 20
+PIECE = 1 << 20  # unpacked bytes at a time
 MOST = 20  # faults that are kept
 OF_ANY_TEXT = ("bad-line", "not-object", "several-values", "empty-line", "encoding", "cut-last-line")  # what a text of no JSON gets
 LIMITS = ("too-long", "too-deep", "other-format", "version")  # of this reader: nothing is wrong with the file by them
@@ -51,6 +53,31 @@ def sniff(head: bytes) -> DataFault | None:
     if text[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         return DataFault("not-data", "a web page or error answer")
     return None
+
+
+def gzip_cut(chunks: Iterable[bytes]) -> DataFault | None:
+    """Whether a gzip file ends before its own end; None as well where it is damaged in another way."""
+    unpack, packed = zlib.decompressobj(31), 0
+    try:
+        for chunk in chunks:
+            packed += len(chunk)
+            rest = chunk
+            while rest:
+                while rest and not unpack.eof:
+                    unpack.decompress(rest, PIECE)
+                    rest = unpack.unconsumed_tail
+                rest = unpack.unused_data.lstrip(b"\0")
+                if unpack.eof and rest:  # a further member
+                    unpack = zlib.decompressobj(31)
+                elif unpack.eof:
+                    break
+        while not unpack.eof and unpack.decompress(b"", PIECE):
+            pass  # what it still holds back
+    except zlib.error:
+        return None
+    if unpack.eof:
+        return None
+    return DataFault("cut-last-line", f"compressed with gzip, and its {packed} bytes end before the end of the compressed data")
 
 
 def one_value(data: bytes, size: int) -> DataFound:

@@ -8,6 +8,7 @@ from runbooks.core.base import Frozen
 _DIRECTIVE = re.compile(r"^#SBATCH\s+(.*)$")
 _LAUNCHER = re.compile(r"\btorchrun\b|torch\.distributed\.(?:run|launch)\b|\baccelerate\s+launch\b|(?:^|[\s/])deepspeed\b(?!_)")
 _PER_NODE = re.compile(r"--n?proc[-_]per[-_]node[= ]+(\S+)")
+_FIXED = re.compile(r"--(?:node|machine)[-_]rank[= ]+\d+\b")
 _RANK = re.compile(r"--(?:node|machine)[-_]rank[= ]+\S*SLURM_PROCID|^\s*(?:export\s+)?NODE_RANK=\S*SLURM_PROCID")
 
 
@@ -21,6 +22,7 @@ class Batch(Frozen):
     per_node: str = ""  # processes that each launcher starts
     by_srun: bool = False  # the launcher is started by srun, once for each task
     rank_by_task: str = ""  # a line that takes the number of the task for that of the node
+    rank_fixed: str = ""  # the line by which srun gives every node the same number
 
 
 def parse_batch(text: str) -> Batch:
@@ -39,6 +41,7 @@ def parse_batch(text: str) -> Batch:
     return Batch(
         tasks=tasks, tasks_said=said, nodes=_number(job.get("nodes")), launcher=launcher[:200], per_node=value, by_srun=bool(step),
         rank_by_task=next((line[:200] for line in body if _RANK.search(line)), ""),
+        rank_fixed=step[:200] if _FIXED.search(step) and not _on_one_node(step) else "",
     )  # fmt: skip
 
 
@@ -51,6 +54,12 @@ def _step(body: list[str], launcher: str) -> str:
     through = [s for s in steps if name and re.search(rf"\$\{{?{name[1]}\b", s)]
     direct = [s for s in steps if _LAUNCHER.search(s)]
     return (direct or through or [""])[0]
+
+
+def _on_one_node(step: str) -> bool:
+    """That step names its nodes itself, or takes one."""
+    given = _options(step.partition("srun")[2])
+    return given.get("nodes") == "1" or bool({"nodelist", "relative"} & set(given)) or bool(re.search(r"\s-[wr]\b", step))
 
 
 def _options(text: str) -> dict[str, str]:

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from runbooks.data.parsers.data_index import check_ids, check_index
-from runbooks.data.parsers.data_jsonl import LIMITS, LONGEST_LINE, DataFault, check_lines, one_value, sniff
+from runbooks.data.parsers.data_jsonl import LIMITS, LONGEST_LINE, DataFault, check_lines, gzip_cut, one_value, sniff
+from runbooks.parsers.file_magic import packed_with
+
+MOST_GZIP = 2 << 30  # bytes of a compressed file that are unpacked to see whether its end is there: under a minute
 
 
 def _open(path: str) -> BinaryIO:
@@ -34,6 +37,16 @@ def _lines(f: BinaryIO, left: int) -> Iterator[bytes]:
         yield line
 
 
+def _pieces(f: BinaryIO, left: int) -> Iterator[bytes]:
+    """The file in pieces, up to the size that it had."""
+    while left > 0:
+        piece = f.read(min(1 << 20, left))
+        if not piece:
+            return
+        left -= len(piece)
+        yield piece
+
+
 def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
     """One JSONL file."""
     with _open(ask["path"]) as f:
@@ -46,6 +59,10 @@ def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
         else:
             f.seek(0)
             found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
+            if packed_with(head) == "gzip" and before.st_size <= MOST_GZIP:
+                f.seek(0)
+                cut = gzip_cut(_pieces(f, before.st_size))
+                found = found._replace(faults=((cut,) if cut else ()) + found.faults)
         after = os.stat(ask["path"])
     if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
         return {"error": "it changed while it was read: somebody writes it"}

@@ -1,0 +1,127 @@
+"""Twins of the incidents of unseen.yaml for which a judge was mended: the fault taken out, or the tempting wrong answer made true."""
+
+import copy
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runbooks.core.verdict import Certainty, Diagnosis
+from runbooks.data.parsers.data_jsonl import gzip_cut
+from tests.incidents.unseen import ALL, SAVES, judge
+
+Given = dict[str, Any]
+
+
+def slugs(found: Diagnosis) -> set[str]:
+    return {c.slug for c in found.causes if c.certainty is not Certainty.RULED_OUT}
+
+
+def of(ident: str, change: Callable[[Given], None]) -> Given:
+    """The incident with its evidence changed."""
+    case = copy.deepcopy(next(x for x in ALL if x["id"] == ident))
+    change(case["given"])
+    return case
+
+
+def no_nodes(given: Given) -> None:
+    given["host"]["value"]["nvidia_devices"] = []
+
+
+def a_gpu(given: Given) -> None:
+    given["nodes"]["value"][0]["resources"]["GPU"] = 1
+
+
+def in_a_group(given: Given) -> None:
+    given["actors"]["value"][0]["resources"] = {"GPU_group_0_5f1c": 1}
+
+
+def name_found(given: Given) -> None:
+    given["nodes"]["n2"]["reach"] = [{"address": "cifardist-0-0.cifardist:29500", "resolves": ["10.244.0.7"]}]
+
+
+def enough_agents(given: Given) -> None:
+    agent = given["nodes"]["n1"]["agents"][0]
+    given["nodes"]["n1"]["agents"] = [agent | {"args": agent["args"].replace("--nnodes=2", "--nnodes=1")}]
+
+
+def one_node_each(given: Given) -> None:
+    given["batch_text"] = given["batch_text"].replace("srun python", "srun --nodes=1 --nodelist=cn101 python")
+
+
+def own_rank(given: Given) -> None:
+    given["batch_text"] = given["batch_text"].replace("--node_rank=0", "--node_rank=$SLURM_NODEID")
+
+
+def no_word_of_the_driver(given: Given) -> None:
+    given["log"] = [given["log"][0], 'error starting container: exec: "/start.sh": exec format error']
+
+
+def still_pulls(given: Given) -> None:
+    given["log"] = given["log"][:2]
+
+
+TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] = (
+    ("PU13", "the machine has no device nodes", no_nodes, {"devices-lost"}, {"start-refused"}),
+    ("PU61", "the node has a GPU", a_gpu, set(), {"no-such-resource"}),
+    ("PU61", "the actor waits for its placement group", in_a_group, set(), {"no-such-resource"}),
+    ("PU73", "the name resolves", name_found, set(), {"endpoint-unresolvable"}),
+    ("PU73", "as many agents run as are wanted", enough_agents, set(), {"endpoint-unresolvable"}),
+    ("PU76", "each step names its node", one_node_each, set(), {"launch-command"}),
+    ("PU76", "the rank is the node's own", own_rank, set(), {"launch-command"}),
+    ("PU81", "the start command itself fails", no_word_of_the_driver, {"start-command-fails"}, {"driver-too-old"}),
+    ("PU84", "it pulls, and no error follows", still_pulls, {"pull-over-budget"}, {"no-container"}),
+)
+
+
+def marked(x: tuple[str, str, Callable[[Given], None], set[str], set[str]]) -> Any:
+    return pytest.param(x, marks=pytest.mark.incident(x[0], came="right", fed="evidence", known=True, twin=x[1]), id=f"{x[0]}-{x[1]}")
+
+
+@pytest.mark.parametrize("twin", [marked(x) for x in TWINS])
+def test_a_twin(twin: tuple[str, str, Callable[[Given], None], set[str], set[str]], tmp_path: Path) -> None:
+    ident, _, change, has, lacks = twin
+    found = slugs(judge(of(ident, change), tmp_path))
+    assert has <= found, found
+    assert not lacks & found, found
+
+
+@pytest.mark.incident("PU23", came="right", fed="readers", known=True, twin="one rank of the 32 has no file")
+def test_a_rank_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_rank_7(shelf: Path) -> Given:
+        config = zero(shelf)
+        (shelf / "global_step500" / "zero_pp_rank_7_mp_rank_00_optim_states.pt").unlink()
+        return config
+
+    zero = SAVES["zero-of-32-ranks"]
+    monkeypatch.setitem(SAVES, "zero-of-32-ranks", without_rank_7)
+    found = judge(of("PU23", lambda _: None), tmp_path)
+    assert "killed-mid-save" in slugs(found)
+    assert "loader-world-size" not in slugs(found)
+
+
+@pytest.mark.incident("PU23", came="right", fed="readers", known=True, twin="the job has 32 ranks as well")
+def test_as_many_ranks_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero = SAVES["zero-of-32-ranks"]
+    monkeypatch.setitem(SAVES, "zero-of-32-ranks", lambda shelf: zero(shelf) | {"world_size": 32})
+    assert slugs(judge(of("PU23", lambda given: given.update(log="step 500\n")), tmp_path)) == set()
+
+
+@pytest.mark.incident("PU32", came="right", fed="readers", known=True, twin="the compressed file is whole")
+def test_a_compressed_file_that_is_whole(tmp_path: Path) -> None:
+    assert slugs(judge(of("PU32", lambda given: given.update(gzip_cut=1.0)), tmp_path)) == {"compressed"}
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"\0" * 30_000_000, bytes(range(256)) * 4000], ids=["none", "one", "zeros", "mixed"])
+def test_the_end_of_a_gzip_file(data: bytes) -> None:
+    """Whole, in two members or padded with zeros it is no cut one; without its last byte it is."""
+    packed = gzip.compress(data)
+    for whole in (packed, packed + packed, packed + b"\0" * 512):
+        assert gzip_cut(whole[i : i + 4096] for i in range(0, len(whole), 4096)) is None
+    for cut in (packed[:-1], packed[:12], packed + packed[:-3]):
+        found = gzip_cut(cut[i : i + 4096] for i in range(0, len(cut), 4096))
+        assert found is not None
+        assert found.kind == "cut-last-line"
+    assert gzip_cut([packed[:10], b"no deflate data at all"]) is None
