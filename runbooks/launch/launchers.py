@@ -17,9 +17,9 @@ def batch_causes(evidence: Evidence) -> list[Cause]:
     """A batch script that starts a launcher for each task, or every node with the same number."""
     batch = evidence.batch.value if isinstance(evidence.batch, Known) else None
     if batch is not None and batch.rank_fixed and (batch.nodes or 1) > 1:
-        words = f"srun starts this on each of {batch.nodes} nodes, all with the same node rank: {batch.rank_fixed}"
+        same = f"srun starts this on each of {batch.nodes} nodes, all with the same node rank: {batch.rank_fixed}"
         ask = "whether that step runs on one node only"
-        return [failed("launch-command", "batch script", words, sure=False, decides=(ask,))]
+        return [failed("launch-command", "batch script", same, sure=False, decides=(ask,))]
     if batch is None or not batch.launcher or (batch.tasks or 1) < 2 or batch.per_node == "1":
         return []
     words = [f"{batch.tasks_said}: {batch.tasks} tasks on each node, and each starts a launcher: {batch.launcher}"]

@@ -125,7 +125,7 @@ def told_unseen(lines: list[Line]) -> str:
         "Where a thread names no cause, its tool's own words decide, as the file says.",
         "After the first sight one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if it is only likely. "
         "PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "
-        "author. PU65 named a job that did not exist, and PU73 had fewer nodes than its job.",
+        "author. PU65 named a job that did not exist, and PU73 had fewer nodes than its job. Both were corrected after the first sight.",
         "| incidents | judged | right | honestly open | blind | wrong | harmful |\n|---|---|---|---|---|---|---|\n"
         + "\n".join((_row("at first sight", first), _row("today", now))),
         "| aim | of | at first sight | today |\n|---|---|---|---|\n"
