@@ -50,7 +50,7 @@ def candidate_causes(evidence: Evidence, config: Checkpoints) -> tuple[Cause, ..
             joined = together(evidence, config, copy)
             out.append(_in_parts(copy, joined) or _damaged(evidence, copy, joined))
         elif c.limits:
-            slug = BY_LIMIT.get(c.limits[0].kind, "unreadable")
+            slug = BY_LIMIT.get(c.limits[0].kind, "beyond-reader")  # one that this version does not know
             if sum(known.slug == slug for known in out) < SAID:
                 out.append(_limited(evidence, copy, slug))
         elif c.suspects:

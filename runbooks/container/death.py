@@ -26,6 +26,7 @@ from runbooks.triage.text import says
 
 SIGNALS = {134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV", 132: "SIGILL", 133: "SIGTRAP"}
 KILLED = (137, 143)
+LAST_SIGNAL = 64
 MOST_WORDS = 6  # lines of an error that are shown
 AFTER_AN_ERROR = ("the death of the process that its error speaks of: kernel log, core dump",)
 
@@ -203,9 +204,12 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         return [cause("crashed", Certainty.CONFIRMED, subject, *signal)]
     if code in (137, 143):
         return [_killed(e, c, limits)]
-    read = known(e.host) is not None
-    check = () if read else ("boot time and engine's start: the engine writes 255 for what went down with them, too",)
-    sure = Certainty.CONFIRMED if read else Certainty.LIKELY
+    check: tuple[str, ...] = ()
+    if 128 < code <= 128 + LAST_SIGNAL:
+        check = (f"who sent it signal {code - 128}, or whether the program itself returns {code}",)
+    elif known(e.host) is None:
+        check = ("boot time and engine's start: the engine writes 255 for what went down with them, too",)
+    sure = Certainty.LIKELY if check else Certainty.CONFIRMED
     return [cause("main-exited-error", sure, subject, f"exit code {code}", last_words(e), decides=check)]
 
 

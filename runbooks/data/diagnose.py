@@ -69,12 +69,20 @@ def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIR
     return Cause(slug=slug, certainty=sure, subject=path, evidence=words, innocent=innocent)
 
 
+def _grouped(slug: str, path: str, faults: list[Fault], innocent: bool) -> Cause:
+    """The faults of one cause in a file. A kind that this version does not know, in a record of another one, confirms nothing."""
+    strange = [f.kind for f in faults if f.kind not in CAUSE]
+    sure = Certainty.LIKELY if len(strange) == len(faults) else Certainty.CONFIRMED
+    found = _cause(slug, path, *(_words(path, f) for f in faults[:5]), sure=sure, innocent=innocent)
+    return found.model_copy(update={"decides": tuple(f"what “{kind}” means: this version does not know it" for kind in strange[:3])})
+
+
 def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     grouped: dict[str, list[Fault]] = {}
     for fault in found.faults:
         grouped.setdefault(CAUSE.get(fault.kind, "bad-record"), []).append(fault)
     alone = path.endswith(".json") and {f.kind for f in found.faults} == {"json-array"}  # one value is what .json promises
-    out = [_cause(slug, path, *(_words(path, f) for f in faults[:5]), innocent=alone) for slug, faults in grouped.items()]
+    out = [_grouped(slug, path, faults, alone) for slug, faults in grouped.items()]
     for f in found.limits[:5]:
         ask = (f"the job's own loader on {path}",)
         cause = _cause(LIMIT.get(f.kind, "beyond-reader"), path, _words(path, f), sure=Certainty.POSSIBLE)

@@ -61,6 +61,9 @@ def _why(evidence: Evidence, log: LogFacts, oom: CudaOom, limits: "Limits") -> C
     if slug == "fragmented":
         unused = f"{size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for, {size(oom.free)} are free"
         return _cause(slug, LIKELY, where, unused)
+    if slug != "model-too-large":
+        decides = ("the full message: what was asked for, and who held the GPU",)
+        return _cause("out-of-memory-bare", POSSIBLE, where, f"the message's numbers name nobody: {_numbers(oom)}", decides=decides)
     held = (f"this process holds {size(oom.mine)} of {size(oom.total)} and asks for {size(oom.tried)} more; "
             f"{size(oom.elsewhere)} are held elsewhere")  # fmt: skip
     own = f"pid {oom.own.pid} in the message is this process itself, by the driver's number" if oom.own else ""
