@@ -105,11 +105,11 @@ def test_a_look_ends_in_time(folder: Path, way: str, words: str) -> None:
     own, host = make_key(folder / "own"), make_key(folder / "host")
     with server(way, host) as port:
         node = Node(name="odd", host="127.0.0.1", port=port, user="op", key=KeySource(file=str(own)),
-                    host_key=public_key(host), connect_timeout_s=1)  # fmt: skip
+                    host_key=public_key(host), connect_timeout_s=2)  # fmt: skip
         began = time.monotonic()
         with context_of(Fleet(nodes=(node,)), "odd") as context:
             evidence, d = look(context)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
     assert isinstance(evidence.wire, Known)
     assert evidence.wire.value.stage is Stage.COMMAND, evidence.wire.value
     assert words in evidence.wire.value.command_says
