@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
+from runbooks.core.halted import Halted
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 
@@ -56,6 +57,7 @@ class Served(Frozen):
     said: str = ""
     pid: int | None = None  # None: no such process is seen
     state: str = ""  # of the process, as the kernel names it: R S D T
+    halted: Halted | None = None  # the process, where a signal has stopped it
 
 
 class RayHead(Frozen):

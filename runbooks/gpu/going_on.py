@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
+from runbooks.core.halted import ASK_FIRST, NAME, withheld
 from runbooks.core.plan import Plan
 from runbooks.core.signals import continued
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView
-
-NAME = "let it go on"
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,14 @@ def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, 
         members = (root, *_stopped_with(view, root))
         why_not = _hardware(hardware, v) or next((w for q in members if (w := _why_not(view, jobs, q))), "")
         if why_not:
-            notes.append(f"pid {root.pid} is not continued from here: {why_not}")
+            notes.append(withheld(root.pid, why_not))
         else:
             kept |= {q.pid: q for q in members}
     if not kept:
         return GoingOn(None, tuple(notes))
     boot = view.facts.boot_id if view.facts else ""
     step = continued(view.evidence.node, boot, [kept[k] for k in sorted(kept)])
-    why = "; ".join(("nothing is lost; ask first who stopped it, and why", *_beside(view, jobs, kept)))
+    why = "; ".join((ASK_FIRST, *_beside(view, jobs, kept)))
     return GoingOn(Plan(name=NAME, steps=(step,), for_causes=("stopped",), why=why, settle_s=5.0), tuple(notes))
 
 

@@ -53,8 +53,10 @@ def _versions(e: Evidence) -> list[Cause]:
 
 def _raylet(e: Evidence, node: NodeLogs) -> list[Cause]:
     listed = [n for n in known(e.nodes) or () if n.ip == node.ip]
-    if not listed or any(n.alive for n in listed) or node.raylet_alive is None:
+    if not listed or node.raylet_alive is None:
         return []
+    if any(n.alive for n in listed):
+        return _stopped(node)
     last = max(listed, key=lambda n: n.ended_at.timestamp() if n.ended_at else 0.0)
     age = f"raylet.out was last written {node.raylet_age_s:.0f} s ago" if node.raylet_age_s is not None else ""
     if node.raylet_alive:
@@ -63,6 +65,15 @@ def _raylet(e: Evidence, node: NodeLogs) -> list[Cause]:
                       f"its raylet runs there{f': {state}' if state else ''}", age)]  # fmt: skip
     return [cause("raylet-dead", Certainty.CONFIRMED, node.node, f"the head lists {node.ip} as DEAD: {last.message}",
                   "no raylet runs there", age)]  # fmt: skip
+
+
+def _stopped(node: NodeLogs) -> list[Cause]:
+    """A raylet that a signal stopped, on a node that the head still lists as ALIVE."""
+    if node.raylet_halted is None:
+        return []
+    words = f"its raylet, pid {node.raylet_halted.pid}, is stopped by a signal (state T)"
+    still = f"the head still lists {node.ip} as ALIVE; it marks the node DEAD after failed health checks"
+    return [cause("raylet-stuck", Certainty.CONFIRMED, node.node, words, still)]
 
 
 def _not_joined(e: Evidence) -> list[Cause]:

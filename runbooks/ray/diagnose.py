@@ -69,6 +69,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
     nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
     headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
     hands_off = (f"touch {e.cluster}: the fleet file says hands off",) if e.hands_off else ()
+    plans, withheld = plans_for(e, causes) if state is State.UNHEALTHY and not e.hands_off else ((), ())
     return diagnosis(
         SLUG,
         causes,
@@ -76,7 +77,8 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
         headline=headline,
         symptom=_symptom(e),
         must_not=(*hands_off, "run `ray stop` on a node: it ends every Ray process there, of every job"),
-        plans=plans_for(e, causes) if state is State.UNHEALTHY and not e.hands_off else (),
+        plans=plans,
+        after=withheld,
         findings=(*findings(SLUG, credible(causes), "ray"), *(findings_of(all_lines(e), "its logs", SLUG) if wrong else ())),
         unknowns=unjudged,
         by_hand=_by_hand(e),

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from runbooks.core.base import Frozen
+from runbooks.core.halted import Halted
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import StartPhase
 from runbooks.core.ray_view import RayHead, RayNode, Versions
@@ -89,6 +90,7 @@ class NodeLogs(Frozen):
     raylet_age_s: float | None = None  # of raylet.out; None: there is none
     raylet_alive: bool | None = None
     raylet_state: str = ""  # of its process, as the kernel names it
+    raylet_halted: Halted | None = None  # its process, where a signal has stopped it
     logs: tuple[LogFile, ...] = ()
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
@@ -121,3 +123,4 @@ class Evidence(Frozen):
     restart_raylet: dict[str, tuple[str, ...]] = {}  # fleet node name -> argv
     dashboard: str = ""
     hands_off: bool = False
+    hands_off_nodes: tuple[str, ...] = ()  # of those that the fleet file names for the cluster

@@ -1,4 +1,5 @@
-"""What would be done about a Ray job: end its own leftover, restart a dead raylet. A start that moves is left alone."""
+"""What would be done about a Ray job: continue what was stopped, end its own leftover, restart a dead raylet. A start that
+moves is left alone."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,11 +9,17 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.cluster import NAME
 from runbooks.ray.evidence import Evidence
+from runbooks.ray.going_on import going_on
 from runbooks.ray.words import known
 
 
-def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
-    """The plans of the confirmed causes that this engine can answer."""
+def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+    """The plans of the confirmed causes that this engine can answer, and why what is stopped is not continued."""
+    continuing, withheld = going_on(e, causes)
+    return (*continuing, *_restores(e, causes)), withheld
+
+
+def _restores(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
     sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent}
     steps = []
     if "supervisor-left" in sure:

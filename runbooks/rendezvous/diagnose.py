@@ -4,12 +4,13 @@ from runbooks.core.base import Frozen
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import NOT_RECORDED, Absent, Known
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Diagnosis, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.company import groups
 from runbooks.rendezvous.etcd_judge import etcd_causes
 from runbooks.rendezvous.evidence import NO_RETURN, Evidence
+from runbooks.rendezvous.going_on import etcd_goes_on
 from runbooks.rendezvous.launches import launch_causes
 from runbooks.rendezvous.life import known_nodes, life_of
 from runbooks.rendezvous.plans import plans_for
@@ -52,7 +53,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if evidence.saved not in (NOT_RECORDED, NO_RETURN):
         return judge_putback(evidence)
     causes = ordered(SLUG, dict.fromkeys((*_places(evidence, limits), *_runs(evidence), *_follows(evidence))))
-    plans = plans_for(causes, evidence, limits.old_agent_age_s)
+    on, withheld = etcd_goes_on([c.slug for c in causes if c.certainty is Certainty.CONFIRMED], evidence)
+    plans = (*on, *plans_for(causes, evidence, limits.old_agent_age_s))
     return diagnosis(
         SLUG,
         causes,
@@ -61,7 +63,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         symptom=evidence.symptom[:2000],
         must_not=always(evidence),
         plans=plans,
-        after=besides(causes, evidence, bool(plans)),
+        after=(*besides(causes, evidence, bool(plans)), *withheld),
         waiting_costs=_costs(causes),
         findings=findings(SLUG, causes, "rendezvous"),
         by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),

@@ -13,7 +13,7 @@ def etcd_causes(evidence: Evidence, fsync_limit_s: float) -> list[Cause]:
     """What is wrong with etcd, as the asking node and the others see it."""
     reading = evidence.etcd
     if isinstance(reading, Unknown):
-        return _access(reading, evidence) or _unreachable(reading, evidence)
+        return _access(reading, evidence) or _unreachable(reading, evidence) or _silent(reading, evidence)
     if not isinstance(reading, Known):
         return []
     return [*_facts(reading.value, fsync_limit_s), *_paths(evidence), *_wrong_api(reading.value, evidence)]
@@ -62,6 +62,20 @@ def _unreachable(reading: Unknown, evidence: Evidence) -> list[Cause]:
             return [confirmed("etcd-down", where, said, *sorted(errors), "its port is closed for every node")]
         return [likely("etcd-down", where, said, *sorted(errors), decides=("a firewall would look alike",))]
     return [possible("etcd-down", where, said, decides=("whether the other nodes reach it",))]
+
+
+def _silent(reading: Unknown, evidence: Evidence) -> list[Cause]:
+    """It accepts connections and does not answer."""
+    held = evidence.etcd_stopped.value if isinstance(evidence.etcd_stopped, Known) else ()
+    takes = [n.node for n, r in _views(evidence) if not r.error]
+    if not reading.detail.startswith("timed-out") or not (takes or held):
+        return []
+    words = [f"{evidence.asks}: {reading.detail}", *([f"it accepts connections from {', '.join(takes)}"] if takes else [])]
+    if not held:
+        check = ("the state of etcd's process on its own machine, and the disk below it",)
+        return [likely("etcd-stuck", evidence.etcd_endpoint, *words, decides=check)]
+    words += [f"pid {x.process.pid} on {x.node}, which listens there, is stopped by a signal (state T)" for x in held]
+    return [confirmed("etcd-stuck", evidence.etcd_endpoint, *words)]
 
 
 def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:

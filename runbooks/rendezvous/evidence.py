@@ -5,6 +5,7 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.core.base import Frozen
+from runbooks.core.halted import Halted
 from runbooks.core.reading import NOT_RECORDED, Reading, Unknown, UnknownReason
 from runbooks.parsers.torchrun_cmdline import AgentLaunch
 from runbooks.rendezvous.parsers.etcd_v2 import RunKeys
@@ -133,6 +134,13 @@ class NodeView(Frozen):
     facts: Reading[NodeFacts] = NOT_RECORDED
 
 
+class Listening(Frozen):
+    """A stopped process that listens at etcd's address."""
+
+    node: str
+    process: Halted
+
+
 class StoreView(Frozen):
     """A c10d store endpoint."""
 
@@ -168,6 +176,7 @@ class Evidence(Frozen):
     configured: Reading[bool] = NOT_RECORDED  # Absent: no rendezvous section and no torchrun on the node
     etcd: Reading[EtcdFacts] = NOT_RECORDED  # Absent: no etcd backend
     runs: Reading[Reads] = NOT_RECORDED
+    etcd_stopped: Reading[tuple[Listening, ...]] = NOT_RECORDED  # Absent: etcd did not time out
     nodes: tuple[NodeView, ...] = ()
     stores: tuple[StoreView, ...] = ()
     known_runs: dict[str, str] = Field(default_factory=dict)  # run id -> job that uses it again

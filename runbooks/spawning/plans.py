@@ -5,12 +5,15 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.spawning.around import DONE
+from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.inside import UP
+from runbooks.spawning.parsers.orchestrator_log import last_words
 from runbooks.spawning.parsers.runpod import Phase, Pod
 from runbooks.spawning.typed import asking, marking, setting, starting
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import is_plain
 
+STARTS = ("worker-not-started", "worker-died")
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")
 RESPAWN = (
     "host-gpus-taken", "gpus-lost-on-resume", "port-22-not-exposed", "gpu-broken-on-host", "driver-too-old", "worker-died",
@@ -27,10 +30,11 @@ def offer(v: SpawningView) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
 
 
 def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
-    """The worker's process, under a lock file on the pod."""
-    if not any(c.slug == "worker-not-started" for c in sure) or v.pod is None or v.inside is None:
+    """The worker's process, under a lock file on the pod: one that was never started, or one that ended and left no error."""
+    slug = next((c.slug for c in sure if c.slug in STARTS), "")
+    if not slug or v.pod is None or v.inside is None:
         return ""
-    if any(c.slug in (*RESPAWN, "pod-disk-full", "pod-host-key-changed") for c in sure):
+    if any(c.slug in (*RESPAWN, "pod-disk-full", "pod-host-key-changed") and c.slug not in STARTS for c in sure):
         return "the worker is not started: the pod itself is at fault"
     if not v.e.can_start:
         return "the worker is not started from here: the fleet file has no orchestrator.process.start"
@@ -38,6 +42,8 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
         return "the worker is not started from here: its id is none that may stand in a command"
     if any(t.worker == v.e.worker for t in v.tasks) or not isinstance(v.e.tasks, Known):
         return "the worker is not started: it holds a claim, or the tasks could not be read"
+    if slug == "worker-died" and (why := _why_not_again(v, v.inside)):
+        return f"the worker is not started again in its pod: {why}"
     first = bool(v.ssh and v.ssh.first_seen)
     args = StartWorker(pod=v.pod.id, worker=v.e.worker, boot_id=v.inside.boot_id, argv=v.e.start_argv)
     step = Step(
@@ -45,7 +51,8 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
         owner=f"pod:{v.pod.id}",
         args=args.plain(),
         commands=(starting(args, v.pod, v.e.names),),
-        effect="the worker's process runs; the orchestrator promotes it at its next cycle",
+        effect="the worker's process runs; the orchestrator promotes it at its next cycle" if v.row is None or v.row.status in UP
+        else "the worker's process runs again in its pod, and its disks are unchanged",
         loses="nothing"
         + (
             f"; nobody vouches for the pod's host key ({v.ssh.trust}), so a person must allow it"
@@ -53,7 +60,16 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
             else ""
         ),
     )
-    return Plan(name="start the worker", steps=(step,), for_causes=("worker-not-started",), settle_s=20)
+    return Plan(name="start the worker", steps=(step,), for_causes=(slug,), settle_s=20)
+
+
+def _why_not_again(v: SpawningView, inside: PodInside) -> str:
+    """Why the process is not started again in its pod: it would fail the same way, or nothing would promote it."""
+    if last_words(inside.log) or last_words(v.stored):
+        return "its log shows the error that ended it, and a new start would fail the same way"
+    if v.row is not None and v.row.status in UP and (not v.cycling or v.has("orchestrator-down")):
+        return "the orchestrator is not seen cycling now, so nothing would promote it"
+    return common_cause(v)
 
 
 def _variable(v: SpawningView, sure: list[Cause]) -> Plan | str:

@@ -19,6 +19,7 @@ from runbooks.ray.evidence import Evidence, LogFile, NodeLogs, RayJob, WorkerAct
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
+from tasks.remote.halted import halted_process
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
@@ -40,6 +41,7 @@ def gather_ray_job(context: Context) -> Evidence:
         "restart_raylet": ray.restart_raylet,
         "dashboard": ray.dashboard,
         "hands_off": context.fleet.node(ray.head).hands_off,
+        "hands_off_nodes": tuple(n.name for n in context.fleet.nodes if n.hands_off and n.name in ray.nodes.values()),
     }
     try:
         host = context.open_host(context.fleet.node(ray.head))
@@ -158,7 +160,7 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
     kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
-        raylet_state=got["raylet_state"], versions=versions,
+        raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]), versions=versions,
         logs=tuple(_log_file(name, x, clean) for x in got["logs"]),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),

@@ -17,6 +17,7 @@ from tasks.context import Context
 from tasks.rendezvous.etcd import ask_etcd, etcd_source, parse_facts, parse_runs, unknown_keys
 from tasks.rendezvous.members import read_node
 from tasks.rendezvous.saved import read_putback
+from tasks.rendezvous.silent import read_stopped
 from tasks.transport.base import TransportError
 
 BEATS = 3
@@ -56,6 +57,7 @@ def gather_stale_rendezvous(context: Context) -> Evidence:
         configured=Known[bool](value=True),
         etcd=etcd,
         runs=runs,
+        etcd_stopped=read_stopped(context, place, etcd),
         nodes=nodes,
         known_runs=place.runs,
         port=place.port,
@@ -107,6 +109,7 @@ def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
         configured=Known[bool](value=True),
         etcd=alone,
         runs=alone,
+        etcd_stopped=alone,
         saved=read_putback(context, place, file),
     )
 

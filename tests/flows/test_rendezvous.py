@@ -22,6 +22,7 @@ from flows import store
 from flows.engine.approval import answer_run
 from flows.engine.guards import FREEZE
 from flows.engine.lock import lock_all, release
+from runbooks.core.halted import NAME
 from runbooks.core.plan import Plan, Step
 from runbooks.rendezvous.parsers.etcd_v2 import store_name
 from tests.faults.real import AFTER_A_STEP, RealWorld, killed_at, outcome
@@ -30,6 +31,7 @@ from tests.runbooks.rendezvous.test_decoder import real_state
 from tests.support.arguments import sample
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
+from tests.support.gpu_node import state, wait_state
 from tests.support.printed import by_hand
 from tests.support.torchrun import Agents, alone_on_this_machine, pair
 from tests.support.waiting import until
@@ -73,7 +75,7 @@ def world(
         "nodes": [{"name": "local", "local": True}],
         "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True} | more],
     } | ({"reports": {"folder": str(folder / reports)}} if reports else {})
-    return RealWorld(rig, folder, "stale-rendezvous", target, fleet, ("delete-run-keys", "start-etcd"))
+    return RealWorld(rig, folder, "stale-rendezvous", target, fleet, ("continue-processes", "delete-run-keys", "start-etcd"))
 
 
 def of_job(etcd: Etcd) -> list[str]:
@@ -296,6 +298,62 @@ def test_a_dead_etcd_is_started_by_itself_with_its_data(rig: Rig, tmp_path: Path
             w.check(max_acts=1)
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+@contextmanager
+def stopped(server: Etcd) -> Iterator[int]:
+    """etcd, by SIGSTOP; its pid. It runs afterwards, whatever the test did."""
+    assert server.process is not None
+    pid = server.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    wait_state(pid, "T", 60)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_stopped_etcd_is_continued_and_keeps_every_key(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    """By one approval, although the fleet file has a command that starts etcd. Another stopped etcd stays stopped."""
+    before, start = etcd.leaves(), {"node": "local", "command": ["false"]}
+    neighbour = tmp_path / "neighbour"
+    neighbour.mkdir()
+    with real_etcd(neighbour) as other, stopped(other) as beside, stopped(etcd) as pid:
+        w = world(rig, tmp_path, etcd, target="t", start=start)
+        run = w.run("approve")
+        assert outcome(run) == "waiting"
+        assert [p["name"] for p in w.report()["diagnosis"]["plans"]] == [NAME]
+        w.approve(run)
+        assert outcome(run) == "fixed", w.report()
+        assert f"pid {pid} runs again" in str(w.report()["acts"])
+        assert (etcd.leaves(), state(beside)) == (before, "T")
+        w.check(max_acts=1)
+
+
+def test_one_that_was_continued_meanwhile_is_left_alone(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    """Somebody continues it between question and answer; the approved plan is not carried out."""
+    with stopped(etcd) as pid:
+        w = world(rig, tmp_path, etcd, target="t")
+        run = w.run("approve")
+        assert outcome(run) == "waiting"
+        os.kill(pid, signal.SIGCONT)
+        until(etcd.healthy, 120, "an etcd that answers")
+        w.approve(run)
+        assert w.report()["acts"] == []
+        assert "etcd-stuck" not in str(w.report()["diagnosis"]["causes"])
+        w.carry_on()
+
+
+def test_what_is_printed_continues_a_stopped_etcd(rig: Rig, tmp_path: Path, etcd: Etcd) -> None:
+    before = etcd.leaves()
+    with stopped(etcd):
+        w = world(rig, tmp_path, etcd, target="t")
+        assert outcome(w.run("diagnose")) == "sick"
+        (plan,) = w.report()["diagnosis"]["plans"]
+        done = by_hand(Plan.model_validate(plan).steps)
+        assert done.returncode == 0, done.stderr
+        until(etcd.healthy, 120, "an etcd that answers")
+        assert etcd.leaves() == before
 
 
 def as_a_person(rig: Rig, folder: Path) -> dict[str, str]:

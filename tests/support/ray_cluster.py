@@ -36,8 +36,8 @@ def ray_bin() -> Path:
 class RayCluster:
     """Started `ray start --block` processes, by number: 2 is the head."""
 
-    def __init__(self, folder: Path, netns: str, bin_dir: Path) -> None:
-        self.folder, self.netns, self.bin = folder, netns, bin_dir
+    def __init__(self, folder: Path, netns: str, bin_dir: Path, patience: int) -> None:
+        self.folder, self.netns, self.bin, self.patience = folder, netns, bin_dir, patience
         self.temp = folder / "t"
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         (folder / "ray_bootstrap_config.yaml").write_text(BOOTSTRAP)
@@ -53,10 +53,19 @@ class RayCluster:
             "HOME": str(self.folder), "PATH": f"{self.bin}:{os.environ['PATH']}", "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/", "RAY_USAGE_STATS_PROMPT_ENABLED": "0",
             "RAY_health_check_initial_delay_ms": "0", "RAY_health_check_period_ms": "1000",
-            "RAY_health_check_timeout_ms": "1000", "RAY_health_check_failure_threshold": "3",
+            "RAY_health_check_timeout_ms": "1000", "RAY_health_check_failure_threshold": str(self.patience),
             "RAY_JOB_START_TIMEOUT_SECONDS": "15",
         }  # fmt: skip
         return {**os.environ, **ours}
+
+    def process(self, *words: str) -> int:
+        """Pid of its process with these words in its command line."""
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                line = (entry / "cmdline").read_bytes().decode(errors="replace") if entry.name.isdigit() else ""
+                if str(self.folder) in line and all(w in line for w in words):
+                    return int(entry.name)
+        raise AssertionError(words)
 
     def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """A command of the Ray environment, inside the namespace."""
@@ -109,13 +118,13 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster() -> Iterator[RayCluster]:
-    """A running head; all of it is gone afterwards."""
+def ray_cluster(patience: int = 3) -> Iterator[RayCluster]:
+    """A running head, which gives up a silent node after `patience` seconds; all of it is gone afterwards."""
     bin_dir, folder = ray_bin(), Path(tempfile.mkdtemp(prefix="r"))
     netns = f"gpurb-{folder.name}"
     subprocess.run(["ip", "netns", "add", netns], check=True)
     subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)
-    cluster = RayCluster(folder, netns, bin_dir)
+    cluster = RayCluster(folder, netns, bin_dir, patience)
     try:
         cluster.head()
         yield cluster

@@ -39,7 +39,7 @@ def engine_world(ray: RayCluster, rig: Rig, folder: Path, dashboard: str) -> Rea
             "nodes": {"127.0.0.2": head, WORKER: worker},
         },
     }  # fmt: skip
-    return RealWorld(rig, folder, "ray-job", head, fleet, ("restart-raylet", "stop-ray-job"))
+    return RealWorld(rig, folder, "ray-job", head, fleet, ("continue-processes", "restart-raylet", "stop-ray-job"))
 
 
 def raylet_start(ray: RayCluster) -> list[str]:

@@ -15,7 +15,7 @@ from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.ray_worker import living, worker_room
 from tests.support.recovery import NAME, by_hand, fields, ray_section
 from tests.support.watch_room import ALLOWS_25, WatchRoom, fleet_of, watch_room
-from tests.tasks.ray.test_hanging_head import process, stopped
+from tests.tasks.ray.test_hanging_head import stopped
 
 pytestmark = pytest.mark.soak
 
@@ -57,7 +57,7 @@ def test_a_head_that_hangs_costs_nobody_a_worker(rig: Rig, place: tuple[RayClust
 def left_alone(room: WatchRoom, cluster: RayCluster, engine: Engine) -> None:
     """The worker is well and stays what it is; the other container on the node is brought back meanwhile."""
     worker, nodes, plain = engine.inspect(NAME)["Id"], living(cluster), engine.inspect("plain")["Id"]
-    with stopped(process(cluster, "gcs_server")):
+    with stopped(cluster.process("gcs_server")):
         began = time.monotonic()
         engine.run("kill", "plain")
         room.wait(lambda: engine.inspect("plain")["Id"] != plain, 40, "the other container to be back")
@@ -73,7 +73,7 @@ def left_alone(room: WatchRoom, cluster: RayCluster, engine: Engine) -> None:
 def died_meanwhile(room: WatchRoom, cluster: RayCluster, engine: Engine) -> None:
     """It dies while the head hangs: the head first; then the watch brings it back by itself."""
     worker, nodes, seen = engine.inspect(NAME)["Id"], living(cluster), len(about(room, NAME))
-    with stopped(process(cluster, "gcs_server")):
+    with stopped(cluster.process("gcs_server")):
         engine.run("kill", NAME)
         room.wait(lambda: len(about(room, NAME)) > seen, 40, "a report about it")
         assert says(room, "head-stuck")

@@ -14,7 +14,8 @@ import threading
 import time
 from typing import Any, Callable
 
-from tasks.ray.probes.ray_version import ray_process, ray_version
+from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version
+from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.proc import link, read
 
 # A gRPC server sends its HTTP/2 settings to whoever opens a connection: one that hangs accepts (the kernel does) and is silent.
@@ -96,8 +97,10 @@ def last_words(temp_dir: str) -> "list[str]":
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Both asked at once."""
-    gcs = ray_process("gcs_server", (ask["temp_dir"] + "/",))
-    board = ray_process("", ("/dashboard/dashboard.py ", ask["temp_dir"]))
+    servers = ray_processes("gcs_server", (ask["temp_dir"] + "/",))
+    boards = ray_processes("", ("/dashboard/dashboard.py ", ask["temp_dir"]))
+    gcs, board = (found[0] if found else None for found in (servers, boards))
+    held = {"gcs": halted_of(servers), "dashboard": halted_of(boards)}
     host, port = place(gcs["line"] if gcs else "", ask["gcs"])
     found = {"gcs": {"at": "%s:%d" % (host, port)}, "dashboard": {"at": ask["dashboard"]}}  # type: dict[str, Any]
     pid = gcs["pid"] if gcs else None
@@ -108,7 +111,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     for job in jobs:
         job.join()
     for name, now in (("gcs", gcs), ("dashboard", board)):
-        found[name].update(pid=now["pid"] if now else None, state=now["state"] if now else "")
+        found[name].update(pid=now["pid"] if now else None, state=now["state"] if now else "", halted=still_halted(held[name]))
     version = ray_version(gcs["pid"]) if gcs else {"ray": "", "python": ""}
     return dict(found, versions=version, last_words=[] if gcs else last_words(ask["temp_dir"]))
 

@@ -12,7 +12,8 @@ import sys
 import time
 from typing import Any
 
-from tasks.ray.probes.ray_version import ray_process, ray_version
+from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version
+from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
 from tasks.remote.probes.proc import command, pids, read, stat
 
@@ -134,11 +135,14 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     except OSError:
         free = None
     ages = [a for a in (age(p) for p in glob.glob(folder + "/raylet*.out")) if a is not None]
-    raylet = ray_process("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
+    raylets = ray_processes("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
+    raylet, held = raylets[0] if raylets else None, halted_of(raylets)
+    workers = activity(ask["window_s"])  # the time between two looks at the raylet
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
-            "raylet_state": raylet["state"] if raylet else "", "versions": ray_version(raylet["pid"]) if raylet else None,
+            "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
+            "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask), "autoscaler": scaler(folder), "events": events(folder),
-            "activity": activity(ask["window_s"]), "kernel": kernel(), "free": free,
+            "activity": workers, "kernel": kernel(), "free": free,
             "interfaces": interfaces(), "gpu_use": gpu_use()}  # fmt: skip
 
 

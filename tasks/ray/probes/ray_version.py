@@ -5,6 +5,7 @@ import re
 import subprocess
 from typing import Any
 
+from tasks.remote.probes.halted import halted
 from tasks.remote.probes.proc import link, names, pids, read, stat
 
 PACKAGE = re.compile(r"^(/.*)/ray/core/src/ray/\w+/\w+(?: \(deleted\))?$")
@@ -40,12 +41,18 @@ def python_version(pid: int, folder: str) -> str:
     return minor.group(1) if minor else ""
 
 
-def ray_process(comm: str, words: "tuple[str, ...]") -> "dict[str, Any] | None":
-    """The stat of a living process of Ray's own, by name and what its command line must hold."""
+def ray_processes(comm: str, words: "tuple[str, ...]") -> "list[dict[str, Any]]":
+    """The stats of living processes of Ray's own, by name and what their command line must hold; not the children of one."""
+    found = []  # type: list[dict[str, Any]]
     for pid in pids():
         now = stat(pid)
         if now and now["comm"].startswith(comm) and now["state"] not in "ZX":
             line = " %s " % (read("/proc/%d/cmdline" % pid) or "").replace("\0", " ")
-            if all(w in line for w in words):
-                return dict(now, line=line)
-    return None
+            if all(w in line for w in words) and now["ppid"] not in [f["pid"] for f in found]:
+                found.append(dict(now, line=line))
+    return found
+
+
+def halted_of(found: "list[dict[str, Any]]") -> "dict[str, Any] | None":
+    """The first of them, where a signal has stopped it, with those that run beside it."""
+    return halted(found[0]["pid"], tuple(f["pid"] for f in found[1:])) if found else None

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from tasks.remote.probes.listeners import holders, port_rows
 from tasks.remote.probes.mesh import proxy
 from tasks.remote.probes.proc import (
     HZ,
@@ -92,12 +93,6 @@ def sort(
             found["workers"].append(dict(one, run_id=None, job=mine[0]))
 
 
-def port_rows() -> "list[list[str]]":
-    """Every TCP socket of this network namespace."""
-    texts = (read("/proc/net/%s" % f, 1 << 24) or "" for f in ("tcp", "tcp6"))
-    return [row.split() for text in texts for row in text.splitlines()[1:]]
-
-
 def ports(wanted: "set[int]") -> "list[dict[str, Any]]":
     """Who listens on those ports, and what else is on them."""
     rows = [r for r in port_rows() if len(r) > 9]
@@ -126,17 +121,6 @@ def peers(mine: "list[list[str]]", rows: "list[list[str]]", who: "list[int]") ->
     own = {link("/proc/%d/fd/%s" % (pid, fd)) for pid in who for fd in names("/proc/%d/fd" % pid) or []}
     ends = {(r[1], r[2]): "socket:[%s]" % r[9] for r in rows}
     return sum(1 for r in mine if r[3] == "01" and ends.get((r[2], r[1])) not in own)
-
-
-def holders(inodes: "set[str]") -> "list[int]":
-    """Processes that have those sockets open."""
-    wanted = {"socket:[%s]" % i for i in inodes}
-    found = []
-    for pid in pids():
-        fds = names("/proc/%d/fd" % pid) or []
-        if any(link("/proc/%d/fd/%s" % (pid, fd)) in wanted for fd in fds):
-            found.append(pid)
-    return found
 
 
 def shut(s: "socket.socket") -> str:

@@ -37,6 +37,8 @@ def test_situation(path: Path) -> None:
     assert [p.name for p in found.plans] == expect["plans"]
     for words in expect.get("evidence", ()):
         assert any(words in line for c in found.causes for line in c.evidence), found.causes
+    for words in expect.get("do_now", ()):
+        assert any(words in line for line in found.do_now), found.do_now
     for words in expect.get("unknowns", ()):
         assert words in found.unknowns
     for words in expect.get("must_not", ()):

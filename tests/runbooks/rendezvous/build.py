@@ -4,13 +4,15 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.halted import Halted
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown, UnknownReason
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.rendezvous.evidence import (
     NO_RETURN,
     Agent,
     EtcdFacts,
     Evidence,
+    Listening,
     NodeFacts,
     NodeView,
     Pid,
@@ -26,6 +28,7 @@ from runbooks.rendezvous.parsers.rdzv_state import Beat, DynamicState, Member, S
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ETCD = "http://etcd:2379"
+HALTED = {"pid": 700, "start_ticks": 70, "boot_id": "0b5e55ed", "uid": 0, "command": "/usr/bin/etcd --name t"}
 
 
 def member(text: str) -> Member:
@@ -161,6 +164,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
     first = tuple(run_keys(r, 0) for r in runs if not r.get("new"))
     reads = Reads(first=first, second=tuple(run_keys(r, 1) for r in runs), apart_s=given.get("apart", 16))
     read = Unknown(reason=UnknownReason(given["unread"]), detail="") if "unread" in given else Known[Reads](value=reads)
+    stopped = tuple(Listening(node=n, process=Halted(**HALTED | p)) for n, p in given["stopped"].items()) if "stopped" in given else None
     configured = Known[bool](value=True) if given.get("configured", True) else Unknown(reason=UnknownReason.NOT_ASKED)
     return Evidence(
         name="train",
@@ -172,6 +176,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
         configured=configured,
         etcd=etcd_of(given.get("etcd", {})),
         runs=read,
+        etcd_stopped=Known[tuple[Listening, ...]](value=stopped) if stopped is not None else NOT_RECORDED,
         nodes=tuple(node(n, v) for n, v in given.get("nodes", {"n1": {}, "n2": {}}).items()),
         stores=tuple(StoreView(**s) for s in given.get("stores", [])),
         known_runs=given.get("known", {}),

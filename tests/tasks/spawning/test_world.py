@@ -135,7 +135,7 @@ CASES = [
     (never_started, "worker-not-started confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
     (orchestrator_down, "orchestrator-down confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
     (key_missing, "private-half-missing confirmed", State.UNHEALTHY, ("set-railway-variable", "start-worker-unverified")),
-    (old_heartbeat, "worker-died confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
+    (old_heartbeat, "worker-died confirmed", State.UNHEALTHY, ("start-worker-unverified", "stop-pod", "terminate-pod")),
 ]
 
 

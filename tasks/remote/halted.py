@@ -1,0 +1,12 @@
+"""A stopped process as a probe read it, as the judgments' type."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from runbooks.core.halted import Halted
+from tasks.context import Context
+
+
+def halted_process(context: Context, read: Mapping[str, Any] | None) -> Halted | None:
+    """Its identity, with the secrets of its command line replaced; None where nothing is stopped."""
+    return None if read is None else Halted.model_validate({**read, "command": context.redactor.text(read["command"])})
