@@ -70,12 +70,12 @@ def _silent(reading: Unknown, evidence: Evidence) -> list[Cause]:
     takes = [n.node for n, r in _views(evidence) if not r.error]
     if not reading.detail.startswith("timed-out") or not (takes or held):
         return []
-    words = [f"{evidence.asks}: {reading.detail}", *([f"it accepts connections from {', '.join(takes)}"] if takes else [])]
-    if not held:
-        check = ("the state of etcd's process on its own machine, and the disk below it",)
-        return [likely("etcd-stuck", evidence.etcd_endpoint, *words, decides=check)]
-    words += [f"pid {x.process.pid} on {x.node}, which listens there, is stopped by a signal (state T)" for x in held]
-    return [confirmed("etcd-stuck", evidence.etcd_endpoint, *words)]
+    said, where = f"{evidence.asks}: {reading.detail}", evidence.etcd_endpoint
+    if held:
+        stopped = (f"pid {x.process.pid} on {x.node}, which listens there, is stopped by a signal (state T)" for x in held)
+        return [confirmed("etcd-stuck", where, said, *stopped)]
+    check = ("the state of etcd's process on its own machine, and the disk below it",)
+    return [likely("etcd-stuck", where, said, f"it accepts connections from {', '.join(takes)}", decides=check)]
 
 
 def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:
