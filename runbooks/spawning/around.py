@@ -88,11 +88,7 @@ def judge_stale(v: SpawningView) -> None:
     mine = [t for t in v.tasks if t.worker == row.id]
     if beat is None or beat > v.limits.heartbeat_s:
         said = "no heartbeat" if beat is None else f"heartbeat {beat:.0f} s old"
-        v.say(
-            "heartbeat-old",
-            SURE if beat is not None and not (v.inside and v.inside.processes) else LIKELY,
-            f"status {row.status}, {said}",
-        )
+        v.say("heartbeat-old", LIKELY, f"status {row.status}, {said}", decides=("whether its process runs in its pod",))
     queued = v.e.queued.value if isinstance(v.e.queued, Known) else 0
     up = v.age(row.created) or 0.0
     if beat is not None and beat <= v.limits.heartbeat_s and not mine and queued and up > v.limits.still_s:
