@@ -3,6 +3,7 @@
 Argument: host, port, apart_s (between the two looks). Answer: {"stopped": [identity of each]}.
 """
 
+import ipaddress
 import json
 import socket
 import sys
@@ -10,33 +11,31 @@ import time
 from typing import Any
 
 from tasks.remote.probes.halted import halted, still_halted
-from tasks.remote.probes.listeners import listeners
+from tasks.remote.probes.listeners import listeners, own_address
 
 
-def ours(host: str) -> bool:
-    """Whether this machine has that address: only an own one can be bound."""
+def meant(host: str) -> "list[str]":
+    """Addresses of this machine that the host's name or address means here."""
     try:
-        rows = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        found = {str(row[4][0]).split("%")[0] for row in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
-        return False
-    return any(bindable(row[0], row[4]) for row in rows)
+        return []
+    return sorted(a for a in found if own_address(a))
 
 
-def bindable(family: int, where: "Any") -> bool:
-    """One of its addresses."""
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as s:
-            s.bind(where)
-            return True
-    except OSError:
-        return False
+def stopped(host: str, port: int) -> "list[dict[str, Any]]":
+    """Stopped processes that listen there. A machine's own name may mean 127.0.1.1 on it: then any of its addresses does."""
+    mine = meant(host)
+    by_name = host not in mine and any(ipaddress.ip_address(a).is_loopback for a in mine)
+    held = [halted(pid) for pid in listeners(port, None if by_name else mine)] if mine else []
+    return [one for one in held if one]
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Both looks."""
-    first = [halted(pid) for pid in listeners(int(ask["port"]))] if ours(ask["host"]) else []
-    time.sleep(float(ask["apart_s"]) if any(first) else 0)
-    return {"stopped": [now for now in (still_halted(one) for one in first) if now]}
+    first = stopped(ask["host"], int(ask["port"]))
+    time.sleep(float(ask["apart_s"]) if first else 0)
+    return {"stopped": [now for now in map(still_halted, first) if now]}
 
 
 if __name__ == "__main__":
