@@ -10,7 +10,7 @@ from runbooks.ray.evidence import Evidence, NodeLogs
 from runbooks.ray.words import known
 
 HEAD = ("head-stuck", "dashboard-down")
-SETTLE_S = 5.0
+SETTLE_S = 15.0  # a head has to hear from its nodes again
 ANOTHER_HEAD = "do not continue it if another head was started in its place"
 LATE = "if the head marks the node DEAD first, the continued raylet exits and ends its workers"
 DEAD = "the head lists the node as DEAD; a continued raylet exits and ends its workers"

@@ -54,7 +54,8 @@ class RayCluster:
             "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/", "RAY_USAGE_STATS_PROMPT_ENABLED": "0",
             "RAY_health_check_initial_delay_ms": "0", "RAY_health_check_period_ms": "1000",
             "RAY_health_check_timeout_ms": "1000", "RAY_health_check_failure_threshold": str(self.patience),
-            "RAY_JOB_START_TIMEOUT_SECONDS": "15",
+            "RAY_JOB_START_TIMEOUT_SECONDS": str(max(15, self.patience)),
+            "RAY_gcs_rpc_server_reconnect_timeout_s": str(max(60, self.patience)),
         }  # fmt: skip
         return {**os.environ, **ours}
 
@@ -86,12 +87,12 @@ class RayCluster:
         """Start the head and wait for its dashboard."""
         self._start(2, ["--head", "--port=26379", f"--dashboard-host={HEAD}", "--dashboard-port=28265", "--num-cpus=2",
                         f"--temp-dir={self.temp}", "--ray-client-server-port=26380", *words])  # fmt: skip
-        self.wait(("curl", "-sf", "--max-time", "2", f"{DASHBOARD}/api/version"), 60)
+        self.wait(("curl", "-sf", "--max-time", "2", f"{DASHBOARD}/api/version"), 240)
 
     def worker(self, number: int, *words: str) -> None:
         """Start one worker and wait until the head lists it as alive."""
         self._start(number, [f"--address={GCS}", "--num-cpus=1", *words])
-        self.wait(("sh", "-c", f"curl -sf '{DASHBOARD}/api/v0/nodes?detail=1' | grep -q '127.0.0.{number}\"'"), 60)
+        self.wait(("sh", "-c", f"curl -sf '{DASHBOARD}/api/v0/nodes?detail=1' | grep -q '127.0.0.{number}\"'"), 240)
 
     def wait(self, argv: Sequence[str], seconds: float) -> None:
         """Until the command succeeds inside the namespace."""
@@ -119,7 +120,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(patience: int = 3) -> Iterator[RayCluster]:
-    """A running head, which gives up a silent node after `patience` seconds; all of it is gone afterwards."""
+    """A running head; all of it is gone afterwards. It gives up a silent node after `patience` seconds, and is given up no earlier."""
     bin_dir, folder = ray_bin(), Path(tempfile.mkdtemp(prefix="r"))
     netns = f"gpurb-{folder.name}"
     subprocess.run(["ip", "netns", "add", netns], check=True)

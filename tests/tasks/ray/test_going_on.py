@@ -21,7 +21,7 @@ from tests.support.ray_worker import living, way_in
 from tests.support.waiting import until
 from tests.tasks.ray.test_real_ray import confirmed, judged, status_of, submit, wait_status
 
-PATIENCE_S = 3000  # the head of these tests never marks a stopped raylet's node DEAD
+PATIENCE_S = 3000  # the head of these tests never marks a stopped raylet's node DEAD, and no raylet gives up a stopped head
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def status_of(ray: RayCluster, name: str) -> str:
     return str(json.loads(ray.run("curl", "-s", f"{DASHBOARD}/api/jobs/{name}").stdout)["status"])
 
 
-def wait_status(ray: RayCluster, name: str, status: str, seconds: float = 60) -> None:
+def wait_status(ray: RayCluster, name: str, status: str, seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while status_of(ray, name) != status:
         assert time.monotonic() < end, (name, status_of(ray, name))
