@@ -74,6 +74,7 @@ def world(
     fleet: dict[str, Any] = {
         "nodes": [{"name": "local", "local": True}],
         "rendezvous": [place | {"keep_alive_s": BEAT, "contained": True} | more],
+        "limits": {"stale-rendezvous": {"fsync_p99_s": 60}},  # the disk is shared with other tests
     } | ({"reports": {"folder": str(folder / reports)}} if reports else {})
     return RealWorld(rig, folder, "stale-rendezvous", target, fleet, ("continue-processes", "delete-run-keys", "start-etcd"))
 
