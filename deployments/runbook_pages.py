@@ -1,19 +1,22 @@
-"""Writes README.md of every runbook folder from its runbook.yaml, and the table of refusals: `python -m deployments.runbook_pages`.
+"""Writes again all that is made from runbook.yaml, from the refusals and from the skeleton: `python -m deployments.runbook_pages`.
 
-What a person has to say about the runbook as a whole stands in guide.md beside it and is taken in as it is.
+That is README.md of every runbook folder, the README's table, parts of CONTRIBUTING.md, and prefect.yaml. What a person has to
+say about a runbook as a whole stands in guide.md beside its runbook.yaml and is taken in as it is.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from deployments.cli.new_runbook import skeleton
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.refusal import RefusalCode
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
-CONTRIBUTING = ROOT.parent / "CONTRIBUTING.md"
-REFUSALS, REFUSALS_END = "<!-- refusals -->", "<!-- end of refusals -->"
+CONTRIBUTING, README = ROOT.parent / "CONTRIBUTING.md", ROOT.parent / "README.md"
+LANGUAGES = {".py": "python", ".yaml": "yaml"}
+EXAMPLE = "read-only-mounts"  # the runbook that CONTRIBUTING.md shows
 MADE = "<!-- made by `python -m deployments.runbook_pages` from runbook.yaml and guide.md: change those -->"
 
 
@@ -80,19 +83,36 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def with_refusals(text: str) -> str:
-    """CONTRIBUTING.md with the table of refusal codes as it is now."""
+def contributing(text: str) -> str:
+    """CONTRIBUTING.md with the table of refusal codes and the new runbook as they are now."""
     rows = "\n".join(f"| `{code}` | {_cell(code.row.meaning)} | {_cell(code.row.do)} |" for code in RefusalCode)
-    before, _, rest = text.partition(REFUSALS)
-    _, _, after = rest.partition(REFUSALS_END)
-    return f"{before}{REFUSALS}\n\n| code | meaning | what to do |\n|---|---|---|\n{rows}\n\n{REFUSALS_END}{after}"
+    files = "\n\n".join(f"`{path}`\n\n```{LANGUAGES[Path(path).suffix]}\n{made}```" for path, made in skeleton(EXAMPLE).items())
+    return _between("refusals", f"| code | meaning | what to do |\n|---|---|---|\n{rows}", _between("new runbook", files, text))
+
+
+def readme(text: str) -> str:
+    """README.md with the table of runbooks as it is now."""
+    places = {slug: f"runbooks/{folder(slug).relative_to(ROOT)}/README.md" for slug in runbook_slugs()}
+    rows = "\n".join(f"| [`{slug}`]({place}) | {_cell(load_runbook(slug).title)} |" for slug, place in places.items())
+    return _between("runbooks", f"| runbook | what it is about |\n|---|---|\n{rows}", text)
+
+
+def _between(name: str, made: str, text: str) -> str:
+    """The text with what is made between its two marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n\n{made}\n\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> int:
-    """Writes all pages."""
-    CONTRIBUTING.write_text(with_refusals(CONTRIBUTING.read_text(encoding="utf-8")), encoding="utf-8")
+    """Writes all of it."""
+    from deployments import prefect_yaml  # imports Prefect
+
+    for path, made in ((CONTRIBUTING, contributing), (README, readme)):
+        path.write_text(made(path.read_text(encoding="utf-8")), encoding="utf-8")
     for slug in runbook_slugs():
         (folder(slug) / "README.md").write_text(page(slug), encoding="utf-8")
+    prefect_yaml.PATH.write_text(prefect_yaml.render(), encoding="utf-8")
     return 0
 
 

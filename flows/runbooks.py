@@ -1,13 +1,14 @@
-"""Every runbook as a Prefect flow: one row each. A flow is made when it is asked for by name, so that a run reads one runbook only."""
+"""Every runbook as a Prefect flow. A flow is made when it is asked for by name, so that a run reads one runbook only."""
 
 from typing import Any
 
 from prefect import Flow
 from prefect.client.schemas.objects import State
 
-from flows.standard import standard_flow
+from flows.standard import standard_flow as _standard_flow  # public names of this module are flows
+from runbooks.core import knowledge as _knowledge
 
-ROWS: dict[str, tuple[str, str]] = {  # slug -> what the UI says of it, and of its target
+ROWS: dict[str, tuple[str, str]] = {  # slug -> what the UI says of it, and of its target; without a row, what runbook.yaml says
     "zombie-gpu": (
         "Finds out why a node's GPUs do nothing, or only look busy.",
         "node name in the fleet file; `local` is this machine.",
@@ -65,7 +66,12 @@ ROWS: dict[str, tuple[str, str]] = {  # slug -> what the UI says of it, and of i
 def __getattr__(name: str) -> Flow[..., State[Any]]:
     """The runbook's flow. Raises AttributeError if there is none."""
     slug = name.replace("_", "-")
-    if "-" in name or slug not in ROWS:
+    if "-" in name or slug not in _knowledge.runbook_slugs():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made: Flow[..., State[Any]] = globals().setdefault(name, standard_flow(slug, *ROWS[slug]))
+    made: Flow[..., State[Any]] = globals().setdefault(name, _standard_flow(slug, *_words(slug)))
     return made
+
+
+def _words(slug: str) -> tuple[str, str]:
+    book = _knowledge.load_runbook(slug)
+    return ROWS.get(slug) or (" ".join(book.summary.split()), f"{' '.join(book.target.split())}.")

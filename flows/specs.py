@@ -1,4 +1,4 @@
-"""Slug to spec, without Prefect: what the command line and the engine look runbooks up in. One row per runbook."""
+"""Slug to spec, without Prefect: what the command line and the engine look runbooks up in. A row says only what is special."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.spec import RunbookSpec
 from runbooks.core.fleet import Fleet, Node
-from runbooks.core.knowledge import folder_of
+from runbooks.core.knowledge import folder_of, runbook_slugs
 from runbooks.core.names import there_are
 from tasks.context import Context
 
@@ -87,35 +87,25 @@ def _containers(context: Context) -> tuple[dict[str, Any], ...]:
     return found
 
 
-SPECS: dict[str, Callable[[], RunbookSpec]] = {
-    "zombie-gpu": partial(by_convention, "zombie-gpu", bridge="idle_s"),
-    "container-death": partial(by_convention, "container-death", nightly=_has_containers, parts=_containers),
-    "ray-job": partial(by_convention, "ray-job", nightly=_reaches_ray),
-    "checkpoint-fallback": partial(by_convention, "checkpoint-fallback", nightly=_has_checkpoints),
-    "memory-pressure": partial(by_convention, "memory-pressure", window="kill_old_s"),
-    "data-check": partial(by_convention, "data-check", nightly=_has_data, parts=_data_sets),
-    "host-limits": partial(by_convention, "host-limits", bridge="refused_old_s"),
-    "stale-rendezvous": partial(
-        by_convention,
-        "stale-rendezvous",
-        nightly=_asks_for_rendezvous,
-        targets=lambda fleet: tuple(r.name for r in fleet.rendezvous),
-    ),
-    "distributed-setup": partial(
-        by_convention,
-        "distributed-setup",
-        nightly=_leads_a_launch,
-        targets=lambda fleet: tuple(x.name for x in fleet.launches),
-    ),
-    "ssh-auth-failure": partial(by_convention, "ssh-auth-failure", nightly=None),
-    "stuck-spawning": partial(
-        by_convention,
-        "stuck-spawning",
-        nightly=None,
-        targets=lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
-        nightly_targets=lambda fleet: ("workers",) if fleet.orchestrator else (),
-    ),
+SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the order in which the nightly runs them
+    "zombie-gpu": {"bridge": "idle_s"},
+    "container-death": {"nightly": _has_containers, "parts": _containers},
+    "ray-job": {"nightly": _reaches_ray},
+    "checkpoint-fallback": {"nightly": _has_checkpoints},
+    "memory-pressure": {"window": "kill_old_s"},
+    "data-check": {"nightly": _has_data, "parts": _data_sets},
+    "host-limits": {"bridge": "refused_old_s"},
+    "stale-rendezvous": {"nightly": _asks_for_rendezvous, "targets": lambda fleet: tuple(r.name for r in fleet.rendezvous)},
+    "distributed-setup": {"nightly": _leads_a_launch, "targets": lambda fleet: tuple(x.name for x in fleet.launches)},
+    "ssh-auth-failure": {"nightly": None},
+    "stuck-spawning": {
+        "nightly": None,
+        "targets": lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
+        "nightly_targets": lambda fleet: ("workers",) if fleet.orchestrator else (),
+    },
 }
 
-SLUGS: tuple[str, ...] = tuple(SPECS)
-"""Every runbook that can be run, in the order in which the nightly runs them."""
+SLUGS: tuple[str, ...] = tuple(dict.fromkeys((*SPECIAL, *runbook_slugs())))
+"""Every runbook that can be run, in the order in which the nightly runs them: a folder without a row above comes last."""
+
+SPECS: dict[str, Callable[[], RunbookSpec]] = {slug: partial(by_convention, slug, **SPECIAL.get(slug, {})) for slug in SLUGS}

@@ -188,7 +188,7 @@ def test_every_dependency_is_locked() -> None:
 def test_readme_lists_every_runbook() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("\n## Runbooks\n")[2].partition("\n## ")[0]
-    listed = dict(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(runbooks/[a-z_/]+/README\.md\) \| (.+?) \|", table, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(runbooks/[a-z0-9_/]+/README\.md\) \| (.+?) \|", table, re.MULTILINE))
     titles = {slug: load_runbook(slug).title for slug in runbook_slugs()}
     rows = "\n".join(
         f"| [`{slug}`]({folder(slug).relative_to(ROOT)}/README.md) | {title} |" for slug, title in titles.items()
@@ -238,21 +238,37 @@ def _tables_of(kinds: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_a_runbook_is_whole(slug: str) -> None:
-    """Knowledge and judgment in its folder, its reading under the same name in tasks/, its flow."""
-    from flows.runbooks import ROWS
+    """Knowledge and judgment in its folder, its reading under the same name in tasks/: found there, it is a spec and a flow."""
+    from deployments.register import load
+    from flows.specs import SLUGS, entrypoint, load_spec
 
     place = folder_of(slug).replace(".", "/")
-    assert slug in ROWS
+    assert slug in SLUGS
+    assert load(entrypoint(slug)).name == slug
+    assert load_spec(slug).slug == slug
     assert load_runbook(slug).slug == slug
     wanted = [f"runbooks/{place}/{part}" for part in ("__init__.py", "evidence.py", "diagnose.py", "runbook.yaml")]
     wanted += [f"tasks/{place}/read.py"]
     assert [w for w in wanted if not (ROOT / w).is_file()] == []
 
 
-def test_specs_name_every_runbook() -> None:
-    from flows.specs import SLUGS
+def test_what_is_special_is_of_a_runbook_that_there_is() -> None:
+    from flows import runbooks
+    from flows.specs import SLUGS, SPECIAL
 
     assert sorted(SLUGS) == sorted(runbook_slugs())
+    assert set(SPECIAL) | set(runbooks.ROWS) <= set(runbook_slugs())
+    flows = {name for name in vars(runbooks) if name.islower() and not name.startswith("_")}
+    assert {name.replace("_", "-") for name in flows} <= set(runbook_slugs()), "a runbook of that name would have no flow"
+
+
+def test_each_module_says_what_it_is_for() -> None:
+    """In one sentence, with which its docstring begins."""
+    paths = [p for room in (*ROOMS, "tests") for p in sources(room) if p.read_text(encoding="utf-8").strip()]
+    assert len(paths) > 1000
+    docs = {p: ast.get_docstring(ast.parse(p.read_text(encoding="utf-8"))) or "" for p in paths}
+    first = {str(p.relative_to(ROOT)): doc.partition("\n\n")[0] for p, doc in docs.items()}
+    assert {name: text for name, text in first.items() if len(text.split()) < 5 or "." not in text} == {}
 
 
 FORMS = {  # modules of runbooks that look into text themselves, and why that judges no meaning

@@ -1,4 +1,4 @@
-"""approve and reject: the decision on a waiting run, from the command line."""
+"""`gpu-runbooks approve` and `reject`: the decision on a waiting run, from the command line."""
 
 import argparse
 import getpass

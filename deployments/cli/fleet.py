@@ -1,4 +1,4 @@
-"""`fleet check` and `fleet import`."""
+"""`gpu-runbooks fleet check` and `fleet import`: check a fleet file, or make one from an inventory."""
 
 import json
 from argparse import Namespace

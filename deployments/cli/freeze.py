@@ -1,4 +1,4 @@
-"""freeze, unfreeze and reset-breaker."""
+"""`gpu-runbooks freeze`, `unfreeze` and `reset-breaker`: stop all actions, and allow them again."""
 
 import argparse
 import json

@@ -36,6 +36,7 @@ COMMANDS = {
     "alerts": "deployments.cli.alerts:cmd_alerts",
     "notify": "deployments.cli.notify:cmd_notify",
     "approver": "deployments.cli.approver:cmd_approver",
+    "new-runbook": "deployments.cli.new_runbook:cmd_new_runbook",
 }
 PLACES = (
     "GPU_RUNBOOKS_HOME",

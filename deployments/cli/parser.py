@@ -174,6 +174,8 @@ def _add_offline(commands: Commands) -> None:
         "kubernetes: `kubectl get nodes -o json`",
     )
     imported.add_argument("file", metavar="FILE")
+    new = _add(commands, "new-runbook", "write the skeleton of a new runbook into this checkout")
+    new.add_argument("name", metavar="NAME", help="words of a-z and 0-9 with hyphens, for example read-only-mounts")
     restore = commands.add_parser("restore", add_help=False, help="restore a rendezvous that was cleared (FILE)")
     restore.add_argument("args", nargs=argparse.REMAINDER)
     triage = commands.add_parser("triage", add_help=False, help="find the causes in a log, root cause first (FILE… or -)")

@@ -1,3 +1,3 @@
-"""`gpu-runbooks replay`: see list.py."""
+"""`gpu-runbooks replay`: judges the evidence of an old report with today's code; its code is in list.py."""
 
 from deployments.cli.list import cmd_replay as cmd_replay

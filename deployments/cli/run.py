@@ -1,4 +1,4 @@
-"""run, nightly, approve and reject, through the Prefect server."""
+"""`gpu-runbooks run` and `nightly`, through the Prefect server."""
 
 import argparse
 import json

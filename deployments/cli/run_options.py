@@ -1,4 +1,4 @@
-"""--option NAME=VALUE of `run`."""
+"""Reads and checks the words of `gpu-runbooks run --option NAME=VALUE`."""
 
 
 from deployments.errors import CommandError

@@ -1,4 +1,4 @@
-"""up and down: the commands around deployments/server.py, and how its processes are stopped."""
+"""`gpu-runbooks up` and `down`: the commands around deployments/server.py, and how its processes are stopped."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Addresses in endpoints and environments."""
+"""Reads addresses in endpoints and environments, and says whether one means the machine itself."""
 
 import re
 

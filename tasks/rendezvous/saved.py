@@ -1,4 +1,4 @@
-"""Reads a saved run and what etcd holds of it now: could it be put back?"""
+"""Reads a saved run and what etcd holds of it now, and says whether it could be put back."""
 
 from pathlib import Path
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel
 
-from runbooks.core.knowledge import folder_of, load_runbook
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.verdict import Diagnosis
 from tests.runbooks import more_healthy, more_sick
 from tests.runbooks.checkpoint import test_situations as checkpoints
@@ -25,6 +25,9 @@ from tests.runbooks.spawning import build as spawning
 from tests.runbooks.spawning import test_situations as spawning_situations
 from tests.runbooks.ssh import build as ssh
 from tests.runbooks.ssh import test_situations as ssh_situations
+from tests.support.answering import evidence_of
+
+HERE = Path(__file__).parent
 
 
 class Situation(NamedTuple):
@@ -85,6 +88,24 @@ def _read() -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:
     for param in zombie_situations.situations():
         doc = param.values[0]
         yield "zombie-gpu", str(param.id), zombies.evidence(doc["evidence"]), doc.get("limits", {})
+    for slug in by_folder():
+        for doc in answered(slug):
+            over = doc.get("limits", {})
+            yield slug, doc["title"], evidence_of(slug, doc["commands"], over), over
+
+
+@cache
+def by_folder() -> tuple[str, ...]:
+    """Runbooks whose situations are in the common form: a situations.yaml, and no test of their own beside it."""
+    folders = {slug: HERE.joinpath(*folder_of(slug).split(".")) for slug in runbook_slugs()}
+    return tuple(s for s, f in folders.items() if (f / "situations.yaml").is_file() and not (f / "test_situations.py").exists())
+
+
+@cache
+def answered(slug: str) -> tuple[dict[str, Any], ...]:
+    """Its situations as they are written; test_situations.py explains the form."""
+    path = HERE.joinpath(*folder_of(slug).split("."), "situations.yaml")
+    return tuple(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def _changes(runbook: str, module: Any) -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:

@@ -60,10 +60,10 @@ def sure(found: Diagnosis) -> dict[tuple[str, str], Cause]:
 
 
 @cache
-def losses() -> tuple[tuple[Situation, Place, str, Diagnosis, Diagnosis], ...]:
-    """Every situation with a confirmed cause, with each of its readings lost in turn."""
+def losses(slug: str) -> tuple[tuple[Situation, Place, str, Diagnosis, Diagnosis], ...]:
+    """Every situation of the runbook with a confirmed cause, with each of its readings lost in turn."""
     found = []
-    for case in situations():
+    for case in (c for c in situations() if c.runbook == slug):
         before = case.judge()
         for place in places(case.evidence) if sure(before) else ():
             evidence = without(case.evidence, place)
@@ -73,10 +73,10 @@ def losses() -> tuple[tuple[Situation, Place, str, Diagnosis, Diagnosis], ...]:
 
 
 @cache
-def cited() -> tuple[Cited, ...]:
+def cited(slug: str) -> tuple[Cited, ...]:
     """A reading is cited where runbook.yaml names it for the cause, or where the judge says something else without it."""
     found = []
-    for case, place, path, before, after in losses():
+    for case, place, path, before, after in losses(slug):
         evidence = without(case.evidence, place)
         said, blind = claimed(case, evidence), frozenset(x.path for x in unread(evidence))
         (lost,) = [x for x in unread(evidence) if x.reading == GONE]
@@ -106,15 +106,18 @@ def enough(x: Cited) -> bool:
     return bool(mine) and all(g - x.blind for g in mine)
 
 
-def test_a_confirmed_cause_falls_with_each_reading_that_it_cites() -> None:
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_a_confirmed_cause_falls_with_each_reading_that_it_cites(slug: str) -> None:
     """Not confirmed any more, or runbook.yaml names another reading that is enough and was read."""
-    wrong = [str(x) for x in cited() if thing(x.cause) in sure(x.after) and not enough(x)]
+    wrong = [str(x) for x in cited(slug) if thing(x.cause) in sure(x.after) and not enough(x)]
     assert wrong == []
 
 
-def test_its_plan_goes_with_it() -> None:
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_its_plan_goes_with_it(slug: str) -> None:
     """No plan is offered for a cause that lost what it cites."""
-    wrong = [f"{x}: {p.name}" for x in cited() if not enough(x) for p in x.after.plans if x.cause.slug in p.for_causes and _is_for(p, x)]
+    lost = [x for x in cited(slug) if not enough(x)]
+    wrong = [f"{x}: {p.name}" for x in lost for p in x.after.plans if x.cause.slug in p.for_causes and _is_for(p, x)]
     assert wrong == []
 
 
@@ -123,17 +126,19 @@ def _is_for(plan: Plan, x: Cited) -> bool:
     return not any(c.slug == x.cause.slug and thing(c) != thing(x.cause) for c in sure(x.after).values())
 
 
-def test_no_loss_confirms_anything() -> None:
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_no_loss_confirms_anything(slug: str) -> None:
     """What is not read excludes nothing: no cause is confirmed without a reading that was not confirmed with it."""
     wrong = []
-    for case, _, path, before, after in losses():
-        wrong += [f"{case.runbook} {slug} ({of}) without {path} in {case.title!r}" for slug, of in sure(after).keys() - sure(before).keys()]
+    for case, _, path, before, after in losses(slug):
+        new = sure(after).keys() - sure(before).keys()
+        wrong += [f"{case.runbook} {cause} ({of}) without {path} in {case.title!r}" for cause, of in new]
     assert wrong == []
 
 
 def test_the_count(capsys: pytest.CaptureFixture[str]) -> None:
     """Enough is tried to mean anything, in every runbook."""
-    tried = cited()
+    tried = [x for slug in runbook_slugs() for x in cited(slug)]
     causes = {(x.case.runbook, x.cause.slug) for x in tried}
     readings = {(x.case.runbook, x.cause.slug, x.path) for x in tried}
     table = Counter(x.case.runbook for x in tried)
@@ -145,9 +150,10 @@ def test_the_count(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(readings) >= LEAST_READINGS
 
 
-def test_whatever_is_confirmed_has_its_grounds_and_its_alternatives() -> None:
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_whatever_is_confirmed_has_its_grounds_and_its_alternatives(slug: str) -> None:
     """What decides it and what else it could be stand in runbook.yaml, for every cause that any situation confirms."""
-    for case in situations():
+    for case in (c for c in situations() if c.runbook == slug):
         for cause in case.judge().causes:
             if cause.certainty is SURE:
                 known = book(case.runbook).causes[cause.slug]

@@ -1,4 +1,4 @@
-"""What a GPU's model name tells."""
+"""Says what a GPU's model name tells of its memory."""
 
 import re
 
