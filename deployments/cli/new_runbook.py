@@ -53,13 +53,16 @@ def checkout(start: Path) -> Path:
 
 def checked(name: str, root: Path) -> str:
     """The package of a new runbook of that name. Raises CommandError where it cannot be one, or is taken."""
+    import yaml
+
     from flows.specs import SWEEPS
 
     package = name.replace("-", "_")
-    if not NAME.fullmatch(name) or len(name) > LONGEST or name.count("-") >= MOST_WORDS or keyword.iskeyword(package):
+    fits = NAME.fullmatch(name) and len(name) <= LONGEST and name.count("-") < MOST_WORDS
+    if not fits or keyword.iskeyword(package) or yaml.safe_load(name) != name:
         raise CommandError(
             f"{name[:80]!r} cannot be the name of a runbook. A name like read-only-mounts has one to {MOST_WORDS} words of a-z and 0-9, "
-            f"with hyphens between them. It starts with a letter, has at most {LONGEST} characters, and is no word of Python"
+            f"with hyphens between them. It starts with a letter, has at most {LONGEST} characters, and is no word of Python or YAML"
         )
     slugs = {_slug(path): path.parent for depth in ("*", "*/*") for path in root.glob(f"runbooks/{depth}/runbook.yaml")}
     if name in slugs:

@@ -85,7 +85,9 @@ def test_the_recipe_works_as_printed(copy: Copy) -> None:
         elif " run " in line:
             assert re.search(r"^report: \S+\.md$", done.stdout, re.M), done.stdout
     assert copy.files() == after, "the last commands change nothing where nothing was changed"
-    assert copy.do(f"{sys.executable} -m ruff check --no-cache .").returncode == 0
+    assert copy.do("python -m ruff check --no-cache .").returncode == 0
+    typed = copy.do('python -m mypy --cache-dir "$TMPDIR/mypy" runbooks/read_only_mounts tasks/read_only_mounts')
+    assert "Success: no issues found in 5 source files" in typed.stdout, typed.stdout
 
 
 def test_the_situations_fail_for_a_wrong_judgment(copy: Copy) -> None:
@@ -116,7 +118,7 @@ def test_nothing_is_overwritten_and_what_fails_leaves_nothing(copy: Copy) -> Non
 
 HOSTILE = (
     "", " ", "-", "--", "A", "a_b", "a--b", "-a", "a-", "1a", "../x", "a/b", "a b", "a\nb", "a\n", "a;b", "é", "import", "class", "a.b",
-    "{{ 7*7 }}", "x" * 41, "a-b-c-d-e-f", "$(id)",
+    "{{ 7*7 }}", "x" * 41, "a-b-c-d-e-f", "$(id)", "null", "yes", "async",
 )  # fmt: skip
 TAKEN = ("zombie-gpu", "gpu", "core", "remote", "context", "triage", "nightly", "sweep", "nightly-shard", "test-unread")
 
