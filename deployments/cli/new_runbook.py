@@ -67,8 +67,8 @@ def checked(name: str, root: Path) -> str:
     slugs = {_slug(path): path.parent for depth in ("*", "*/*") for path in root.glob(f"runbooks/{depth}/runbook.yaml")}
     if name in slugs:
         raise CommandError(f"the runbook {name} is there already: {slugs[name].relative_to(root)}")
-    if name in SWEEPS:
-        raise CommandError(f"{name} is the name of a sweep; choose another")
+    if name in (*SWEEPS, "act"):  # the last is the flow of flows/engine/action_run.py
+        raise CommandError(f"{name} is the name of a flow that is no runbook; choose another")
     rooms = [f"{room}/{package}{end}" for room in ("runbooks", "tasks", "tests/runbooks") for end in ("", ".py")]
     if taken := [place for place in rooms if os.path.lexists(root / place)]:
         raise CommandError(f"{', '.join(taken)} is there already, and nothing is overwritten; choose another name")

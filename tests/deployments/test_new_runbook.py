@@ -120,7 +120,7 @@ HOSTILE = (
     "", " ", "-", "--", "A", "a_b", "a--b", "-a", "a-", "1a", "../x", "a/b", "a b", "a\nb", "a\n", "a;b", "é", "import", "class", "a.b",
     "{{ 7*7 }}", "x" * 41, "a-b-c-d-e-f", "$(id)", "null", "yes", "async",
 )  # fmt: skip
-TAKEN = ("zombie-gpu", "gpu", "core", "remote", "context", "triage", "nightly", "sweep", "nightly-shard", "test-unread")
+TAKEN = ("zombie-gpu", "gpu", "core", "remote", "context", "triage", "nightly", "sweep", "nightly-shard", "act", "test-unread")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -132,8 +132,8 @@ def test_what_cannot_be_a_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
-    """By a runbook, a subject, a shared folder, a module, a sweep, a test."""
-    with pytest.raises(CommandError, match=r"is there already|is the name of a sweep"):
+    """By a runbook, a subject, a shared folder, a module, another flow, a test."""
+    with pytest.raises(CommandError, match=r"is there already|is the name of a flow"):
         checked(name, ROOT)
 
 
