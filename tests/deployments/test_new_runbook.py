@@ -50,8 +50,9 @@ class Copy:
 
     def files(self) -> dict[str, str]:
         """Every source file and page."""
-        found = [p for p in self.root.rglob("*") if p.suffix in (".py", ".yaml", ".md") and p.is_file()]
-        return {str(p.relative_to(self.root)): p.read_text(encoding="utf-8") for p in found}
+        pages = [p for p in self.root.iterdir() if p.suffix == ".md"]
+        found = [p for name in FOLDERS for p in (self.root / name).rglob("*") if p.suffix in (".py", ".yaml", ".md")]
+        return {str(p.relative_to(self.root)): p.read_text(encoding="utf-8") for p in (*pages, *found)}
 
 
 @pytest.fixture(scope="module")
