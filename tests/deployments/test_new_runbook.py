@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,13 +63,20 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     shutil.rmtree(folder)
 
 
-def test_the_recipe_works_as_printed(copy: Copy) -> None:
-    """The files are those of the page; structure, knowledge, situations, registration and documents hold with them."""
+@pytest.fixture(scope="module")
+def made(copy: Copy) -> tuple[dict[str, str], dict[str, Any]]:
+    """The files before the page's first command, and what that printed."""
     before = copy.files()
     assert COMMANDS[0] == f"gpu-runbooks new-runbook {NAME}"
-    made = copy.do(f"{COMMANDS[0]} --json")
-    assert made.returncode == 0, made.stderr
-    after, facts = copy.files(), json.loads(made.stdout)
+    done = copy.do(f"{COMMANDS[0]} --json")
+    assert done.returncode == 0, done.stderr
+    return before, json.loads(done.stdout)
+
+
+def test_the_recipe_works_as_printed(copy: Copy, made: tuple[dict[str, str], dict[str, Any]]) -> None:
+    """The files are those of the page; structure, knowledge, situations, registration and documents hold with them."""
+    before, facts = made
+    after = copy.files()
     assert {name: after[name] for name in facts["files"]} == SHOWN == skeleton(NAME)
     packages = {p.format("read_only_mounts") for p in PACKAGES}
     assert after.keys() - before.keys() == {*SHOWN, *packages, "runbooks/read_only_mounts/README.md"}
@@ -91,6 +99,7 @@ def test_the_recipe_works_as_printed(copy: Copy) -> None:
     assert "Success: no issues found in 5 source files" in typed.stdout, typed.stdout
 
 
+@pytest.mark.usefixtures("made")
 def test_the_situations_fail_for_a_wrong_judgment(copy: Copy) -> None:
     path = copy.root / "runbooks/read_only_mounts/diagnose.py"
     right = path.read_text(encoding="utf-8")
@@ -101,6 +110,7 @@ def test_the_situations_fail_for_a_wrong_judgment(copy: Copy) -> None:
     assert "read-only-mounts: an image store is read-only on purpose: expected" in done.stdout
 
 
+@pytest.mark.usefixtures("made")
 def test_nothing_is_overwritten_and_what_fails_leaves_nothing(copy: Copy) -> None:
     before = copy.files()
     again = copy.do(COMMANDS[0])
