@@ -107,7 +107,7 @@ def test_the_situations_fail_for_a_wrong_judgment(copy: Copy) -> None:
     done = copy.do("python -m pytest -q tests/runbooks/test_situations.py")
     path.write_text(right)
     assert done.returncode == 1
-    assert "read-only-mounts: an image store is read-only on purpose: expected" in done.stdout
+    assert "read-only-mounts: the data disk is read-only on purpose: expected" in done.stdout
 
 
 @pytest.mark.usefixtures("made")
