@@ -44,8 +44,8 @@ def marking(args: MarkWorkerRow, names: OwnNames) -> str:
 
 def asking(names: OwnNames, pod: str, then: str = "", method: str = "GET") -> str:
     """A call about one pod at the provider, by the pod's id."""
-    key = f'-H "Authorization: Bearer ${names.pods_key}"'
-    return f"curl -sSf -X {method} {key} {shlex.quote(f'{names.pods}/pods/{pod}{then}')}"
+    key = f"${names.pods_key}"
+    return f'curl -sSf -X {method} -H "Authorization: Bearer {key}" {shlex.quote(f"{names.pods}/pods/{pod}{then}")}'
 
 
 def setting(variable: str, names: OwnNames) -> str:
