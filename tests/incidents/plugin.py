@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             fields = dict(mark.kwargs)
             whole = len(mark.args) == 1 and fields.pop("came", "") in CAME and fields.pop("fed", "") in FED
             whole = whole and fields.pop("first", CAME[0]) in CAME
-            if not whole or fields.pop("known", None) not in (True, False) or set(fields) - {"twin", "source", "runbook", "said"}:
+            if not whole or fields.pop("known", None) not in (True, False) or set(fields) - {"twin", "source", "runbook", "said", "round"}:
                 raise pytest.UsageError(f"{item.nodeid}: incident(ID, came=, fed=, known=, twin=, first=): see tests/incidents/__init__.py")
 
 

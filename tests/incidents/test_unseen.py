@@ -11,7 +11,7 @@ from tests.incidents.unseen import ALL, came, judge
 def marked(x: dict[str, Any]) -> Any:
     """Known from the moment that a judge is mended for it."""
     fields = {"came": x["came"], "first": x["first"], "known": x.get("mended", False), "fed": x.get("fed", "evidence")}
-    told = {"source": x["source"], "runbook": x["runbook"], "said": x.get("said", "")}
+    told = {"source": x["source"], "runbook": x["runbook"], "said": x.get("said", ""), "round": x.get("round", 1)}
     return pytest.param(x, id=x["id"], marks=pytest.mark.incident(x["id"], **fields, **told))
 
 
