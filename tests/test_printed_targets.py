@@ -136,7 +136,8 @@ def strangers(step: Step) -> set[str]:
 
 
 def test_every_kind_says_what_it_names() -> None:
-    assert {*TARGETS, *NO_SITUATION} == set(KINDS)
+    ours = {k for k in KINDS if not k.startswith("toy-")}  # other tests bring theirs along
+    assert {*TARGETS, *NO_SITUATION} == ours
     assert {s.kind for _, s in steps()} == set(TARGETS), "each is seen in a situation"
 
 

@@ -23,7 +23,8 @@ ASKS = {
 }  # fmt: skip
 """Every command that needs the server at once, with what it is called with here."""
 NEEDS_NONE = {
-    "down": "stops processes of this machine", "list": "", "replay": "", "bundle": "", "fleet": "", "alerts": "", "approver": "",
+    "down": "stops processes of this machine", "list": "", "replay": "", "bundle": "", "fleet": "", "alerts": "",
+    "approver": "", "new-runbook": "writes files",
     "triage": "", "restore": "begins with etcd; then it is a run",
     "watch": "stays, and waits for the server", "gateway": "stays, says so in /healthz", "notify": "only where a channel is a Secret block",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from flows.sweep.board import board_key, wrong_now
 from flows.sweep.shards import parts_of
 from flows.sweep.sweeping import Sweep
 from tasks.context import utc_now
+from tasks.this_machine import Owner, boot_id, machine_name, start_ticks
 from tests.faults.fault import struck
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
@@ -79,6 +81,12 @@ def test_two_nightlies_never_overlap_and_a_missed_one_is_not_caught_up_on(rig: R
     assert overlap.why_skip(str(first.id), "nightly") == ""
     other = create_pending("nightly", {"fleet": "/another/fleet.yaml"})
     assert overlap.why_skip(str(other.id), "nightly") == ""
+    with subprocess.Popen(["sleep", "60"]) as worker:
+        owner = Owner(host=machine_name(), pid=worker.pid, start_ticks=start_ticks(worker.pid) or 0, boot_id=boot_id())
+        store.label(first.id, owner.labels())
+        assert "no overlap" in overlap.why_skip(str(second.id), "nightly")
+        worker.kill()
+    assert overlap.why_skip(str(second.id), "nightly") == "", "its process was killed: nobody is at work any more"
     late = first.model_copy(update={"auto_scheduled": True, "expected_start_time": utc_now() - timedelta(hours=9)})
     with pytest.MonkeyPatch.context() as m:
         m.setattr(store, "read_run", lambda _id: late)
