@@ -17,10 +17,16 @@ from tests.support.cli import CLI, Cli
 from tests.support.waiting import until
 
 
+def plain() -> None:
+    """As at a terminal: tests that run in the background, or under nohup, pass ignored signals on."""
+    for number in broken_off.ENDS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("key", "codes"), [("Ctrl-D", (0, 1)), ("Ctrl-C", (130,))])
 def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: str, codes: tuple[int, ...]) -> None:
     leader, terminal = pty.openpty()
-    lab = subprocess.Popen([*CLI, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env)
+    lab = subprocess.Popen([*CLI, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env, preexec_fn=plain)
     os.close(terminal)
     said = b""
     while b"[y/N]" not in said:
@@ -80,7 +86,8 @@ def test_a_rehearsal_that_loses_its_terminal_leaves_nothing(cli: Cli, tmp_path: 
     argv, at = ENDS[how]
     leader, terminal = pty.openpty()
     lab = subprocess.Popen(
-        [*argv, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env | {"TMPDIR": str(tmp_path)}
+        [*argv, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal,
+        env=cli.env | {"TMPDIR": str(tmp_path)}, preexec_fn=plain,
     )
     os.close(terminal)
     said = b""
