@@ -73,7 +73,10 @@ def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str]
     dead = c.status in ("exited", "dead", "created")
     serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
     stale = "stale-fuse" in slugs and any(m.where == "host" and m.state == "dead" for m in known(e.fuse) or ())
-    lost = "devices-lost" in slugs and not getattr(known(e.host), "missing_devices", ("?",))
+    host = known(e.host)
+    lost = "devices-lost" in slugs and host is not None and not host.missing_devices
+    if dead and "devices-lost" in slugs and host is not None and host.missing_devices:
+        return ()  # the host itself lacks them: a new container could not be started either
     if dead and (DEAD & slugs or serves or stale):
         if c.auto_remove:
             return ()

@@ -88,6 +88,17 @@ def test_a_twin(twin: tuple[str, str, Callable[[Given], None], set[str], set[str
     assert not lacks & found, found
 
 
+@pytest.mark.incident("PV11", came="right", fed="evidence", known=True, twin="the reboot ended it, and no device node is missing")
+def test_a_reboot_alone(tmp_path: Path) -> None:
+    def reboot(given: Given) -> None:
+        given["container"]["value"] |= {"error": "", "exit_code": 137}
+        given["host"]["value"]["missing_devices"] = []
+
+    found = judge(of("PV11", reboot), tmp_path)
+    assert [s.kind for p in found.plans for s in p.steps] == ["recreate-container"]
+    assert "devices-lost" not in slugs(found)
+
+
 @pytest.mark.incident("PU23", came="right", fed="readers", known=True, twin="one rank of the 32 has no file")
 def test_a_rank_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_rank_7(shelf: Path) -> Given:
