@@ -36,7 +36,8 @@ from tests.support.ckpt_files import need, save, state
 from tests.support.ckpt_fleet import context, folder
 
 Given = dict[str, Any]
-ALL: list[Given] = yaml.safe_load((Path(__file__).parent / "unseen.yaml").read_text(encoding="utf-8"))
+WRITTEN: list[Given] = yaml.safe_load((Path(__file__).parent / "unseen.yaml").read_text(encoding="utf-8"))
+ALL = [x for x in WRITTEN if "first" in x]  # the third round is written down here and not judged yet
 GIB = 1 << 30
 
 
@@ -260,11 +261,27 @@ def _named_tar(shelf: Path) -> Given:
     return {"naming": "checkpoint_step_{step}.pth.tar"}
 
 
+def _empty(shelf: Path) -> Given:
+    os.truncate(_two(shelf, "torch-legacy"), 0)
+    return {}
+
+
+def _safetensors_cut(shelf: Path) -> Given:
+    """Of the newer model only the first half."""
+    for step in (100, 200):
+        save("safetensors", shelf / "made", step=step)
+        (shelf / "made" / "model.safetensors").rename(shelf / f"checkpoint_step_{step}.safetensors")
+    (shelf / "made").rmdir()
+    new = shelf / "checkpoint_step_200.safetensors"
+    os.truncate(new, new.stat().st_size // 2)
+    return {"naming": "checkpoint_step_{step}.safetensors"}
+
+
 ZERO: Given = {"naming": "global_step{step}", "ranks": "zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"}
 SAVES: dict[str, Callable[[Path], Given]] = {
     "cut-by-eight": _cut_by_eight, "cut-in-half": _cut_in_half, "wrong-storage-size": _wrong_storage_size, "zero-of-32-ranks": _zero,
     "half-of-the-ranks": _half_of_the_ranks, "lfs-pointer": _lfs_pointer, "two-zips": _two_zips, "wrapped": _wrapped,
-    "named-tar": _named_tar,
+    "named-tar": _named_tar, "empty": _empty, "safetensors-cut": _safetensors_cut,
 }  # fmt: skip
 OWN: dict[str, Callable[[Given, Path], BaseModel]] = {
     "zombie-gpu": _zombie, "stale-rendezvous": _stale, "ssh-auth-failure": _ssh, "distributed-setup": _launch, "memory-pressure": _memory,
