@@ -34,14 +34,16 @@ def test_an_unseen_incident_keeps_its_first_sight() -> None:
         line("P3", "right", first="right", said="", **more), line("P4", "open", first="open", said="Cannot tell.", **more),
         line("R1", "right", first="wrong", said="Another.", **more | {"round": 2}),
         line("R2", "right", first="right", said="", **more | {"round": 2}),
+        line("S1", "open", first="open", said="Cannot tell.", **more | {"round": 3}),
     ]  # fmt: skip
     text = told_unseen(lines)
     assert "| first round, at first sight | 4 | 1 | 1 | 1 | 0 | 1 |" in text
     assert "| first round, today | 4 | 2 | 1 | 1 | 0 | 0 |" in text
     assert "| second round, at first sight | 2 | 1 | 0 | 0 | 1 | 0 |" in text
     assert "| second round, today | 2 | 2 | 0 | 0 | 0 | 0 |" in text
-    assert "| harmful | 0 % | 1 of 4, 25.0 % | 0 of 4, 0.0 % | 0 of 2, 0.0 % | 0 of 2, 0.0 % |" in text
-    assert "| right or honestly open | at least 85 % | 2 of 4, 50.0 % | 3 of 4, 75.0 % | 1 of 2, 50.0 % | 2 of 2, 100.0 % |" in text
+    assert "| third round, at first sight | 1 | 0 | 1 | 0 | 0 | 0 |" in text
+    assert "| harmful | 0 % | 1 of 4, 25.0 % | 0 of 4, 0.0 % | 0 of 2, 0.0 % | 0 of 2, 0.0 % | 0 of 1, 0.0 % | 0 of 1, 0.0 % |" in text
+    assert "| right or honestly open | at least 85 % | 2 of 4, 50.0 % | 3 of 4, 75.0 % | 1 of 2, 50.0 % | 2 of 2, 100.0 % | 1 of 1" in text
     assert "| [P1](https://example.org/1) | `ray-job` | harmful | right | To end it. |" in text
     assert text.endswith("### Not right yet\n\n- P2: blind (`tests/x.py::P2`)\n")
     assert faults(blocks(text)) == []
