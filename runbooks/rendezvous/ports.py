@@ -88,5 +88,7 @@ def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
         return [likely("port-old-agent", where, words, decides=("whether its job still waits for nodes",))]
     if not asked and agent is not None:
         return [benign("live-run", where, f"held by agent pid {agent.pid}, id {agent.launch.run_id}")]
-    holders = ", ".join(named(port)) or "a process that this user may not see"
+    if not (holders := ", ".join(named(port))):
+        words = "a process that this user may not see listens on it"
+        return [likely("port-other-job", where, words, decides=("whose process listens there: `ss -ltnp` as root on that node",))]
     return [confirmed("port-other-job", where, f"{holders} listens on it")]
