@@ -76,9 +76,11 @@ def _places(keys: Iterable[str]) -> dict[str, tuple[UiPage, str]]:
 
 def start_path() -> str:
     """The page to begin with, within the UI. It is made where it is not there yet, so that its address stays."""
-    if START not in _newest([START]):
+    page, name = _places([START])[START]
+    if page is UiPage.VERSIONS:
         put_markdown(START, markdown("Nothing was checked yet. `gpu-runbooks nightly` checks every node."), ABOUT_START)
-    return paths([START])[START] or START_UNKNOWN
+        page, name = _places([START])[START]
+    return ui_path(page, name) or START_UNKNOWN
 
 
 def _some(keys: list[str], most: int) -> Iterable[list[str]]:

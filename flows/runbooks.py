@@ -68,10 +68,10 @@ def __getattr__(name: str) -> Flow[..., State[Any]]:
     slug = name.replace("_", "-")
     if "-" in name or slug not in _knowledge.runbook_slugs():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made: Flow[..., State[Any]] = globals().setdefault(name, _standard_flow(slug, *_words(slug)))
+    made: Flow[..., State[Any]] = globals().setdefault(name, _standard_flow(slug, *(ROWS.get(slug) or _words(slug))))
     return made
 
 
 def _words(slug: str) -> tuple[str, str]:
     book = _knowledge.load_runbook(slug)
-    return ROWS.get(slug) or (" ".join(book.summary.split()), f"{' '.join(book.target.split())}.")
+    return " ".join(book.summary.split()), f"{' '.join(book.target.split())}."

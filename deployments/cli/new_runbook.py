@@ -56,6 +56,7 @@ def checked(name: str, root: Path) -> str:
     import yaml
 
     from flows.specs import SWEEPS
+    from runbooks.core.knowledge import folders_in
 
     package = name.replace("-", "_")
     fits = NAME.fullmatch(name) and len(name) <= LONGEST and name.count("-") < MOST_WORDS
@@ -64,19 +65,14 @@ def checked(name: str, root: Path) -> str:
             f"{name[:80]!r} cannot be the name of a runbook. A name like read-only-mounts has one to {MOST_WORDS} words of a-z and 0-9, "
             f"with hyphens between them. It starts with a letter, has at most {LONGEST} characters, and is no word of Python or YAML"
         )
-    slugs = {_slug(path): path.parent for depth in ("*", "*/*") for path in root.glob(f"runbooks/{depth}/runbook.yaml")}
-    if name in slugs:
-        raise CommandError(f"the runbook {name} is there already: {slugs[name].relative_to(root)}")
+    if folder := folders_in(root / "runbooks").get(name):
+        raise CommandError(f"the runbook {name} is there already: runbooks/{folder.replace('.', '/')}")
     if name in (*SWEEPS, "act"):  # the last is the flow of flows/engine/action_run.py
         raise CommandError(f"{name} is the name of a flow that is no runbook; choose another")
     rooms = [f"{room}/{package}{end}" for room in ("runbooks", "tasks", "tests/runbooks") for end in ("", ".py")]
     if taken := [place for place in rooms if os.path.lexists(root / place)]:
         raise CommandError(f"{', '.join(taken)} is there already, and nothing is overwritten; choose another name")
     return package
-
-
-def _slug(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("slug:").strip()
 
 
 def skeleton(name: str) -> dict[str, str]:

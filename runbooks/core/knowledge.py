@@ -134,8 +134,12 @@ class Runbook(Frozen):
 
 @cache
 def _folders() -> dict[str, str]:
-    """Slug -> the runbook's package below runbooks/: "gpu", or "gpu.zombie" where a subject has several. Sorted by slug."""
-    subjects = [d for d in resources.files("runbooks").iterdir() if d.is_dir()]
+    return folders_in(resources.files("runbooks"))
+
+
+def folders_in(runbooks: Traversable) -> dict[str, str]:
+    """Slug -> the runbook's package below that folder: "gpu", or "gpu.zombie" where a subject has several. Sorted by slug."""
+    subjects = [d for d in runbooks.iterdir() if d.is_dir()]
     found = [(d.name, d) for d in subjects]
     found += [(f"{s.name}.{d.name}", d) for s in subjects for d in s.iterdir() if d.is_dir()]
     files = [(name, d.joinpath("runbook.yaml")) for name, d in found]

@@ -107,7 +107,7 @@ def told_unseen(lines: list[Line]) -> str:
     """The part on incidents that nobody had seen: counts of each round at first sight and today, then each with its link."""
     all_ = sorted(worst(lines).values(), key=lambda x: (x["round"], len(x["id"]), x["id"]))
     rounds = [[x for x in all_ if x["round"] == n] for n in sorted({x["round"] for x in all_})]
-    sets = [(f"{name} round, {title}", [x[when] for x in part]) for name, part in zip(("first", "second", "third"), rounds, strict=False)
+    sets = [(f"{name} round, {title}", [x[when] for x in part]) for name, part in zip(("first", "second", "third"), rounds, strict=True)
             for title, when in (("at first sight", "first"), ("today", "came"))]  # fmt: skip
     counts = [(title, Counter(came)) for title, came in sets]
     by_hand = sum(x["fed"] == "evidence" for x in all_)
