@@ -14,6 +14,7 @@ from tests.support.printed import by_hand
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.ray_engine import WORKER, kill_raylet, leave_supervisor, raylet_start, raylets, supervisors
 from tests.support.ray_worker import living
+from tests.support.waiting import until
 from tests.tasks.ray.test_real_ray import confirmed, context_of, submit, wait_status
 
 
@@ -62,6 +63,6 @@ def test_a_failed_jobs_supervisor_goes(ray: RayCluster) -> None:
     wait_status(ray, "beside", "RUNNING", 1)
     done = by_hand([step], *ray.inside)
     assert done.returncode == 0, (step.commands, done.stderr)
-    assert supervisors(ray, "gone") == []
+    until(lambda: supervisors(ray, "gone") == [], 15, "the end of the supervisor")  # as long as the action itself waits
     assert "supervisor-left" not in confirmed(judged(ray, "gone"))
     assert supervisors(ray, "beside")
