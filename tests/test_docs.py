@@ -49,6 +49,15 @@ def test_a_test_that_a_page_names_is_there() -> None:
             assert (ROOT / name).exists(), f"{path.name}: {name}"
 
 
+def test_every_promise_names_its_test() -> None:
+    """By its whole path: a file that was renamed is missed then."""
+    rows = [line for line in (ROOT / "SECURITY.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    promises = [row.split(" | ") for row in rows if row != "| promise | test |"]
+    assert len(promises) > 20
+    for _promise, tests in promises:
+        assert re.fullmatch(r"`tests/[\w/]+\.py`(, `tests/[\w/]+\.py`)* \|", tests), tests
+
+
 def written() -> list[Path]:
     return sorted(p for place in PROSE for p in ROOT.glob(place))
 

@@ -183,3 +183,12 @@ def test_the_name_of_a_fleet_without_one() -> None:
     assert names_of(unnamed("1a2b3c4d")) == ("default-1a2b3c4d", "default")
     assert names_of("default") == ("default",)
     assert names_of("gpu") == ("gpu",)
+
+
+@pytest.mark.parametrize("argv", [["mysql", "-pSwordfish77"], ["run", "--token", "hf_" + "a1B2" * 9], ["curl", "https://u:Swordfish77@h/x"]])
+def test_no_command_of_the_fleet_file_may_hold_a_secret(argv: list[str]) -> None:
+    text = f"{GOOD_NODE}jobs: [{{name: j, match: train, restart: {argv}}}]\n"
+    with pytest.raises(ConfigError, match="a secret stands in this command line") as said:
+        parse_yaml(text, Fleet, "f.yaml")
+    assert "jobs.0.restart" in str(said.value)
+    assert "Swordfish77" not in str(said.value)
