@@ -3,7 +3,7 @@
 import re
 
 from runbooks.core.redact_text import Mark
-from runbooks.core.secret_names import is_address, is_secret_name, name_hint
+from runbooks.core.secret_names import is_address, is_secret_name, name_hint, secret_words
 from runbooks.core.secret_values import bare_token, is_address_in_part, is_prose, is_said, is_value
 
 _OPTION = re.compile(
@@ -13,6 +13,8 @@ _OPTION = re.compile(
 _NAMED = re.compile(
     r"(?<![\w.\-])-{0,2}([A-Za-z_][\w.\-]{0,99}+)\\{0,4}[\"']?[ \t]{0,8}(=>|:=|==|[:=])[ \t]{0,8}", re.ASCII
 )
+_WORDS_BEFORE = re.compile(r"(?<![\w.\-/=@:])(?:[A-Za-z_][\w.\-]{0,40}+[ \t]{1,4}){1,2}+\Z", re.ASCII)  # of a name: "secret access "
+_MOST_BEFORE = 90  # characters of those words
 _QUOTE = re.compile(r"\\{0,4}[\"'`]")
 _BARE = re.compile(r"[^\s\0\"'`]++")
 _TO_EOL = re.compile(r"[^\r\n\0\"]++")
@@ -46,21 +48,22 @@ def looks_like_environment(text: str) -> bool:
 
 
 def named(text: str, mark: Mark, environment: bool = False) -> str:
-    """`NAME=VALUE`, `NAME: VALUE` and quoted fields whose name announces a secret."""
+    """`NAME=VALUE`, `NAME: VALUE` and quoted fields whose name announces a secret, in one word or more: `API key: VALUE`."""
     out, at, pos = [], 0, 0
     while m := _NAMED.search(text, pos):
         pos = m.end()
-        if not is_secret_name(m[1]) or (m[2] == ":" and text.startswith("//", pos)) or _quoted_name(text, m):
+        name, begin = _name(text, m)
+        if not name or (m[2] == ":" and text.startswith("//", pos)) or _quoted_name(text, m, begin):
             continue
-        start, end = _value_span(text, m, environment)
+        start, end = _value_span(text, m, begin, environment)
         value, quoted = text[start:end], bool(_QUOTE.match(text, m.end()))
         if (
             not value.strip()
-            or not is_value(m[1], value)
-            or (m[2] == ":" and not quoted and not _is_said(text, m, end))
+            or not is_value(name, value)
+            or ((m[2] == ":" or " " in name) and not quoted and not _is_said(text, m, name, end))
         ):
             continue
-        out += [text[at:start], shown(m[1], value, mark)]
+        out += [text[at:start], shown(name, value, mark)]
         at = pos = end
     return "".join([*out, text[at:]])
 
@@ -86,26 +89,47 @@ def options_hint() -> str:
     return rf"-[\w.\-]*{name_hint()}(?:[ \t\x00]|\\{{0,4}}[\"'],)"
 
 
-def _quoted_name(text: str, m: re.Match[str]) -> bool:
+def _name(text: str, m: re.Match[str]) -> tuple[str, int]:
+    """The secret name that ends there and where it begins; "" for none. The words before it decide with it."""
+    start = m.start()
+    before = _words_before(text, start) if start == m.start(1) else []
+    if is_secret_name(m[1]):
+        other = before and before[-1].lower() != "no" and not secret_words(before[-1], m[1])  # "forward pass", "pad token"
+        return "" if other else m[1], start
+    for i in range(len(before) - 1, -1, -1):
+        start = text.rindex(before[i], 0, start)
+        if secret_words(*before[i:], m[1]):
+            return " ".join((*before[i:], m[1])), start
+    return "", start
+
+
+def _words_before(text: str, at: int) -> list[str]:
+    """The words right before a name; none where they are the value of another: `mode=forward pass=VALUE`."""
+    found = _WORDS_BEFORE.search(text, max(0, at - _MOST_BEFORE), at)
+    a_value = found and text[max(0, found.start() - 4) : found.start()].rstrip(" \t").endswith("=")
+    return found[0].split() if found and not a_value else []
+
+
+def _quoted_name(text: str, m: re.Match[str], begin: int) -> bool:
     """`"token:"`: the quote behind the colon closes the one before the name."""
-    before = text[m.start() - 1 : m.start()]
+    before = text[begin - 1 : begin]
     return before in ("'", '"', "`") and m[0][-1] in ":=" and text.startswith(before, m.end()) and before not in m[0]
 
 
-def _is_said(text: str, m: re.Match[str], end: int) -> bool:
+def _is_said(text: str, m: re.Match[str], name: str, end: int) -> bool:
     """Whether the rest of the line behind `name:` is a value, not how a sentence goes on."""
     if end - m.end() > _LONGEST_SAID or "\n" in text[m.end() : end]:
         return True
     line = text.find("\n", end, end + 200)
-    return is_said(m[1], text[m.end() : line if line >= 0 else end + 200])
+    return is_said(name, text[m.end() : line if line >= 0 else end + 200])
 
 
-def _value_span(text: str, m: re.Match[str], environment: bool) -> tuple[int, int]:
-    """Where the value after that name begins and ends; an empty span for none."""
+def _value_span(text: str, m: re.Match[str], begin: int, environment: bool) -> tuple[int, int]:
+    """Where the value after the name that begins there begins and ends; an empty span for none."""
     at = m.end()
     if quoted := _quoted(text, at):
         return quoted
-    before = text[max(0, m.start() - 60) : m.start()]
+    before = text[max(0, begin - 60) : begin]
     starts_line = not before.rpartition("\n")[2].strip(" \t-\"'")
     if starts_line and m[2] == ":" and (block := _BLOCK.match(text, at)):
         return block.end(), _block_end(text, block.end(), len(before.rpartition("\n")[2]))

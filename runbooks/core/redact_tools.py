@@ -34,6 +34,9 @@ def tool_words(argv: Sequence[str]) -> dict[int, tuple[int, ToolOption]]:
     for start, row in _commands(argv):
         if row.after and row.after not in argv[start:]:
             continue
+        if not row.options:
+            first = argv.index(row.after, start) if row.after else start
+            found[next((i for i in range(first + 1, len(argv)) if not argv[i].startswith("-")), len(argv))] = (0, row)
         for i in range(start + 1, len(argv)):
             word, at = argv[i], i + 1 + row.skip
             if word in row.options and row.attached != "only" and at < len(argv):
@@ -45,10 +48,10 @@ def tool_words(argv: Sequence[str]) -> dict[int, tuple[int, ToolOption]]:
 
 def secret_part(value: str, row: ToolOption) -> tuple[str, str]:
     """(what may be shown, what is secret) of an option's value."""
-    if not row.pair:
-        return "", value
-    user, sign, secret = value.partition(row.pair)
-    return (user + sign, secret) if sign else (value, "")
+    user, sign, secret = value.partition(row.pair) if row.pair else ("", "", value)
+    if (row.pair and not sign) or REFERENCE.fullmatch(secret) or secret.startswith("-") or is_prose(secret):
+        return value, ""
+    return (user + sign, secret) if not row.form or re.fullmatch(row.form, secret) else (value, "")
 
 
 def _attached(word: str, row: ToolOption) -> int:
@@ -64,9 +67,7 @@ def _commands(argv: Sequence[str]) -> Iterator[tuple[int, ToolOption]]:
 
 def _replaced(m: re.Match[str], row: ToolOption, mark: Mark) -> str:
     shown, secret = secret_part(m["value"], row)
-    if not secret or REFERENCE.fullmatch(secret) or secret.startswith("-") or is_prose(secret):
-        return m[0]
-    if row.form and not re.fullmatch(row.form, secret):
+    if not secret:
         return m[0]
     at = m.start("value") - m.start() + len(shown)
     return m[0][:at] + mark(row.tools[0] if len(row.tools) == 1 else "password", secret) + m[0][at + len(secret) :]
@@ -95,6 +96,8 @@ def _pattern(row: ToolOption) -> re.Pattern[str]:
     value = rf"(?P<value>(?<=[\"'])[^\"'\n\0,\s][^\"'\n\0]*|(?!,){_WORD.replace(',', '')})"
     options = "|".join(map(re.escape, sorted(row.options, key=len, reverse=True)))
     body = rf"[^\n|;]{{0,{_MOST}}}?{_SEP}(?:{options})(?![\w\-]){gap}"
+    if not row.options:
+        body = rf"{_SEP}(?:-{_WORD}{_SEP}){{0,20}}+(?!-)"
     if row.attached:
         body = body.replace(r"(?![\w\-])", "")
     return re.compile(rf"(?<![\w.\-])(?:{names})(?![\w\-]){after}{body}{skip}{quoted}{value}", re.ASCII)

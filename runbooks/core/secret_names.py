@@ -25,6 +25,13 @@ def is_secret_name(name: str) -> bool:
     return joined.endswith(names.endings) or last_word(name) is not None or _environment_key(name, words)
 
 
+def secret_words(*words: str) -> bool:
+    """The same of a name that is written in several words: `API key`, but not `forward pass`, `pad token`, `PRIMARY KEY`."""
+    last = "".join(words_of(words[-1]))
+    alone = is_secret_name(words[-1]) or not last.endswith((*shapes().names.endings, *shapes().names.words))
+    return alone and is_secret_name(" ".join((*map(str.lower, words[:-1]), words[-1])))
+
+
 def last_word(name: str) -> Word | None:
     """What the table says of the name's last word, if that is one of those that need a look at the value."""
     names, words = shapes().names, words_of(name)
@@ -64,7 +71,7 @@ def name_hint() -> str:
     names = shapes().names
     parts = sorted({*_shortest(names.endings), *names.words, "key"})
     tail = "|".join(sorted(_TAIL))
-    return f"(?:{'|'.join(map(_spelled, parts))})(?:[_.\\-]?(?:{tail}|[0-9]{{1,4}}))*"
+    return f"(?:{'|'.join(map(_spelled, parts))})(?:[_.\\- ]?(?:{tail}|[0-9]{{1,4}}))*"
 
 
 def _shortest(endings: tuple[str, ...]) -> set[str]:
@@ -74,7 +81,7 @@ def _shortest(endings: tuple[str, ...]) -> set[str]:
 
 def _spelled(word: str) -> str:
     """The word with the signs that may part its words."""
-    return "[_.\\-]?".join(map(re.escape, word)) if len(word) > 8 else re.escape(word)
+    return "[_.\\- ]?".join(map(re.escape, word)) if len(word) > 8 else re.escape(word)
 
 
 def _environment_key(name: str, words: tuple[str, ...]) -> bool:

@@ -46,7 +46,7 @@ class ToolOption(Frozen):
     """Options of commands that take a secret under names that do not say so."""
 
     tools: tuple[str, ...]
-    options: tuple[str, ...]
+    options: tuple[str, ...]  # none: the first word that is no option is the secret
     source: str
     after: str = ""  # a word that stands between command and option
     attached: str = ""  # may be "too" or "only": -pSECRET

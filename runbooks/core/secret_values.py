@@ -20,6 +20,7 @@ _FORM_OF_SPEECH = re.compile(r"[a-z]+(?:ed|ing|able|ible|ly|tion|less|ful|en|nt)
 _PART = r"(?>[a-z]+\d{0,3}(?![0-9a-z])|v?\d{1,6}(?![0-9a-z])|[0-9a-f]{4,10}(?![0-9a-z])|[0-9a-z]{5}(?![0-9a-z]))"
 _NAME = re.compile(rf"{_PART}(?:[-_./:]{_PART})*+")
 _NUMBER = re.compile(r"0x[0-9a-f]{1,16}", re.I)
+_MEASURED = re.compile(r"(?!\d{6,}\Z)[+\-]?\d+(?:[.,/]\d+)?(?:[ ]?(?:%|[nuµm]?s|m|min|h|x|k|[KMGT]i?B?))?(?=[\s,;)]|\Z)")  # 12, 3/5, 3.2 s
 _LONGEST_WORD = 100
 _END = ".,;:!?)('\"`"
 
@@ -43,7 +44,7 @@ def is_value(name: str, value: str) -> bool:
 def is_said(name: str, value: str) -> bool:
     """False if what stands behind `name: ` is how a sentence goes on. A key or token has no blanks and is no word."""
     words = value.split()
-    if not words or is_prose(words[0]):
+    if not words or is_prose(words[0]) or words[0].endswith("…"):  # the beginning of one
         return False
     if len(words) == 1 and (word := last_word(name)) and word.form:
         return True  # a number, say, of which is_value has seen the form
@@ -101,7 +102,7 @@ def bare_token(value: str) -> str:
 def _has_form(name: str, value: str, form: str) -> bool:
     if form:
         return bool(re.fullmatch(form, value))
-    return len(words_of(name)) > 1 or not is_plain(value)  # `pass: 3` and `pass: all` alone are no secrets
+    return len(words_of(name)) > 1 or not (is_plain(value) or _MEASURED.match(value))  # `pass: 3 of 5`, `pass: all` are no secrets
 
 
 @cache

@@ -291,6 +291,17 @@ HOSTILE += [
     "pass: ---",
     "pass: a.",
     "password for a: ",
+    "api key: ",
+    "secret access key ",
+    "a a key: a ",
+    "no token: ",
+    "pass: 1.1 ",
+    "vault login ",
+    "sqlplus -S ",
+    "sqlplus a/",
+    "twine upload -p ",
+    "openssl enc -k ",
+    "unseal key 1: ",
 ]
 
 

@@ -135,6 +135,10 @@ def test_command_lines_by_the_table() -> None:
         ["sh", "-c", f"mysql -p{VALUE}"],
         ["sshpass", "-p", VALUE, "ssh", "-p", "22", "h"],
         ["app", "--db-pass", VALUE],
+        ["vault", "login", VALUE],
+        ["twine", "upload", "-u", "__token__", "-p", VALUE],
+        ["openssl", "enc", "-d", "-k", VALUE],
+        ["/opt/bin/sqlplus", "-S", f"app/{VALUE}@db", "@run.sql"],
     ):
         out = R.argv(words)
         assert VALUE not in " ".join(out)
@@ -142,6 +146,8 @@ def test_command_lines_by_the_table() -> None:
         assert VALUE not in json.dumps(R.data({"cmd": words}))
         assert VALUE not in R.text(json.dumps(words))
     for words in (["docker", "run", "-p", "80:80", "x"], ["ssh", "-p", "22", "h"], ["docker", "ps", "-a"]):
+        assert list(R.argv(words)) == words
+    for words in (["wandb", "login", "--relogin"], ["vault", "login"], ["sqlplus", "/nolog"]):
         assert list(R.argv(words)) == words
 
 
