@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from deployments.errors import CommandError
 from runbooks.core.base import Frozen
 from tasks.installation import state_folder
@@ -65,7 +63,7 @@ def read_state() -> LocalState | None:
     """What `up` wrote, or None if it never ran or the file is damaged."""
     try:
         return LocalState.model_validate_json((state_dir() / "server.json").read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+    except (OSError, ValueError):  # no JSON, another shape, or not even text
         return None
 
 
@@ -82,7 +80,7 @@ def auth_string() -> str:
     path = state_dir() / "auth.json"
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["auth"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         auth = f"admin:{secrets.token_urlsafe(24)}"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as f:

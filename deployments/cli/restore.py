@@ -32,18 +32,18 @@ def parser() -> Parser:
 def main(args: list[str] | None = None) -> int:
     """See EPILOG."""
     ns = parser().parse_args(args)
+    from flows.config import load_fleet, load_policy
+    from runbooks.core.names import there_are
+    from runbooks.core.rendezvous_config import find_named
     from runbooks.rendezvous.saved import BadSave
     from tasks.rendezvous.saved import read_saved
 
+    known = load_fleet(ns.fleet).rendezvous
+    load_policy(ns.policy)
     try:
         saved, _ = read_saved(Path(ns.file))
     except BadSave as e:
         return _say(ns, str(e), 2)
-    from flows.config import load_fleet
-    from runbooks.core.names import there_are
-    from runbooks.core.rendezvous_config import find_named
-
-    known = load_fleet(ns.fleet).rendezvous
     place = find_named(known, saved.rendezvous)
     if place is None:
         return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {there_are(saved.rendezvous, [r.name for r in known])}", 2)
@@ -59,19 +59,15 @@ def main(args: list[str] | None = None) -> int:
 
 def _look(ns: argparse.Namespace, place: "Rendezvous") -> "Diagnosis":
     """What the engine is going to see, without it."""
+    from deployments.cli.run_offline import run_offline
+    from deployments.paths import absolute
     from flows.config import load_fleet
-    from runbooks.rendezvous.putback import judge_putback
-    from tasks.context import Context
-    from tasks.rendezvous.read import gather_stale_rendezvous
-    from tasks.transport.open import HostPool
+    from flows.specs import load_spec
+    from tasks.report_store import reports_root
 
-    pool = HostPool()
-    options = {"restore": _file(ns)}
-    try:
-        context = Context(fleet=load_fleet(ns.fleet), target=place.name, open_host=pool, options=options)
-        return judge_putback(gather_stale_rendezvous(context))
-    finally:
-        pool.close_all()
+    fleet = load_fleet(ns.fleet)
+    folder = reports_root(absolute(ns.out) or fleet.reports.folder)
+    return run_offline(load_spec("stale-rendezvous"), fleet, place.name, folder, options={"restore": _file(ns)}).diagnosis
 
 
 def _file(ns: argparse.Namespace) -> str:

@@ -177,9 +177,10 @@ def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
 
 def cmd_nightly(ns: argparse.Namespace) -> int:
     """`gpu-runbooks nightly`: succeeds when the report exists."""
-    from flows.config import load_fleet
+    from flows.config import load_fleet, load_policy
 
     load_fleet(ns.fleet)
+    load_policy(ns.policy)
     ready()
     from deployments.register import load
     from flows.launch import create_pending, run_here

@@ -103,6 +103,10 @@ def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:
         load_fleet(found[0])
     if found[1]:
         load_policy(found[1])
+    if alerts := absolute(getattr(ns, "alerts", None)):
+        from deployments.gateway.files import load_alerts
+
+        load_alerts(alerts)
     return found[0], found[1]
 
 

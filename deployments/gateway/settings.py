@@ -11,6 +11,7 @@ from pydantic import Field
 from deployments.errors import CommandError
 from deployments.state import state_dir
 from runbooks.core.base import Frozen
+from runbooks.core.error_text import error_text
 
 PORT = 8765
 TOKEN_ENV, HMAC_ENV, PAGERDUTY_ENV = (
@@ -107,13 +108,23 @@ def token_file() -> Path:
     return state_dir() / "gateway.token"
 
 
+def _kept_token(path: Path) -> str:
+    try:
+        found = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as e:
+        raise CommandError(f"{path} cannot be read as a token ({error_text(e)}); remove it: the next start makes a new one") from e
+    if len(found) < SHORTEST_SECRET:
+        raise CommandError(f"{path} holds no token (at least {SHORTEST_SECRET} characters); remove it: the next start makes a new one")
+    return found
+
+
 def own_token() -> str:
     """The token in the state folder, made at the first time."""
     path = token_file()
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return path.read_text(encoding="utf-8").strip()
+        return _kept_token(path)
     with os.fdopen(fd, "w", encoding="utf-8") as f:
         token = secrets.token_urlsafe(32)
         f.write(token)

@@ -37,7 +37,11 @@ def parse_saved(text: str, name: str) -> SavedKeys:
     """The content of a saved file. Raises BadSave."""
     try:
         saved = SavedKeys.model_validate(json.loads(text))
-    except (ValueError, ValidationError, RecursionError) as e:
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise BadSave(f"{name}: not a saved run: {where}: {first['msg'].lower()}; give the file that the report names") from None
+    except (ValueError, RecursionError) as e:
         raise BadSave(f"{name}: not a saved run: {str(e)[:300]}") from e
     if saved.format != FORMAT:
         raise BadSave(f"{name}: format {saved.format}, this version reads {FORMAT}")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,29 @@ def test_every_option_wrong_in_turn(words: tuple[str, ...], tmp_path: Path, caps
 
 
 HOMES = ("/proc/nothing", "/dev/null/x", "{file}", "~nobody-here/x")
+
+
+OWN_FILES = ("server.json", "auth.json", "registered", "gateway.token", "FREEZE", "lock", "redact.key", "link.key",
+             "approver-codes.json", "notifications.yaml", "steps", "watch", "logs", "prefect", "nightlies")  # fmt: skip
+DAMAGED = {"random bytes": bytes(range(255, 0, -1)), "another shape": b"[1]", "a folder": None}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_damaged_file_of_the_state_folder(
+    words: tuple[str, ...], damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each in turn, then all of them."""
+    found, home = [], tmp_path / "home"
+    for names in [*((n,) for n in OWN_FILES), OWN_FILES]:
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(mode=0o700)
+        for name in names:
+            content = DAMAGED[damage]
+            (home / name).mkdir() if content is None else (home / name).write_bytes(content)
+        said = wrong(meant(words, tmp_path), capsys)
+        found.append(f"{names}: {said}" if said else "")
+    assert [w for w in found if w] == []
 
 
 def meant(words: tuple[str, ...], tmp_path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Every reader of a file refuses names that nothing here knows, in the same words, before anything runs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from flows.config import load_fleet, load_policy
 from runbooks.core.config import ConfigError
 from tests.deployments.test_cli import call
+from tests.support.commands import leaves
 
 BAD_FLEET = "nodes:\n- {name: a, local: true}\nlimits:\n  zombie-gpu: {idel_s: 3, idle_s: soon}\n  zomby-gpu: {}\n"
 FLEET_SAYS = (
@@ -43,34 +45,45 @@ def test_a_file_that_is_not_there_names_the_nearest_beside_it(tmp_path: Path) ->
         load_fleet(str(tmp_path / "flet.yaml"))
 
 
-COMMANDS = {
-    "run": ["run", "zombie-gpu", "a", "--fleet", "FLEET"],
-    "run with a policy": ["run", "zombie-gpu", "a", "--fleet", "GOOD", "--policy", "POLICY"],
-    "run without a server": ["run", "zombie-gpu", "a", "--no-server", "--fleet", "FLEET"],
-    "run without a server, with a policy": ["run", "zombie-gpu", "a", "--no-server", "--fleet", "GOOD", "--policy", "POLICY"],
-    "nightly": ["nightly", "--fleet", "FLEET"],
-    "up": ["up", "--fleet", "FLEET"],
-    "up with a policy": ["up", "--policy", "POLICY"],
-    "fleet check": ["fleet", "check", "FLEET"],
-    "fleet check with a policy": ["fleet", "check", "GOOD", "--policy", "POLICY"],
-    "doctor": ["doctor", "--fleet", "FLEET"],
-    "doctor with a policy": ["doctor", "--policy", "POLICY"],
-    "watch": ["watch", "--fleet", "FLEET"],
-    "secrets": ["secrets", "--fleet", "FLEET"],
-    "gateway": ["gateway", "--fleet", "FLEET"],
-}
+BAD_ALERTS = "rules:\n- {name: a, match: ['alertname=b'], runbook: zombi-gpu, target: instance}\n"
+ALERTS_SAYS = ("line 2: rules.0.runbook: rule a: no runbook 'zombi-gpu'; there are: ", "nearest: zombie-gpu")
+BAD = {"FLEET": (BAD_FLEET, FLEET_SAYS), "POLICY": (BAD_POLICY, POLICY_SAYS), "ALERTS": (BAD_ALERTS, ALERTS_SAYS)}
+OPTIONS = {"--fleet": "FLEET", "--policy": "POLICY", "--alerts": "ALERTS"}
+GIVEN = {
+    ("run",): ["zombie-gpu", "a"], ("bundle",): ["a"], ("fleet", "check"): ["GOOD"], ("alerts", "test"): ["EMPTY"], ("restore",): ["EMPTY"],
+}  # fmt: skip
+MORE = {"run without a server": (("run",), ["zombie-gpu", "a", "--no-server"]), "up with alerts": (("up",), ["--gateway"])}
+
+
+def _calls() -> Iterator[tuple[str, list[str]]]:
+    """Every command of the parser with each option of it that takes one of these files, which is bad."""
+    rows = [(" ".join(words), words, GIVEN.get(words, []), parser) for words, parser in leaves()]
+    rows += [(name, words, given, dict(leaves())[words]) for name, (words, given) in MORE.items()]
+    for name, words, given, parser in rows:
+        for option in OPTIONS:
+            if any(option in a.option_strings for a in parser._actions):
+                fleet = ["--fleet", "GOOD"] if option != "--fleet" and any("--fleet" in a.option_strings for a in parser._actions) else []
+                yield f"{name} {option}", [*words, *given, *fleet, option, OPTIONS[option]]
+    yield "fleet check", ["fleet", "check", "FLEET"]
+
+
+COMMANDS = dict(_calls())
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 def test_every_command_refuses_them_before_anything_runs(tmp_path: Path, words: list[str]) -> None:
-    files = {"FLEET": BAD_FLEET, "GOOD": "nodes: [{name: a, local: true}]\n", "POLICY": BAD_POLICY}
+    files = {"GOOD": "nodes: [{name: a, local: true}]\n", "EMPTY": "{}", **{name: text for name, (text, _) in BAD.items()}}
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     argv = [str(tmp_path / f"{w}.yaml") if w in files else w for w in words]
     home = tmp_path / "state"
     done = call(*argv, GPU_RUNBOOKS_HOME=str(home))
-    says = POLICY_SAYS if "POLICY" in words else FLEET_SAYS
+    (says,) = [says for name, (_, says) in BAD.items() if name in words]
     assert done.returncode != 0, done
     assert [x for x in says if x not in done.stderr + done.stdout] == [], done
     assert "Traceback" not in done.stderr
     assert not (home / "server.json").exists()  # nothing was started
+
+
+def test_the_parser_has_them() -> None:
+    assert len(COMMANDS) > 20

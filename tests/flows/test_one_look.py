@@ -68,6 +68,7 @@ def test_one_place_reads_judges_and_reports() -> None:
     for path in [p for room in ("flows", "deployments") for p in (REPO / room).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if name.endswith(("spec.gather", "spec.diagnose")) or name in ("Report", "earlier_evidence"):
+            own = name.endswith(("spec.gather", "spec.diagnose")) or re.fullmatch(r"(gather|judge)_\w+", name)
+            if (own and name != "gather_board") or name in ("Report", "earlier_evidence"):
                 found.setdefault(name.rpartition(".")[2], set()).add(path.name)
     assert found == {what: {"observe.py"} for what in ("gather", "diagnose", "Report", "earlier_evidence")}
