@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from pathlib import Path
 
 from flows.known_names import fleet_faults, policy_faults
 from runbooks.core.config import ConfigError, parse_yaml
@@ -24,19 +23,8 @@ def read_text(path: str) -> str:
         return read_whole(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as e:
         raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
-    except FileNotFoundError as e:
-        raise ConfigError(f"{path}: {e.strerror}{_beside(Path(path))}") from e
     except OSError as e:
         raise ConfigError(f"{path}: {e.strerror or e}") from e
-
-
-def _beside(path: Path) -> str:
-    """The files of a like name where `path` should be."""
-    try:
-        found = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))
-    except OSError:
-        return ""
-    return f"; in {path.parent} {there_are(path.name, found, most=8)}"
 
 
 def fleet_file(path: str | None) -> str | None:

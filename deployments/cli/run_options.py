@@ -2,6 +2,7 @@
 
 
 from deployments.errors import CommandError
+from runbooks.core.names import there_are
 from tasks.whole_file import read_whole
 
 LARGEST = 1 << 20
@@ -36,7 +37,9 @@ def check_options(slug: str, options: dict[str, str]) -> dict[str, str]:
         first = e.errors()[0]
         name = ".".join(str(p) for p in first["loc"])
         known = ", ".join(kind.model_fields) or "none"
-        raise CommandError(f"--option {name}: {first['msg']}; {slug} takes: {known}") from None
+        near = there_are(name, kind.model_fields).partition("; ")[2] if first["type"] == "extra_forbidden" else ""
+        said = "no such option" if first["type"] == "extra_forbidden" else first["msg"]
+        raise CommandError(f"--option {name}: {said}; {slug} takes: {known}{near and '; ' + near}") from None
     return options
 
 

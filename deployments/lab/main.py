@@ -18,6 +18,7 @@ from deployments.lab import screens
 from deployments.lab.broken_off import nothing_open, one_end
 from deployments.lab.scenario import Scene
 from runbooks.core.clean import one_line
+from runbooks.core.names import there_are
 
 SCENES = {
     "zombie-gpu": "deployments.lab.zombie_gpu",
@@ -31,7 +32,7 @@ def cmd_lab(ns: argparse.Namespace) -> int:
     if not ns.runbook:
         return _list(ns)
     if ns.runbook not in SCENES:
-        raise CommandError(f"no rehearsal for {ns.runbook!r}; there are: {', '.join(SCENES)}")
+        raise CommandError(f"no rehearsal for {ns.runbook!r}; {there_are(ns.runbook, SCENES)}")
     from deployments.cli import run as run_online
 
     run_online.ready()  # before anything is broken

@@ -85,6 +85,8 @@ def test_options_that_the_runbook_does_not_know_are_refused_by_name() -> None:
     for given in ({"bach": "16"}, {"batch": "sixteen"}, {"checkpointing": "perhaps"}):
         with pytest.raises(CommandError, match="takes: log, batch"):
             check_options("memory-pressure", given)
+    with pytest.raises(CommandError, match=r"--option bach: no such option; .*; nearest: batch"):
+        check_options("memory-pressure", {"bach": "16"})
 
 
 def test_a_damaged_fleet_file_leaves_a_plain_text_field(tmp_path: Path) -> None:

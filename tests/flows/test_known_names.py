@@ -68,6 +68,20 @@ def _calls() -> Iterator[tuple[str, list[str]]]:
 
 
 COMMANDS = dict(_calls())
+MISSPELT = {
+    "alerts test": ["alerts", "test", "BESIDE/alrts.json"], "fleet import": ["fleet", "import", "hosts", "BESIDE/host.txt"],
+    "replay": ["replay", "BESIDE/alrts.json"], "restore": ["restore", "BESIDE/alrts.json"], "lab": ["lab", "zombi-gpu"],
+    "option": ["run", "memory-pressure", "local", "--no-server", "--option", "bach=1"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MISSPELT.values(), ids=MISSPELT)
+def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path: Path, words: list[str]) -> None:
+    for name in ("alerts.json", "hosts.txt"):
+        (tmp_path / name).write_text("{}")
+    done = call(*(w.replace("BESIDE", str(tmp_path)) for w in words), GPU_RUNBOOKS_HOME=str(tmp_path / "state"))
+    assert done.returncode == 2, done
+    assert "; nearest: " in done.stderr
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
