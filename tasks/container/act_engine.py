@@ -9,6 +9,8 @@ from tasks.remote.changing import change, command
 from tasks.remote.unseen import UNSEEN
 from tasks.transport.base import TransportError
 
+KEPT_OF_A_COMMAND = 500  # characters of a supervisor's command line, as its reading keeps them
+
 
 @takes(StartEngine)
 def start_engine(args: StartEngine, context: Context) -> ActionResult:
@@ -52,6 +54,6 @@ def stop_unit(args: StopUnit, context: Context) -> ActionResult:
 
 @takes(StopSupervisor)
 def stop_supervisor(args: StopSupervisor, context: Context) -> ActionResult:
-    """End an old retry loop by pid, start time and boot id, SIGTERM only. Raises ActionRefused if it is another process."""
-    ask = args.plain("pid", "start_ticks", "boot_id")
+    """End an old retry loop by pid, start time, boot id and program, SIGTERM only. Raises ActionRefused if it is another process."""
+    ask = args.plain("pid", "start_ticks", "boot_id", "command") | {"kept": KEPT_OF_A_COMMAND}
     return ActionResult(said=tuple(change(context, context.host, "stop_process", ask, 20)["said"]))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from runbooks.core.args.workers import EndPod, StartWorker
 from runbooks.core.orchestrator_config import Orchestrator
+from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from runbooks.spawning.evidence import TaskRow
 from runbooks.spawning.parsers.runpod import Pod
@@ -35,7 +36,8 @@ def terminate_pod(args: EndPod, context: Context) -> ActionResult:
     """End one pod for good, by its id.
 
     Refused when it is gone already, locked, not this orchestrator's, in another state or on another machine than was
-    judged, its worker reports, or it holds other tasks than were shown. Between that reading and the call a moment remains."""
+    judged, its worker reports, or it holds other tasks than were shown; the pod is read before and after its worker's rows. Between
+    that reading and the call a moment remains: what the worker took in it is named, and the step has failed."""
     return _end(args, context, "ended", RunPodClient.terminate)
 
 
@@ -52,6 +54,7 @@ def _end(a: EndPod, context: Context, done: str, call: Callable[[RunPodClient, s
         _same(_read(client, a.pod), a, config)
         _claims(context, config, a.worker, a.tasks)
         _silent(context, config, a.worker)
+        _same(_read(client, a.pod), a, config)  # a database may take its time
         try:
             call(client, a.pod)
         except NotFound:
@@ -61,7 +64,19 @@ def _end(a: EndPod, context: Context, done: str, call: Callable[[RunPodClient, s
         left = _left(client, a.pod)
     finally:
         client.close()
-    return ActionResult(said=(f"pod {a.pod} was {done}; the provider now says: {left}", UNSEEN))
+    told = f"pod {a.pod} was {done}; the provider now says: {left}"
+    return ActionResult(said=(told, *_taken(context, config, a, told), UNSEEN))
+
+
+def _taken(context: Context, config: Orchestrator, a: EndPod, told: str) -> tuple[str, ...]:
+    """A sentence where the tasks cannot be read again. Raises TransportError when the worker took one in that very moment."""
+    try:
+        _claims(context, config, a.worker, a.tasks)
+    except ActionRefused as e:
+        if e.code is RefusalCode.IN_USE:
+            raise TransportError(UnknownReason.FAILED, f"{told}; in this very moment its worker took a task: {e}") from None
+        return (f"whether its worker took a task in that moment is not known: {e}",)
+    return ()
 
 
 def _read(client: RunPodClient, pod_id: str) -> Pod:

@@ -27,7 +27,8 @@ def set_railway_variable(a: SetVariable, context: Context) -> ActionResult:
     client = RailwayClient(config.railway, context.redactor)
     try:
         try:
-            seen = describe_variables(client.variables(), config, sealed_of(client))
+            hidden = sealed_of(client)
+            seen = describe_variables(client.variables(), config, hidden)  # read last: what is compared
         except TransportError as e:
             raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the variables could not be read again: {e}") from None
         if not seen.sealed_known:

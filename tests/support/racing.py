@@ -1,18 +1,22 @@
 """Somebody else who writes between a check and a change: at every step in turn, or as a process of its own, again and again."""
 
 import builtins
+import inspect
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Barrier
+from typing import Any, TypeVar
 
 import pytest
 
 from tasks.remote.probes import aside
 
+T = TypeVar("T")
 CALLS = ("open", "lstat", "stat", "scandir", "listdir", "readlink", "unlink", "rmdir", "rename", "replace", "link", "symlink",
          "mkdir", "chmod")  # fmt: skip
 ON_FD = ("read", "write", "pread", "pwrite", "fstat", "fchmod", "fchown", "fsync", "ftruncate")
@@ -68,6 +72,47 @@ def every_step(root: Path, run: Callable[[int], Steps], stride: int = 1, most: i
         if not run(at).wrote:
             return at - 1
     raise AssertionError("it never ended before the writer's turn")
+
+
+@contextmanager
+def meanwhile(owner: Any, name: str, other: Callable[[], object], *, turn: int = 1, before: bool = False) -> Iterator[None]:
+    """`other` writes right after (or `before`) call number `turn` of `owner.name`: of a class, a module, or the names of a probe
+    (a dict). Fails where that call never came: then nobody raced."""
+    table = isinstance(owner, dict)
+    real, calls = owner[name] if table else inspect.getattr_static(owner, name), []
+    bound = owner[name] if table else getattr(owner, name)
+
+    def call(*args: Any, **more: Any) -> Any:
+        calls.append(name)
+        mine = len(calls) == turn
+        if mine and before:
+            other()
+        found = bound(*args, **more)
+        if mine and not before:
+            other()
+        return found
+
+    def put(what: Any) -> None:
+        owner.__setitem__(name, what) if table else setattr(owner, name, what)
+
+    put(call)
+    try:
+        yield
+    finally:
+        put(real)
+    assert len(calls) >= turn, f"{name} was called {len(calls)} times: nobody wrote"
+
+
+def at_once(*starts: Callable[[], T]) -> list[T]:
+    """What each of them gave, all begun in the same moment."""
+    ready = Barrier(len(starts))
+
+    def one(start: Callable[[], T]) -> T:
+        ready.wait(10)
+        return start()
+
+    with ThreadPoolExecutor(len(starts)) as pool:
+        return list(pool.map(one, starts))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ends one process by its identity, TERM only. JSON argument: {pid, start_ticks, boot_id}."""
+"""Ends one process by its identity, TERM only. JSON argument: {pid, start_ticks, boot_id, command, kept (characters of it)}."""
 
 import json
 import os
@@ -7,10 +7,12 @@ import sys
 import time
 from typing import Any
 
-from tasks.remote.probes.pidfd import open_pidfd, send
-from tasks.remote.probes.proc import boot_id, same
+from tasks.remote.probes.judged import judged
+from tasks.remote.probes.pidfd import send
+from tasks.remote.probes.proc import ancestors, boot_id, same
+from tasks.remote.probes.refused import Refused, refusal
 
-WANTS = {"pid": "int", "start_ticks": "int", "boot_id": "str"}
+WANTS = {"pid": "int", "start_ticks": "int", "boot_id": "str", "command": "str", "kept": "int"}
 
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
@@ -18,12 +20,11 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     if boot_id() != ask["boot_id"]:
         return {"refused": "the machine was booted since", "code": "target-changed"}
     try:
-        fd = open_pidfd(ask["pid"])
-    except OSError as e:
-        return {"refused": "pid %d: %s" % (ask["pid"], e), "code": "target-changed"}
-    now = same(ask["pid"], ask["start_ticks"])
-    if fd is None or now is None or now["state"] in "ZX":
-        return {"refused": "pid %d is another process, or has ended" % ask["pid"], "code": "target-changed"}
+        fd = judged(ask, ancestors())[0]
+    except Refused as e:
+        return refusal(e)
+    if fd is None:
+        return {"refused": "pid %d has ended" % ask["pid"], "code": "target-changed"}
     error = send(fd, signal.SIGTERM)
     if error:
         return {"refused": "pid %d: %s" % (ask["pid"], os.strerror(error)), "code": "not-supported"}

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.gpu.probes.judged import judged, same_list
+from tasks.remote.probes.judged import judged, same_list
 from tasks.remote.probes.pidfd import ended, send
 from tasks.remote.probes.proc import ancestors, read, stat, status
 from tasks.remote.probes.refused import Refused, refusal

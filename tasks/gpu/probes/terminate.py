@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.gpu.probes.judged import judged, same_list
+from tasks.remote.probes.judged import judged, same_list, same_owner
 from tasks.remote.probes.pidfd import ended, send
 from tasks.remote.probes.proc import ancestors, cgroup, container, nvidia_fds, pids, stat
 from tasks.remote.probes.refused import Refused, refusal
@@ -33,7 +33,7 @@ def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int
     near = now["sid"] == ask["sid"] or (ask["cgroup"] not in ("", "/") and cgroup(pid) == ask["cgroup"])
     if not near:
         raise Refused("target-changed", "pid %d left session %s and cgroup %r" % (pid, ask["sid"], ask["cgroup"]))
-    return {"pid": pid, "fd": fd, "outcome": "", "state": now["state"], "start_ticks": now["start_ticks"]}
+    return {"pid": pid, "fd": fd, "outcome": "", "state": now["state"], "start_ticks": now["start_ticks"], "want": want}
 
 
 def one_job(path: str) -> bool:
@@ -65,6 +65,10 @@ def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
     more = outsiders(ask, {int(p["pid"]) for p in ask["processes"]})
     if more and any(h["fd"] is not None for h in held):
         raise Refused("not-ours", "not in the plan: " + "; ".join(more[:10]))
+    for h in [h for h in held if h["fd"] is not None and not ended(h["fd"])]:  # the look through the machine took its time
+        now = stat(h["pid"])
+        if now is not None:
+            same_owner(h["pid"], now, h["want"])
     return held
 
 

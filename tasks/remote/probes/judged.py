@@ -54,9 +54,10 @@ def judged(want: "dict[str, Any]", protected: "set[int]") -> "tuple[int | None, 
 
 
 def same_owner(pid: int, now: "dict[str, Any]", want: "dict[str, Any]") -> None:
-    """The user and the program are those that were judged (exec keeps the start time)."""
-    if uid(pid) != want["uid"]:
+    """The program, and the user where one was judged, are as they were (exec keeps the start time). Of the command line as many
+    characters are compared as were kept."""
+    if "uid" in want and uid(pid) != want["uid"]:
         raise Refused("target-changed", "pid %d belongs to uid %d now, judged was uid %s" % (pid, uid(pid), want["uid"]))
-    text, known = command(pid, now["state"], now["comm"]), want["command"].split(SECRET)[0]
+    text, known = command(pid, now["state"], now["comm"])[: want.get("kept", 4096)], want["command"].split(SECRET)[0]
     if text != known if SECRET not in want["command"] else not text.startswith(known):
         raise Refused("target-changed", "pid %d runs another program now: %r" % (pid, text[:200]))
