@@ -93,7 +93,7 @@ def _old_rsa(v: SshView, w: Wire, registered: bool) -> bool:
     words = ("the key is ssh-rsa, and the server names no signature that it takes, as one that knows SHA-1 only; this side uses SHA-2",
              f"its banner: {w.banner}", *(("the key is registered there",) if registered else ()))  # fmt: skip
     v.say("key-type-not-accepted", LIKELY if registered else POSSIBLE, *words,
-          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.subject}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
+          decides=(f"`ssh -o PubkeyAcceptedAlgorithms=+ssh-rsa {v.typed}` for this one host", "an Ed25519 or ECDSA key"))  # fmt: skip
     return True
 
 

@@ -134,7 +134,7 @@ def _agent(v: SshView, key: GivenKey) -> None:
             POSSIBLE,
             said,
             about="ssh on this machine",
-            decides=(f"ssh -v -o IdentitiesOnly=yes {v.subject}",),
+            decides=(f"ssh -v -o IdentitiesOnly=yes {v.typed}",),
         )
 
 
@@ -149,4 +149,4 @@ def _client(v: SshView) -> None:
     if other:
         sure = SURE if v.wire and v.wire.stage is not Stage.DONE else POSSIBLE
         v.say("client-config-differs", POSSIBLE if sure is POSSIBLE else LIKELY, *other, about="ssh on this machine",
-              decides=(f"ssh -G {e.host}",))  # fmt: skip
+              decides=(f"ssh -G {v.typed}",))  # fmt: skip

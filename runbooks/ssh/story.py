@@ -68,6 +68,6 @@ def by_hand(v: SshView) -> tuple[str, ...]:
         f"ssh-keygen -l -f {file}",
         f"getent hosts {e.host}; timeout 5 bash -c '</dev/tcp/{e.host}/{e.port}' && echo open",
         f"ssh-keygen -F '[{e.host}]:{e.port}'",
-        f"ssh -v -F none -o IdentitiesOnly=yes -o BatchMode=yes -i {file} -p {e.port} {e.user}@{e.host} true",
+        f"ssh -v -F none -o IdentitiesOnly=yes -o BatchMode=yes -i {file} {v.typed} true",
         f"sshd -T -C user={e.user},host=x,addr=127.0.0.1   # on the server",
     )

@@ -1,5 +1,7 @@
 """The evidence with its readings opened."""
 
+import shlex
+
 from runbooks.core.judgment import Judgment
 from runbooks.core.reading import Known
 from runbooks.ssh.evidence import Evidence, FarSide, GivenKey, Wire
@@ -18,6 +20,11 @@ class SshView(Judgment):
         self.public = e.configured_public.value if isinstance(e.configured_public, Known) else None
         self.agent = e.agent.value if isinstance(e.agent, Known) else ()
         self.client = e.client.value if isinstance(e.client, Known) else {}
+
+    @property
+    def typed(self) -> str:
+        """The node as `ssh` takes it on its command line; what names it elsewhere (`user@host:port`) ssh takes for a host's name."""
+        return f"-p {self.e.port} {shlex.quote(f'{self.e.user}@{self.e.host}')}"
 
     @property
     def open(self) -> tuple[str, ...]:

@@ -58,3 +58,23 @@ def test_the_odd_places_are_printed() -> None:
     """Else the test above would hold for a world that was not moved."""
     text = "\n".join(c for runbook in RUNBOOKS for c in commands(runbook))
     assert [place for place in ("12379", "18265", ENGINE[2]) if place not in text] == []
+
+
+def told(found: Diagnosis) -> list[str]:
+    """Every text of a report in which a command may stand."""
+    return [*printed(found), *found.do_now, *(d for c in found.causes for d in c.decides)]
+
+
+@pytest.mark.parametrize("runbook", RUNBOOKS)
+def test_ssh_is_given_its_port_as_it_takes_it(runbook: str) -> None:
+    """`ssh user@host:port` asks for a host of that name."""
+    texts = {t for case in situations() if case.runbook == runbook for t in told(case.judge())}
+    assert sorted(t for t in texts if re.search(r"\bssh\b[^`;|&]*@[\w.\[\]-]+:\d", t)) == []
+
+
+def test_every_ssh_command_about_a_node_has_its_port() -> None:
+    cases = [c for c in situations() if c.runbook == "ssh-auth-failure"]
+    hosts = [(c.evidence.model_dump()["host"], c.evidence.model_dump()["port"], c.judge()) for c in cases]
+    commands = [(t, port) for host, port, found in hosts for t in told(found) if re.search(rf"\bssh -[^`]*{re.escape(host)}", t)]
+    assert len(commands) > 50
+    assert sorted({t for t, port in commands if not re.search(rf"\bssh -[^`]*-p {port} ", t)}) == []
