@@ -9,6 +9,7 @@ from runbooks.checkpoint.places import out_of_reach
 from runbooks.checkpoint.together import SaveStanding, Together, together
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -148,7 +149,7 @@ def _disk_was_full(evidence: Evidence, copy: Copy) -> list[str]:
         if s.write in ("ENOSPC", "EDQUOT"):
             found.append(f"a write of 4 KiB to {s.path} fails now with {s.write}")
         elif s.total and s.available < min(copy.candidate.size, 1 << 20):
-            found.append(f"{s.available} bytes are available on {s.path}")
+            found.append(f"{sized(s.available)} are available on {s.path}")
     if isinstance(evidence.log, Known):
         for said in meanings(evidence.log.value, FULL).values():
             found.append(f"the job's log says: {said.evidence[0].text[:200]}")

@@ -8,6 +8,7 @@ from runbooks.core.args.checkpoints import InterruptedDeletion
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 
 MANY = 20
@@ -19,7 +20,7 @@ def leftover_causes(evidence: Evidence) -> tuple[Cause, ...]:
     for look in evidence.tiers:
         copies = [x for x in look.leftovers if x.doing in ("copy", "pointer")]
         if copies:
-            words = tuple(f"{x.name}: {x.size} bytes, {x.doing} of {x.was}, broken off" for x in copies[:MANY])
+            words = tuple(f"{x.name}: {size(x.size)}, {x.doing} of {x.was}, broken off" for x in copies[:MANY])
             sure = Certainty.CONFIRMED
             out.append(Cause(slug="copy-unfinished", certainty=sure, subject=look.where, evidence=words, innocent=True))
         out.extend(_deletion(look, x) for x in look.leftovers[:MANY] if x.doing == "deletion")
@@ -28,7 +29,7 @@ def leftover_causes(evidence: Evidence) -> tuple[Cause, ...]:
 
 def _deletion(look: TierLook, left: Leftover) -> Cause:
     state = "nothing of it is gone" if left.untouched else "it is not whole any more"
-    words = f"{left.name}: a deletion of {left.was} was broken off, {left.files} files, {left.size} bytes; {state}"
+    words = f"{left.name}: a deletion of {left.was} was broken off, {left.files} files, {size(left.size)}; {state}"
     why = _going_on(look, left)
     return Cause(
         slug="deletion-unfinished", certainty=Certainty.LIKELY if why else Certainty.CONFIRMED,
@@ -81,8 +82,8 @@ def _finish(look: TierLook, found: list[Leftover]) -> Plan | None:
         Step(
             kind="finish-deletion", owner=look.node, args=_args(look, x),
             commands=(command("rm", "-r", f"{look.where}/{x.name}"),),
-            effect=f"{x.size} bytes more are free on {look.where}",
-            loses=f"what is left of {x.was}: {x.files} files, {x.size} bytes, not whole any more",
+            effect=f"{size(x.size)} more are free on {look.where}",
+            loses=f"what is left of {x.was}: {x.files} files, {size(x.size)}, not whole any more",
         )
         for x in found
     )  # fmt: skip

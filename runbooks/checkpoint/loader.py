@@ -6,6 +6,7 @@ from runbooks.checkpoint.choose import CheckpointChoice
 from runbooks.checkpoint.evidence import Candidate, Evidence
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.parsers.loader_log import key_prefix, missing_setting, refused_global, save_seconds
 from runbooks.triage.text import meanings
@@ -96,7 +97,7 @@ def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
 def _limit(c: Candidate, where: str) -> Iterator[Cause]:
     """The file is whole by its own sizes, and a usual loader refuses it."""
     if c.loader_limits:
-        words = [*c.loader_limits[:3], f"{where} is whole by its sizes: header and tensors fill its {c.size} bytes"]
+        words = [*c.loader_limits[:3], f"{where} is whole by its sizes: header and tensors fill its {sized(c.size)}"]
         yield _cause("loader-limit", Certainty.CONFIRMED, where, words)
 
 

@@ -9,6 +9,7 @@ from runbooks.checkpoint.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -82,16 +83,16 @@ def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
 def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> Iterator[Cause]:
     yes = Certainty.CONFIRMED
     if s.write == "EDQUOT":
-        yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {s.available} bytes are available")
+        yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {sized(s.available)} are available")
     elif s.inodes and s.inodes_free == 0:
-        yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {s.available} bytes are")
+        yield cause("inodes-full", yes, f"0 of {s.inodes} inodes are free at {s.path}, {sized(s.available)} are")
     elif s.total and s.available < NONE_LEFT and s.free > newest_size(look) + NONE_LEFT:
         yield cause(
-            "reserved-blocks", yes, f"{s.free} bytes are free at {s.path}, all reserved for root: none is available"
+            "reserved-blocks", yes, f"{sized(s.free)} are free at {s.path}, all reserved for root: none is available"
         )
     elif s.write == "ENOSPC" or (s.total and s.available < newest_size(look) * limits.free_saves and newest_size(look)):
         certainty = yes if s.write == "ENOSPC" or s.available < newest_size(look) else Certainty.LIKELY
-        words = f"{s.available} of {s.total} bytes are available at {s.path}; one save takes {newest_size(look)}"
+        words = f"{sized(s.available)} of {sized(s.total)} are available at {s.path}; one save takes {newest_size(look)}"
         yield cause("disk-full", certainty, words, f"a write of 4 KiB says {s.write}")
 
 
@@ -102,7 +103,7 @@ def _memory(config: Checkpoints, look: TierLook, s: Space) -> Iterator[Cause]:
         return
     room = min(x for x in (limit, s.total or None) if x is not None) if limit or s.total else 0
     if room and size > room:
-        words = f"one snapshot takes {size} bytes, the limit is {room}"
+        words = f"one snapshot takes {sized(size)}, the limit is {room}"
         subject = f"{s.path} on {look.node}"
         yield Cause(slug="snapshot-over-limit", certainty=Certainty.CONFIRMED, subject=subject, evidence=(words,))
 

@@ -24,6 +24,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 
 ROOM = 1.05  # of the size, before a copy is offered
@@ -90,7 +91,7 @@ def _create(look: TierLook, s: Space) -> Plan:
         args=CreateCheckpointFolder(path=s.path, parent=s.nearest, device=s.device, node=look.node).plain(),
         effect=f"{s.path} exists on {s.device}",
     )  # fmt: skip
-    why = f"it would lie on {s.device} ({s.fs_type}, {s.available} bytes available); is a mount missing instead?"
+    why = f"it would lie on {s.device} ({s.fs_type}, {sized(s.available)} available); is a mount missing instead?"
     return Plan(name=f"create folder of {look.tier}", steps=(step,), for_causes=("directory-missing",), why=why)
 
 
@@ -180,7 +181,7 @@ def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None
             args=AbortUpload(
                 tier=look.tier, key=u.key, upload_id=u.upload_id, parts=u.parts, older_than_s=limits.upload_age_s
             ).plain(),
-            effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {u.bytes} bytes",
+            effect=f"the unfinished upload of {u.key} is gone", loses=f"{u.parts} uploaded parts, {sized(u.bytes)}",
         )
         for u in look.uploads.value
         if (u.newest_part_s_ago if u.newest_part_s_ago is not None else u.begun_s_ago) > limits.upload_age_s

@@ -10,6 +10,7 @@ from runbooks.core.args.checkpoints import KeptCheckpoint, OtherCopy, PruneCheck
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 
 FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks")
@@ -168,8 +169,8 @@ def _plan(
             ),
             keep=tuple(KeptCheckpoint(name=c.name, identity=c.identity) for c in kept),
         ).plain(),
-        effect=f"{size} bytes more are free on {look.where}",
-        loses=f"{len(chosen)} old checkpoints, {size} bytes: " + ", ".join(c.name for c in chosen[:10]),
+        effect=f"{sized(size)} more are free on {look.where}",
+        loses=f"{len(chosen)} old checkpoints, {sized(size)}: " + ", ".join(c.name for c in chosen[:10]),
     )  # fmt: skip
     stay = ", ".join(c.name for c in kept)
     why = f"{stay} stay: their content was proven just now, and so was another copy of each deleted step"

@@ -9,6 +9,7 @@ from runbooks.checkpoint.evidence import Evidence
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause
 
 ALWAYS = (
@@ -68,7 +69,7 @@ def resume(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Chec
         setting = config.resume.format(path=best.where, step=best.candidate.step)
         resume = f"Only if step {choice.open[0].candidate.step} cannot be had: resume" if choice.open else "Resume"
         lines.append(
-            f"{resume} with `{setting}` ({best.candidate.format}, {best.candidate.size} bytes on {best.look.tier})"
+            f"{resume} with `{setting}` ({best.candidate.format}, {size(best.candidate.size)} on {best.look.tier})"
         )
         lines.append(_copy_time(config, limits, best))
         same = alike(evidence, best)

@@ -9,6 +9,7 @@ from runbooks.container.shared_end import said
 from runbooks.container.words import Limits, cause, clock, known, log_of, near, span
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 
@@ -149,7 +150,7 @@ def _disks(e: Evidence, host: HostFacts, limits: Limits) -> list[Cause]:
             continue  # one file system under two paths
         seen.add((disk.size_bytes, disk.free_bytes))
         if disk.free_bytes < min(limits.disk_free_min_bytes, disk.size_bytes // 10):
-            words = f"{disk.path} has {disk.free_bytes >> 20} MiB free of {disk.size_bytes >> 20} MiB"
+            words = f"{disk.path} has {sized(disk.free_bytes)} free of {sized(disk.size_bytes)}"
             found.append(cause("disk-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words, _held_by_engine(e)))
         if disk.inodes and disk.inodes_free * 100 < disk.inodes * limits.inodes_free_min_percent:
             words = f"{disk.path} has {disk.inodes_free} of {disk.inodes} inodes free"
@@ -161,7 +162,7 @@ def _held_by_engine(e: Evidence) -> str:
     """What of the disk the engine could give back."""
     daemon = known(e.daemon)
     sizes = {"images without a name": daemon.dangling_bytes, "the build cache": daemon.build_cache_bytes} if daemon else {}
-    held = [f"{size >> 20} MiB are {what}" for what, size in sizes.items() if size is not None]
+    held = [f"{sized(size)} are {what}" for what, size in sizes.items() if size is not None]
     return "of the engine's own, " + " and ".join(held) if held else ""
 
 
@@ -209,7 +210,7 @@ def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
     if gap := driver_gap(host):
         notes.append(f"{gap}: a container that is started now gets no GPU")
     if host.memory_available_bytes * 100 < host.memory_total_bytes * limits.memory_free_min_percent:
-        notes.append(f"only {host.memory_available_bytes >> 20} MiB of memory are available on {e.node}")
+        notes.append(f"only {sized(host.memory_available_bytes)} of memory are available on {e.node}")
     if host.accel_devices and not host.nvidia_devices:
         notes.append(f"{e.node} is a TPU VM ({', '.join(host.accel_devices[:4])}): no NVIDIA device is expected")
     return (*notes, *_shm(host.shm))
@@ -218,4 +219,4 @@ def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
 def _shm(shm: Disk | None) -> tuple[str, ...]:
     if shm is None or shm.free_bytes * 20 > shm.size_bytes:
         return ()
-    return (f"shared memory of the host has {shm.free_bytes >> 20} MiB free of {shm.size_bytes >> 20} MiB",)
+    return (f"shared memory of the host has {sized(shm.free_bytes)} free of {sized(shm.size_bytes)}",)

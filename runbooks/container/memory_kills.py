@@ -5,6 +5,7 @@ from datetime import datetime
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.words import Limits, cause, clock, known, near, own_events
 from runbooks.core.host_facts import KernelOom
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 
 
@@ -36,7 +37,7 @@ def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]
         cause(
             "oom-container", sure, f"container {c.name}", "OOMKilled is true and the exit code is 137",
             "the engine reported `oom` right before" if event else "no kernel line and no event confirm it",
-            f"memory limit {c.memory_limit_bytes} bytes" if c.memory_limit_bytes else "no memory limit is set",
+            f"memory limit {size(c.memory_limit_bytes)}" if c.memory_limit_bytes else "no memory limit is set",
             decides=() if event else ("a kernel oom-kill line for this container at its end",),
         )
     ]  # fmt: skip
@@ -49,8 +50,8 @@ def _oom(e: Evidence, c: ContainerFacts, kill: KernelOom) -> Cause:
         "oom-container" if kill.memcg else "oom-host", Certainty.CONFIRMED,
         f"container {c.name}" if kill.memcg else e.node,
         f"kernel at {clock(kill.at)}: {kill.text}", f"out of memory: {what}",
-        f"memory limit {c.memory_limit_bytes} bytes" if c.memory_limit_bytes else "no memory limit is set",
-        f"{host.memory_available_bytes} of {host.memory_total_bytes} bytes are available now" if host else "",
+        f"memory limit {size(c.memory_limit_bytes)}" if c.memory_limit_bytes else "no memory limit is set",
+        f"{size(host.memory_available_bytes)} of {size(host.memory_total_bytes)} are available now" if host else "",
     )  # fmt: skip
 
 

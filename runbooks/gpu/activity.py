@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known
+from runbooks.core.sizes import size
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.view import GpuView, span
 
@@ -87,7 +88,7 @@ def _io(view: GpuView, p: Process) -> Iterator[SignReading]:
         yield SignReading(Sign.IO, None, "its I/O counters were not readable (another user's process needs root)")
     else:
         moved = _rate(view, p.io_window_bytes) > view.limits.idle_io_bytes_per_s
-        yield SignReading(Sign.IO, moved, f"it read and wrote {p.io_window_bytes} bytes meanwhile")
+        yield SignReading(Sign.IO, moved, f"it read and wrote {size(p.io_window_bytes)} meanwhile")
     if p.writing:
         moved = _rate(view, p.io_window_bytes or 0) > view.limits.idle_io_bytes_per_s
         whole = any(CHECKPOINT.search(w) for w in p.writing)  # a heartbeat line now and then is not work
@@ -99,14 +100,14 @@ def _sockets(view: GpuView, p: Process) -> Iterator[SignReading]:
         yield SignReading(Sign.SOCKETS, None, "its TCP counters were not readable")
         return
     moved = _rate(view, p.sockets_moved_bytes) > view.limits.idle_socket_bytes_per_s
-    yield SignReading(Sign.SOCKETS, moved, f"its TCP sockets moved {p.sockets_moved_bytes} bytes")
+    yield SignReading(Sign.SOCKETS, moved, f"its TCP sockets moved {size(p.sockets_moved_bytes)}")
 
 
 def _children(view: GpuView, p: Process) -> Iterator[SignReading]:
     if 100 * _rate(view, p.children_cpu_window_s) > view.limits.idle_cpu_percent:
         yield SignReading(Sign.CHILDREN, True, f"its children used {p.children_cpu_window_s:.2f} s of CPU")
     if _rate(view, p.children_io_window_bytes) > view.limits.idle_io_bytes_per_s:
-        yield SignReading(Sign.CHILDREN, True, f"its children read and wrote {p.children_io_window_bytes} bytes")
+        yield SignReading(Sign.CHILDREN, True, f"its children read and wrote {size(p.children_io_window_bytes)}")
 
 
 def _gpu_use(view: GpuView, p: Process) -> Iterator[SignReading]:
@@ -180,7 +181,7 @@ def _bridge_one(view: GpuView, q: Process) -> tuple[bool, str]:
     if cpu < 0 or io < 0:
         return False, f"pid {q.pid}: counters ran backwards; the readings can't be compared"
     since = f"in the {span(view.gap_s)} since {_which(view)}"
-    words = f"pid {q.pid} used {cpu:.1f} s of CPU and {io} bytes of I/O {since}"
+    words = f"pid {q.pid} used {cpu:.1f} s of CPU and {size(io)} of I/O {since}"
     quiet = 100 * cpu / view.gap_s <= view.limits.idle_cpu_percent
     return quiet and io / view.gap_s <= view.limits.idle_io_bytes_per_s, words
 

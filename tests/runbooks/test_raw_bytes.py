@@ -8,17 +8,18 @@ from runbooks.core.sizes import size
 from runbooks.core.verdict import Diagnosis
 from tests.runbooks.every import situations
 
-RAW = re.compile(r"(?<![\w./:=-])\d{7,}(?: bytes|(?= of \d))|\b\d{5,} bytes\b")
-MINE = ("memory-pressure", "host-limits", "distributed-setup", "ray-job", "stale-rendezvous", "ssh-auth-failure")
+RAW = re.compile(r"(?<![\w./:=-])\d{7,}(?: bytes|(?= of \d))|\b\d{5,} (?:bytes|[KM]iB)\b")
 
 
 def prose(d: Diagnosis) -> list[str]:
     """What a person reads; commands are for the shell."""
     causes = [w for c in d.causes for w in (*c.evidence, *c.decides)]
-    return [d.headline, d.symptom, *causes, *d.must_not, *d.waiting_costs, *d.unknowns, *(f.issue for f in d.findings)]
+    plans = [w for p in d.plans for s in p.steps for w in (s.effect, s.loses)]
+    said = [*d.must_not, *d.do_now, *d.waiting_costs, *d.unknowns, *(f.issue for f in d.findings)]
+    return [d.headline, d.symptom, *causes, *plans, *said]
 
 
-@pytest.mark.parametrize("slug", MINE)
+@pytest.mark.parametrize("slug", sorted({s.runbook for s in situations()}))
 def test_no_raw_bytes(slug: str) -> None:
     mine = [c for c in situations() if c.runbook == slug]
     assert mine
