@@ -15,7 +15,7 @@ from runbooks.core.knowledge import Runbook
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
 
-NAMES = ("node", "worker", "tier", "index", "name", "path", "id")  # what tells one item of a list from the next
+NAMES = ("path", "node", "worker", "tier", "index", "name", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
 
 

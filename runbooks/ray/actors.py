@@ -1,6 +1,7 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
 from runbooks.core.host_facts import KernelOom
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
@@ -13,6 +14,7 @@ DIED = {
     "actor-out-of-memory": ("ray-job/actor-out-of-memory",),
     "actor-node-lost": ("ray-job/actor-node-lost",),
 }  # what the words of a death record say by themselves
+OF_RECORD = tuple(DIED)  # Ray or the kernel ended the process: its own log has no word of it
 INTERFACE = {
     "nccl-interface": (
         "ray-job/nccl-interface",
@@ -42,11 +44,22 @@ def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:
     return tuple(n for n in map(known, e.node_logs) if n is not None)
 
 
-def log_of(e: Evidence, actor: Actor) -> LogFile | None:
-    """The stderr file of the actor's process, on its node."""
-    files = {f.path: f for n in node_logs(e) if n.ip == actor.ip for f in n.logs}
-    path = worker_log(actor.pid, tuple(files)) if actor.pid else ""
-    return files.get(path)
+def files_of(n: NodeLogs) -> tuple[LogFile, ...]:
+    """Its logs, as far as they were listed."""
+    return value_or(n.logs, ())
+
+
+def log_of(e: Evidence, actor: Actor) -> Known[LogFile] | Absent | Unknown:
+    """The stderr file of the actor's process, on its node: absent where its node was read and has none."""
+    here = [n for n in node_logs(e) if n.ip == actor.ip]
+    files = {f.path: f for n in here for f in files_of(n)}
+    found = files.get(worker_log(actor.pid, tuple(files)) if actor.pid else "")
+    if found is not None:
+        return found.lines if isinstance(found.lines, Unknown) else Known[LogFile](value=found)
+    lost = [n.logs for n in here] if here else list(e.node_logs)
+    none = Unknown(reason=UnknownReason.NOT_ASKED, detail="the fleet file names no node of that address")
+    unread = [x for x in lost if isinstance(x, Unknown)]
+    return unread[0] if unread else Absent(proof="its log was not found") if here else none
 
 
 def judge_actors(e: Evidence, job: RayJob, window_s: float) -> list[Cause]:
@@ -71,19 +84,21 @@ def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, boo
 
 def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     log = log_of(e, a)
+    lines = value_or(log.value.lines, ()) if isinstance(log, Known) else ()
     text = a.death_message
     subject = f"{a.class_name} pid {a.pid} on {a.ip or a.node_id[:12] or 'an unknown node'}"
-    error = first_error((*(log.lines if log else ()), *text.splitlines()))
+    error = first_error((*lines, *text.splitlines()))
     kill, timed = _kill(e, a, window_s)
-    where = f"its log: {log.node}:{log.path}" if log else "its log was not found"
     slug, sure = _kind(a, text, error, kill is not None and timed)
+    if isinstance(log, Unknown) and slug not in OF_RECORD and sure is Certainty.CONFIRMED:  # its log may name what came first
+        sure = Certainty.LIKELY
     if kill is not None and not timed and slug == "actor-failed":
         slug, sure = "actor-out-of-memory", Certainty.LIKELY
     words = (
         f"kernel: {kill.text}" if kill else "",
         error,
         f"death record: {a.death_reason} {text[:200]}".strip(),
-        where,
+        _where(log),
     )
     check = (
         ()
@@ -93,6 +108,12 @@ def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
         else (f"the end of the worker's log of pid {a.pid} on {a.ip}", "the kernel log there")
     )
     return cause(slug, sure, subject, *words, decides=check)
+
+
+def _where(log: Known[LogFile] | Absent | Unknown) -> str:
+    if isinstance(log, Known):
+        return f"its log: {log.value.node}:{log.value.path}"
+    return log.proof if isinstance(log, Absent) else f"its log was not read ({log.why})"
 
 
 def _kind(a: Actor, text: str, error: str, killed: bool) -> tuple[str, Certainty]:

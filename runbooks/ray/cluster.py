@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runbooks.core.ray_view import STATES, Versions, differ, head_fault
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Known, Unknown, value_or
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.evidence import Actor, Evidence, NodeLogs, RayJob
 from runbooks.ray.parsers.ray_autoscaler import repeated, stale_instance
@@ -121,11 +121,12 @@ def judge_autoscaler(e: Evidence) -> list[Cause]:
     """One that fails at every turn brings and takes nothing, for the whole cluster."""
     found = []
     for n in (r.value for r in e.node_logs if isinstance(r, Known)):
-        again = repeated(n.autoscaler.lines) if n.autoscaler else None
+        lines = value_or(n.autoscaler.lines, ()) if n.autoscaler else ()
+        again = repeated(lines)
         if n.autoscaler is None or again is None or n.autoscaler.age_s > AUTOSCALER_ROUND_S:
             continue
         words = [f"one error stands {again.times} times in its log, last written {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
-        record = stale_instance("\n".join(n.autoscaler.lines))
+        record = stale_instance("\n".join(lines))
         ids = {x.node_id for x in known(e.nodes) or () if x.alive}
         stale = record is not None and isinstance(e.nodes, Known) and record.node_id not in ids
         if record is not None and stale:

@@ -10,7 +10,7 @@ from runbooks.ray.company import groups
 from runbooks.ray.evidence import Evidence, RayJob
 from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
-from runbooks.ray.progress import all_lines, judge_start
+from runbooks.ray.progress import all_lines, judge_start, unread_logs
 from runbooks.ray.submission import judge_job
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import findings_of, meanings
@@ -89,7 +89,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
 def _unread(e: Evidence) -> tuple[str, ...]:
     """What a job that runs needs to be called well: the head's lists, and the logs of every node that is named."""
     lists = [n for n in ("job", "nodes", "actors", "groups") if isinstance(getattr(e, n), Unknown)]
-    return (*lists, *(("a node's logs",) if any(isinstance(r, Unknown) for r in e.node_logs) else ()))
+    return (*lists, *(("a node's logs",) if unread_logs(e) else ()))
 
 
 def _not_judged(e: Evidence) -> tuple[str, ...]:

@@ -1,13 +1,24 @@
 """What is read about one Ray job before it is judged: the head's lists, its logs, activity of its workers."""
 
 from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from runbooks.core.base import Frozen
 from runbooks.core.halted import Halted
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import StartPhase
 from runbooks.core.ray_view import RayHead, RayNode, Versions
-from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.core.reading import NOT_RECORDED, Known, Reading
+
+
+def _of_older_record(value: Any) -> Any:
+    """A bare list, of a record made before it was told whether a log could be read."""
+    return {"kind": "known", "value": value} if isinstance(value, list | tuple) else value
+
+
+Lines = Annotated[Reading[tuple[str, ...]], BeforeValidator(_of_older_record)]
 
 
 class RayJob(Frozen):
@@ -67,7 +78,10 @@ class LogFile(Frozen):
     path: str
     size_bytes: int
     age_s: float  # since its last write, by the node's own clock
-    lines: tuple[str, ...] = ()  # the last ones, secrets replaced
+    lines: Lines = Known[tuple[str, ...]](value=())  # the last ones, secrets replaced
+
+
+Logs = Annotated[Reading[tuple[LogFile, ...]], BeforeValidator(_of_older_record)]
 
 
 class WorkerActivity(Frozen):
@@ -91,7 +105,7 @@ class NodeLogs(Frozen):
     raylet_alive: bool | None = None
     raylet_state: str = ""  # of its process, as the kernel names it
     raylet_halted: Halted | None = None  # its process, where a signal has stopped it
-    logs: tuple[LogFile, ...] = ()
+    logs: Logs = Known[tuple[LogFile, ...]](value=())  # of workers and drivers; Absent: Ray has no folder of logs there
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
     activity: tuple[WorkerActivity, ...] = ()

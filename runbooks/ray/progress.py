@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from runbooks.core.reading import Unknown, value_or
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray.actors import INTERFACE, node_logs
+from runbooks.ray.actors import INTERFACE, files_of, node_logs
 from runbooks.ray.evidence import Evidence
 from runbooks.ray.phases import PhaseReached, default_phases, is_silent, late_after_s, reached
 from runbooks.ray.words import cause, known
@@ -17,8 +18,16 @@ NAN = {"loss-nan": ("ray-job/loss-nan",)}
 
 def all_lines(e: Evidence) -> tuple[str, ...]:
     """Driver's lines, then every worker's, the least recently written file first."""
-    files = sorted((f for n in node_logs(e) for f in n.logs), key=lambda f: -f.age_s)
-    return (*(known(e.driver_log) or ()), *(line for f in files for line in f.lines))
+    files = sorted((f for n in node_logs(e) for f in files_of(n)), key=lambda f: -f.age_s)
+    return (*(known(e.driver_log) or ()), *(line for f in files for line in value_or(f.lines, ())))
+
+
+def unread_logs(e: Evidence) -> tuple[str, ...]:
+    """Nodes and files whose lines were not read: what they say is not known."""
+    nodes = (f"all of {r.source.host if r.source else 'a node'}" for r in e.node_logs if isinstance(r, Unknown))
+    folders = (f"all of {n.node}" for n in node_logs(e) if isinstance(n.logs, Unknown))
+    files = (f"{f.node}:{f.path}" for n in node_logs(e) for f in files_of(n) if isinstance(f.lines, Unknown))
+    return (*nodes, *folders, *files)
 
 
 def judge_start(e: Evidence, limits: "Limits", quiet: bool) -> list[Cause]:
@@ -40,7 +49,7 @@ def judge_start(e: Evidence, limits: "Limits", quiet: bool) -> list[Cause]:
 
 
 def _age(e: Evidence) -> float | None:
-    ages = [f.age_s for n in node_logs(e) for f in n.logs if "/worker-" in f.path or "job-driver" in f.path]
+    ages = [f.age_s for n in node_logs(e) for f in files_of(n) if "/worker-" in f.path or "job-driver" in f.path]
     return min(ages, default=None)
 
 
@@ -76,6 +85,10 @@ def _silent(e: Evidence, words: tuple[str, str], subject: str) -> Cause:
     """Nothing of it moves, as far as that was read."""
     check = ("py-spy dump of a worker", "its GPU's memory and errors")
     blind = [n.node for n in node_logs(e) if n.gpu_use is None]
+    unread = unread_logs(e)
+    if unread:
+        gap = f"no process of it uses CPU or disk; not read: {', '.join(unread[:4])}"
+        return cause("phase-late", Certainty.POSSIBLE, subject, *words, gap, decides=("the logs that were not read", *check))
     if blind:
         gap = f"no process of it uses CPU or disk; the GPUs of {', '.join(blind[:4])} were not read"
         return cause("phase-late", Certainty.POSSIBLE, subject, *words, gap, decides=("use of its GPUs", *check))

@@ -28,7 +28,7 @@ def restart_raylet(args: RestartRaylet, context: Context) -> ActionResult:
         raise ActionRefused(RefusalCode.CONFIG, "the fleet file no longer says so")
     host = context.open_host(context.fleet.node(args.node))
     ip = next((k for k, v in ray.nodes.items() if v == args.node), "")
-    ask = {"temp_dir": ray.temp_dir, "window_s": 0, "tail": 0, "logs": 0, "driver": "", "ip": ip}
+    ask = {"temp_dir": ray.temp_dir, "window_s": 0, "tail": 0, "logs": 0, "pids": [], "driver": "", "ip": ip}
     try:
         if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
             raise ActionRefused(RefusalCode.IN_USE, f"a raylet runs on {args.node}")

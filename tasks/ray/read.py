@@ -1,7 +1,7 @@
 """Gathers one Ray job: the head's lists, the driver's log, and the logs and workers of every node. Reads only."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -11,11 +11,11 @@ from urllib.parse import quote
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.ray_view import RayHead, Versions, head_fault
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
+from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason, value_or
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.ray import parse_nodes
 from runbooks.ray.cluster import NAME
-from runbooks.ray.evidence import Evidence, LogFile, NodeLogs, RayJob, WorkerActivity
+from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob, WorkerActivity
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
@@ -25,6 +25,7 @@ from tasks.transport.base import Host, TransportError
 
 FILTER = "detail=1&limit=10000"
 WINDOW_S = 2.0
+DEAD_LOGS = 50  # logs of actors that died on one node, beside the newest ones
 LISTS = ("job", "nodes", "actors", "groups", "usage", "other_jobs", "driver_log")
 
 
@@ -56,7 +57,7 @@ def gather_ray_job(context: Context) -> Evidence:
     readings = refused or _head(context, host, ray, ident)
     job = readings["job"]
     ident = job.value.submission_id if isinstance(job, Known) else ident
-    nodes = _nodes(context, ray)
+    nodes = _nodes(context, ray, readings["actors"])
     return Evidence(cluster=ray.head, taken_at=context.now(), submission_id=ident, node_logs=nodes, head=head, **readings, **fixed)
 
 
@@ -116,14 +117,16 @@ def _pick(jobs: Any, ident: str) -> Known[RayJob] | Absent | Unknown:
     return Known[RayJob](value=latest, source=jobs.source)
 
 
-def _nodes(context: Context, ray: RayCluster) -> tuple[Reading[NodeLogs], ...]:
-    """Every node that the fleet file names for the cluster, side by side."""
+def _nodes(context: Context, ray: RayCluster, actors: Reading[tuple[Actor, ...]]) -> tuple[Reading[NodeLogs], ...]:
+    """Every node that the fleet file names for the cluster, side by side, with the logs of all actors that died there."""
+    dead = [a for a in value_or(actors, ()) if a.state == "DEAD" and a.pid]
+    ended = {ip: [a.pid for a in dead if a.ip == ip][-DEAD_LOGS:] for ip in ray.nodes}
     with ThreadPoolExecutor(max_workers=8) as pool:
-        parts = [pool.submit(read_node, context, ray, ip, name) for ip, name in ray.nodes.items()]
+        parts = [pool.submit(read_node, context, ray, ip, name, ended[ip]) for ip, name in ray.nodes.items()]
         return tuple(p.result() for p in parts)
 
 
-def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[NodeLogs] | Unknown:
+def read_node(context: Context, ray: RayCluster, ip: str, name: str, dead: Sequence[int]) -> Known[NodeLogs] | Unknown:
     """One node's logs, raylet, workers and kernel kills."""
     source = Source(command=f"ls -lt {ray.temp_dir}/session_latest/logs", host=name, taken_at=context.now())
     ask = {
@@ -131,6 +134,7 @@ def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[No
         "window_s": WINDOW_S,
         "tail": 16384,
         "logs": 40,
+        "pids": list(dead),
         "driver": ray.driver_log,
         "ip": ip,
     }
@@ -138,7 +142,7 @@ def read_node(context: Context, ray: RayCluster, ip: str, name: str) -> Known[No
         host = context.open_host(context.fleet.node(name))
         got = run_probe(host, "ray_node", ask, timeout_s=40)
         versions = Versions(**got["versions"]) if got["versions"] else versions_by(host, program=_program(ray, name))
-        return Known[NodeLogs](value=_part(context, name, ip, got, versions), source=source)
+        return Known[NodeLogs](value=_part(context, name, ip, got, versions, ray.temp_dir), source=source)
     except KeyError as e:
         return Unknown(reason=UnknownReason.FAILED, detail=str(e), source=source)
     except TransportError as e:
@@ -151,17 +155,28 @@ def _program(ray: RayCluster, name: str) -> str:
 
 
 def _log_file(node: str, x: dict[str, Any], clean: Callable[[str], str]) -> LogFile:
-    lines = tuple(clean(parse.plain(line))[:500] for line in x["lines"])
+    got = x["lines"]
+    lines = _unread(got, clean) if isinstance(got, dict) else Known(value=tuple(clean(parse.plain(line))[:500] for line in got))
     return LogFile(node=node, path=x["path"], size_bytes=x["size"], age_s=round(x["age"], 1), lines=lines)
 
 
-def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: Versions) -> NodeLogs:
+def _unread(why: dict[str, Any], clean: Callable[[str], str]) -> Unknown:
+    return Unknown(reason=UnknownReason(why["reason"]), detail=clean(why["detail"]))
+
+
+def _logs(node: str, got: Any, temp_dir: str, clean: Callable[[str], str]) -> Reading[tuple[LogFile, ...]]:
+    if got is None:
+        return Absent(proof=f"no folder {temp_dir}/session_latest/logs on {node}, and no raylet of it runs there")
+    return _unread(got, clean) if isinstance(got, dict) else Known(value=tuple(_log_file(node, x, clean) for x in got))
+
+
+def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: Versions, temp_dir: str) -> NodeLogs:
     clean = context.redactor.text
     kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
         raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]), versions=versions,
-        logs=tuple(_log_file(name, x, clean) for x in got["logs"]),
+        logs=_logs(name, got["logs"], temp_dir, clean),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),
         activity=tuple(WorkerActivity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),

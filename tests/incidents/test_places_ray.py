@@ -4,7 +4,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,6 +61,7 @@ class Head:
         self.logs: Any = ""
         self.scaler: dict[str, Any] = {}
         self.port = 0
+        self.host: Callable[[str], LocalHost] = LocalHost
 
     def answer(self, path: str) -> Any:
         lists = {"nodes": self.nodes, "actors": self.actors, "placement_groups": self.groups}
@@ -85,7 +86,7 @@ class Head:
         """The cluster as it stands, read and judged."""
         ray = RayCluster(head="head", dashboard=f"http://127.0.0.1:{self.port}", temp_dir=str(self.folder), nodes={"127.0.0.1": "head"})
         fleet = Fleet(nodes=(Node(name="head", local=True),), ray=ray)
-        context = Context(fleet=fleet, target="head", open_host=lambda n: LocalHost(n.name), options={"job": JOB} | options)
+        context = Context(fleet=fleet, target="head", open_host=lambda n: self.host(n.name), options={"job": JOB} | options)
         seen = gather_ray_job(context)
         again = type(seen).model_validate_json(seen.model_dump_json())
         return diagnose(again, Limits(**load_runbook("ray-job").limit_values()))

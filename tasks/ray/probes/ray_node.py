@@ -1,8 +1,10 @@
 """Reads one Ray node: its logs, raylet, workers' activity in a window, kills, interfaces. JSON in, JSON out.
 
-Argument: temp_dir, window_s, tail (bytes of each log), logs (how many, newest first), driver (glob or ""), ip.
+Argument: temp_dir, window_s, tail (bytes of each log), logs (how many, newest first), driver (glob or ""), ip,
+pids (processes whose logs are read however old they are). What could not be read is {"reason", "detail"}, never empty.
 """
 
+import errno
 import glob
 import json
 import os
@@ -17,56 +19,76 @@ from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
 from tasks.remote.probes.proc import command, pids, read, stat
 
+LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$")
+GONE = (errno.ENOENT, errno.ENOTDIR)
 WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
 
 
 def last_bytes(path: str, size: int) -> str:
-    """The end of a file in whole lines: half a secret is not known for one."""
+    """The end of a file in whole lines: half a secret is not known for one. Raises OSError."""
+    with open(path, "rb") as f:
+        before = max(0, os.fstat(f.fileno()).st_size - size)
+        f.seek(before)
+        text = f.read(size).decode("utf-8", "replace")
+        return (text.partition("\n")[2] or text.partition(" ")[2]) if before else text
+
+
+def last_lines(path: str, size: int, most: int) -> "list[str] | dict[str, str]":
+    """Its last lines, or why they were not read."""
     try:
-        with open(path, "rb") as f:
-            before = max(0, os.fstat(f.fileno()).st_size - size)
-            f.seek(before)
-            text = f.read(size).decode("utf-8", "replace")
-            return (text.partition("\n")[2] or text.partition(" ")[2]) if before else text
-    except OSError:
-        return ""
+        return last_bytes(path, size).splitlines()[-most:]
+    except OSError as e:
+        return unread(e)
 
 
-def logs(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
-    """Worker and driver logs, the newest first, each with its end."""
+def unread(e: OSError) -> "dict[str, str]":
+    """Why something was not read."""
+    return {"reason": "denied" if e.errno in (errno.EACCES, errno.EPERM) else "failed", "detail": str(e)}
+
+
+def logs(ask: "dict[str, Any]", raylet: bool) -> "list[dict[str, Any]] | dict[str, str] | None":
+    """Worker and driver logs, the newest first, each with its end; None where Ray has no folder of logs."""
     folder = ask["temp_dir"] + "/session_latest/logs"
-    paths = (
-        glob.glob(folder + "/worker-*.err")
-        + glob.glob(folder + "/worker-*.out")
-        + glob.glob(folder + "/job-driver-*.log")
-    )
-    paths += glob.glob(ask["driver"]) if ask["driver"] else []
+    try:
+        paths = [folder + "/" + n for n in os.listdir(folder) if LOG.match(n)]
+        found = written({*paths, *(glob.glob(ask["driver"]) if ask["driver"] else ())})
+    except OSError as e:
+        return None if e.errno in GONE and not raylet else unread(e)
+    named = tuple("-%d.%s" % (pid, end) for pid in ask["pids"] for end in ("err", "out"))
+    kept = [x for x in found[ask["logs"] :] if x[2].endswith(named)]
+    return [{"path": p, "size": s, "age": time.time() - m, "lines": last_lines(p, ask["tail"], 60)}
+            for m, s, p in found[: ask["logs"]] + kept]  # fmt: skip
+
+
+def written(paths: "set[str]") -> "list[tuple[float, int, str]]":
+    """(time of the last write, size, path) of each that is not empty, the newest first. Raises OSError for one that is there."""
     found = []
     for path in paths:
         try:
             info = os.stat(path)
-        except OSError:
-            continue
+        except OSError as e:
+            if e.errno in GONE:
+                continue
+            raise
         if info.st_size:
             found.append((info.st_mtime, info.st_size, path))
-    found.sort(reverse=True)
-    return [{"path": p, "size": s, "age": time.time() - m, "lines": last_bytes(p, ask["tail"]).splitlines()[-60:]}
-            for m, s, p in found[: ask["logs"]]]  # fmt: skip
+    return sorted(found, reverse=True)
 
 
 def scaler(folder: str) -> "dict[str, Any] | None":
     """The end of the autoscaler's log; None where there is none."""
     path = folder + "/monitor.log"
-    written = age(path)
-    if written is None:
+    at = age(path)
+    if at is None:
         return None
-    return {"path": path, "size": os.path.getsize(path), "age": written, "lines": last_bytes(path, 1 << 16).splitlines()[-300:]}
+    return {"path": path, "size": os.path.getsize(path), "age": at, "lines": last_lines(path, 1 << 16, 300)}
 
 
 def events(folder: str) -> "list[str]":
     """The head's last events about jobs."""
     found = []
-    for line in last_bytes(folder + "/events/event_JOBS.log", 1 << 16).splitlines()[-100:]:
+    lines = last_lines(folder + "/events/event_JOBS.log", 1 << 16, 100)
+    for line in lines if isinstance(lines, list) else ():
         try:
             found.append(str(json.loads(line).get("message") or "")[:400])
         except (ValueError, AttributeError):
@@ -141,7 +163,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
             "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
             "versions": ray_version(raylet["pid"]) if raylet else None,
-            "logs": logs(ask), "autoscaler": scaler(folder), "events": events(folder),
+            "logs": logs(ask, raylet is not None), "autoscaler": scaler(folder), "events": events(folder),
             "activity": workers, "kernel": kernel(), "free": free,
             "interfaces": interfaces(), "gpu_use": gpu_use()}  # fmt: skip
 
