@@ -27,6 +27,7 @@ from tasks.context import Context, utc_now
 from tasks.remote.node_look import look_at_node
 from tasks.report_store import save
 from tasks.shared import Shared
+from tasks.ssh.far_side import log_before
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
@@ -62,6 +63,8 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     with HostPool() as pool:
+        if node.second_way:
+            log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)
         first = look_at_node(pool(node))
         if not (shut := first.shut):
             return _checked(sweep, node.name, names, pool)._replace(look=first)

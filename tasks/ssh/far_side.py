@@ -13,6 +13,7 @@ from tasks.ssh.attempts import Memory
 from tasks.transport.base import CommandResult, Host, TransportError
 
 PROBE = "ssh_far_side"
+BEFORE_S = 600.0  # a sweep has looked at the log-in by then
 KEPT = [
     "strictmodes",
     "authorizedkeysfile",
@@ -80,6 +81,14 @@ def log_position(context: Context, node: Node) -> dict[str, Any] | None:
         return place if isinstance(place, dict) else None
     except TransportError:
         return None
+
+
+def log_before(context: Context, node: Node) -> dict[str, Any] | None:
+    """Where sshd's log ended before the first log-in of a sweep, which asks before it looks at the node; else where it ends now."""
+    if context.shared is None:
+        return log_position(context, node)
+    name = f"end of sshd's log on {node.name}"
+    return context.shared.get(name, context.now, BEFORE_S, lambda: log_position(context, node), lambda _: True)
 
 
 def _ask(node: Node) -> dict[str, Any]:

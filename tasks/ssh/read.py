@@ -15,7 +15,7 @@ from runbooks.ssh.evidence import Evidence, GivenKey, Wire
 from tasks.context import Context
 from tasks.ssh.alike import read_alike
 from tasks.ssh.attempts import Memory, memory_of
-from tasks.ssh.far_side import log_position, other_way, read_far_side
+from tasks.ssh.far_side import log_before, other_way, read_far_side
 from tasks.ssh.key import (
     configured_public_text,
     read_agent,
@@ -39,7 +39,7 @@ def gather_log_in(context: Context, node: Node) -> Evidence:
     """The log-in to any node, also one that stands in no fleet file (a pod)."""
     at, memory = context.now(), memory_of(context)
     given, public = read_given_key(context, node), read_configured_public(node)
-    since = log_position(context, node)
+    since = log_before(context, node)
     shape = public.value if isinstance(public, Known) else None
     wire = _wire(context, node, memory, shape)
     mark = given.value.fingerprint if isinstance(given, Known) else ""
@@ -84,13 +84,13 @@ def _wire(context: Context, node: Node, memory: Memory, public: KeyShape | None)
 def _recall(context: Context, node: Node, memory: Memory, keys: tuple[Any, ...]) -> None:
     """A refusal that a connection of this run has heard already is the answer: servers punish who asks again.
 
-    Not where a second way in shows sshd's own words: they say more, and are read from the attempt on."""
+    Where a second way in shows sshd's own words, only in a sweep, which asks where its log ends before it looks at the node."""
     host = context.open_host(node)
     if memory.mended or not isinstance(host, SshHost):
         return
     if node.jump and host.jump_refused:
         memory.jump_to(node.jump, node.connect_timeout_s).recall(host.jump_refused)
-    if host.refused and other_way(context, node) is None:
+    if host.refused and (context.shared is not None or other_way(context, node) is None):
         recall(at_start(node), memory, keys, host.refused)
 
 

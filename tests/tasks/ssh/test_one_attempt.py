@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.sweep.sweeping import Sweep, check_node
 from runbooks.core.fleet import Fleet, KeySource, Node
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis, State
@@ -20,6 +21,7 @@ from tasks.ssh.attempts import memory_of
 from tasks.ssh.read import gather_ssh_auth_failure
 from tasks.transport.open import HostPool
 from tests.support.sshd import Sshd, make_key
+from tests.support.sshd_room import Room
 from tests.tasks.ssh.test_real_sshd import LIMITS
 
 REFUSED = "Failed publickey"
@@ -64,6 +66,26 @@ def test_a_refused_key_is_offered_once_and_the_cause_is_the_same(tmp_path: Path)
         assert same(d, alone(node))
         assert d.causes
         assert sshd.read_log().count(REFUSED) == 2  # another run asks for itself
+
+
+@pytest.mark.parametrize("way", [True, False])
+def test_a_node_with_a_second_way_in_is_asked_once_in_a_sweep_too(folder: Path, way: bool) -> None:
+    """And what sshd itself says of that attempt is read, not what it said before."""
+    room = Room(folder)
+    with room:
+        fleet = room.fleet(folder, way)
+        node = fleet.node("room")
+        with HostPool() as pool:
+            assert not look_at_node(pool(node)).shut
+        room.keys.parent.chmod(0o777)
+        room.log.write_text("User op from 127.0.0.1 not allowed because shell /bin/sh does not exist\n")
+        answer = check_node.fn(Sweep(fleet, ("ssh-auth-failure",), folder / "reports", "run", "sweep"), node)
+        (found,) = answer.results
+        assert room.read_log().count(REFUSED) == 1
+        page = Path(found.report).read_text()
+    assert found.shut
+    assert ("server-strict-modes" in found.causes, "bad ownership or modes" in page) == (way, way), (found, page)
+    assert "shell /bin/sh does not exist" not in page
 
 
 def test_after_something_was_changed_it_is_offered_again(tmp_path: Path) -> None:
