@@ -66,6 +66,7 @@ class RayHead(Frozen):
     gcs: Served
     dashboard: Served
     versions: Versions = Versions()
+    stopped: tuple[Halted, ...] = ()  # others of its session on that machine, where one of the two is stopped by a signal
     last_words: tuple[str, ...] = ()  # of a GCS that is gone
 
 

@@ -25,7 +25,7 @@ def going_on(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], tu
 
 
 def _head(e: Evidence, c: Cause) -> Iterator[Plan | str]:
-    """All of a head that was stopped with it, at once: whoever stops a service by its group stops them together."""
+    """All of its session that is stopped there, at once: whoever stops a service by its group stops them together."""
     head = known(e.head)
     if c.slug not in HEAD or head is None:
         return
@@ -33,9 +33,9 @@ def _head(e: Evidence, c: Cause) -> Iterator[Plan | str]:
     if served.halted is None:
         yield from [withheld(served.pid, HELD[served.state])] if served.state in HELD else []
         return
-    here = [n.raylet_halted for n in _read(e) if n.node == e.cluster]
-    parts = [p for p in (head.gcs.halted, head.dashboard.halted, *here) if p is not None]
-    yield from _plan(e, e.cluster, parts, c.slug, ANOTHER_HEAD)
+    here = [n for n in _read(e) if n.node == e.cluster]
+    parts = [p for p in (head.gcs.halted, head.dashboard.halted, *(n.raylet_halted for n in here)) if p is not None]
+    yield from _plan(e, e.cluster, parts, [*head.stopped, *(p for n in here for p in n.stopped)], c.slug, ANOTHER_HEAD)
 
 
 def _raylet(e: Evidence, c: Cause) -> Iterator[Plan | str]:
@@ -46,14 +46,19 @@ def _raylet(e: Evidence, c: Cause) -> Iterator[Plan | str]:
         if not alive:
             yield withheld(node.raylet_halted.pid if node.raylet_halted else None, DEAD)
         elif node.raylet_halted is not None:
-            yield from _plan(e, node.node, [node.raylet_halted], c.slug, LATE)
+            yield from _plan(e, node.node, [node.raylet_halted], node.stopped, c.slug, LATE)
 
 
-def _plan(e: Evidence, node: str, parts: Sequence[Halted], slug: str, why: str) -> Iterator[Plan | str]:
+def _plan(e: Evidence, node: str, parts: Sequence[Halted], others: Sequence[Halted], slug: str, why: str) -> Iterator[Plan | str]:
+    """`others`: what else of the session is stopped there; one of them that is not continued from here keeps back no daemon."""
     against = {p.pid: "the fleet file says hands off" if node in e.hands_off_nodes else not_from_here(p) for p in parts}
     yield from (withheld(pid, words) for pid, words in against.items() if words)
     if not any(against.values()):  # one that stays stopped could block the others
-        yield go_on(continued(node, parts[0].boot_id, parts), slug, SETTLE_S, why)
+        ours = {p.pid for p in parts}
+        more = {p.pid: p for p in others if p.pid not in ours}
+        yield from (withheld(p.pid, words) for p in more.values() if (words := not_from_here(p)))
+        all_ = [*parts, *(p for p in more.values() if not not_from_here(p))]
+        yield go_on(continued(node, parts[0].boot_id, all_), slug, SETTLE_S, why)
 
 
 def _read(e: Evidence) -> list[NodeLogs]:

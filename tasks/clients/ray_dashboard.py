@@ -9,7 +9,7 @@ from runbooks.core.ray_view import RayHead, RayNode, RayView, Versions
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.parsers.ray import parse_nodes, parse_ray_version, parse_versions
 from tasks.context import Context
-from tasks.remote.halted import halted_process
+from tasks.remote.halted import halted_process, halted_processes
 from tasks.remote.probe import run_probe
 from tasks.transport.base import CommandResult, Host, TransportError
 
@@ -78,7 +78,8 @@ def read_ray_head(context: Context, host: Host, ray: RayCluster) -> Known[RayHea
         got = run_probe(host, "ray_head", ask, timeout_s=3 * WAIT_S)
         clean = tuple(context.redactor.text(line) for line in got["last_words"])
         servers = {n: {**got[n], "halted": halted_process(context, got[n]["halted"])} for n in ("gcs", "dashboard")}
-        return Known[RayHead](value=RayHead.model_validate({**got, **servers, "last_words": clean}), source=source)
+        stopped = halted_processes(context, got["stopped"])
+        return Known[RayHead](value=RayHead.model_validate({**got, **servers, "stopped": stopped, "last_words": clean}), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"head node {host.name}: {e.detail}", source=source)
     except (KeyError, TypeError, ValueError) as e:

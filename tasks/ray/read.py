@@ -19,7 +19,7 @@ from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob, Wo
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
-from tasks.remote.halted import halted_process
+from tasks.remote.halted import halted_process, halted_processes
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
@@ -175,7 +175,8 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
     kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
-        raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]), versions=versions,
+        raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]),
+        stopped=halted_processes(context, got["stopped"]), versions=versions,
         logs=_logs(name, got["logs"], temp_dir, clean),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version
+from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version, still_stopped, stopped_beside
 from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.proc import link, read
 
@@ -101,6 +101,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     boards = ray_processes("", ("/dashboard/dashboard.py ", ask["temp_dir"]))
     gcs, board = (found[0] if found else None for found in (servers, boards))
     held = {"gcs": halted_of(servers), "dashboard": halted_of(boards)}
+    beside = {x["pid"]: x for x in stopped_beside(gcs) + stopped_beside(board)}
     host, port = place(gcs["line"] if gcs else "", ask["gcs"])
     found = {"gcs": {"at": "%s:%d" % (host, port)}, "dashboard": {"at": ask["dashboard"]}}  # type: dict[str, Any]
     pid = gcs["pid"] if gcs else None
@@ -113,7 +114,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     for name, now in (("gcs", gcs), ("dashboard", board)):
         found[name].update(pid=now["pid"] if now else None, state=now["state"] if now else "", halted=still_halted(held[name]))
     version = ray_version(gcs["pid"]) if gcs else {"ray": "", "python": ""}
-    return dict(found, versions=version, last_words=[] if gcs else last_words(ask["temp_dir"]))
+    words = [] if gcs else last_words(ask["temp_dir"])
+    return dict(found, versions=version, stopped=still_stopped(list(beside.values())), last_words=words)
 
 
 if __name__ == "__main__":

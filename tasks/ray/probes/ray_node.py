@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version
+from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version, still_stopped, stopped_beside
 from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
 from tasks.remote.probes.proc import command, pids, read, stat
@@ -159,9 +159,11 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     ages = [a for a in (age(p) for p in glob.glob(folder + "/raylet*.out")) if a is not None]
     raylets = ray_processes("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
     raylet, held = raylets[0] if raylets else None, halted_of(raylets)
+    beside = stopped_beside(raylet)
     workers = activity(ask["window_s"])  # the time between two looks at the raylet
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
             "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
+            "stopped": still_stopped(beside),
             "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask, raylet is not None), "autoscaler": scaler(folder), "events": events(folder),
             "activity": workers, "kernel": kernel(), "free": free,

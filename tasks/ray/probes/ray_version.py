@@ -1,13 +1,17 @@
-"""Which Ray and Python a running process of Ray belongs to, by its files. Part of other probes; starts nothing of Ray."""
+"""Processes of Ray: whose version, and which session, and what of that is stopped. Part of other probes; starts nothing of Ray."""
 
 import os
 import re
 import subprocess
 from typing import Any
 
-from tasks.remote.probes.halted import halted
+from tasks.remote.probes.halted import halted, still_halted
 from tasks.remote.probes.proc import link, names, pids, read, stat
 
+SESSION = re.compile(r"/(session_\d{4}-\d\d-\d\d_[\d-]+_\d+_\d+)(?=[/ ])|--node[-_]id=([0-9a-f]{16,})")
+# Ray's own programs: not who reads its logs
+OWN = re.compile(r"^ (?:\S+ ){0,3}\S*/ray/(?:core/src/ray|dashboard|autoscaler|_private)/|^ \S+ (?:-\S+ )*-m ray\.")
+STARTER = re.compile(r"^ (?:\S+ )?\S*/ray start ")
 PACKAGE = re.compile(r"^(/.*)/ray/core/src/ray/\w+/\w+(?: \(deleted\))?$")
 
 
@@ -56,3 +60,34 @@ def ray_processes(comm: str, words: "tuple[str, ...]") -> "list[dict[str, Any]]"
 def halted_of(found: "list[dict[str, Any]]") -> "dict[str, Any] | None":
     """The first of them, where a signal has stopped it, with those that run beside it."""
     return halted(found[0]["pid"], tuple(f["pid"] for f in found[1:])) if found else None
+
+
+def stopped_beside(daemon: "dict[str, Any] | None") -> "list[dict[str, Any]]":
+    """Where a signal has stopped this daemon: every other stopped process of its session here, the parents before the children."""
+    if daemon is None or daemon["state"] != "T":
+        return []
+    table = {now["pid"]: now for now in map(stat, pids()) if now}
+    words = {word for found in SESSION.findall(daemon["line"]) for word in found if word}
+    mine = {p for p in table if p == daemon["pid"] or _of_session(p, words)}
+    mine |= {table[p]["ppid"] for p in mine if STARTER.match(_line(table[p]["ppid"]))}
+    while True:  # what they started, and what that started
+        more = {p for p, now in table.items() if now["ppid"] in mine} - mine
+        if not more:
+            break
+        mine |= more
+    found = (halted(p) for p in sorted(mine, key=lambda p: table[p]["start_ticks"]) if p != daemon["pid"])
+    return [one for one in found if one]
+
+
+def still_stopped(before: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """Those of them that are stopped at this later look as well."""
+    return [now for now in map(still_halted, before) if now]
+
+
+def _of_session(pid: int, words: "set[str]") -> bool:
+    line = _line(pid)
+    return bool(OWN.match(line)) and any(word in line for word in words)
+
+
+def _line(pid: int) -> str:
+    return " %s " % (read("/proc/%d/cmdline" % pid) or "").replace("\0", " ").strip()

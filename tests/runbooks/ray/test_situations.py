@@ -35,6 +35,8 @@ def test_situation(path: Path) -> None:
         assert slugs == expect.get(certainty, []), found
     assert found.state == expect["state"]
     assert [p.name for p in found.plans] == expect["plans"]
+    if "continued" in expect:
+        assert [p["pid"] for p in found.plans[0].steps[0].args["processes"]] == expect["continued"]
     for words in expect.get("evidence", ()):
         assert any(words in line for c in found.causes for line in c.evidence), found.causes
     for words in expect.get("do_now", ()):

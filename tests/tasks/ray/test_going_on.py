@@ -101,6 +101,42 @@ def test_a_stopped_raylet_is_continued_by_the_engine_and_stays_the_node_that_it_
     assert (raylets(ray), living(ray, WORKER), state(beside)) == ([pid], node, "T")
 
 
+def tree(pid: int) -> list[int]:
+    """The process and all below it; not what ends by itself within a second."""
+    found = [pid]
+    for entry in sorted((p for p in Path("/proc").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)):
+        with suppress(OSError):
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(words[1]) == pid and (entry / "cmdline").read_text() != "sleep\0001\0":
+                found += tree(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def reader(ray: RayCluster) -> Iterator[int]:
+    """Somebody who follows a log of the session, and has suspended that."""
+    log = (ray.temp / "session_latest").resolve() / "logs" / "raylet.out"
+    with subprocess.Popen(["tail", "-f", str(log)], start_new_session=True) as p:
+        p.send_signal(signal.SIGSTOP)
+        wait_state(p.pid, "T", 60)
+        yield p.pid
+        p.kill()
+
+
+def test_all_of_a_session_that_was_stopped_goes_on(ray: RayCluster, beside: int, reader: int) -> None:
+    """Who stops a service by its control group stops the dashboard's own processes, the agents, the workers and the job as well."""
+    every = tree(ray.processes[2].pid)
+    assert len(every) > 15
+    with stopped(*every):
+        plan = judged(ray, "long").plans[0]
+        (step,) = plan.steps
+        assert sorted(p["pid"] for p in step.args["processes"]) == sorted(every)
+        assert by_hand(plan.steps).returncode == 0
+        assert [p for p in every if state(p) == "T"] == []
+        until(lambda: well(ray), 120, "a head that is well")
+    assert (state(beside), state(reader), status_of(ray, "long")) == ("T", "T", "RUNNING")
+
+
 def test_what_is_printed_continues_a_head(ray: RayCluster) -> None:
     gcs = ray.process("gcs_server")
     with stopped(gcs):
