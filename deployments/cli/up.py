@@ -112,9 +112,22 @@ def _checked(ns: argparse.Namespace) -> tuple[str | None, str | None]:
 
 def cmd_down(ns: argparse.Namespace) -> int:
     """`gpu-runbooks down`: lets actions in progress end, then stops what `up` started."""
-    stopped = stop_all(drain=not getattr(ns, "now", False))
+    now = bool(getattr(ns, "now", False))
+    _end_killed_rehearsals(now)
+    stopped = stop_all(drain=not now)
     if getattr(ns, "json", False):
         print(json.dumps({"stopped": stopped}))
     else:
         print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
     return 0
+
+
+def _end_killed_rehearsals(now: bool) -> None:
+    """Before the server is stopped: their questions are answered on it. `now`: without waiting for that."""
+    from deployments.lab.killed import take_away
+
+    state = read_state()
+    server = not now and state is not None and healthy(state)
+    if server and state is not None:
+        use_server(state)
+    take_away(server)

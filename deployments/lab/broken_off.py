@@ -92,7 +92,7 @@ def nothing_open(fleet: Path, who: str) -> Iterator[None]:
         _is_ending()
         _say("removing the rehearsal …")
         try:
-            _end_runs(str(fleet), who)
+            end_runs(str(fleet), who, "the rehearsal was interrupted")
         except Exception as error:
             _say(f"its runs could not be ended: {error_text(error)}")
         raise
@@ -105,7 +105,7 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _end_runs(fleet: str, who: str) -> None:
+def end_runs(fleet: str, who: str, why: str) -> None:
     """Rejects what waits and lets the rest come to its end."""
     from flows import store
     from flows.engine.approval import answer_run
@@ -118,5 +118,5 @@ def _end_runs(fleet: str, who: str) -> None:
             return
         for run in left:
             if run.state is not None and run.state.is_paused():
-                answer_run(str(run.id), {"decision": "reject", "who": who, "why": "the rehearsal was interrupted"})
+                answer_run(str(run.id), {"decision": "reject", "who": who, "why": why})
         time.sleep(1)

@@ -2,10 +2,7 @@
 
 import argparse
 import json
-import os
-import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
 from importlib import import_module
@@ -16,6 +13,7 @@ from deployments.cli.display import show_table
 from deployments.errors import CommandError
 from deployments.lab import screens
 from deployments.lab.broken_off import nothing_open, one_end
+from deployments.lab.killed import Record, kill, own_folder, started_from, take_away, who
 from deployments.lab.scenario import Scene
 from runbooks.core.clean import one_line
 from runbooks.core.names import there_are
@@ -36,10 +34,11 @@ def cmd_lab(ns: argparse.Namespace) -> int:
     from deployments.cli import run as run_online
 
     run_online.ready()  # before anything is broken
+    take_away(server=True)
     scene: Callable[[Path], AbstractContextManager[Scene]] = import_module(SCENES[ns.runbook]).scene
-    with one_end(), tempfile.TemporaryDirectory(prefix="gpu-runbooks-lab-") as folder, _cleaned_up(Path(folder)):
+    with one_end(), own_folder() as (folder, record), _cleaned_up(folder):
         try:
-            with scene(Path(folder)) as ready, _lent(ready.secrets), nothing_open(ready.fleet, _who()):
+            with scene(folder) as ready, _lent(ready.secrets, record), nothing_open(ready.fleet, who()):
                 return _rehearse(ns, ready)
         except RuntimeError as e:
             raise CommandError(str(e), 3) from e
@@ -97,11 +96,7 @@ def _run(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
 def _decide(ns: argparse.Namespace, run: str, decision: str, choice: str) -> dict[str, Any]:
     from deployments.cli.approve import decide_and_follow
 
-    return decide_and_follow(run, decision, _who(), quiet=ns.json, choice=choice if decision == "approve" else "")
-
-
-def _who() -> str:
-    return f"{os.environ.get('USER') or 'lab'} (rehearsal)"
+    return decide_and_follow(run, decision, who(), quiet=ns.json, choice=choice if decision == "approve" else "")
 
 
 def _decision(ns: argparse.Namespace, choice: str) -> str:
@@ -121,17 +116,12 @@ def _cleaned_up(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for proc in Path("/proc").glob("[0-9]*"):
-            try:
-                command = (proc / "cmdline").read_bytes().decode("utf-8", "replace")
-                if f"{folder}/" in command and int(proc.name) != os.getpid():
-                    os.kill(int(proc.name), signal.SIGKILL)
-            except OSError:
-                continue
+        for proc in started_from(folder):
+            kill(proc)
 
 
 @contextmanager
-def _lent(secrets: dict[str, str]) -> Iterator[None]:
+def _lent(secrets: dict[str, str], record: Record) -> Iterator[None]:
     """Gives the rehearsal's own credentials to the worker that carries on after the approval; takes them back."""
     if not secrets:
         yield
@@ -143,6 +133,7 @@ def _lent(secrets: dict[str, str]) -> Iterator[None]:
     from prefect.blocks.system import Secret
 
     names = [block_name(n) for n in secrets]
+    record.lends(names)
     try:
         for name, value in zip(names, secrets.values(), strict=True):
             Secret(value=value).save(name, overwrite=True, _sync=True)  # type: ignore[call-arg]

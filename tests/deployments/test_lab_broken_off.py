@@ -107,6 +107,30 @@ def test_a_rehearsal_that_loses_its_terminal_leaves_nothing(cli: Cli, tmp_path: 
     assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
 
 
+@pytest.mark.parametrize("next_", ["lab", "down"])
+def test_what_a_killed_rehearsal_leaves_is_taken_away_by_the_next_command(cli: Cli, tmp_path: Path, next_: str) -> None:
+    """Its stopped trainer, its server, its folder and its question."""
+    leader, terminal = pty.openpty()
+    env = cli.env | {"TMPDIR": str(tmp_path)}
+    lab = subprocess.Popen([*CLI, "lab", "zombie-gpu"], stdin=terminal, stdout=terminal, stderr=terminal, env=env, preexec_fn=plain)
+    os.close(terminal)
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(leader, 1 << 16)
+    lab.kill()
+    lab.wait(30)
+    os.close(leader)
+    assert len(of_folder(tmp_path)) >= 2, "a trainer and an sshd"
+    assert len(cli.json("status")["waiting"]) == 1
+    done = cli("lab", "ssh-auth-failure") if next_ == "lab" else cli("down")
+    assert "removing what a killed rehearsal" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert (of_folder(tmp_path), list(tmp_path.glob("gpu-runbooks-lab-*")), list((cli.home / "lab").iterdir())) == ([], [], [])
+    cli("up")
+    left = cli.json("status")
+    assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
+
+
 def of_folder(folder: Path) -> list[str]:
     """Command lines of processes that name that folder."""
     found = []
