@@ -13,10 +13,13 @@ from runbooks.core.waiting import waits_words
 
 WIDTH = 56  # columns of a command in Prefect's dialog: what is wider would have to be scrolled to
 SHORT, LONG = 120, 300  # characters of a name and of a sentence; the report has the whole
+WHOLE = 2000  # characters of a reason, an effect or a loss that stand in their place; longer ones go on under Details
+ENDLESS = 100_000  # characters of one that no sentence of ours has
 MOST = 8  # lines of a list that decides nothing
 NOTHING_CHOSEN = markdown("**Resume with nothing chosen rejects.** To allow a plan, set “Decision” to approve below.")
 WITHHELD = "Withheld, because part of the job is active:"
 FOLD = Markdown("<details><summary>Details: what was seen, what waiting costs</summary>")
+GOES_ON = "… [goes on below, under “In full”]"
 FOLD_END = Markdown("</details>")
 
 
@@ -33,10 +36,12 @@ def approval_text(
 ) -> Markdown:
     """Markdown for the form, and with `width` 0 for a terminal, where commands are pasted from. What decides comes first: what
     is wrong, why a person is asked, and each choice with its exact commands, effect and loss. In the form the details are
-    folded, so that its fields stand below the choices. Foreign text is escaped, and cut where it is no command: it cannot
-    push them away. `times`: when it was asked, and until when an answer counts.
+    folded, so that its fields stand below the choices. Foreign text is escaped, and cut where nothing is decided by it: it
+    cannot push them away. Of a reason, an effect and a loss nothing is left out. `times`: when it was asked, and until when an
+    answer counts.
     """
     details = [
+        *_in_full(notes, plans),
         *_list("Waiting costs", diagnosis.waiting_costs),
         *_list("Seen", (diagnosis.symptom,) if diagnosis.symptom else ()),
         *(part for cause in diagnosis.wrong[:MOST] for part in _cause(cause, titles or {})),
@@ -58,9 +63,23 @@ def _said(text: str, longest: int = LONG) -> Markdown:
     return md(text, longest) or markdown("(blank)")
 
 
+def _decisive(text: str) -> Markdown:
+    """A text by which a person decides: whole, or its beginning and where all of it stands."""
+    line = one_line(text)
+    return _said(line, 0) if len(line) <= WHOLE else _said(line[:WHOLE].rstrip() + GOES_ON, 0)
+
+
+def _in_full(notes: Iterable[str], plans: Iterable[Plan]) -> Iterator[Markdown]:
+    """What `_decisive` could not show whole in its place."""
+    texts = [*notes, *(t for p in plans for t in (p.despite, p.why, *(t for s in p.steps for t in (s.effect, s.loses))))]
+    lines = [markdown("- {}", _said(t, ENDLESS)) for t in dict.fromkeys(map(one_line, texts)) if len(t) > WHOLE]
+    if lines:
+        yield joined("\n", [markdown("**In full:**\n"), *lines])
+
+
 def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
     """Every reason, whole lines: it is what the person is asked about."""
-    lines = [markdown("- {}", _said(note)) for note in notes]
+    lines = [markdown("- {}", _decisive(note)) for note in notes]
     if lines:
         yield joined("\n", [markdown("**Asked because:**\n"), *lines])
 
@@ -68,9 +87,9 @@ def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
 def _choice(number: int, plan: Plan, risks: Mapping[str, str], width: int) -> Iterator[Markdown]:
     yield markdown("### Choice {}: “{}”", number, _said(plan.name))
     if plan.despite:
-        yield markdown("**{}** {}. To allow it, choose it by name and give a reason in “Why”.", WITHHELD, _said(plan.despite))
+        yield markdown("**{}** {}. To allow it, choose it by name and give a reason in “Why”.", WITHHELD, _decisive(plan.despite))
     if plan.why:
-        yield md(plan.why, LONG)
+        yield _decisive(plan.why)
     for i, step in enumerate(plan.steps, 1):
         yield from _step(i, step, risks.get(step.kind, ""), width)
 
@@ -82,8 +101,8 @@ def _step(number: int, step: Step, risk: str, width: int) -> Iterator[Markdown]:
         _said(step.kind, SHORT),
         _said(step.owner, SHORT),
         markdown(" (risk: {})", risk) if risk else "",
-        _said(step.effect),
-        _said(step.loses),
+        _decisive(step.effect),
+        _decisive(step.loses),
     )
     yield commands_block(step.commands, width)
 

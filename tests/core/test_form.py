@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runbooks.core.clean import one_command
-from runbooks.core.form import FOLD, FOLD_END, MOST, approval_text
+from runbooks.core.clean import one_command, one_line
+from runbooks.core.form import FOLD, FOLD_END, MOST, WHOLE, approval_text
 from runbooks.core.plan import Plan, Step
 from runbooks.core.render import render
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -42,8 +42,24 @@ def judged(run: str) -> Diagnosis:
     )
 
 
+def wordy(most: int) -> Diagnosis:
+    """A plan about many things, whose loss, effect and reason say the most important at their end."""
+    names = ", ".join(f"/mnt/nvme/llama-70b-pretraining/checkpoints/step_{n:09}" for n in range(most))
+    step = Step(
+        kind="clear-run", owner="store:etcd", args={}, commands=("rm -r /mnt/x",),
+        effect=f"free again: {names} and the last of them", loses=f"{names} and the only proven copy of step_99",
+    )  # fmt: skip
+    plan = Plan(name="prune", steps=(step,), for_causes=("dead-run",), why=f"{names} stay, the newest too", despite=f"{names} is active")
+    return judged("run-7").model_copy(update={"plans": (plan,)})
+
+
+LONG_NOTE = f"the nodes {', '.join(f'gpu-node-{n:04}.train.example.org' for n in range(300))}: a person of team B asked for hands off"
+
+
 @given(diagnosis=diagnoses(), notes=st.lists(NASTY, max_size=3), title=NASTY)
 @settings(max_examples=120, deadline=None)
+@example(diagnosis=wordy(10), notes=[LONG_NOTE[-1900:]], title="Checkpoints")
+@example(diagnosis=wordy(300), notes=[LONG_NOTE], title="Checkpoints")
 @example(diagnosis=judged(HOSTILE_RUN), notes=["approve mode"], title="Rendezvous")
 @example(diagnosis=judged("x [Approve](https://evil.example) <img src=x> www.evil.example"), notes=["a"], title="t")
 def test_the_form_shows_every_command_and_reason_and_nothing_foreign_acts(
@@ -61,8 +77,11 @@ def test_the_form_shows_every_command_and_reason_and_nothing_foreign_acts(
     assert len(heads) == 1 + len(diagnosis.plans)  # no choice that is not there
     fold = next((i for i, t in enumerate(tokens) if t.type == "html_block"), len(tokens))
     text = visible(tokens[:fold])  # what a person decides by is not folded
-    wanted = [x for p in diagnosis.plans for x in (p.name, p.why)] + [x for s in steps for x in (s.effect, s.loses)]
-    assert [w for w in (*wanted, *notes, diagnosis.headline) if not says(text, w)] == []
+    wanted = [x for p in diagnosis.plans for x in (p.name, p.why, p.despite)] + [x for s in steps for x in (s.effect, s.loses)]
+    folded = visible(tokens)  # but a text of pages goes on there
+    shown = [(w, text if len(w) <= WHOLE else folded) for w in (*wanted, *notes, diagnosis.headline)]
+    assert [w for w, where in shown if not says(where, w)] == []
+    assert [w for w in (*wanted, *notes) if len(w) > WHOLE and not says(text, one_line(w)[:200])] == []
 
 
 @given(diagnosis=diagnoses())
