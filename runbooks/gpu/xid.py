@@ -145,16 +145,25 @@ def _needs_reset(view: GpuView, f: XidFault) -> GpuVerdict:
         words.append(f"the driver's own recovery action now: {f.gpu.recovery_action}")
     if recovered:
         return _verdict(f, "gpu-needs-reset", Certainty.RULED_OUT, (*words, recovered))
-    placed = f.root.at_s is not None and view.facts is not None
     asks = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
-    sure = Certainty.CONFIRMED if placed and not _history_unread(view, f) else Certainty.LIKELY
+    if unread := _history_unread(view, f):
+        words.append(f"it may be history: {unread} could not be read")
+        return _verdict(f, "gpu-needs-reset", Certainty.POSSIBLE, words, (*asks, f"{unread}: whether a later process works on it"))
+    sure = Certainty.CONFIRMED if f.root.at_s is not None else Certainty.LIKELY
     return _verdict(f, "gpu-needs-reset", sure, words, asks)
 
 
-def _history_unread(view: GpuView, f: XidFault) -> bool:
-    """Whether that a later process works on the GPU could not be seen: the event may be history."""
-    table = f.gpu is not None and not isinstance(f.gpu.processes, Known)
-    return view.gpu_set is None or table or not isinstance(view.evidence.processes, Known)
+def _history_unread(view: GpuView, f: XidFault) -> str:
+    """What was not read of whether a later process works on the GPU; "" where all was, or the driver still asks for it."""
+    if f.gpu is not None and f.gpu.recovery_action.lower() not in ("", "none", "n/a"):
+        return ""
+    read = {
+        "uptime": view.facts is not None,
+        "GPUs": view.gpu_set is not None,
+        "the GPU's processes": f.gpu is None or isinstance(f.gpu.processes, Known),
+        "processes": isinstance(view.evidence.processes, Known),
+    }
+    return next((name for name, known in read.items() if not known), "")
 
 
 def _recovered(view: GpuView, f: XidFault) -> str:
@@ -184,6 +193,9 @@ def _application(view: GpuView, f: XidFault) -> GpuVerdict:
     if process is not None and activity(view, process).moves:
         words = (*f.lines, f"pid {pid} works on: history")
         return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, words)
+    if not isinstance(view.evidence.processes, Known):
+        asks = (f"whether pid {pid} is still the same process, and whether it works",)
+        return _verdict(f, "gpu-application-fault", Certainty.POSSIBLE, (*f.lines, f"a pid {pid} is on the GPU"), asks)
     words = (*f.lines, f"pid {pid} ({f.root.process}) is still there: its CUDA context can't recover by itself")
     return _verdict(
         f, "gpu-application-fault", Certainty.LIKELY, words, (f"the log of pid {pid}: its first CUDA error",)

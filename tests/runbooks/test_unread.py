@@ -149,12 +149,10 @@ def test_where_nothing_at_all_was_read_nothing_is_well_and_nothing_is_offered(sl
 
 
 def _told_by_the_loss(x: Loss) -> bool:
-    """Sick without a plan: the silence itself is the symptom and is cited, or what ruled a cause out is gone, and it is likely."""
-    excluded = {c.slug for c in x.before.causes if c.certainty is Certainty.RULED_OUT}
+    """Sick without a plan, of the silence itself: what does not answer is the symptom, and is cited. None is confirmed by it."""
     new = [c for c in x.after.wrong if c not in x.before.causes]
-    open_ = [c for c in new if "lost by this test" not in " ".join(c.evidence)]
-    likely = all(c.slug in excluded and c.certainty is not Certainty.CONFIRMED for c in open_)
-    return bool(new) and likely and not x.after.plans
+    cited = all("lost by this test" in " ".join(c.evidence) and c.certainty is not Certainty.CONFIRMED for c in new)
+    return bool(new) and cited and not x.after.plans
 
 
 def _named(x: Loss) -> bool:
