@@ -15,7 +15,7 @@ help:
 	@echo "make test      set up, install what the tests need (as root), run every test but the fault harness"
 	@echo "make prove     the fault harness in short, with its score, the long proofs, and mutation testing of what decides"
 	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"
-	@echo "make check     ruff and mypy --strict        make setup   only make .venv"
+	@echo "make check     ruff, mypy --strict, the rules of the house        make setup   only make .venv"
 	@echo "make soak      the large counts, hours        make bench   measure transport and nightly run"
 	@echo "make lock      write the requirements locks anew"
 
@@ -47,9 +47,14 @@ scorecard: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt
 	$(BIN)/python -m tests.scorecard whole --write -n $(JOBS) --timeout 7200 $(ARGS)
 
+# What holds the house: layers, circles, subjects, one table of outcomes, refusal codes, pages as they are made now, the recipe.
+HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py tests/test_docs.py tests/test_contributing.py \
+	tests/test_every_name_is_used.py tests/flows/test_one_look.py::test_one_place_reads_judges_and_reports
+
 check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy runbooks tasks flows deployments tests
+	$(BIN)/python -m pytest -q $(HOUSE)
 
 soak: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt

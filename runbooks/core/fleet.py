@@ -1,6 +1,5 @@
 """The fleet file as types: nodes, jobs, leader, limits, where reports go. Reading the file is not done here."""
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -26,7 +25,6 @@ class UnknownNode(KeyError):
         return str(self.args[0])
 
 
-SECRET_BLOCK = re.compile(r"[a-z0-9-]+")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
 
@@ -36,12 +34,10 @@ class KeySource(Frozen):
     file: str | None = None  # path on the machine that runs the engine
     agent: bool = False  # SSH_AUTH_SOCK
     env: str | None = None  # name of an environment variable that holds the key's text
-    secret: str | None = None  # name of a Prefect Secret block
+    secret: str | None = Field(default=None, pattern="^[a-z0-9-]+$")  # name of a Prefect Secret block
 
     @model_validator(mode="after")
     def _one(self) -> "KeySource":
-        if self.secret is not None and not SECRET_BLOCK.fullmatch(self.secret):
-            raise ValueError("secret: a Prefect block's name has only lowercase letters, digits and dashes")
         given = [n for n in ("file", "env", "secret") if getattr(self, n)] + (["agent"] if self.agent else [])
         if len(given) != 1:
             raise ValueError(f"give exactly one of file, agent, env, secret (given: {', '.join(given) or 'none'})")

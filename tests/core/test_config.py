@@ -44,7 +44,7 @@ BAD_FLEETS = {
     "host an option": ("nodes:\n- name: a\n  host: -oProxyCommand=x\n", ["line 3: nodes.0.host: not a host name"]),
     "no name of a block": (
         "nodes:\n- name: a\n  host: h\n  key: {secret: Foo Bar}\n",
-        ["line 4: nodes.0.key: secret: a Prefect block's name has only lowercase letters, digits and dashes"],
+        ["line 4: nodes.0.key.secret: must match pattern '^[a-z0-9-]+$'; found 'Foo Bar'"],
     ),
     "two keys": (
         "nodes:\n- name: a\n  host: h\n  key: {file: x, agent: true}\n",
