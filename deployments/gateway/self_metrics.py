@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillAsking
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from flows.self_health import Health
+from flows.self_health import Health, HeldLock
 
 FRESH_S, WAIT_S = 10.0, 3.0
 NAMESPACE = "gpu_runbooks"
@@ -62,8 +62,16 @@ def _one(name: str, text: str, value: float) -> GaugeMetricFamily:
     return found
 
 
+def _oldest(locks: Iterable[HeldLock]) -> dict[tuple[str, str], float]:
+    """Age of the oldest lock of each owner and holder: of two runs that wait for one owner to be usable again, one series."""
+    found: dict[tuple[str, str], float] = {}
+    for lock in locks:
+        found[lock.owner, lock.holder] = max(lock.age_s, found.get((lock.owner, lock.holder), 0.0))
+    return found
+
+
 def _families(h: Health) -> Iterator[Metric]:
-    """Ages in seconds. Label values are states of Prefect: a closed set."""
+    """Ages in seconds. Label values are states of Prefect, and the locks of this moment: a series ends with its lock."""
     count = GaugeMetricFamily(f"{NAMESPACE}_open_runs", "Runs that have not ended, by state", labels=["state"])
     oldest = GaugeMetricFamily(f"{NAMESPACE}_oldest_open_run_seconds", "Time since the oldest run entered its state", labels=["state"])
     for runs in h.open_runs:
@@ -72,6 +80,10 @@ def _families(h: Health) -> Iterator[Metric]:
     yield count
     yield oldest
     yield _one("locks_held", "Targets that are locked by an action", len(h.locks))
+    held = GaugeMetricFamily(f"{NAMESPACE}_lock_seconds", "Age of each lock, with its holder", labels=["owner", "holder"])
+    for (owner, holder), age_s in _oldest(h.locks).items():
+        held.add_metric([owner, holder], age_s)
+    yield held
     yield _one("oldest_lock_seconds", "Age of the oldest lock", max((k.age_s for k in h.locks), default=0.0))
     yield _one("approvals_waiting", "Runs that wait for a person", len(h.waiting))
     yield _one("oldest_approval_seconds", "Age of the oldest question", max((w.age_s for w in h.waiting), default=0.0))

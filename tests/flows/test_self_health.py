@@ -56,10 +56,12 @@ def test_a_question_and_a_lock_are_shown_with_their_holder_and_age(rig: Rig) -> 
     page = metrics()
     assert "gpu_runbooks_server_up 1.0" in page
     assert value(page, "gpu_runbooks_locks_held") >= 1
+    assert value(page, f'gpu_runbooks_lock_seconds{{holder="{lock.holder}",owner="{acts.name}"}}') >= lock.age_s
     assert value(page, 'gpu_runbooks_open_runs{state="paused"}') >= 1
     os.kill(pid, signal.SIGCONT)
     rig.wait(pid)
     assert not [k for k in read_health(POOL).locks if k.owner == acts.name]
+    assert f'owner="{acts.name}"' not in metrics()
 
 
 def value(page: str, name: str) -> float:
