@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
+from importlib import import_module, resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from deployments.gateway.alerts_route import alerts_router
 from deployments.gateway.prefect_look import PrefectLook
@@ -60,6 +61,19 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         """The gateway's counts, and how the engine itself is: runs, locks, questions, reaper, pool."""
         return Response(await asyncio.to_thread(service.metrics.text), media_type=METRICS_TYPE)
+
+    pages = alert_pages()
+
+    @app.get("/alert-pages/{name}")
+    async def alert_page(name: str) -> Response:
+        """The page of an alert about the engine itself: what `runbook_url` of the rules leads to."""
+        return PlainTextResponse(pages[name]) if name in pages else PlainTextResponse("no such alert", 404)
+
+
+def alert_pages() -> dict[str, str]:
+    """The page of each alert about the engine itself, by the alert's name."""
+    folder = resources.files("deployments").joinpath("alert_pages")
+    return {Path(p.name).stem: p.read_text(encoding="utf-8") for p in folder.iterdir() if p.name.endswith(".md")}
 
 
 def drain(service: Service, limit_s: float = DRAIN_LIMIT_S) -> None:

@@ -129,7 +129,9 @@ def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
 def test_every_alert_about_ourselves_has_its_page() -> None:
     rules = yaml.safe_load((REPO / "deployments/prometheus-rules.yaml").read_text())
     [own] = [g for g in rules["groups"] if g["name"] == "gpu-runbooks-itself"]
-    pages = [Path(r["annotations"]["runbook_url"]) for r in own["rules"]]
+    links = [r["annotations"]["runbook_url"].removeprefix("http://{{ $labels.instance }}/alert-pages/") for r in own["rules"]]
+    assert links == [r["alert"] for r in own["rules"]], "pages of the gateway that was scraped"
+    pages = [Path(f"deployments/alert_pages/{name}.md") for name in links]
     assert [p.stem for p in pages] == [r["alert"] for r in own["rules"]]
     for page in pages:
         text = (REPO / page).read_text()

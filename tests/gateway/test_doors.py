@@ -291,6 +291,16 @@ def test_what_still_fires_is_asked_about_again_after_some_time(world: World) -> 
     assert len(world.placed) == 2
 
 
+def test_the_page_of_each_alert_about_the_engine_is_served(tmp_path: Path) -> None:
+    """What `runbook_url` of the rules leads to, as text; nothing else of the folder, and no path."""
+    client = World(tmp_path).client
+    page = client.get("/alert-pages/RunbooksLockHeldLong")
+    assert page.status_code == 200
+    assert page.text.startswith("# RunbooksLockHeldLong: ")
+    assert page.headers["content-type"].startswith("text/plain")
+    assert [client.get(f"/alert-pages/{n}").status_code for n in ("Other", "..%2Falerts.yaml", "RunbooksFrozen.md")] == [404] * 3
+
+
 def test_health_is_bad_while_runs_cannot_begin_here(tmp_path: Path) -> None:
     world = World(tmp_path, workers=True)
     assert world.client.get("/healthz").json()["warm"] is True
