@@ -28,9 +28,10 @@ def wanted_batch(oom: CudaOom, setup: Setup) -> tuple[int, int] | None:
 def lines(oom: CudaOom, setup: Setup) -> tuple[str, ...]:
     """Changes in order of cost."""
     out = []
-    if oom.unused >= oom.tried:
+    if oom.fits_in_pieces:
         out.append(
-            f"set {EXPANDABLE} (costs nothing): {size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for"
+            f"set {EXPANDABLE} (costs nothing): {size(oom.unused)} are reserved and unused, {size(oom.free)} are free, "
+            f"{size(oom.tried)} were asked for"
         )
     best = wanted_batch(oom, setup)
     if best is not None and setup.batch:
@@ -44,7 +45,7 @@ def lines(oom: CudaOom, setup: Setup) -> tuple[str, ...]:
         )
     if not setup.checkpointing:
         out.append("activation checkpointing: about a third more compute, a fraction of the activations")
-    if oom.unused < oom.tried:
+    if not oom.fits_in_pieces:
         out.append(f"{EXPANDABLE} helps little here: only {size(oom.unused)} are reserved and unused")
     out.append("shard optimizer and parameters (FSDP, ZeRO), or more GPUs")
     return tuple(out)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from runbooks.core.reading import Known
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.memory.advice import EXPANDABLE
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts
-from runbooks.memory.parsers.cuda_oom import CudaOom, who_fills
+from runbooks.memory.parsers.cuda_oom import CudaOom, in_pieces, who_fills
 from runbooks.memory.parsers.gpu_names import is_integrated
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _why(evidence: Evidence, log: LogFacts, oom: CudaOom, limits: "Limits") -> C
         told = f"{where} ran out for ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else _pids(oom)
         return _cause("ranks-on-one-gpu", LIKELY, where, told, "a checkpoint was loaded before" if log.resumed else "")
     if slug == "gpu-held-by-others":
-        return _outside(evidence, oom)
+        return _outside(evidence, oom, limits)
     if slug == "fragmented":
         unused = f"{size(oom.unused)} are reserved and unused, {size(oom.tried)} were asked for, {size(oom.free)} are free"
         return _cause(slug, LIKELY, where, unused)
@@ -67,7 +68,10 @@ def _why(evidence: Evidence, log: LogFacts, oom: CudaOom, limits: "Limits") -> C
     held = (f"this process holds {size(oom.mine)} of {size(oom.total)} and asks for {size(oom.tried)} more; "
             f"{size(oom.elsewhere)} are held elsewhere")  # fmt: skip
     own = f"pid {oom.own.pid} in the message is this process itself, by the driver's number" if oom.own else ""
-    return _cause("model-too-large", SURE, where, held, own)
+    kept = f"{size(oom.unused)} of that are reserved and unused" if oom.unused else ""
+    if oom.fits_in_pieces:
+        return _cause("model-too-large", LIKELY, where, held, kept, own, decides=(f"whether it comes again with {EXPANDABLE}",))
+    return _cause("model-too-large", SURE, where, held, kept, own)
 
 
 def _numbers(oom: CudaOom) -> str:
@@ -127,7 +131,7 @@ def _pids(oom: CudaOom) -> str:
     return f"GPU {oom.gpu} holds memory of pids {', '.join(str(o.pid) for o in oom.others)}, all of this job"
 
 
-def _outside(evidence: Evidence, oom: CudaOom) -> Cause:
+def _outside(evidence: Evidence, oom: CudaOom, limits: "Limits") -> Cause:
     holders = _holders(evidence, oom)
     words = (
         f"{size(oom.total)} in all, {size(oom.free)} free, {size(oom.mine)} in this process: {size(oom.elsewhere)} are held by others",
@@ -136,7 +140,19 @@ def _outside(evidence: Evidence, oom: CudaOom) -> Cause:
     visible = holders or any(isinstance(evidence.commands, Known) and o.pid in evidence.commands.value for o in oom.others)
     slug = "gpu-held-by-others" if visible or not isinstance(evidence.gpus, Known) else "held-by-another-tenant"
     decides = ("who holds it, seen from the host (not from a container), and whether it works",)
-    return _cause(slug, SURE, f"GPU {oom.gpu}", *words, decides=decides)
+    beside = tuple(_own_part(oom, limits))
+    told, open_ = tuple(w for w, _ in beside), tuple(d for _, d in beside)
+    return _cause(slug, LIKELY if beside else SURE, f"GPU {oom.gpu}", *words, *told, decides=(*decides, *open_))
+
+
+def _own_part(oom: CudaOom, limits: "Limits") -> Iterator[tuple[str, str]]:
+    """What of this process itself explains the message as well as the others on the GPU do, and what decides it."""
+    if in_pieces(oom, limits):
+        kept = f"{size(oom.unused)} are reserved by this process and unused: with what is free, enough for the {size(oom.tried)} asked for"
+        yield kept, f"whether it comes again with {EXPANDABLE}"
+    if not oom.fits_alone:
+        alone = f"this process alone would need {size(oom.tried + oom.mine - oom.unused)} of {size(oom.total)}"
+        yield alone, "whether it comes again on an empty GPU"
 
 
 def _holders(evidence: Evidence, oom: CudaOom) -> tuple[str, ...]:

@@ -63,6 +63,14 @@ def still_pulls(given: Given) -> None:
     given["log"] = given["log"][:2]
 
 
+def asks_for_more_than_both(given: Given) -> None:
+    given["log"] = given["log"].replace("7.31 GiB", "11.31 GiB")
+
+
+def nothing_unused(given: Given) -> None:
+    given["log"] = given["log"].replace("12.06 GiB already allocated", "15.80 GiB already allocated")
+
+
 TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] = (
     ("PU13", "the machine has no device nodes", no_nodes, {"devices-lost"}, {"start-refused"}),
     ("PU61", "the node has a GPU", a_gpu, set(), {"no-such-resource"}),
@@ -72,6 +80,8 @@ TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] 
     ("PU76", "each step names its node", one_node_each, set(), {"launch-command"}),
     ("PU76", "the rank is the node's own", own_rank, set(), {"launch-command"}),
     ("PU81", "the start command itself fails", no_word_of_the_driver, {"start-command-fails"}, {"driver-too-old"}),
+    ("PV51", "more than what is free and what is cached", asks_for_more_than_both, {"model-too-large"}, {"fragmented"}),
+    ("PV55", "nearly all that is reserved is in use", nothing_unused, {"model-too-large"}, {"fragmented"}),
     ("PU84", "it pulls, and no error follows", still_pulls, {"pull-over-budget"}, {"no-container"}),
 )
 

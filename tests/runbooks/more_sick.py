@@ -27,6 +27,11 @@ UNUSED = (
     "free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 50.00 GiB is allocated by "
     "PyTorch, and 27.00 GiB is reserved by PyTorch but unallocated."
 )
+IN_PIECES = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which "
+    "5.00 GiB is free. Including non-PyTorch memory, this process has {mine}.00 GiB memory in use. Of the allocated memory {used}.00 GiB "
+    "is allocated by PyTorch, and {unused}.00 GiB is reserved by PyTorch but unallocated."
+)
 ALLOWED = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 60.00 GiB is "
     "free. 20.00 GiB allowed; Including non-PyTorch memory, this process has 19.00 GiB memory in use. Of the allocated memory 19.00 GiB is "
@@ -71,6 +76,9 @@ def _more_memory() -> Iterator[tuple[str, str, BaseModel]]:
         "two strangers on the GPU": _two("python other.py"),
         "two on the GPU that nobody sees": _two(""),
         "27 GiB reserved and unused": memory(UNUSED),
+        "10 GiB reserved and unused and 5 GiB free, 12 GiB asked for": memory(IN_PIECES.format(tried=12, mine=74, used=64, unused=10)),
+        "3 GiB reserved and unused and 5 GiB free, 7 GiB asked for": memory(IN_PIECES.format(tried=7, mine=74, used=71, unused=3)),
+        "10 GiB reserved and unused, and 40 GiB of another": memory(IN_PIECES.format(tried=12, mine=35, used=25, unused=10), other=40),
         "a limit of its own": memory(ALLOWED),
         "more free than was asked for": memory(OOM.format(tried=2, free=6, mine=70)),
         "a snapshot beyond its limit": memory(SNAPSHOT),

@@ -13,6 +13,7 @@ import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.reading import Absent, Known
+from runbooks.core.verdict import Cause, Certainty
 from runbooks.memory.diagnose import diagnose
 from runbooks.memory.evidence import Evidence, LogFacts
 from runbooks.memory.limits import Limits
@@ -48,14 +49,20 @@ WORLDS = [
     (80.0, 3.0, 60.0, 55.0, 90.0),  # more than the GPU has
 ]
 
+EVERY_WORLD = [
+    (80.0, free, mine, mine - unused, tried)
+    for free, mine, unused, tried in itertools.product((0.1, 4.0), (20.0, 60.0, 75.0), (0.5, 3.0, 12.0), (0.2, 3.4, 9.0, 14.0, 70.0))
+    if free < tried
+]
 
-def by_the_runbook(message: str) -> str:
+
+def judged(message: str) -> Cause:
     """The first cause of memory-pressure for a job that ended with this message."""
     none = Absent(proof="nothing there")
     log = Known[LogFacts](value=LogFacts(cuda=parse_cuda_ooms(message)))
     seen = Evidence(node="node-a", taken_at=datetime(2026, 11, 27, tzinfo=UTC), log=log, gpus=none, host=none, groups=none, killed=none,
                     commands=none)  # fmt: skip
-    return diagnose(seen, LIMITS).causes[0].slug
+    return diagnose(seen, LIMITS).causes[0]
 
 
 @pytest.mark.parametrize("written", [old, new])
@@ -63,9 +70,23 @@ def test_the_runbook_and_the_text_tables_name_the_same_cause(written: Callable[.
     named = {}
     for world in WORLDS:
         message = written(*world)
-        named[message] = (by_the_runbook(message), judge_text(message)[0].slug)
+        named[message] = (judged(message).slug, judge_text(message)[0].slug)
     assert {m: two for m, two in named.items() if two[0] != two[1]} == {}
     assert {runbook for runbook, _ in named.values()} == {"gpu-held-by-others", "fragmented", "model-too-large", "numbers-contradict"}
+
+
+@pytest.mark.parametrize("written", [old, new])
+@pytest.mark.parametrize("world", EVERY_WORLD)
+def test_confirmed_means_that_the_numbers_exclude_the_rest(written: Callable[..., str], world: tuple[float, ...]) -> None:
+    """A process that would have room in the memory which it keeps unused is not too large for the GPU for sure. Nor do others hold for sure
+    what it lacks, if it has that unused itself or needs more than the whole GPU."""
+    total, free, mine, allocated, tried = world
+    found = judged(written(*world))
+    sure = found.slug if found.certainty is Certainty.CONFIRMED else ""
+    fits, unused = tried <= free + mine - allocated, mine - allocated
+    assert sure != "model-too-large" or not fits, found
+    assert sure != "gpu-held-by-others" or (allocated + tried <= total and not (fits and unused > 0.05 * total)), found
+    assert found.certainty is Certainty.CONFIRMED or found.decides or found.slug == "fragmented", found
 
 
 def test_these_causes_are_at_odds_with_each_other() -> None:

@@ -69,6 +69,16 @@ class CudaOom(Frozen):
         return max(0, self.total - self.free - self.mine)
 
     @property
+    def fits_in_pieces(self) -> bool:
+        """Whether what is free and what torch keeps unused are enough together: the memory is there, and not in one piece."""
+        return 0 < self.tried <= self.free + self.unused
+
+    @property
+    def fits_alone(self) -> bool:
+        """Whether the GPU would do for what this process uses and asks for, if nobody else held any of it."""
+        return self.tried + self.mine - self.unused <= self.total
+
+    @property
     def impossible(self) -> bool:
         """Whether the numbers cannot all be true."""
         sizes = (self.tried, self.total, self.free, self.mine, self.allocated, self.unused)
@@ -114,9 +124,14 @@ def who_fills(oom: CudaOom, limits: Shares) -> str:
         return "numbers-contradict"
     if oom.tried <= oom.total and oom.elsewhere > max(limits.elsewhere_share * oom.total, limits.elsewhere_bytes):
         return "gpu-held-by-others"
-    if 0 < oom.tried <= oom.unused and oom.unused > limits.fragment_share * oom.total:
+    if in_pieces(oom, limits):
         return "fragmented"
     return "model-too-large" if oom.tried or oom.free < oom.mine else ""
+
+
+def in_pieces(oom: CudaOom, limits: Shares) -> bool:
+    """Whether it failed for want of one piece: much is kept unused, and with what is free it is enough."""
+    return oom.fits_in_pieces and oom.unused > limits.fragment_share * oom.total
 
 
 def parse_cuda_ooms(text: str) -> tuple[CudaOom, ...]:
