@@ -1,6 +1,5 @@
 """Faults of the cluster that hold a job up: head, nodes, raylets, free resources, and leftovers that hold them."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runbooks.core.ray_view import STATES, Versions, differ, head_fault
@@ -92,29 +91,6 @@ def _not_joined(e: Evidence) -> list[Cause]:
     alive = sum(n.alive for n in nodes)
     return [cause("nodes-missing", Certainty.CONFIRMED, f"cluster {e.cluster}", f"resources joined: {words}",
                   f"{alive} of {len(nodes)} listed nodes are alive")]  # fmt: skip
-
-
-def no_such_resource(e: Evidence, bundles: Sequence[Mapping[str, float]], subject: str) -> Cause | None:
-    """What no living node has, or has too little of for one bundle: waiting in turn does not bring it."""
-    nodes, usage = known(e.nodes), known(e.usage)
-    if nodes is None and usage is not None:
-        gone = sorted({name for b in bundles for name in b if not usage.usage.get(name, (0.0, 0.0))[1]})
-        words = f"the cluster's totals have no {', '.join(gone)}"
-        return cause("no-such-resource", Certainty.LIKELY, subject, words, decides=("the resources of each node",)) if gone else None
-    alive = [n for n in nodes or () if n.alive]
-    most = {name: max((n.resources.get(name, 0.0) for n in alive), default=0.0) for b in bundles for name in b}
-    short = {name: amount for b in bundles for name, amount in b.items() if alive and amount > most[name]}
-    if not short:
-        return None
-    told = [f"{amount:g} {name} on one node: " + (f"no node has more than {most[name]:g}" if most[name] else "no node has any")
-             for name, amount in short.items()]  # fmt: skip
-    coming = usage.coming if usage else ()
-    check = ("whether a node that has it is to come: the autoscaler's log (monitor.log on the head), the spelling of the name",)
-    seen = f"{len(alive)} nodes are alive"
-    if coming:
-        told.append(f"nodes that the autoscaler waits for: {', '.join(coming)}")
-    sure = Certainty.POSSIBLE if coming else Certainty.CONFIRMED
-    return cause("no-such-resource", sure, subject, *told, seen, decides=check)
 
 
 def judge_autoscaler(e: Evidence) -> list[Cause]:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import node_logs
-from runbooks.ray.cluster import NAME, holders, no_such_resource
+from runbooks.ray.cluster import NAME, holders
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, RayJob
+from runbooks.ray.placing import all_of, no_such_resource, placed_when_empty
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
@@ -29,7 +30,7 @@ def judge_job(e: Evidence, job: RayJob, limits: "Limits") -> list[Cause]:
     found = _pending_groups(e, job, subject) or _pending_actors(e, job, subject)
     if job.status == "PENDING" and job.started_at:
         waited = (e.taken_at - job.started_at).total_seconds()
-        lacking, short = no_such_resource(e, [job.resources], subject), _not_free(e, job.resources)
+        lacking, short = no_such_resource(e, [[job.resources]], subject), _not_free(e, job.resources)
         if lacking:
             found.append(lacking)
         elif short:
@@ -51,12 +52,13 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
         free = "what it asked for is free now, or is held by its own leftover" if known(e.usage) else "what is free was not read"
         words = f"now: {short}" if short else free if job.resources else "it asked for nothing of its own"
         timed_out = cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
-        return [timed_out, *_busy_by_others(e, job, subject)]
+        return [timed_out, *_in_vain(e, job, subject)]
     if error == "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE":
-        lacking = no_such_resource(e, [job.resources], subject)
+        lacking = no_such_resource(e, [[job.resources]], subject)
         if lacking:
             return [lacking.model_copy(update={"evidence": (*lacking.evidence, text[:300] or error)})]
-        return [cause("resources-busy", Certainty.CONFIRMED, subject, text[:300] or error, *_held(e, job.resources))]
+        check = ("ray status of that time: what it asked for against what each node has, and who held it",)
+        return [cause("resources-busy", Certainty.LIKELY, subject, text[:300] or error, *_held(e, job.resources), decides=check)]
     if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE"):
         check = ("the supervisor's log on its node, the kernel log there",)
         return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
@@ -90,8 +92,13 @@ def _never_ran(e: Evidence, job: RayJob, subject: str) -> Cause:
     return cause("driver-never-ran", sure, subject, *words, decides=check)
 
 
-def _busy_by_others(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
-    """What it asked for is held now, and not by its own leftover: it may have waited for that in vain."""
+def _in_vain(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
+    """What it may have waited for in vain: what the nodes do not have, or what is held now, and not by its own leftover."""
+    lacking = no_such_resource(e, [[job.resources]], subject)
+    if lacking:
+        least = Certainty.LIKELY if lacking.certainty is Certainty.CONFIRMED else lacking.certainty
+        then = (*lacking.decides, "which nodes were there while it waited")
+        return [lacking.model_copy(update={"certainty": least, "decides": then})]
     left = [a for a in _supervisors(e, job) if a.state == "ALIVE"]
     own = {name: sum(a.resources.get(name, 0.0) for a in left) for name in job.resources}
     short = _not_free(e, job.resources, own)
@@ -122,7 +129,7 @@ def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
 def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     """Actors that wait for what no node has. Those bound to a placement group wait for the group."""
     waits = [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
-    free = [a.resources for a in waits if not any("_group_" in name for name in a.resources)]
+    free = [[a.resources] for a in waits if not any("_group_" in name for name in a.resources)]
     lacking = no_such_resource(e, free, subject) if free else None
     return [lacking] if lacking else []
 
@@ -131,16 +138,14 @@ def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
     if not groups:
         return []
-    lacking = no_such_resource(e, [b for g in groups for b in g.bundles], subject)
+    lacking = no_such_resource(e, [g.bundles for g in groups], subject)
     if lacking:
         return [lacking]
-    want: dict[str, float] = {}
-    for bundle in (b for g in groups for b in g.bundles):
-        for name, amount in bundle.items():
-            want[name] = want.get(name, 0.0) + amount
-    short = _not_free(e, want)
+    busy = [(g, said) for g in groups if (said := _not_free(e, all_of(g.bundles)))]  # each is placed for itself
+    short = busy[0][1] if busy else ""
     enough = "enough is free in all, not on the nodes it needs" if known(e.usage) else "what is free was not read"
     words = f"{len(groups)} placement groups are PENDING: {short or enough}"
-    sure = Certainty.CONFIRMED if short else Certainty.LIKELY if known(e.usage) else Certainty.POSSIBLE
-    decides = () if short else ("ray status: demands against what each node has free",)
-    return [cause("resources-busy", sure, subject, words, *_held(e, want), decides=decides)]
+    sure = any(placed_when_empty(e, g.bundles) for g, _ in busy)
+    certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if known(e.usage) else Certainty.POSSIBLE
+    decides = () if sure else ("ray status: demands against what each node has free, and against all that it has",)
+    return [cause("resources-busy", certainty, subject, words, *_held(e, all_of([b for g in groups for b in g.bundles])), decides=decides)]

@@ -71,6 +71,11 @@ def nothing_unused(given: Given) -> None:
     given["log"] = given["log"].replace("12.06 GiB already allocated", "15.80 GiB already allocated")
 
 
+def counted_as_a_gpu(given: Given) -> None:
+    given["nodes"]["value"][1]["resources"] = {"CPU": 17, "GPU": 1}
+    given["usage"]["value"]["usage"] = {"CPU": [0, 34], "GPU": [1, 2]}
+
+
 TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] = (
     ("PU13", "the machine has no device nodes", no_nodes, {"devices-lost"}, {"start-refused"}),
     ("PU61", "the node has a GPU", a_gpu, set(), {"no-such-resource"}),
@@ -82,6 +87,7 @@ TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] 
     ("PU81", "the start command itself fails", no_word_of_the_driver, {"start-command-fails"}, {"driver-too-old"}),
     ("PV51", "more than what is free and what is cached", asks_for_more_than_both, {"model-too-large"}, {"fragmented"}),
     ("PV55", "nearly all that is reserved is in use", nothing_unused, {"model-too-large"}, {"fragmented"}),
+    ("PW61", "both nodes count a GPU, and another job holds one", counted_as_a_gpu, {"resources-busy"}, {"no-such-resource"}),
     ("PU84", "it pulls, and no error follows", still_pulls, {"pull-over-budget"}, {"no-container"}),
 )
 
