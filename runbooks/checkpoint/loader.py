@@ -15,6 +15,7 @@ SAYS = {
     "loader-weights-only": ("checkpoint-fallback/loader-weights-only", "checkpoint/weights-only-unclear"),
     "loader-prefix": ("checkpoint-fallback/loader-prefix",),
     "loader-model-changed": ("checkpoint-fallback/loader-model-changed", "checkpoint/model-differs"),
+    "loader-optimizer-changed": ("checkpoint-fallback/loader-optimizer-changed",),
     "loader-torch-version": ("checkpoint-fallback/loader-torch-version",),
     "loader-world-size": ("checkpoint-fallback/loader-world-size",),
 }  # what a log says of a loader, by the names of the knowledge base; the file itself is known to be whole here
@@ -29,7 +30,7 @@ def loader_causes(evidence: Evidence, config: Checkpoints, choice: CheckpointCho
         out.extend(_weights_only(evidence, c, choice.best.where))
         out.extend(_prefix(evidence, c, choice.best.where))
         out.extend(_limit(c, choice.best.where))
-        out.extend(_groups(evidence, c, choice.best.where))
+        out.extend(_groups(evidence, c, choice.best.where) or _optimizer(evidence, c, choice.best.where))
         out.extend(_world(config, c, choice.best.where))
         out.extend(_too_new(evidence, choice.best.where))
         out.extend(_load(evidence, choice.best.where))
@@ -78,17 +79,17 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
 
 def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
     log = _log(evidence)
-    if not meanings(log, SAYS).keys() & {"loader-prefix", "loader-model-changed"}:
+    said = meanings(log, SAYS)
+    found = said.get("loader-prefix") or said.get("loader-model-changed")
+    if found is None:
         return
+    line = f"the log says: {found.evidence[0].text}"
     prefix = c.prefix or key_prefix(log)
     if prefix:
-        words = [
-            "the log says that state_dict keys are missing or unexpected",
-            f"the names differ by the prefix `{prefix}`",
-        ]
+        words = [line, f"the names differ by the prefix `{prefix}`"]
         yield _cause("loader-prefix", Certainty.CONFIRMED if c.prefix else Certainty.LIKELY, where, words)
     else:
-        words = ["the log says that state_dict keys are missing or unexpected, and no prefix explains it"]
+        words = [line, "no prefix of the names explains it"]
         yield _cause(
             "loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",)
         )
@@ -101,26 +102,36 @@ def _limit(c: Candidate, where: str) -> Iterator[Cause]:
         yield _cause("loader-limit", Certainty.CONFIRMED, where, words)
 
 
-def _groups(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
+def _groups(evidence: Evidence, c: Candidate, where: str) -> tuple[Cause, ...]:
     """An optimizer misses a setting of a parameter group after the load: lost on the way, or never saved."""
     key = missing_setting(_log(evidence))
     if not key:
-        return
+        return ()
     lack = [g for g in c.groups if key not in g.settings]
     words = [f"the log says that a parameter group has no `{key}` when the optimizer steps", f"{where} is whole"]
     ask = ("optimizer.param_groups right after the load: which of them lacks it",)
     if lack and (any(g.params > 0 for g in lack) or len(lack) == len(c.groups)):
         found = next((g for g in lack if g.params > 0), lack[0])
         words.append(f"its own group {found.name} has {', '.join(found.settings[:8]) or 'no setting'}, and no `{key}`")
-        yield _cause("loader-optimizer-changed", Certainty.CONFIRMED, where, words)
-        return
+        return (_cause("loader-optimizer-changed", Certainty.CONFIRMED, where, words),)
     empty = [g for g in c.groups if g.params == 0]
     if empty or lack:
         words.append(f"its group {(empty or lack)[0].name} has no parameter: a loader that keeps settings by parameter drops them")
-        yield _cause("loader-param-group", Certainty.CONFIRMED, where, words)
-    else:
-        told = f"its {len(c.groups)} groups all have `{key}`: it was lost while loading" if c.groups else "its groups were not read"
-        yield _cause("loader-param-group", Certainty.LIKELY, where, [*words, told], ask)
+        return (_cause("loader-param-group", Certainty.CONFIRMED, where, words),)
+    told = f"its {len(c.groups)} groups all have `{key}`: it was lost while loading" if c.groups else "its groups were not read"
+    return (_cause("loader-param-group", Certainty.LIKELY, where, [*words, told], ask),)
+
+
+def _optimizer(evidence: Evidence, c: Candidate, where: str) -> tuple[Cause, ...]:
+    """The optimizer refuses the saved state: it was built otherwise at the save. The log does not say how its own groups are."""
+    found = meanings(_log(evidence), SAYS).get("loader-optimizer-changed")
+    if found is None:
+        return ()
+    sizes = ", ".join(str(g.params) for g in c.groups[:8])
+    words = [f"the log says: {found.evidence[0].text}", f"{where} is whole"]
+    words += [f"parameter groups saved in it: {len(c.groups)}, of {sizes} parameters"] if c.groups else []
+    ask = ("the groups of the optimizer that loads it: how many, and how many parameters in each", "code, torch and libraries at the save")
+    return (_cause("loader-optimizer-changed", Certainty.LIKELY, where, words, ask),)
 
 
 def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:

@@ -13,6 +13,11 @@ from runbooks.data.parsers.data_jsonl import gzip_cut
 from tests.incidents.unseen import ALL, SAVES, judge
 
 Given = dict[str, Any]
+SIZES = (
+    "RuntimeError: Error(s) in loading state_dict for Net:\n"
+    "\tsize mismatch for head.weight: copying a param with shape torch.Size([10, 3]) from checkpoint, the shape in current model is "
+    "torch.Size([12, 3]).\n"
+)
 
 
 def slugs(found: Diagnosis) -> set[str]:
@@ -76,6 +81,14 @@ def counted_as_a_gpu(given: Given) -> None:
     given["usage"]["value"]["usage"] = {"CPU": [0, 34], "GPU": [1, 2]}
 
 
+def the_model_itself(given: Given) -> None:
+    given["log"] = SIZES
+
+
+def both_refused(given: Given) -> None:
+    given["log"] += SIZES
+
+
 TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] = (
     ("PU13", "the machine has no device nodes", no_nodes, {"devices-lost"}, {"start-refused"}),
     ("PU61", "the node has a GPU", a_gpu, set(), {"no-such-resource"}),
@@ -88,6 +101,8 @@ TWINS: tuple[tuple[str, str, Callable[[Given], None], set[str], set[str]], ...] 
     ("PV51", "more than what is free and what is cached", asks_for_more_than_both, {"model-too-large"}, {"fragmented"}),
     ("PV55", "nearly all that is reserved is in use", nothing_unused, {"model-too-large"}, {"fragmented"}),
     ("PW61", "both nodes count a GPU, and another job holds one", counted_as_a_gpu, {"resources-busy"}, {"no-such-resource"}),
+    ("PW23", "the weights of the model instead", the_model_itself, {"loader-model-changed"}, {"loader-optimizer-changed"}),
+    ("PW23", "the weights of the model too", both_refused, {"loader-model-changed", "loader-optimizer-changed"}, set()),
     ("PU84", "it pulls, and no error follows", still_pulls, {"pull-over-budget"}, {"no-container"}),
 )
 
@@ -102,6 +117,17 @@ def test_a_twin(twin: tuple[str, str, Callable[[Given], None], set[str], set[str
     found = slugs(judge(of(ident, change), tmp_path))
     assert has <= found, found
     assert not lacks & found, found
+
+
+@pytest.mark.parametrize("ident", ["PW22", "PW23"])
+def test_what_a_log_is_said_to_say_stands_in_it(ident: str, tmp_path: Path) -> None:
+    """An optimizer's groups that do not fit are not told as missing keys of the model, nor sizes that differ."""
+    for n, change in enumerate((lambda _: None, the_model_itself)):
+        case, place = of(ident, change), tmp_path / str(n)
+        place.mkdir()
+        said = [line for c in judge(case, place).causes for line in c.evidence if line.startswith("the log says")]
+        assert said
+        assert all(line.removeprefix("the log says: ") in map(str.strip, case["given"]["log"].splitlines()) for line in said), said
 
 
 @pytest.mark.incident("PV11", came="right", fed="evidence", known=True, twin="the reboot ended it, and no device node is missing")

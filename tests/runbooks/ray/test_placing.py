@@ -1,6 +1,7 @@
 """What can never be placed is not told as what others hold, and the other way round: every small cluster against a search of all places."""
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,17 +13,17 @@ from runbooks.ray.evidence import Evidence
 from runbooks.ray.limits import Limits
 from tests.runbooks.ray.test_situations import BASE
 
-Amounts = dict[str, float]
+Amounts = Mapping[str, float]
 LIMITS = Limits(**load_runbook("ray-job").limit_values())
 CLUSTERS: list[list[Amounts]] = [[{"GPU": a} for a in sizes] for sizes in ((1,), (4, 4), (8, 4, 4), (8, 8, 2))]
-REQUESTS = [list(r) for n in (1, 2, 3, 4) for r in itertools.combinations_with_replacement((1, 2, 3, 4, 8), n)]
+REQUESTS: list[list[float]] = [list(r) for n in (1, 2, 3, 4) for r in itertools.combinations_with_replacement((1, 2, 3, 4, 8), n)]
 
 
-def certainties(nodes: list[Amounts], groups: list[list[Amounts]], used: float) -> dict[str, Certainty]:
+def certainties(nodes: Sequence[Amounts], groups: Sequence[Sequence[Amounts]], used: float) -> dict[str, Certainty]:
     """The causes of a job that waits for these groups on a cluster of which others hold `used` GPUs."""
     listed = [{"node_id": f"{i:056x}", "ip": f"10.0.0.{i}", "alive": True, "resources": r} for i, r in enumerate(nodes)]
     totals = {name: [used if name == "GPU" else 0, sum(n.get(name, 0) for n in nodes)] for name in {k for n in nodes for k in n}}
-    pending = [{"id": f"g{i}", "state": "PENDING", "job_id": "02000000", "bundles": g} for i, g in enumerate(groups)]
+    pending = [{"id": f"g{i}", "state": "PENDING", "job_id": "02000000", "bundles": list(g)} for i, g in enumerate(groups)]
     change: dict[str, Any] = {
         "nodes": {"kind": "known", "value": listed}, "groups": {"kind": "known", "value": pending},
         "usage": {"kind": "known", "value": {"usage": totals}},
