@@ -13,7 +13,8 @@ from runbooks.launch.config_checks import config_causes, world_sizes
 from runbooks.launch.evidence import Evidence, LaunchNodeFacts
 from runbooks.launch.fixes import MUST_NOT, fix_for
 from runbooks.launch.launchers import batch_causes, port_causes
-from runbooks.launch.network import interface_causes, peer_causes, route_causes
+from runbooks.launch.network import address_causes, interface_causes, peer_causes, route_causes
+from runbooks.launch.visible import process_causes
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
 SLUG = "distributed-setup"
@@ -53,6 +54,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
     nodes = [v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)]
     found = [*_command(launch), *batch_causes(evidence), *_alike(nodes, launch), *_skew(nodes, limits)]
+    found += [] if any(c.slug == "launch-command" for c in found) else process_causes(nodes, launch)
+    found += address_causes(nodes, launch)
     for node in nodes:
         found += [
             *interface_causes(node, launch),

@@ -4,6 +4,7 @@ import shlex
 
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Cause
+from runbooks.launch.visible import listed
 from runbooks.parsers.address import is_loopback
 from runbooks.parsers.torchrun_cmdline import parse_launch, with_options
 
@@ -18,7 +19,8 @@ _FIXES = {
     "versions-differ": "{install}   # on every node; look with: pip freeze | grep -iE 'torch|nccl'; nvidia-smi",
     "clock-skew": "chronyc makestep   # or: systemctl restart systemd-timesyncd, on {subject}",
     "no-interface": "export NCCL_SOCKET_IFNAME=<a name from `ip -br addr`>   # on {subject}",
-    "interface-wrong": "export NCCL_SOCKET_IFNAME=^docker,lo,br-   # or the data interface's name, on every node",
+    "interface-wrong": "export NCCL_SOCKET_IFNAME=^docker,lo,br-   # or the data interface's name, on every node; containers that have "
+    "only a bridge's address need the machine's network (--network=host)",
     "two-nics-one-subnet": "ip route   # on {subject}: narrow the netmask or set a metric with its owner",
     "port-taken": "{moved}   # or find out whose it is, on {subject}: ss -ltnp 'sport = :{port}'",
     "launcher-per-task": "srun --ntasks-per-node=1 torchrun …   # NODE_RANK from SLURM_NODEID; or no torchrun and a task for each GPU",
@@ -80,7 +82,7 @@ def right_command(launch: Launch, port: int) -> str:
     etcd = parsed.backend.startswith("etcd")
     wanted = {
         "nnodes": "" if fits else str(many),
-        "nproc-per-node": str(launch.gpus_per_node) if _too_many(parsed.per_node, launch) else "",
+        "nproc-per-node": str(_most(launch)) if _too_many(parsed.per_node, launch) else "",
         "rdzv-backend": "c10d" if many > 1 and (parsed.backend == "static" or parsed.standalone) else "",
         "rdzv-endpoint": "" if etcd and not is_loopback(own) else f"{host}:{port}",
         "rdzv-id": "" if parsed.run_id != "none" else f"{launch.name}-1",
@@ -90,7 +92,12 @@ def right_command(launch: Launch, port: int) -> str:
 
 
 def _too_many(per_node: str, launch: Launch) -> bool:
-    return per_node.isdigit() and launch.gpus_per_node is not None and int(per_node) > launch.gpus_per_node
+    return per_node.isdigit() and (most := _most(launch)) is not None and int(per_node) > most
+
+
+def _most(launch: Launch) -> int | None:
+    """Processes for which there are GPUs on a node, as far as the launch says it."""
+    return min((n for n in (launch.gpus_per_node, listed(launch) or None) if n is not None), default=None)
 
 
 def address_parts(endpoint: str) -> str:

@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known
@@ -27,10 +27,31 @@ def interface_causes(node: LaunchNodeFacts, launch: Launch) -> list[Cause]:
     if not picked:
         return [failed("no-interface", node.node, f"NCCL_SOCKET_IFNAME={spec} matches none of {names}")]
     first = picked[0]
-    if first.loopback or first.name.startswith(("docker", "br-", "virbr")):
+    if _inside(first):
         words = f"NCCL would use {first.name} ({', '.join(first.addresses)}), which other nodes do not reach"
         return [failed("interface-wrong", node.node, words)]
     return []
+
+
+def _inside(interface: Interface) -> bool:
+    """Whether nothing outside of the node reaches it."""
+    return interface.loopback or interface.name.startswith(("docker", "br-", "virbr"))
+
+
+def address_causes(nodes: Sequence[LaunchNodeFacts], launch: Launch) -> list[Cause]:
+    """Nodes on which NCCL would use one and the same address: behind a bridge of its own each, and none reaches the other by it."""
+    same: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        faces = node.interfaces.value if isinstance(node.interfaces, Known) else ()
+        picked = pick(faces, socket_ifname(launch, node))
+        if picked and not _inside(picked[0]) and (address := nccl_address(faces, socket_ifname(launch, node))):
+            same[address].append(f"{picked[0].name} on {node.node}")
+    check = ("whether these are two machines, or two names of one", "the machines' own addresses, asked outside of the containers")
+    return [
+        failed("interface-wrong", ", ".join(n.rpartition(" on ")[2] for n in there), words, sure=False, decides=check)
+        for address, there in same.items() if len(there) > 1
+        for words in (f"NCCL would use {' and '.join(there)}, which have one address, {address}: no node reaches another by its own",)
+    ]  # fmt: skip
 
 
 def route_causes(node: LaunchNodeFacts) -> list[Cause]:

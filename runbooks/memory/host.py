@@ -23,7 +23,7 @@ def host_causes(evidence: Evidence, limits: "Limits") -> Iterator[Cause]:
     """Kills of the time that is asked about first, each place once; then what is nearly full now."""
     hit = {k.group for k in window.kills(evidence) if k.cgroup}
     for place, group in groupby(sorted(window.within(evidence, limits), key=_place), key=_place):
-        yield _killed(evidence, place, sorted(group, key=lambda k: k.at.timestamp() if k.at else 0.0)[-3:])
+        yield _killed(evidence, place, sorted(group, key=lambda k: k.at.timestamp() if k.at else 0.0)[-3:], limits)
     for g in evidence.groups.value if isinstance(evidence.groups, Known) else ():
         full = g.used > limits.cgroup_share * g.limit
         if full or not (any(path.endswith(g.path) for path in hit) or _long_ago(evidence, g, limits)):
@@ -38,11 +38,11 @@ def _place(kill: HostOom) -> str:
     return "host-oom numa" if kill.numa else "host-oom" if kill.told else "host-oom untold"
 
 
-def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom]) -> Cause:
+def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom], limits: "Limits") -> Cause:
     """The kills of one place as one cause. The surest of them counts: it may be the job's."""
     slug, _, group = place.partition(" ")
     words = tuple(window.told(k) for k in kills)
-    sure, why = min((_how_sure(evidence, k) for k in kills), key=lambda s: _RANK(s[0]))
+    sure, why = min((_how_sure(evidence, k, limits) for k in kills), key=lambda s: _RANK(s[0]))
     where = whose(group) if slug == "cgroup-oom" else "the machine"
     if group in ("numa", "untold"):
         sure = max(sure, Certainty.LIKELY, key=_RANK)
@@ -69,11 +69,15 @@ def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
     return (f"no limit was reached: the machine's memory was used up at that moment{now}",)
 
 
-def _how_sure(evidence: Evidence, killed: HostOom) -> tuple[Certainty, str]:
+def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Certainty, str]:
     """A sweep asks whether the kernel killed; by hand name, the job's log and the time tie a kill to the job."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if evidence.since:
         return Certainty.CONFIRMED, f"that was {window.span(window.apart(evidence, killed) or 0.0)} before this look"
+    line = window.named(evidence, killed)
+    if line and not window.near(evidence, killed, limits):
+        later = window.span(window.apart(evidence, killed) or 0.0)
+        return Certainty.LIKELY, f"its log names that process, and ends {later} after it: {line[:200]}"
     job = killed.name.startswith(("python", "pt_", "torchrun", "ray::"))
     said = log is not None and log.killed
     apart = window.apart(evidence, killed)

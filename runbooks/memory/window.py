@@ -1,5 +1,7 @@
-"""Which kills for memory a look is about: in a sweep those since the last one, else those near the log's end or this look. Pure."""
+"""Which kills for memory a look is about: in a sweep those since the last one, else those near the log's end or this look, and those of a
+process that the log names. Pure."""
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,7 @@ from runbooks.core.sizes import size
 from runbooks.core.verdict import Finding
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
+from runbooks.triage.text import telling
 
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
@@ -43,6 +46,30 @@ def apart(evidence: Evidence, kill: HostOom) -> float | None:
     """Seconds between a kill and the end of the log, or this look; None: it has no time."""
     last = evidence.log.value.written_at if isinstance(evidence.log, Known) else None
     return abs(((last or evidence.taken_at) - kill.at).total_seconds()) if kill.at else None
+
+
+def named(evidence: Evidence, kill: HostOom) -> str:
+    """The last line of the job's log that reports a failure of the very process that the kernel killed; "" where none does.
+
+    The number is the machine's: inside a container the job's own is another, and after long a number is given out again."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else None
+    if log is None or not log.killed or evidence.since:
+        return ""
+    ident = re.compile(rf"(?i)\bpid\W{{1,3}}{kill.pid}\b")
+    return next((line for line in reversed(telling("\n".join(log.words))) if ident.search(line)), "")
+
+
+def near(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
+    """Whether a kill is of the log's end, or of this look."""
+    gap = apart(evidence, kill)
+    return gap is not None and gap <= limits.kill_near_s
+
+
+def nearest(evidence: Evidence) -> str:
+    """The kill nearest in time to what is asked about, with its distance; "" where the kernel log names none with a time."""
+    timed = [(gap, k) for k in kills(evidence) if (gap := apart(evidence, k)) is not None]
+    kill = min(timed, key=lambda x: x[0])[1] if timed else None
+    return f"{told(kill)} ({_where(evidence, kill)})" if kill else ""
 
 
 def span(seconds: float) -> str:
@@ -81,7 +108,10 @@ def _elsewhen(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
     if evidence.since:
         return kill.at < starts(evidence, limits)
     last, reach = _asked(evidence, limits)
-    return abs((last - kill.at).total_seconds()) > reach
+    before = (last - kill.at).total_seconds()
+    if -limits.kill_near_s <= before <= limits.kill_old_s and named(evidence, kill):
+        return False
+    return abs(before) > reach
 
 
 def _where(evidence: Evidence, kill: HostOom) -> str:

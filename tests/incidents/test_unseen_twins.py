@@ -3,14 +3,22 @@
 import copy
 import gzip
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runbooks.core.verdict import Certainty, Diagnosis
+from runbooks.core.knowledge import load_runbook
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.data.parsers.data_jsonl import gzip_cut
-from tests.incidents.unseen import ALL, SAVES, judge
+from runbooks.memory.diagnose import diagnose
+from runbooks.memory.evidence import Evidence as MemoryEvidence
+from runbooks.memory.limits import Limits
+from runbooks.memory.parsers.kernel_ooms import HostOom
+from tests.incidents.unseen import ALL, SAVES, judge, read
+from tests.runbooks.more_sick import AT
 
 Given = dict[str, Any]
 SIZES = (
@@ -128,6 +136,42 @@ def test_what_a_log_is_said_to_say_stands_in_it(ident: str, tmp_path: Path) -> N
         said = [line for c in judge(case, place).causes for line in c.evidence if line.startswith("the log says")]
         assert said
         assert all(line.removeprefix("the log says: ") in map(str.strip, case["given"]["log"].splitlines()) for line in said), said
+
+
+def another_process(given: Given) -> None:
+    given["log"] = given["log"].replace("629", "6291")
+
+
+def told_by_the_agent(given: Given) -> None:
+    given["log"] = "step 7\nERROR failed (exitcode: -9) local_rank: 0 (pid: 629) of binary: python3\nSignal 9 (SIGKILL) received by PID 629\n"
+
+
+@pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the log names another process")
+def test_a_kill_of_another_process_is_named_as_the_nearest(tmp_path: Path) -> None:
+    found = judge(of("PW51", another_process), tmp_path)
+    assert (found.state, slugs(found)) == (State.CANNOT_TELL, set())
+    assert "the nearest that it names: 2026-04-30 23:40:00 UTC: the kernel killed pid 629 (onmt_train)" in found.headline
+    assert "20 minutes before" in found.headline
+
+
+@pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the launcher's own words name the process")
+def test_a_kill_of_the_process_that_the_launcher_names(tmp_path: Path) -> None:
+    (cause,) = judge(of("PW51", told_by_the_agent), tmp_path).causes
+    assert (cause.slug, cause.certainty) == ("cgroup-oom", Certainty.LIKELY), "the number may be of a container, or given out again"
+    assert any("its log names that process, and ends 20 minutes after it" in x for x in cause.evidence)
+
+
+@pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the kill is of the day before, or came after the log's end")
+@pytest.mark.parametrize("at", [AT - timedelta(hours=25), AT + timedelta(minutes=30)])
+def test_the_number_alone_is_not_the_process(at: datetime, tmp_path: Path) -> None:
+    case = of("PW51", lambda _: None)
+    seen = read(case, tmp_path)
+    assert isinstance(seen, MemoryEvidence)
+    assert isinstance(seen.killed, Known)
+    moved = Known[tuple[HostOom, ...]](value=tuple(k.model_copy(update={"at": at}) for k in seen.killed.value))
+    limits = Limits.model_validate(load_runbook("memory-pressure").limit_values())
+    found = diagnose(seen.model_copy(update={"killed": moved}), limits)
+    assert (found.state, slugs(found)) == (State.CANNOT_TELL, set())
 
 
 @pytest.mark.incident("PV11", came="right", fed="evidence", known=True, twin="the reboot ended it, and no device node is missing")

@@ -28,8 +28,8 @@ FACES = (
 )
 
 
-def node(name: str, given: Any, others: tuple[str, ...]) -> LaunchNodeView:
-    """A node as it was read; unless something else is said, it reaches the others."""
+def node(name: str, given: Any, others: tuple[str, ...], last: int = 5) -> LaunchNodeView:
+    """A node as it was read; unless something else is said, it reaches the others. `last`: of its own address."""
     if isinstance(given, str):
         return LaunchNodeView(node=name, facts=Unknown(reason=UnknownReason(given)))
     given = dict(given)
@@ -37,9 +37,13 @@ def node(name: str, given: Any, others: tuple[str, ...]) -> LaunchNodeView:
     reached = [{"node": n, "address": f"{n}:29500"} for n in others]
     peers = tuple(Peer(**p) for p in given.pop("peers", reached))
     only = given.pop("faces", [f.name for f in FACES])
-    faces = Known[tuple[Interface, ...]](value=tuple(f for f in FACES if f.name in only))
+    faces = Known[tuple[Interface, ...]](value=tuple(_own(f, last) for f in FACES if f.name in only))
     fields: dict[str, Any] = {"shm_bytes": 10**11, "gpus": gpus, "peers": peers, "interfaces": faces} | given
     return LaunchNodeView(node=name, facts=Known[LaunchNodeFacts](value=LaunchNodeFacts(node=name, **fields)))
+
+
+def _own(face: Interface, last: int) -> Interface:
+    return face.model_copy(update={"addresses": (f"192.0.2.{last}/24",)}) if face.name == "eth0" else face
 
 
 def evidence(given: dict[str, Any]) -> Evidence:
@@ -51,7 +55,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
     if "config" in given:
         config = Known[ConfigText](value=ConfigText(path="c.yaml", text=given["config"]))
     read = given.get("nodes", {"n1": {}, "n2": {}})
-    nodes = tuple(node(n, v, tuple(o for o in read if o != n)) for n, v in read.items())
+    nodes = tuple(node(n, v, tuple(o for o in read if o != n), i) for i, (n, v) in enumerate(read.items(), 5))
     batch: Any = Known[Batch](value=Batch(**given["batch"])) if "batch" in given else Absent(proof="none")
     return Evidence(taken_at=NOW, launch=Known[Launch](value=launch), nodes=nodes, config=config, batch=batch)
 

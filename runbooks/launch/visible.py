@@ -1,0 +1,55 @@
+"""Whether each process that the launch starts on a node finds a GPU there: what a node has against CUDA_VISIBLE_DEVICES and the command."""
+
+from runbooks.core.launch_config import Launch
+from runbooks.core.reading import Known
+from runbooks.core.verdict import Cause
+from runbooks.launch.causes import failed
+from runbooks.launch.evidence import LaunchNodeFacts
+from runbooks.parsers.torchrun_cmdline import parse_launch
+
+NAME = "CUDA_VISIBLE_DEVICES"
+SHARED = "whether its processes share GPUs on purpose: each that takes the one of its LOCAL_RANK fails"
+
+
+def process_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
+    """More processes than GPUs that they see. What has no GPU on purpose is none of it. A launch's own count of GPUs is compared elsewhere."""
+    parsed = parse_launch(list(launch.command), b"")
+    each = int(parsed.per_node) if parsed and parsed.per_node.isdigit() else 0
+    if (count := listed(launch)) and each > count:
+        words = f"--nproc-per-node={each}, and {NAME}={launch.env[NAME]} shows {count} GPUs to all of them"
+        return [failed("launch-command", "launch command", words, sure=False, decides=(SHARED,))]
+    return [c for n in nodes for c in _on(n, launch, each)] if launch.gpus_per_node is None else []
+
+
+def listed(launch: Launch) -> int | None:
+    """GPUs that the launch lets its processes see; None where it does not say, 0 where it wants none."""
+    return None if NAME not in launch.env else len(_entries(launch.env[NAME]))
+
+
+def _on(node: LaunchNodeFacts, launch: Launch, each: int) -> list[Cause]:
+    """Of one node: its GPUs, and which of them the launch or a log-in there makes visible."""
+    have = len(node.gpus.value) if isinstance(node.gpus, Known) else 0
+    named = launch.env.get(NAME, node.env.get(NAME))
+    seen = have if named is None else _valid(_entries(named), have)
+    if not have or each <= seen or (named is not None and not _entries(named)):
+        return []
+    whose = "" if NAME in launch.env else ", set in the login environment"
+    words = f"{have} GPUs, and --nproc-per-node={each}" if named is None else (
+        f"{seen} of its {have} GPUs are visible ({NAME}={named}{whose}), and --nproc-per-node={each}")  # fmt: skip
+    decides = (SHARED,) if named is None or not whose else (SHARED, f"whether the job gets that {NAME}")
+    return [failed("gpus-missing", node.node, words, sure=False, decides=decides)]
+
+
+def _entries(value: str) -> tuple[str, ...]:
+    """The GPUs that a value names. Empty, -1 and words that are no GPU show none, and hide what stands after them."""
+    found: list[str] = []
+    for part in (p.strip() for p in value.split(",")):
+        if not (part.isdigit() or part.startswith(("GPU-", "MIG-"))):
+            break
+        found.append(part)
+    return tuple(found)
+
+
+def _valid(entries: tuple[str, ...], have: int) -> int:
+    """How many of them there are: the first number that no GPU has hides the rest."""
+    return next((i for i, e in enumerate(entries) if e.isdigit() and int(e) >= have), len(entries))
