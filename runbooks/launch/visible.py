@@ -12,7 +12,7 @@ SHARED = "whether its processes share GPUs on purpose: each that takes the one o
 
 
 def process_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
-    """More processes than GPUs that they see. What has no GPU on purpose is none of it. A launch's own count of GPUs is compared elsewhere."""
+    """More processes than GPUs that they see. What has no GPU on purpose is none of it. A launch's own count is compared elsewhere."""
     parsed = parse_launch(list(launch.command), b"")
     each = int(parsed.per_node) if parsed and parsed.per_node.isdigit() else 0
     if (count := listed(launch)) and each > count:

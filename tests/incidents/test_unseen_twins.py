@@ -143,7 +143,7 @@ def another_process(given: Given) -> None:
 
 
 def told_by_the_agent(given: Given) -> None:
-    given["log"] = "step 7\nERROR failed (exitcode: -9) local_rank: 0 (pid: 629) of binary: python3\nSignal 9 (SIGKILL) received by PID 629\n"
+    given["log"] = "step 7\nERROR failed (exitcode: -9) rank: 0 (pid: 629) of binary: python3\nSignal 9 (SIGKILL) received by PID 629\n"
 
 
 @pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the log names another process")
