@@ -1,7 +1,6 @@
 """Which kills for memory a look is about: in a sweep those since the last one, else those near the log's end or this look, and those of a
 process that the log names. Pure."""
 
-import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from runbooks.core.sizes import size
 from runbooks.core.verdict import Finding
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
+from runbooks.memory.parsers.named_pid import names_pid
 from runbooks.triage.text import telling
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def named(evidence: Evidence, kill: HostOom) -> str:
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if log is None or not log.killed or evidence.since:
         return ""
-    ident = re.compile(rf"(?i)\bpid\W{{1,3}}{kill.pid}\b")
-    return next((line for line in reversed(telling("\n".join(log.words))) if ident.search(line)), "")
+    return next((line for line in reversed(telling("\n".join(log.words))) if names_pid(line, kill.pid)), "")
 
 
 def near(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
