@@ -76,9 +76,8 @@ def _untold(evidence: Evidence, causes: tuple[Cause, ...], limits: Limits) -> tu
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if log is None or not log.killed or causes or isinstance(evidence.killed, Unknown):
         return ()
-    near, nearest = window.span(limits.kill_near_s), window.nearest(evidence)
-    beside = f"; the nearest that it names: {nearest}" if nearest else ""
-    return (f"who ended the job: its log says that it was killed, and the kernel log names no kill within {near} of its end{beside}",)
+    near = window.span(limits.kill_near_s)
+    return (f"who ended the job: its log says that it was killed, and the kernel log names no kill within {near} of its end",)
 
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], open_: tuple[str, ...]) -> str:

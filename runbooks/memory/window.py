@@ -64,13 +64,6 @@ def near(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
     return gap is not None and gap <= limits.kill_near_s
 
 
-def nearest(evidence: Evidence) -> str:
-    """The kill nearest in time to what is asked about, with its distance; "" where the kernel log names none with a time."""
-    timed = [(gap, k) for k in kills(evidence) if (gap := apart(evidence, k)) is not None]
-    kill = min(timed, key=lambda x: x[0])[1] if timed else None
-    return f"{told(kill)} ({_where(evidence, kill)})" if kill else ""
-
-
 def span(seconds: float) -> str:
     """How long, in the largest unit of which there are two."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):

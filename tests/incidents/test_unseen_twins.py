@@ -147,11 +147,12 @@ def told_by_the_agent(given: Given) -> None:
 
 
 @pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the log names another process")
-def test_a_kill_of_another_process_is_named_as_the_nearest(tmp_path: Path) -> None:
+def test_a_kill_of_another_process_is_listed_and_no_answer(tmp_path: Path) -> None:
     found = judge(of("PW51", another_process), tmp_path)
     assert (found.state, slugs(found)) == (State.CANNOT_TELL, set())
-    assert "the nearest that it names: 2026-04-30 23:40:00 UTC: the kernel killed pid 629 (onmt_train)" in found.headline
-    assert "20 minutes before" in found.headline
+    (other,) = [f.issue for f in found.findings if f.category == "memory/another-time"]
+    assert "pid 629 (onmt_train)" in other
+    assert "20 minutes before" in other
 
 
 @pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the launcher's own words name the process")
