@@ -49,6 +49,11 @@ def files_of(n: NodeLogs) -> tuple[LogFile, ...]:
     return value_or(n.logs, ())
 
 
+def ooms_of(n: NodeLogs) -> tuple[KernelOom, ...]:
+    """Its kernel's kills for memory, as far as they were read."""
+    return value_or(n.ooms, ())
+
+
 def log_of(e: Evidence, actor: Actor) -> Known[LogFile] | Absent | Unknown:
     """The stderr file of the actor's process, on its node: absent where its node was read and has none."""
     here = [n for n in node_logs(e) if n.ip == actor.ip]
@@ -75,7 +80,7 @@ def _on_purpose(a: Actor) -> bool:
 
 def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, bool]:
     """The kernel's kill of that process, and whether it is surely that one: a number is given out again, so its time must fit too."""
-    kills = [k for n in node_logs(e) if n.ip == a.ip for k in n.ooms if k.pid == a.pid]
+    kills = [k for n in node_logs(e) if n.ip == a.ip for k in ooms_of(n) if k.pid == a.pid]
     if a.ended_at is None:
         return (kills[-1] if kills else None), False
     near = [k for k in kills if abs((k.at - a.ended_at).total_seconds()) <= window_s]

@@ -32,7 +32,7 @@ def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
 def _killed(e: Evidence, slug: str) -> tuple[str, ...]:
     """The kernel's word on a GCS that is gone."""
     nodes = [r.value for r in e.node_logs if isinstance(r, Known) and r.value.node == e.cluster]
-    kills = [k for n in nodes for k in n.ooms if k.process.startswith("gcs_server")]
+    kills = [k for n in nodes for k in value_or(n.ooms, ()) if k.process.startswith("gcs_server")]
     return (f"kernel: {kills[-1].text}",) if kills and slug == "head-gone" else ()
 
 

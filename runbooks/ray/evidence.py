@@ -18,6 +18,7 @@ def _of_older_record(value: Any) -> Any:
     return {"kind": "known", "value": value} if isinstance(value, list | tuple) else value
 
 
+Ooms = Annotated[Reading[tuple[KernelOom, ...]], BeforeValidator(_of_older_record)]
 Lines = Annotated[Reading[tuple[str, ...]], BeforeValidator(_of_older_record)]
 
 
@@ -110,7 +111,7 @@ class NodeLogs(Frozen):
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
     activity: tuple[WorkerActivity, ...] = ()
-    ooms: tuple[KernelOom, ...] = ()
+    ooms: Ooms = Known[tuple[KernelOom, ...]](value=())  # by its kernel log
     gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read
     disk_free_bytes: int | None = None  # of Ray's temp dir
     interfaces: tuple[str, ...] = ()  # network interfaces with an address

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from runbooks.core.reading import Unknown, value_or
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray.actors import INTERFACE, files_of, node_logs
+from runbooks.ray.actors import INTERFACE, files_of, node_logs, ooms_of
 from runbooks.ray.evidence import Evidence
 from runbooks.ray.phases import PhaseReached, default_phases, is_silent, late_after_s, reached
 from runbooks.ray.words import cause, known
@@ -99,7 +99,7 @@ def _stalled(e: Evidence, where: PhaseReached, words: tuple[str, str], subject: 
     loading = where.percent is not None and where.percent < 100
     if not loading:
         return _silent(e, words, subject)
-    kills = [k for n in node_logs(e) for k in n.ooms]
+    kills = [k for n in node_logs(e) for k in ooms_of(n)]
     full = [n for n in node_logs(e) if n.disk_free_bytes is not None and n.disk_free_bytes < limits.disk_free_min_bytes]
     stuck = [a for n in node_logs(e) for a in n.activity if a.state == "D"]
     why = [f"kernel: {kills[-1].text}"] if kills else []

@@ -170,9 +170,15 @@ def _logs(node: str, got: Any, temp_dir: str, clean: Callable[[str], str]) -> Re
     return _unread(got, clean) if isinstance(got, dict) else Known(value=tuple(_log_file(node, x, clean) for x in got))
 
 
+def _ooms(kernel: dict[str, Any], clean: Callable[[str], str]) -> Known[tuple[KernelOom, ...]] | Unknown:
+    if kernel["error"]:
+        return Unknown(reason=UnknownReason.FAILED, detail=clean(f"kernel log: {kernel['error']}"))
+    kills = [k for k in kernel["kills"] if k["at"] is not None]
+    return Known(value=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills))
+
+
 def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: Versions, temp_dir: str) -> NodeLogs:
     clean = context.redactor.text
-    kills = [k for k in got["kernel"]["kills"] if k["at"] is not None]
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
         raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]),
@@ -182,6 +188,6 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
         events=tuple(clean(x) for x in got["events"]),
         activity=tuple(WorkerActivity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
                                 read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
-        ooms=tuple(KernelOom(**{**k, "at": datetime.fromtimestamp(k["at"], UTC)}) for k in kills),
+        ooms=_ooms(got["kernel"], clean),
         disk_free_bytes=got["free"], gpu_use=None if got["gpu_use"] is None else tuple(got["gpu_use"]), interfaces=tuple(got["interfaces"]),
     )  # fmt: skip

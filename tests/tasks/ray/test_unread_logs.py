@@ -84,3 +84,14 @@ def test_the_log_of_a_dead_actor_is_read_however_many_were_written_after_it(head
         head.log(f"worker-cc33-02000000-{5000 + n}.out", "Training:  12%\n")
     head.actors = [died(4242, "SIGABRT received")]
     assert slugs(head.judged()) == [("actor-gpu-memory", Certainty.CONFIRMED)]
+
+
+def test_a_kernel_log_that_may_not_be_read_is_named(head: Head, tmp_path: Path) -> None:
+    """Nobody died, so nothing rests on it."""
+    for name in ("dmesg", "journalctl"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'read kernel buffer failed: Operation not permitted' >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    head.host = lambda name: InNamespace(name, ("env", f"PATH={tmp_path}:{os.environ['PATH']}"))
+    found = head.judged()
+    assert found.state is State.HEALTHY
+    assert any("Operation not permitted" in line and "covered by actors" in line for line in found.unknowns), found.unknowns
