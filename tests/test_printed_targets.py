@@ -46,6 +46,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "restore-run-keys": ("file",),
     "restrict-key-mode": ("path",),
     "set-railway-variable": ("name",),
+    "start-container": ("id", "engine", "setup", "mounts", "start"),
     "start-engine": ("start",),
     "start-etcd": ("command",),
     "start-worker": ("argv", "boot_id"),
@@ -67,7 +68,9 @@ COMPARED = {  # what only the action compares with the world before it acts, or 
 }  # fmt: skip
 NO_SITUATION = {"probe-rendezvous", "normalise-secret"}  # their tests in the table of printed.py show what they name
 MODES = {("restore-folder-mode", "to")}
-CONTAINERS = ("recreate-container", "restart-application", "restart-container", "remount-fuse", "remove-kept-container")
+CONTAINERS = (
+    "recreate-container", "start-container", "restart-application", "restart-container", "remount-fuse", "remove-kept-container",
+)  # fmt: skip
 PID = re.compile(r"kill -[A-Z]+ (\d+)|/proc/(\d+)/")
 CONTAINER = re.compile(r"(?<![\w-])[0-9a-f]{12,64}(?![\w-])")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runbooks.core.args.checkpoints import CopyCheckpoint
-from runbooks.core.args.containers import RecreateContainer
+from runbooks.core.args.containers import RecreateContainer, StartContainer
 from runbooks.core.args.nodes import TerminateProcesses
 from runbooks.core.args.rendezvous import DeleteRunKeys
 from runbooks.core.checkpoints import TierKind
@@ -28,12 +28,14 @@ from tasks.checkpoint.act_node import (
 from tasks.container.act_engine import free_engine_space, start_engine, stop_supervisor, stop_unit
 from tasks.container.act_mounts import remount_fuse
 from tasks.container.act_recreate import (
+    inside_s,
     recreate_container,
     recreation_wait,
     remove_kept_container,
     restart_application,
 )
 from tasks.container.act_restart import restart_container
+from tasks.container.act_start import start_container
 from tasks.context import ActionResult, Context
 from tasks.gpu.act_jobs import restart_job
 from tasks.gpu.act_leader import reset_node_jobs
@@ -84,8 +86,12 @@ def _terminating(args: TerminateProcesses, _context: Context) -> float:
 
 @takes(RecreateContainer)
 def _recreating(args: RecreateContainer, context: Context) -> float:
-    inside = args.setup_timeout_s * (len(args.setup) + len(args.mounts) + 1)
-    return 90 + inside + _join_s(context)
+    return 90 + inside_s(args) + _join_s(context)
+
+
+@takes(StartContainer)
+def _starting(args: StartContainer, context: Context) -> float:
+    return 90 + inside_s(args) + _join_s(context)
 
 
 def _joining(_step: Step, context: Context) -> float:
@@ -122,6 +128,7 @@ ACTIONS: dict[str, Action] = {
     "reset-gpu": Action(reset_gpu, within_s=260),
     "quarantine-node": Action(quarantine_node, within_s=60),
     "recreate-container": Action(recreate_container, within_s=_recreating, wait_s=recreation_wait),
+    "start-container": Action(start_container, within_s=_starting),
     "restart-application": Action(restart_application, within_s=_joining),
     "remove-kept-container": Action(remove_kept_container, within_s=90),
     "remount-fuse": Action(remount_fuse, within_s=180),

@@ -84,7 +84,8 @@ def _ruled_out(causes: list[Cause], why: str) -> list[Cause]:
 
 
 def _requests(e: Evidence, c: ContainerFacts, limits: Limits) -> list[EngineEvent]:
-    wanted = [x for x in own_events(e, c) if x.action in ("kill", "stop")]
+    """Of this very life: one that was started again keeps its id, and what was asked of it before."""
+    wanted = [x for x in own_events(e, c) if x.action in ("kill", "stop") and (c.started_at is None or x.at >= c.started_at)]
     return [x for x in wanted if near(x.at, c.finished_at, limits.stop_window_s)]
 
 

@@ -10,6 +10,7 @@ from runbooks.container.evidence import ContainerFacts, Evidence, WantedContaine
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.kept import removals
 from runbooks.container.others import PROJECT
+from runbooks.container.start_again import NAME, against, answers, not_offered, start
 from runbooks.container.stops import stop_loops, stop_units
 from runbooks.container.typed import starting_again
 from runbooks.container.words import Limits, deaths, known
@@ -41,7 +42,7 @@ def first_read(e: Evidence) -> tuple[str, ...]:
 
 
 def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Plan, ...]:
-    """The plan on offer, or none. Only confirmed causes count."""
+    """The plans on offer, or none. Only confirmed causes count."""
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
     slugs = {c.slug for c in sure if not c.innocent}
     w, c = e.wanted, known(e.container)
@@ -50,7 +51,8 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     if slugs == {"kept-container"}:
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
     if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
-        return (_plan("start the engine", (start_daemon(e, w),), slugs, limits),)
+        why = not_offered("its engine does not run") if answers(slugs) else ""
+        return (_plan("start the engine", (start_daemon(e, w),), slugs, limits, why),)
     units = stop_units(e)
     if first_read(e):
         return ()
@@ -70,7 +72,9 @@ def _settle(e: Evidence, limits: Limits) -> float:
 
 def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str], limits: Limits,
              steps: list[Step]) -> tuple[Plan, ...]:  # fmt: skip
-    dead = c.status in ("exited", "dead", "created")
+    dead, mild = c.status in ("exited", "dead", "created"), answers(slugs)
+    objection = against(c, limits) if mild else ""
+    why = not_offered(objection) if objection else ""
     serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
     stale = "stale-fuse" in slugs and any(m.where == "host" and m.state == "dead" for m in known(e.fuse) or ())
     host = known(e.host)
@@ -80,17 +84,18 @@ def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str]
     if dead and (DEAD & slugs or serves or stale):
         if c.auto_remove:
             return ()
-        return (_plan("recreate", (*steps, recreate(e, c, w)), slugs, limits),)
+        again = [_plan(NAME, (*steps, start(e, c, w)), slugs, limits)] if mild and not why else []
+        return (*again, _plan("recreate", (*steps, recreate(e, c, w)), slugs, limits, why))
     if not dead and (lost or (stale and _binds_stale(e, c))) and not c.auto_remove:
-        return (_plan("replace the running container", (*steps, recreate(e, c, w)), slugs, limits),)
+        return (_plan("replace the running container", (*steps, recreate(e, c, w)), slugs, limits, why),)
     if not dead and INSIDE & slugs and w.start:
         return (_plan("restart the application", (*steps, restart_application(e, c, w)), slugs, limits),)
-    return (_plan("repair around it", tuple(steps), slugs, limits),) if steps else ()
+    return (_plan("repair around it", tuple(steps), slugs, limits, why),) if steps else ()
 
 
-def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits) -> Plan:
-    restores = any(s.kind in ("recreate-container", "restart-application") for s in steps)
-    return Plan(name=name, steps=steps, for_causes=tuple(sorted(slugs)), settle_s=limits.steady_s,
+def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits, why: str = "") -> Plan:
+    restores = any(s.kind in ("recreate-container", "restart-application", "start-container") for s in steps)
+    return Plan(name=name, steps=steps, for_causes=tuple(sorted(slugs)), settle_s=limits.steady_s, why=why,
                 also_gone=tuple(sorted(INSIDE)) if restores else ())  # fmt: skip
 
 

@@ -69,6 +69,9 @@ KINDS: dict[str, ActionKind] = {
     "restart-container": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "restarts one container by its id", "it runs with a newer start time and the fault is gone",
         CANNOT, ends_by("container", "container")),
+    "start-container": ActionKind(  # nothing is lost; what the fleet file names runs in it once more
+        DISRUPTIVE, Harsh.NOTHING, "starts a container that has ended, by its id, and runs the fleet file's commands in it",
+        "the same container runs with a newer start time, its application runs and has joined where it belongs", "stop it again", SPARES),
     "recreate-container": ActionKind(
         DISRUPTIVE, Harsh.UNSAVED, "creates a new container with the configuration of a dead one, and keeps the old one under another name",
         "a container with a new id runs, with its mounts, and has joined where it belongs",

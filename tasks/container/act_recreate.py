@@ -4,7 +4,7 @@ import shlex
 from typing import Any
 
 from runbooks.container.backoff import delay_s, is_kept, recent
-from runbooks.core.args.containers import RecreateContainer, RemoveKeptContainer, RestartApplication
+from runbooks.core.args.containers import RecreateContainer, RemoveKeptContainer, RestartApplication, StartContainer
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import Known
 from tasks.arguments import takes
@@ -24,12 +24,11 @@ def recreate_container(args: RecreateContainer, context: Context) -> ActionResul
     host = context.host
     it = ray_container(context, args.name)
     before = ids_at(context, it)
-    budget = 90 + args.setup_timeout_s * (len(args.setup) + len(args.mounts) + 1)
-    got = change(context, host, "recreate", args.plain(), budget)
+    got = change(context, host, "recreate", args.plain(), 90 + inside_s(args))
     said = [*got["said"], f"new container {got['id'][:12]} runs as {args.name}",
             f"the old one is kept as {args.kept}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
-    said += _ran(context, got["ran"])
+    said += ran_inside(context, got["ran"])
     return ActionResult(said=(*said, *wait_joined(context, it, before)))
 
 
@@ -52,7 +51,12 @@ def _compared(context: Context, differences: list[str]) -> list[str]:
     return [context.redactor.text(f"differs: {d}") for d in differences]
 
 
-def _ran(context: Context, ran: list[dict[str, Any]]) -> list[str]:
+def inside_s(args: RecreateContainer | StartContainer) -> float:
+    """Seconds that the commands inside may take together."""
+    return args.setup_timeout_s * (len(args.setup) + len(args.mounts) + 1)
+
+
+def ran_inside(context: Context, ran: list[dict[str, Any]]) -> list[str]:
     """What ran inside, each with its exit code. Raises RuntimeError when the last one failed."""
     lines = []
     for r in ran:
@@ -72,7 +76,7 @@ def restart_application(args: RestartApplication, context: Context) -> ActionRes
     it = ray_container(context, args.name)
     before = ids_at(context, it)
     got = change(context, context.host, "restart_application", args.plain(), 120)
-    return ActionResult(said=(*got["said"], *_ran(context, got["ran"]), *wait_joined(context, it, before)))
+    return ActionResult(said=(*got["said"], *ran_inside(context, got["ran"]), *wait_joined(context, it, before)))
 
 
 @takes(RemoveKeptContainer)

@@ -16,6 +16,7 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "reset-node-jobs": "tests/tasks/gpu/test_printed.py::test_the_leaders_count_goes_to_0",
     "quarantine-node": "tests/tasks/gpu/test_printed.py::test_a_node_is_marked_once",
     "recreate-container": "tests/tasks/container/test_printed.py::test_a_dead_container_is_made_anew",
+    "start-container": "tests/tasks/container/test_start.py::test_what_is_printed_starts_it",
     "restart-application": "tests/tasks/container/test_printed.py::test_an_application_is_started_again",
     "remove-kept-container": "tests/tasks/container/test_printed.py::test_a_kept_container_is_removed",
     "remount-fuse": "tests/tasks/container/test_printed.py::test_a_dead_mount_is_mounted_again",

@@ -29,6 +29,7 @@ SENT = {  # probe -> kinds whose arguments it is sent, besides what the action a
     "quarantine": ("quarantine-node",),
     "ray_stop_job": ("stop-ray-job",),
     "recreate": ("recreate-container",),
+    "start_container": ("start-container",),
     "restart_application": ("restart-application",),
     "remove_kept": ("remove-kept-container",),
     "remount": ("remount-fuse",),

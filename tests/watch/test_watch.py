@@ -29,6 +29,11 @@ def engine() -> Iterator[Engine]:
         yield found
 
 
+def by_default() -> dict[str, Any]:
+    """These kinds by themselves and without a cooldown; otherwise with the default limits."""
+    return {**policy_of(())["kinds"], **{k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}
+
+
 def create(engine: Engine, name: str) -> None:
     engine.create(name, "sleep", "infinity")
     engine.run("exec", "-d", name, "sleep", "77777")
@@ -49,7 +54,7 @@ QUICK = {"young_life_s": 1, "steady_s": 0.5, "backoff_base_s": 0.5}  # the death
 def test_a_container_that_dies_while_the_watch_is_dead_is_back_once(rig: Rig, engine: Engine, tmp_path: Path) -> None:
     """The watch is killed as well; the next one finds what happened meanwhile, and does it once."""
     create(engine, "w1")
-    policy = policy_of(()) | {"kinds": {k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}
+    policy = policy_of(()) | {"kinds": by_default()}
     with watch_room(rig, tmp_path, engine, "w1", policy=policy, limits=QUICK, **APPLICATION) as room:
         room.start()
         room.kill()
@@ -73,7 +78,7 @@ def test_it_comes_back_whatever_is_restarted_and_stops_at_three(rig: Rig, engine
     """One watch, three containers: killed, left without their application, stopped; watch, server, daemon restarted."""
     for name in ("s1", "s2", "s3"):
         create(engine, name)
-    policy = policy_of(()) | {"kinds": {k: {"mode": "auto", "cooldown_s": 0} for k in KINDS}}  # otherwise the default
+    policy = policy_of(()) | {"kinds": by_default()}
     policy["kinds"]["recreate-container"]["attempts"] = KindPolicy().attempts + recreated()
     with watch_room(
         rig, tmp_path, engine, "s1", policy=policy, limits=QUICK, others=("s2", "s3"), **APPLICATION

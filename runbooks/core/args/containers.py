@@ -33,6 +33,21 @@ class RecreateContainer(Args):
     detached: Flag
 
 
+class StartContainer(Args):
+    """A container that has ended, as it was judged, and the commands that run in it once it runs again."""
+
+    engine: Argv
+    socket: str
+    name: str
+    id: str
+    started_at: str
+    setup: tuple[Argv, ...]
+    setup_timeout_s: Seconds
+    mounts: tuple[tuple[str, Argv], ...]  # (path, command)
+    start: Argv
+    detached: Flag
+
+
 class RestartApplication(Args):
     """A container as it was judged, a pattern for the processes to end, and the command to start."""
 

@@ -17,6 +17,7 @@ ARGS: dict[str, type[Args]] = {
     "quarantine-node": nodes.QuarantineNode,
     "restart-container": containers.RestartContainer,
     "recreate-container": containers.RecreateContainer,
+    "start-container": containers.StartContainer,
     "restart-application": containers.RestartApplication,
     "remove-kept-container": containers.RemoveKeptContainer,
     "remount-fuse": containers.RemountFuse,

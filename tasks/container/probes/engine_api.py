@@ -53,6 +53,13 @@ class Api:
             late.cancel()
             sock.close()
 
+    def start(self, ident: str, timeout: float = 60) -> bool:
+        """Starts it. False: it ran already, and nothing was done. Raises EngineError, OSError."""
+        status, text = self._exchange("POST", "/containers/%s/start" % quote(ident, safe=""), None, timeout)
+        if status >= 400:
+            raise EngineError(status, message(text))
+        return status != 304
+
     def inspect(self, ident: str, timeout: float = 60) -> "dict[str, Any] | None":
         """The container, or None when there is none of that id or name."""
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.container.probes.container_config import create_body, differences, made_endless, more_networks
 from tasks.container.probes.engine_api import Api, EngineError
-from tasks.container.probes.run_inside import run_inside, seconds, wanted_time
+from tasks.container.probes.run_inside import run_all, seconds, wanted_time
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {
@@ -107,21 +107,6 @@ def put_back(api: Api, old: "dict[str, Any]", ask: "dict[str, Any]", new: str) -
     return "; ".join(said)
 
 
-def inside(ask: "dict[str, Any]", new: str, env: "list[str]") -> "list[dict[str, Any]]":
-    """Set-up, mounts, application, in order; the first that fails ends it."""
-    todo: "list[tuple[list[str], list[str]]]" = [(argv, []) for argv in ask["setup"]] + [
-        (argv, []) for _, argv in ask["mounts"]
-    ]
-    if ask["start"]:
-        todo.append((ask["start"], ["-d"] if ask["detached"] else []))
-    ran = []
-    for argv, more in todo:
-        ran.append(run_inside(ask, new, argv, env, more))
-        if ran[-1]["exit"] != 0:
-            break
-    return ran
-
-
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
     api = Api(ask["socket"])
@@ -143,7 +128,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     if now is None:
         return {"failed": "the new container %s is gone right after its start" % new[:12]}
     return {"id": new, "said": said, "differences": differences(old, now, bool(ask["sleep"])),
-            "ran": inside(ask, new, old["Config"].get("Env") or [])}  # fmt: skip
+            "ran": run_all(ask, new, old["Config"].get("Env") or [])}  # fmt: skip
 
 
 if __name__ == "__main__":

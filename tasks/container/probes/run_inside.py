@@ -51,3 +51,16 @@ def run_inside(
     lines = [x for x in out.splitlines() if x.strip()]
     last = hide(" | ".join(x.strip() for x in lines[-LAST if code else -1 :]), env)[-900:]
     return {"argv": argv, "exit": code, "seconds": round(time.monotonic() - began, 2), "last": last}
+
+
+def run_all(ask: "dict[str, Any]", box: str, env: "list[str]") -> "list[dict[str, Any]]":
+    """Set-up, mounts, application, in order; the first that fails ends it."""
+    todo: "list[tuple[list[str], list[str]]]" = [(argv, []) for argv in ask["setup"]] + [(argv, []) for _, argv in ask["mounts"]]
+    if ask["start"]:
+        todo.append((ask["start"], ["-d"] if ask["detached"] else []))
+    ran = []
+    for argv, more in todo:
+        ran.append(run_inside(ask, box, argv, env, more))
+        if ran[-1]["exit"] != 0:
+            break
+    return ran

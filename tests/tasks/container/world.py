@@ -13,6 +13,7 @@ from runbooks.core.verdict import Certainty, Diagnosis
 from tasks.container.act_engine import free_engine_space, start_engine, stop_supervisor, stop_unit
 from tasks.container.act_mounts import remount_fuse
 from tasks.container.act_recreate import recreate_container, remove_kept_container, restart_application
+from tasks.container.act_start import start_container
 from tasks.container.read import gather_container_death
 from tasks.context import ActionResult, Context
 from tasks.transport.local import LocalHost
@@ -20,6 +21,7 @@ from tests.support.docker_engine import Engine
 
 ACTS: dict[str, Callable[[Step, Context], ActionResult]] = {
     "recreate-container": recreate_container,
+    "start-container": start_container,
     "restart-application": restart_application,
     "remove-kept-container": remove_kept_container,
     "start-engine": start_engine,
