@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -25,13 +26,13 @@ def engine() -> Iterator[Engine]:
 class Box:
     """A container that died, and the engine's runs about it."""
 
-    def __init__(self, rig: Rig, folder: Path, engine: Engine, kinds: tuple[str, ...] = KINDS) -> None:
+    def __init__(self, rig: Rig, folder: Path, engine: Engine, kinds: tuple[str, ...] = KINDS, limits: dict[str, Any] = QUICK) -> None:
         self.engine, self.name = engine, f"box{uuid4().hex[:6]}"
         engine.create(self.name, "sleep", "infinity")
         engine.run("exec", "-d", self.name, "sleep", "77777")
         self.first = engine.inspect(self.name)["Id"]
         engine.run("kill", self.name)
-        fleet = fleet_of(engine, self.name, QUICK, start=["sleep", "77777"], match="sleep 77777")
+        fleet = fleet_of(engine, self.name, limits, start=["sleep", "77777"], match="sleep 77777")
         node = f"n{uuid4().hex[:6]}"  # an owner of its own: after an act that was not seen to work a person is asked
         fleet["nodes"][0]["name"] = fleet["containers"][0]["node"] = node
         self.world = RealWorld(rig, folder, "container-death", node, fleet, kinds)
@@ -65,6 +66,18 @@ def test_killed_at_a_point(rig: Rig, tmp_path: Path, engine: Engine, point: str)
     box.world.carry_on()
     assert box.running() in ([], [box.name])
     assert box.world.report()["outcome"] in (("healthy",) if acted else ("waiting", "fixed"))
+
+
+def test_one_that_has_only_ended_is_started_again(rig: Rig, tmp_path: Path, engine: Engine) -> None:
+    """By itself where the policy names that kind: the same container, in a newer life, with its application; no other is made."""
+    box = Box(rig, tmp_path, engine, (*KINDS, "start-container"), QUICK | {"young_life_s": 0})
+    before = engine.inspect(box.name)["State"]["StartedAt"]
+    assert outcome(box.world.run("auto")) == "fixed"
+    now = engine.inspect(box.name)
+    assert (now["Id"], now["State"]["Status"], box.all_names()) == (box.first, "running", [box.name])
+    assert now["State"]["StartedAt"] > before
+    assert "sleep 77777" in engine.run("top", box.name, "-eo", "pid,args")
+    box.world.check(max_acts=1)
 
 
 @pytest.mark.soak

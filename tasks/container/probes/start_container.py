@@ -58,7 +58,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     except Refused as e:
         return refusal(e)
     except (EngineError, OSError) as e:
-        return {"failed": "it was told to start: %s" % e}
+        return {"failed": "the engine was asked to start it: %s" % e}
     if now is None or now["State"]["Status"] != "running":
         how = "is gone" if now is None else "is %s with exit code %s" % (now["State"]["Status"], now["State"]["ExitCode"])
         return {"failed": "it was started and %s right after that" % how}
