@@ -1,6 +1,6 @@
 """Ends by a kill for memory: by the kernel's own line about the container's cgroup, else by the engine's flag and event."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.words import Limits, cause, clock, known, near, own_events
@@ -15,8 +15,9 @@ def _kernel_kills(e: Evidence, c: ContainerFacts, since: datetime | None, until:
 
 
 def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | None:
-    """The kernel's last kill in it around its end."""
-    return next((k for k in reversed(_kernel_kills(e, c, None, None)) if near(k.at, c.finished_at, limits.oom_window_s)), None)
+    """The kernel's last kill in it around its end, and in this life: one that was started again keeps its cgroup's name."""
+    since = c.started_at - timedelta(seconds=limits.together_s) if c.started_at else None
+    return next((k for k in reversed(_kernel_kills(e, c, since, None)) if near(k.at, c.finished_at, limits.oom_window_s)), None)
 
 
 def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
