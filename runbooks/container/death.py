@@ -15,6 +15,7 @@ from runbooks.container.words import (
     life_s,
     log_of,
     near,
+    of_this_life,
     own_events,
     said_dead,
     span,
@@ -84,8 +85,7 @@ def _ruled_out(causes: list[Cause], why: str) -> list[Cause]:
 
 
 def _requests(e: Evidence, c: ContainerFacts, limits: Limits) -> list[EngineEvent]:
-    """Of this very life: one that was started again keeps its id, and what was asked of it before."""
-    wanted = [x for x in own_events(e, c) if x.action in ("kill", "stop") and (c.started_at is None or x.at >= c.started_at)]
+    wanted = [x for x in own_events(e, c) if x.action in ("kill", "stop") and of_this_life(c, x.at)]
     return [x for x in wanted if near(x.at, c.finished_at, limits.stop_window_s)]
 
 

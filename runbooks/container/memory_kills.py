@@ -1,28 +1,25 @@
 """Ends by a kill for memory: by the kernel's own line about the container's cgroup, else by the engine's flag and event."""
 
-from datetime import datetime, timedelta
-
 from runbooks.container.evidence import ContainerFacts, Evidence
-from runbooks.container.words import Limits, cause, clock, known, near, own_events
+from runbooks.container.words import Limits, cause, clock, known, near, of_this_life, own_events
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 
 
-def _kernel_kills(e: Evidence, c: ContainerFacts, since: datetime | None, until: datetime | None) -> list[KernelOom]:
-    kills = [k for k in known(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
-    return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
+def _kernel_kills(e: Evidence, c: ContainerFacts) -> list[KernelOom]:
+    return [k for k in known(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
 
 
 def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | None:
-    """The kernel's last kill in it around its end, and in this life: one that was started again keeps its cgroup's name."""
-    since = c.started_at - timedelta(seconds=limits.together_s) if c.started_at else None
-    return next((k for k in reversed(_kernel_kills(e, c, since, None)) if near(k.at, c.finished_at, limits.oom_window_s)), None)
+    """The kernel's last kill in it around its end, and in this life (its own clock is not quite the engine's)."""
+    kills = [k for k in _kernel_kills(e, c) if of_this_life(c, k.at, limits.together_s)]
+    return next((k for k in reversed(kills) if near(k.at, c.finished_at, limits.oom_window_s)), None)
 
 
 def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """A kill for memory, by the kernel's own line; the flag alone proves neither that nor which process it was."""
-    kills = _kernel_kills(e, c, None, None)
+    kills = _kernel_kills(e, c)
     last = last_kill(e, c, limits)
     if last and c.exit_code == 137:
         return [_oom(e, c, last)]

@@ -53,8 +53,9 @@ def start(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
         setup=w.setup, setup_timeout_s=w.setup_timeout_s, mounts=inside, start=w.start, detached=w.start_detached,
     )  # fmt: skip
     more = ", and the fleet file's commands have run in it" if then else ""
+    besides = "; the set-up commands find it there" if w.setup else ""
     return Step(
         kind=KIND, owner=e.node, args=args.plain(), commands=(f"{engine} start {ident}", *then), of=c.name,
         effect=f"{c.name} runs again, as the same container{more}",
-        loses="nothing: what it wrote, its volumes, its name and its id stay",
+        loses=f"nothing: what it wrote, its volumes, its name and its id stay{besides}",
     )  # fmt: skip

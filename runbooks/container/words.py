@@ -1,6 +1,6 @@
 """Small helpers that the container-death judgment's parts share: access to readings, times in words, causes."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from runbooks.container.backoff import is_kept, recent
@@ -74,6 +74,14 @@ def life_s(c: ContainerFacts) -> float | None:
     if c.started_at is None or c.finished_at is None or c.finished_at < c.started_at:
         return None
     return (c.finished_at - c.started_at).total_seconds()
+
+
+def of_this_life(c: ContainerFacts, at: datetime, slack_s: float = 0) -> bool:
+    """False for what was before its last start: one that was started again keeps its id, and what was done to it before.
+
+    Where its end is recorded before its start (a clock was set back), that order says nothing, and nothing is left out.
+    """
+    return c.started_at is None or life_s(c) is None or at >= c.started_at - timedelta(seconds=slack_s)
 
 
 def near(at: datetime | None, other: datetime | None, within_s: float) -> bool:

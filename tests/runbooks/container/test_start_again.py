@@ -75,6 +75,7 @@ def test_what_a_recreation_runs_inside_runs_after_a_start_as_well() -> None:
         f"docker exec -d {short} ray start --block",
     )  # fmt: skip
     assert plan.steps[0].args["mounts"] == [["/in", ["mount-it", "/in"]]]
+    assert plan.steps[0].loses.endswith("the set-up commands find it there")
     bare = judge(KILLED, {"wanted": {"start": [], "match": ""}}).plans[0].steps[0]
     assert bare.commands == (f"docker start {short}",)
 
@@ -90,7 +91,6 @@ def test_what_a_recreation_runs_inside_runs_after_a_start_as_well() -> None:
         ([value("supervisors", LOOP)], "forbids start-container"),
         ([value("supervisors", UNIT)], "forbids start-container"),
         ([value("fuse", MOUNT), {"wanted": {"mounts": [["/mnt/b", "host", ["gcsfuse", "b", "/mnt/b"]]]}}], "forbids start-container"),
-        ([{"host": {"value": {"missing_devices": ["/dev/nvidia0"]}}}], "forbids start-container"),
         ([{"container": {"value": {"exit_code": 1}}, "events": {"kind": "known", "value": []}}], None),
     ],
 )  # fmt: skip
@@ -103,9 +103,16 @@ def test_ruled_out_and_said_why(changes: Sequence[dict[str, Any]], words: str | 
     assert any(words in x for x in said) if words else not said, (said, found.do_now)
 
 
-@pytest.mark.parametrize("wrong", [{"host": {"value": {"missing_sources": ["/data"]}}}, {"daemon": {"value": {"images": []}}}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"host": {"value": {"missing_sources": ["/data"]}}},
+        {"host": {"value": {"missing_devices": ["/dev/nvidia0"]}}},
+        {"daemon": {"value": {"images": []}}},
+    ],
+)
 def test_neither_where_it_cannot_run(wrong: dict[str, Any]) -> None:
-    """A folder that it mounts is not there; its image is gone."""
+    """A folder that it mounts is not there, nor a device that it is given; its image is gone."""
     assert judge(KILLED, wrong).plans == ()
 
 
