@@ -80,6 +80,25 @@ def test_one_that_has_only_ended_is_started_again(rig: Rig, tmp_path: Path, engi
     box.world.check(max_acts=1)
 
 
+@pytest.mark.parametrize("point", killed_at())
+def test_killed_at_a_point_while_it_is_started_again(rig: Rig, tmp_path: Path, engine: Engine, point: str) -> None:
+    """It is started once or not at all, and never made anew beside that."""
+    box = Box(rig, tmp_path, engine, (*KINDS, "start-container"), QUICK | {"young_life_s": 0})
+    before = engine.inspect(box.name)["State"]["StartedAt"]
+    box.world.arm(point)
+    box.world.run("auto")
+    assert box.world.struck()
+    box.world.carry_on()
+    box.world.check(max_acts=1)
+    acted = point in AFTER_A_STEP
+    assert (box.running() == [box.name]) == acted
+    assert (engine.inspect(box.name)["State"]["StartedAt"] > before) == acted
+    box.world.run("auto")
+    box.world.carry_on()
+    assert box.world.report()["outcome"] in (("healthy",) if acted else ("waiting", "fixed"))
+    assert (box.all_names(), engine.inspect(box.name)["Id"]) == ([box.name], box.first)
+
+
 @pytest.mark.soak
 def test_diagnosed_approved_and_the_kept_one_removed_by_another_approval(
     rig: Rig, tmp_path: Path, engine: Engine
