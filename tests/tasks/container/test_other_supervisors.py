@@ -52,7 +52,9 @@ def test_a_user_s_own_systemd(host: SystemdHost) -> None:
     found = judge(host, "w1")
     assert others(found) == ["systemd keep.service of user op"]
     step = found.plans[0].steps[0]
-    assert (step.kind, step.args["uid"], step.commands) == ("stop-unit", 1500, ("systemctl --user -M op@ stop keep.service",))
+    own = "systemctl --user -M op@"
+    printed = f'[ "$({own} show -p InvocationID --value keep.service)" = {step.args["life"]} ] && {own} stop keep.service'
+    assert (step.kind, step.args["uid"], step.commands) == ("stop-unit", 1500, (printed,))
     pool = HostPool()
     context = Context(fleet=Fleet(nodes=(host.sshd.node(user="root"),)), target="far", open_host=pool)
     with pytest.raises(ActionRefused, match="started again"):
