@@ -44,6 +44,28 @@ def test_a_killed_worker_is_alive_again_at_the_head(
 
 
 @pytest.mark.soak
+def test_a_killed_worker_is_started_again_and_joins_as_a_new_node(
+    rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path
+) -> None:
+    """Where the policy names that kind: the same container each time, with what the life before left of Ray in it."""
+    cluster, engine, dashboard = place
+    by_hand(engine, cluster)
+    ident = engine.inspect("rayworker")["Id"]
+    policy, limits = policy_of((*KINDS, "start-container")), ALLOWS_25 | {"young_life_s": 0}
+    with watch_room(
+        rig, tmp_path, engine, "rayworker", policy=policy, limits=limits, ray=ray_section(dashboard), **fields(cluster)
+    ) as room:
+        room.start()
+        for n in range(3):
+            kill_and_wait(engine, cluster)
+            assert room.wait_outcomes(n + 1) == ["fixed"] * (n + 1)
+            assert engine.inspect("rayworker")["Id"] == ident
+        names = engine.run("ps", "-a", "--format", "{{.Names}}").split()
+        engine.run("rm", "-f", "rayworker", check=False)
+    assert [x for x in names if x.startswith("rayworker")] == ["rayworker"]
+
+
+@pytest.mark.soak
 def test_twenty_kills_in_a_row(rig: Rig, place: tuple[RayCluster, Engine, str], tmp_path: Path) -> None:
     cluster, engine, dashboard = place
     by_hand(engine, cluster)
