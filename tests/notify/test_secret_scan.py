@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -16,17 +15,17 @@ from runbooks.core.redact import Redactor
 from tests.notify.conftest import Told
 from tests.support.engine_rig import REPO, Rig
 from tests.support.kingfisher import findings
-from tests.support.planted import Planted, leaked, made, planted
+from tests.support.planted import Planted, leaked, log_line, made, planted
+from tests.support.server_database import rows_of
 
 EVERYDAY = yaml.safe_load((REPO / "tests/data/redact/everyday.yaml").read_text(encoding="utf-8"))["secrets"]
 R = Redactor(b"0123456789abcdef-test")
-MANUALS = ('INSERT INTO "block_type"', 'INSERT INTO "block_schema"')
 KNOWN_TO_THE_SCANNER = 50  # forms of our table that it must find, so that its silence means something
 
 
 def lines_with(secrets: dict[str, Planted]) -> dict[str, str]:
     """Each secret in a line of a log: file name -> text."""
-    return {f"{name}.log": f"2025-01-01 10:00:00 INFO connecting with {s.text} now\n" for name, s in secrets.items()}
+    return {f"{name}.log": log_line(s) for name, s in secrets.items()}
 
 
 def everyday(seed: int) -> dict[str, str]:
@@ -48,13 +47,6 @@ def test_the_scanner_finds_what_we_do_not_replace_and_nothing_after(tmp_path: Pa
     assert len([name for name in found if not name.startswith("everyday")]) >= KNOWN_TO_THE_SCANNER
     assert len([name for name in found if name.startswith("everyday")]) >= 5
     assert findings(write(tmp_path / "clean", {name: R.text(text) for name, text in raw.items()})) == {}
-
-
-def database(home: Path) -> str:
-    """Every row of the server's database, as text; without Prefect's own manuals of blocks, which show made-up passwords."""
-    (file,) = (home / "state").rglob("*.db")
-    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
-        return "\n".join(row for row in db.iterdump() if not row.startswith(MANUALS))
 
 
 def run_as_a_user(rig: Rig, *words: str) -> str:
@@ -83,7 +75,7 @@ def test_nothing_that_a_run_leaves_behind_holds_a_secret(rig: Rig, told: Told, t
     assert len(report["evidence"]["log"]["value"].splitlines()) > len(secrets)
     assert "RuntimeError: unexpected answer" in report["headline"]
     deadline = time.monotonic() + 20
-    while "prefect.flow-run.Failed" not in (kept := database(rig.home)) or w.name not in kept:
+    while "prefect.flow-run.Failed" not in (kept := "\n".join(rows_of(rig.home))) or w.name not in kept:
         assert time.monotonic() < deadline
         time.sleep(0.3)
     left = {"database.sql": kept, "printed.txt": printed, "messages.json": json.dumps(told.hook.got)}

@@ -28,9 +28,12 @@ PROFILES = {"short": "prove and not soak", "whole": "prove"}
 WORDS = {
     "twice": "one permission used for two actions",
     "unapproved": "actions without a permission",
-    "after_freeze": "actions begun after a freeze",
+    "other_target": "actions on another target than was allowed",
+    "after_freeze": "steps begun after a freeze",
     "over_budget": "targets changed over the budget",
     "approvals_lost": "approvals that led to nothing",
+    "never_ended": "runs that never ended",
+    "secrets": "secrets found in the database",
 }
 
 

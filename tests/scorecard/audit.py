@@ -1,37 +1,82 @@
 """Goes through everything that a server recorded and counts broken promises, without asking the engine's own checks.
 
-Counted: actions that began without a permission of their own (`unapproved`, or `twice` where one permission served two),
-inside a freeze, over the budget; approvals that led to nothing; runs that lost their process and never ended.
+Counted: actions that began without a permission of their own (`unapproved`, or `twice` where one permission served two), or
+on something else than what was allowed (`other_target`); steps begun inside a freeze; targets over the budget; approvals that
+led to nothing; runs that nobody runs and that the reaper does not end; secrets in the database.
 """
 
+import json
 from collections import Counter, defaultdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import yaml
 
 from flows import store
 from flows.engine.actions import risks
 from flows.engine.approval import IN_ADVANCE
-from flows.engine.steps import began
+from flows.engine.state_table import OPEN
+from flows.engine.steps import began, read_steps
+from flows.reaper import sweep
 from runbooks.core.plan import Risk
 from runbooks.core.policy import Mode, Policy
-from tests.scorecard.notes import FROZEN
+from tasks.context import utc_now
+from tasks.this_machine import Owner, start_ticks
+from tests.scorecard.allowed import Allowed, allowed_plans
+from tests.scorecard.freezes import Freeze, read_freezes
+from tests.scorecard.secrets import secrets_in
+from tests.support.server_database import rows_of
 
-PROMISES = ("twice", "unapproved", "after_freeze", "over_budget", "approvals_lost")
+PROMISES = ("twice", "unapproved", "other_target", "after_freeze", "over_budget", "approvals_lost", "never_ended", "secrets")
 DETAILS: list[str] = []
 """What was found broken, in words."""
-LOOKED_AT = ("runs", "actions", "not_judged")
-SLACK = timedelta(seconds=1)  # between the switch's answer and its note
+LOOKED_AT = ("runs", "actions", "not_judged", "not_compared", "freezes")
+SLACK = timedelta(seconds=1)  # a freeze counts from its answer; its row is a little older
+ROUNDS = 6  # of the reaper, each with more time passed on
 
 
-def audit() -> dict[str, int]:
-    """Counts over the whole server; the first two say how much was looked at."""
+class Record(NamedTuple):
+    """What the server has: runbook runs by id, action runs of which a step began, and the freezes."""
+
+    runs: dict[str, Any]
+    acts: list[Any]
+    freezes: tuple[Freeze, ...] = ()
+
+
+def read_record(home: Path) -> Record:
+    """All of it."""
     runs = {str(r.id): r for r in store.find_runs([store.RUNBOOK_TAG])}
-    acts = [a for a in store.find_runs([store.ACT_TAG]) if began(a)]
+    return Record(runs, [a for a in store.find_runs([store.ACT_TAG]) if began(a)], read_freezes(home))
+
+
+def audit_home(home: Path) -> dict[str, int]:
+    """Everything, of the server whose state lies there. The reaper gets its chance to end what is left before it is counted."""
+    found = audit(read_record(home))
+    found["never_ended"] = _tell("never ended", left_open())
+    with TemporaryDirectory(prefix="audit-") as folder:
+        found["secrets"] = _tell("a secret", secrets_in(rows_of(home), Path(folder)))
+    return dict(found)
+
+
+def left_open() -> list[Any]:
+    """Runs that nobody runs, and that rounds of the reaper, each with more time passed on, did not end."""
+    for i in range(ROUNDS):
+        sweep(utc_now() + timedelta(seconds=200 * (i + 1)))
+    return [r for tag in (store.RUNBOOK_TAG, store.ACT_TAG) for r in store.find_runs([tag], OPEN) if _nobody_runs(r)]
+
+
+def _tell(what: str, found: list[Any]) -> int:
+    DETAILS.extend(f"{what}: {f if isinstance(f, str) else f'{f.name} {f.id} {f.state and f.state.name}'}" for f in found)
+    return len(found)
+
+
+def audit(record: Record) -> Counter[str]:
+    """What the record alone tells; the first counts say how much was looked at."""
+    runs, acts = record.runs, record.acts
     found: Counter[str] = Counter(dict.fromkeys(LOOKED_AT + PROMISES, 0))
-    found["runs"], found["actions"] = len(runs), len(acts)
+    found["runs"], found["actions"], found["freezes"] = len(runs), len(acts), len(record.freezes)
     by_run: dict[str, list[Any]] = defaultdict(list)
     for act in acts:
         by_run[str(act.parameters.get("about", {}).get("runbook_run"))].append(act)
@@ -41,12 +86,22 @@ def audit() -> dict[str, int]:
             found.update(broken)
             if set(broken) & set(PROMISES):
                 DETAILS.append(f"{dict(broken)}: {runs[run_id].name} {run_id} mode {runs[run_id].parameters.get('mode')}")
-    for act in filter(_frozen, acts):
-        found["after_freeze"] += 1
-        DETAILS.append(f"after a freeze: {act.name} {act.id} at {act.start_time}; frozen {FROZEN}")
+            found.update(_targets(runs[run_id], mine))
+    found["after_freeze"] = _tell("after a freeze", [s for a in acts for s in _begun_in(a, record.freezes)])
     found["over_budget"] += _over_budget(runs, acts)
     found["approvals_lost"] += sum(_approval_lost(r) for r in runs.values())
-    return dict(found)
+    return found
+
+
+def _nobody_runs(run: Any) -> bool:
+    """True of an open run that asks nobody, is planned for no worker, and whose process is gone."""
+    state = run.state
+    asks = state and state.is_paused() and state.state_details.run_input_keyset
+    planned = state and state.is_scheduled() and store.RUNBOOK_TAG in run.tags
+    if asks or planned:
+        return False
+    owner = Owner.from_labels(dict(run.labels))
+    return owner is None or start_ticks(owner.pid) != owner.start_ticks
 
 
 def _permissions(run: Any, acts: list[Any]) -> Counter[str]:
@@ -58,6 +113,28 @@ def _permissions(run: Any, acts: list[Any]) -> Counter[str]:
     if most <= allowed:
         return Counter()
     return Counter(unapproved=most) if not allowed else Counter(twice=most - allowed)
+
+
+def _targets(run: Any, acts: list[Any]) -> Counter[str]:
+    """Each action is exactly what was allowed: the same plan, the same steps on the same identities, begun by who locked it."""
+    allowed = allowed_plans(run)
+    if not allowed:
+        return Counter(not_compared=len(acts))  # killed before its report, and nobody was asked
+    other = [a for a in acts if not _as_allowed(a, allowed)]
+    return Counter(other_target=_tell("not as it was allowed", other))
+
+
+def _as_allowed(act: Any, allowed: list[Allowed]) -> bool:
+    given = act.parameters
+    if not any(a.covers(str(given.get("digest")), given.get("steps", ())) for a in allowed):
+        return False
+    for row in store.inputs(act.id, "step-", 1000):
+        number, facts = row.key.removeprefix("step-"), json.loads(row.value)
+        if number.isdigit() and not facts.get("revoked"):
+            step = given["steps"][int(number)] if int(number) < len(given["steps"]) else {}
+            if (facts.get("by"), facts.get("kind")) != (given.get("token"), step.get("kind")):
+                return False
+    return True
 
 
 def _approvals(run: Any) -> list[str]:
@@ -82,16 +159,15 @@ def _policy(run: Any) -> Policy | None:
     return Policy.model_validate(yaml.safe_load(path.read_text()) or {}) if path.is_file() else None
 
 
-def _frozen(act: Any) -> bool:
-    at = act.start_time
-    if at is None:
-        return False
-    inside = [
-        f
-        for f in FROZEN
-        if datetime.fromisoformat(f["from"]) + SLACK < at and at < datetime.fromisoformat(f.get("to", "9999-01-01T00:00:00+00:00"))
+def _begun_in(act: Any, freezes: tuple[Freeze, ...]) -> list[str]:
+    """Steps that began while a freeze stood, whenever their action began."""
+    begun = [s for s in read_steps(act.id) if s.begun] if freezes else []
+    return [
+        f"{act.name} {act.id} step {s.i + 1} at {s.begun_at}, frozen from {f.begin}"
+        for s in begun
+        for f in freezes
+        if f.begin + SLACK < s.begun_at and (f.until is None or s.begun_at < f.until)
     ]
-    return bool(inside)
 
 
 def _over_budget(runs: dict[str, Any], acts: list[Any]) -> int:

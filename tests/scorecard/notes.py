@@ -10,10 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows import store
-from flows.engine.guards import FREEZE
-from tasks.context import utc_now
-
 FOLDER = "SCORECARD"
 BY_HAND, NO_FAULT = "by hand", "none"
 STAND_INS = "(stand-ins)"  # of a world whose actions are of every kind, and change nothing
@@ -28,7 +24,6 @@ class Noted:
 
 
 NOW = Noted()
-FROZEN: list[dict[str, str]] = []
 
 
 def active() -> bool:
@@ -66,20 +61,3 @@ def write(**line: Any) -> None:
     path = Path(os.environ[FOLDER]) / f"{os.getpid()}.jsonl"
     with path.open("a", encoding="utf-8") as f:
         f.write(json.dumps(line) + "\n")
-
-
-def watch_freezes() -> None:
-    """Notes when everything is frozen and when it is let go again, for the audit."""
-    set_it, delete_it = store.set_variable, store.delete_variable
-
-    def set_variable(name: str, value: dict[str, Any]) -> None:
-        set_it(name, value)
-        if name == FREEZE and not (FROZEN and "to" not in FROZEN[-1]):
-            FROZEN.append({"from": utc_now().isoformat()})
-
-    def delete_variable(name: str) -> bool:
-        if name == FREEZE and FROZEN:
-            FROZEN[-1].setdefault("to", utc_now().isoformat())
-        return delete_it(name)
-
-    store.set_variable, store.delete_variable = set_variable, delete_variable

@@ -2,17 +2,12 @@
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.scorecard import notes
-
-
-def pytest_configure() -> None:
-    """Notes freezes from the first test on."""
-    if notes.active():
-        notes.watch_freezes()
 
 
 def pytest_runtest_setup() -> None:
@@ -50,10 +45,18 @@ def _write(item: pytest.Item, report: pytest.TestReport) -> None:
     )
 
 
+def server_begins(home: str) -> None:
+    """Has the server's database note what the audit needs and no row keeps."""
+    if notes.active():
+        from tests.scorecard.freezes import watch_freezes
+
+        watch_freezes(Path(home))
+
+
 def audit_server(home: str) -> None:
     """Counts broken promises in everything that a server recorded, before it is stopped."""
     if not notes.active():
         return
-    from tests.scorecard.audit import DETAILS, audit
+    from tests.scorecard.audit import DETAILS, audit_home
 
-    notes.write(audit=audit(), details=DETAILS, home=home, worker=os.environ.get("PYTEST_XDIST_WORKER", ""))
+    notes.write(audit=audit_home(Path(home)), details=DETAILS, home=home, worker=os.environ.get("PYTEST_XDIST_WORKER", ""))

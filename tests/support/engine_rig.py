@@ -19,7 +19,7 @@ from deployments.state import LocalState, auth_string, read_state, use_server
 from flows import store
 from tests.faults.fault import arm
 from tests.scorecard import notes
-from tests.scorecard.plugin import audit_server
+from tests.scorecard.plugin import audit_server, server_begins
 from tests.support.toy import write_world
 
 REPO = Path(__file__).resolve().parents[2]
@@ -71,6 +71,7 @@ class Rig:
 
         toy.install()
         register_all()
+        server_begins(str(self.home))
         self.zygote = self._start_zygote()
 
     def start_server(self) -> LocalState:

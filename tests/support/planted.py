@@ -32,8 +32,12 @@ class Planted(NamedTuple):
 
     def leaks_into(self, text: str) -> bool:
         """True if a piece of it stands in `text`."""
-        pieces = (p[i : i + WINDOW] for p in self.parts for i in range(0, max(1, len(p) - WINDOW + 1), 3))
-        return any(piece in text for piece in pieces)
+        return any(piece in text for piece in pieces(self))
+
+
+def pieces(secret: Planted) -> tuple[str, ...]:
+    """What of it tells that it stands somewhere, whole or in part."""
+    return tuple(p[i : i + WINDOW] for p in secret.parts for i in range(0, max(1, len(p) - WINDOW + 1), 3))
 
 
 def made(sample: str, seed: int) -> Planted:
@@ -52,6 +56,11 @@ def made(sample: str, seed: int) -> Planted:
 def planted(seed: int = 1) -> dict[str, Planted]:
     """A secret of every form of the table: name of its row -> secret."""
     return {row.name: made(row.sample, seed) for row in (*shapes().tokens, *shapes().addresses)}
+
+
+def log_line(secret: Planted) -> str:
+    """A line of a log that shows it."""
+    return f"2025-01-01 10:00:00 INFO connecting with {secret.text} now\n"
 
 
 def leaked(text: str, secrets: Iterable[Planted]) -> list[str]:

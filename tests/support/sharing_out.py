@@ -62,6 +62,7 @@ LONG = (
     "tests/runbooks/test_redact_own",
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
+    "tests/scorecard/test_audit",
     "tests/tasks/ray/test_going_on",
     "tests/tasks/ray/test_printed",
     "tests/tasks/ray/test_real_ray",
