@@ -1,5 +1,6 @@
 """Every kind of action of the table under the engine's promises, with a stand-in for what it does: a new kind is in it at once."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -7,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 from prefect.states import Completed, Crashed, Running, Scheduled
 
 from flows import records, store
@@ -21,10 +23,12 @@ from flows.engine.steps import read_steps
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Plan, Step
 from runbooks.core.refusal import RefusalCode
+from tasks.approvers.secrets import new_secret, put_approver
 from tasks.context import ActionRefused, ActionResult, Context, utc_now
 from tasks.transport.local import LocalHost
 from tests.faults.real import outcome
 from tests.faults.test_faults import carry_on
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig, World, fresh_budget
 from tests.support.set_state import set_state
 from tests.support.toy import acts_done, read_world, step_of, write_world
@@ -55,6 +59,7 @@ def frozen() -> Iterator[None]:
 # --- one run whose plan has a step of every kind ---
 
 
+@pytest.mark.scored(fault="approved twice, and begun once more", point="the question")
 def test_each_once_by_one_approval_with_its_lock_held(rig: Rig) -> None:
     """Not before it, and not again by a second approval or when the run is begun once more; the fault is there all the time."""
     w = everything(rig)
@@ -71,10 +76,17 @@ def test_each_once_by_one_approval_with_its_lock_held(rig: Rig) -> None:
 
 
 def changed(w: World) -> None:
+    """The target is another."""
     write_world(w.rig.worlds, w.name, **(read_world(w.name) | {"identity": "another"}))
 
 
+def healed(w: World) -> None:
+    """The fault is gone by itself."""
+    write_world(w.rig.worlds, w.name, **(read_world(w.name) | {"sick": False}))
+
+
 def broken(w: World) -> None:
+    """The breaker of its fleet is tripped."""
     trip(f"f-{w.name}", "a test", utc_now())
 
 
@@ -87,10 +99,12 @@ def budget_used_up(w: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "ends"), [(changed, "waiting"), (broken, "refused"), (budget_used_up, "refused"), (None, "waiting")]
+    ("meanwhile", "ends"),
+    [(changed, "waiting"), (healed, "healthy"), (broken, "refused"), (budget_used_up, "refused"), (None, "waiting")],
 )
 def test_none_of_an_approved_plan_after_a_change(rig: Rig, meanwhile: Callable[[World], None] | None, ends: str) -> None:
     """Of the target, the breaker or the budget after the approval; None: of the freeze, before it is taken up."""
+    notes.fault(f"{meanwhile.__name__ if meanwhile else 'frozen'} after the approval".replace("_", " "), "before it is taken up")
     w = everything(rig)
     policy = rig.home / "one.yaml"
     policy.write_text(rig.policy.read_text().replace("nodes: 100", "nodes: 1"))
@@ -104,6 +118,53 @@ def test_none_of_an_approved_plan_after_a_change(rig: Rig, meanwhile: Callable[[
             w.work()
     assert acts_done(rig.worlds, w.name) == []
     assert outcome(run) == ends
+
+
+@pytest.mark.scored(fault="approved too late", point="the question")
+def test_none_of_a_plan_that_is_approved_too_late(rig: Rig) -> None:
+    w = everything(rig)
+    policy = rig.home / "soon-over.yaml"
+    policy.write_text(yaml.safe_dump(yaml.safe_load(rig.policy.read_text()) | {"kinds": {k: {"approval_ttl_s": 0.1} for k in EVERY}}))
+    run = w.run("approve", policy=str(policy))
+    assert approve(run) == ""
+    w.work()
+    assert acts_done(rig.worlds, w.name) == []
+    assert outcome(run) == "expired"
+
+
+def without_a_code(run: str) -> None:
+    assert approve(run) == ""
+
+
+def with_a_code_made_up(run: str) -> None:
+    assert answer_run(run, {"decision": "approve", "who": "ana", "code": "000000"}) == ""
+
+
+def with_a_link_made_up(run: str) -> None:
+    assert answer_run(run, {"decision": "approve", "who": "ana", "code": "link:AAAA:000000"}) == ""
+
+
+def into_the_record(run: str) -> None:
+    """By somebody who reaches the server: the answer's row, and the run handed to a worker."""
+    state = store.read_run(run).state
+    assert state is not None
+    assert state.state_details.run_input_keyset is not None
+    store.claim_input(run, state.state_details.run_input_keyset["response"], json.dumps({"decision": "approve", "who": "ana"}))
+    set_state(run, Scheduled(name="Resuming"))
+
+
+@pytest.mark.parametrize("forge", [without_a_code, with_a_code_made_up, with_a_link_made_up, into_the_record])
+def test_none_of_a_plan_whose_approval_is_forged(rig: Rig, forge: Callable[[str], None]) -> None:
+    notes.fault(f"approval forged: {forge.__name__.replace('_', ' ')}", "the question")
+    put_approver("ana", new_secret())
+    w = everything(rig)
+    policy = rig.home / "approver.yaml"
+    policy.write_text(rig.policy.read_text() + "approvers: [ana]\n")
+    run = w.run("approve", policy=str(policy))
+    forge(run)
+    w.work()
+    assert acts_done(rig.worlds, w.name) == []
+    assert outcome(run) == "waiting"
 
 
 # --- the last look before each kind's step ---

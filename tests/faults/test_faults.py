@@ -20,6 +20,7 @@ from runbooks.core.plan import Plan, Step
 from tasks.context import utc_now
 from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
 from tests.support.soak import record, recorded
@@ -146,6 +147,7 @@ def test_sigkill_of_the_server(rig: Rig, point: str) -> None:
 
 
 @pytest.mark.parametrize("look", [1, 2, 3])
+@pytest.mark.scored(fault="link to the node cut", point="a look")
 def test_link_to_the_node_cut(rig: Rig, look: int) -> None:
     """The first reading, the one before the act, or the one that should prove it does not come."""
     w = rig.world(cut_at_look=look)
@@ -159,6 +161,7 @@ def test_link_to_the_node_cut(rig: Rig, look: int) -> None:
     usable(w)
 
 
+@pytest.mark.scored(fault="Retry in the UI", point="a crashed run")
 def test_retry_of_a_crashed_run_in_the_ui_does_not_act_again(rig: Rig) -> None:
     w = rig.world()
     run = w.run("approve")
@@ -176,6 +179,7 @@ def test_retry_of_a_crashed_run_in_the_ui_does_not_act_again(rig: Rig) -> None:
     assert state.is_paused()  # the spent approval does not count: it asks again
 
 
+@pytest.mark.scored(fault="Retry in the UI", point="an action run")
 def test_retry_of_an_act_run_is_refused(rig: Rig) -> None:
     w = rig.world()
     run = w.run("auto")
@@ -186,6 +190,7 @@ def test_retry_of_an_act_run_is_refused(rig: Rig) -> None:
     usable(w)
 
 
+@pytest.mark.scored(fault="no report can be written", point="its folder")
 def test_read_only_report_folder_loses_nothing_and_stops_nothing(rig: Rig) -> None:
     w = rig.world()
     w.out.parent.mkdir(parents=True, exist_ok=True)
@@ -198,6 +203,7 @@ def test_read_only_report_folder_loses_nothing_and_stops_nothing(rig: Rig) -> No
 
 def race(rig: Rig, tries: int) -> None:
     """Two processes claim one owner 0-50 ms apart."""
+    notes.tries("two claims 0-50 ms apart", "the lock", tries)
     race = f"race-{uuid4().hex[:8]}"
     for i in range(tries):
         owner, at = f"{race}-{i}", time.time() + 0.25
@@ -259,6 +265,7 @@ def end_its_alert(run: str) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [declare_dead, end_its_alert])
+@pytest.mark.scored(fault="declared dead, or its alert ended", point="right before the action")
 def test_fencing_a_run_that_may_not_go_on_does_not_act(rig: Rig, meanwhile: Callable[[str], None]) -> None:
     """The run is stopped right before its act, ended by others or left without its alert, then wakes up."""
     w = rig.world()

@@ -6,10 +6,9 @@ import pytest
 
 from flows.reaper import sweep
 from tests.faults.test_faults import carry_on, check
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done
-
-pytestmark = pytest.mark.scored(fault="SIGKILL of the reaper", point="at its n-th question to the server")
 
 
 @pytest.mark.parametrize("point", ["gathered", "step-begins", "step-done"])
@@ -19,6 +18,7 @@ def test_a_reaper_that_is_killed_at_any_question(rig: Rig, point: str) -> None:
     w.arm(point)
     w.run("auto")
     done = len(acts_done(rig.worlds, w.name))
+    notes.fault("SIGKILL of the reaper", f"at its n-th question to the server, over a run killed at {point}")
     killed = 0
     for die_at in (2, 4, 6, 8, 10, 12, 15, 18, 22):
         killed += os.WIFSIGNALED(rig.wait(rig.start({"do": "sweep", "die_at": die_at})))

@@ -22,6 +22,7 @@ from flows.reaper import sweep
 from tasks.this_machine import start_ticks
 from tests.faults.fault import struck
 from tests.faults.test_faults import check, usable
+from tests.scorecard import notes
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.set_state import set_state
 from tests.support.toy import acts_done
@@ -79,6 +80,7 @@ def test_worker_killed_while_its_run_acts(rig: Rig, worker: Callable[[str], Proc
     assert answer_run(run, {"decision": "approve", "who": "ana"}) == ""
     wait_until(lambda: struck(w.fault))
     child = int(str(store.read_run(run).labels["owner.pid"]))
+    notes.fault(f"{sig.name} of the worker", "its run begins a step")
     if sig is signal.SIGKILL:
         kill_and_wait(first.pid)
     else:

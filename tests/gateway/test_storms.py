@@ -8,12 +8,13 @@ import pytest
 from flows import store
 from flows.engine.guards import breaker_name
 from tests.faults.test_worker import start_worker
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig, kill_and_wait
 from tests.support.gateway import ALERTS, ago, firing
 from tests.support.gateway_fleet import POLICY, GatewayFleet
 from tests.support.soak import record
 
-pytestmark = pytest.mark.scored(fault="gateway, server or worker killed; storms; pairs 0-50 ms apart", point="while alerts come")
+STORM = "a storm of alerts"
 
 
 def sizes(short: int, long: int) -> list[object]:
@@ -37,14 +38,17 @@ def test_gateway_server_and_worker_are_killed_in_a_storm(rig: Rig, fleet: Gatewa
     answers: list[dict[str, object]] = []
     sender = fleet.send_in_background(bodies, answers)
     time.sleep(1.5)
+    notes.fault("SIGKILL of the gateway", STORM)
     fleet.gateway.kill()
     fleet.gateway.start()
     worker = start_worker(rig) if size > 10 else None  # the short count leaves the worker to the reaper's tests
+    notes.fault("SIGKILL of the server", STORM)
     kill_and_wait(rig.server_pid())
     refused = fleet.gateway.post({"version": "4", "alerts": [firing(fleet.names[0], "ToyLate")]})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
     rig.start_server()
     if worker:
+        notes.fault("SIGKILL of the worker", STORM)
         kill_and_wait(worker.pid)
     sender.join(300)
     assert len(answers) == len(bodies)
@@ -57,6 +61,7 @@ def test_gateway_server_and_worker_are_killed_in_a_storm(rig: Rig, fleet: Gatewa
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
+@pytest.mark.scored(fault="1,000 duplicates of 50 alerts", point=STORM)
 def test_a_thousand_duplicates_on_fifty_targets(fleet: GatewayFleet) -> None:
     fleet.take(50, mode="diagnose")
     start = ago(60)
@@ -88,6 +93,7 @@ def pair(fleet: GatewayFleet, node: str, apart_s: float) -> list[str]:
 
 @pytest.mark.parametrize("tries", sizes(3, 200))
 def test_two_alerts_for_one_target_are_one_run(fleet: GatewayFleet, tries: int) -> None:
+    notes.tries("two alerts for one target 0-50 ms apart", "the gateway", tries)
     fleet.take(tries)
     said = [pair(fleet, node, 0.05 * i / max(1, tries - 1)) for i, node in enumerate(fleet.names)]
     fleet.gateway.quiet(3000)
@@ -98,6 +104,7 @@ def test_two_alerts_for_one_target_are_one_run(fleet: GatewayFleet, tries: int) 
 
 
 @pytest.mark.parametrize("size", sizes(10, 50))
+@pytest.mark.scored(fault="more targets fail at once than the budget allows", point=STORM)
 def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet, size: int) -> None:
     """The breaker may trip before the last allowed act began: never more than allowed, and the others are refused."""
     nodes, alerting = fleet.data["nodes"], 3 * size // 10
@@ -120,6 +127,7 @@ def test_a_third_of_the_fleet_stops_at_the_budget(fleet: GatewayFleet, size: int
         record("gateway_budget", facts | {"refused": outcomes.count("refused"), "sent_within_s": round(seconds, 1)})
 
 
+@pytest.mark.scored(fault="many targets fail alike", point=STORM)
 def test_many_targets_alike_only_diagnose(fleet: GatewayFleet) -> None:
     fleet.take(3, storm={"settle_s": 2, "alike": 2})
     answers = [fleet.gateway.alert(firing(n))[0] for n in fleet.names]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.engine.actions import ACTIONS
+from runbooks.core.knowledge import load_runbook, runbook_slugs
 from tests.scorecard.audit import LOOKED_AT, PROMISES
 from tests.scorecard.notes import FOLDER, NO_FAULT, STAND_INS
 
@@ -75,13 +76,22 @@ def summarise(notes: list[dict[str, Any]]) -> dict[str, Any]:
         {"runbook": r, "action": k, "fault": f, "point": p, **{**v, "tests": sorted(v["tests"])}}
         for (r, k, f, p), v in sorted(lines.items())
     ]
-    measured = {r["action"] for r in rows if not str(r["fault"]).startswith(NO_FAULT) and r["runbook"] != STAND_INS}
+    tried = {(r["runbook"], r["action"]) for r in rows if not str(r["fault"]).startswith(NO_FAULT) and r["runbook"] != STAND_INS}
+    measured = {kind for _, kind in tried}
     return {
         "lines": rows,
         "servers_audited": len(audits),
         "audit": sums,
+        "not_measured_in": {
+            slug: left for slug in acting_runbooks() if (left := [k for k in load_runbook(slug).actions if (slug, k) not in tried])
+        },
         "not_measured": sorted(k for k in ACTIONS if k not in measured and not k.startswith("toy-")),
     }
+
+
+def acting_runbooks() -> list[str]:
+    """Every runbook that has a plan of some kind."""
+    return [slug for slug in runbook_slugs() if load_runbook(slug).actions]
 
 
 def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: int) -> int:
@@ -129,7 +139,25 @@ def markdown(card: dict[str, Any], profile: str) -> str:
         for r in card["lines"]
     ]
     rest = ", ".join(f"`{k}`" for k in card["not_measured"]) or "none"
-    return "\n".join([*head, *rows, "", f"Not measured through the engine under a fault: {rest}.", ""])
+    tail = [
+        f"Kinds that no runbook measured through the engine under a fault: {rest}.",
+        "",
+        "Of each runbook that acts, what it may do and was not measured doing under a fault; (toy) and (stand-ins) are the engine",
+        "itself, with a made-up runbook.",
+        "",
+        "| runbook | not measured |",
+        "|---|---|",
+        *(f"| {slug} | {_left(card, slug)} |" for slug in acting_runbooks()),
+        "",
+    ]
+    return "\n".join([*head, *rows, "", *tail])
+
+
+def _left(card: dict[str, Any], slug: str) -> str:
+    left = card["not_measured_in"].get(slug, [])
+    if len(left) == len(load_runbook(slug).actions):
+        return "**nothing was measured**: " + ", ".join(f"`{k}`" for k in left)
+    return ", ".join(f"`{k}`" for k in left) or "-"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a test did to the engine: faults, the runbook, the kinds of action that really began. Active under $SCORECARD.
 
 A test notes nothing itself where it uses the harness's worlds; `@pytest.mark.scored(fault=…, point=…)` says what a test does
-that plants its fault by hand.
+that plants its fault by hand: on a file what none of its worlds noted, on a test what it does besides.
 """
 
 import json
@@ -21,6 +21,7 @@ class Noted:
     def __init__(self) -> None:
         self.faults: list[tuple[str, str]] = []
         self.worlds: list[tuple[str, Callable[[], list[Any]]]] = []
+        self.tries = 1
 
 
 NOW = Noted()
@@ -35,6 +36,7 @@ def begin_test() -> None:
     """Forgets what the last test did."""
     NOW.faults.clear()
     NOW.worlds.clear()
+    NOW.tries = 1
 
 
 def world(runbook: str, acts: Callable[[], list[Any]]) -> None:
@@ -45,6 +47,12 @@ def world(runbook: str, acts: Callable[[], list[Any]]) -> None:
 def fault(what: str, point: str) -> None:
     """A fault that was planted: `what` strikes at `point`."""
     NOW.faults.append((what, point))
+
+
+def tries(what: str, point: str, count: int) -> None:
+    """A fault that one test plants so many times."""
+    fault(what, point)
+    NOW.tries = count
 
 
 def kinds_begun(began: Callable[[Any], bool]) -> list[tuple[str, str]]:

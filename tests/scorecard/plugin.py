@@ -31,7 +31,9 @@ def _write(item: pytest.Item, report: pytest.TestReport) -> None:
 
     marked = item.get_closest_marker("scored")
     given: dict[str, Any] = dict(marked.kwargs) if marked else {}
-    faults = list(notes.NOW.faults) or [(str(given.get("fault", notes.NO_FAULT)), str(given.get("point", "")))]
+    faults = list(notes.NOW.faults)
+    if not faults or marked in item.own_markers:
+        faults.append((str(given.get("fault", notes.NO_FAULT)), str(given.get("point", ""))))
     pairs = notes.kinds_begun(began) if report.when == "call" else []
     if "runbook" in given:
         pairs = [(str(given["runbook"]), str(k)) for k in given.get("kinds", ("",))]
@@ -40,7 +42,7 @@ def _write(item: pytest.Item, report: pytest.TestReport) -> None:
         held=report.passed,
         faults=[list(f) for f in faults],
         acted=[list(p) for p in pairs],
-        tries=int(given.get("tries", 1)),
+        tries=notes.NOW.tries,
         seconds=round(report.duration, 1),
     )
 

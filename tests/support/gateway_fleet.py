@@ -14,6 +14,7 @@ import yaml
 from flows import store
 from flows.reaper import sweep
 from tasks.context import utc_now
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig
 from tests.support.gateway import ALERTS, Gateway, payload
 from tests.support.toy import acts_done, write_world
@@ -43,6 +44,7 @@ class GatewayFleet:
         """The next targets that no test has used, with this mode and these fields of the policy that differ."""
         self.names, self.free = self.free[:size], self.free[size:]
         assert len(self.names) == size
+        notes.world("(toy)", self.acts)
         self.write(ALERTS.replace("mode: auto", f"mode: {mode}"), POLICY | policy)
         return self.names
 
@@ -57,6 +59,11 @@ class GatewayFleet:
         found = store.find_runs([store.RUNBOOK_TAG, "runbook:zombie-gpu"])
         wanted = nodes or tuple(self.names)
         return [r for r in found if r.parameters.get("target") in wanted]
+
+    def acts(self) -> list[Any]:
+        """Action runs on the targets that were taken last."""
+        found = store.find_runs([store.ACT_TAG])
+        return [a for a in found if a.parameters.get("about", {}).get("target") in self.names]
 
     def fixes(self, node: str) -> int:
         """How often something was fixed there."""
