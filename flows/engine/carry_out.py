@@ -6,17 +6,18 @@ from flows import store
 from flows.engine.action_run import do_locked_steps
 from flows.engine.actions import ACTIONS
 from flows.engine.ends import in_words
-from flows.engine.gate import Decision
+from flows.engine.gate import lets, offers
 from flows.engine.guards import take_budget_token
 from flows.engine.judging import files_allow, gate_of, read_files_again
 from flows.engine.lock import Lock, lock_all, release, used_by
 from flows.engine.run import Run
 from flows.engine.steps import deliver
 from flows.engine.stopping import wait
+from runbooks.core.fixed import ended_as, failed_proof, seen_gone, steps_left
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.refusal import Refusal, RefusalCode
-from runbooks.core.report import ActionRecord, steps_left
+from runbooks.core.report import ActionRecord
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from tasks.context import ActionRefused
@@ -57,14 +58,14 @@ def _machine(run: Run, locks: tuple[Lock, ...]) -> tuple[str, ...]:
 
 def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
     """The whole gate once more, with what is read now: the plan's steps, its cause's certainty, policy, hands off, history."""
-    if not any(p.digest == plan.digest for p in (*again.plans, *again.knowingly)):
+    if not offers(again, plan):
         run.record.refused(
             Refusal(code=RefusalCode.TARGET_CHANGED, why="the plan changed during the decision; the old one was not carried out")
         )
         return False
     gate = gate_of(run, again, plan.name)
     person = run.record.permission is not None and run.record.permission.by == "person"
-    if any(p.digest == plan.digest for p in gate.plans) and (gate.decision is Decision.ACT or (person and gate.decision is Decision.ASK)):
+    if lets(gate, plan, person):
         return True
     said = f"judged again right before acting: {'; '.join(map(str, gate.why)) or 'no longer allowed'}"
     run.record.refused(*gate.why, said=said)
@@ -129,27 +130,11 @@ def _act(run: Run, plan: Plan, locks: tuple[Lock, ...]) -> Outcome:
     after = run.observe("verified")
     run.record.after(run.evidence, after)
     disproved = _disproved(run, plan)
-    gone = _gone(plan, after) and not disproved
+    gone = seen_gone(plan, after) and not disproved
     _note_verified(run, work, gone)
-    outcome = outcome_of(plan, work.acts, after, gone)
+    outcome = ended_as(plan, work.acts, after, gone)
     run.record.headline = disproved or _closing(plan, work.acts, after, outcome)
     return outcome
-
-
-def outcome_of(plan: Plan, acts: list[ActionRecord], after: Diagnosis, gone: bool) -> Outcome:
-    """Fixed needs both: every step was done, and the fault is seen gone."""
-    left = steps_left(plan, acts)
-    if not left:
-        return Outcome.FIXED if gone else Outcome.NOT_FIXED
-    if len(left) == len(plan.steps) and all(end in ("refused", "not begun") for _, _, end in left):
-        return Outcome.HEALTHY if after.state is Verdict.HEALTHY else Outcome.REFUSED  # nothing was changed by us
-    return Outcome.PARTLY_FIXED if gone else Outcome.NOT_FIXED
-
-
-def _gone(plan: Plan, after: Diagnosis) -> bool:
-    """Not seen gone is not gone: the causes are not there any more, and what had to be read was read."""
-    left = {c.slug for c in after.wrong}
-    return after.state in (Verdict.HEALTHY, Verdict.UNHEALTHY) and not left & {*plan.for_causes, *plan.also_gone}
 
 
 def _note_verified(run: Run, work: PlanRun, gone: bool) -> None:
@@ -167,9 +152,9 @@ def _note_verified(run: Run, work: PlanRun, gone: bool) -> None:
 
 
 def _disproved(run: Run, plan: Plan) -> str:
-    """A step that is itself the proof did not succeed: what is read afterwards cannot say more than it."""
-    failed = [a for a in run.record.acts if a.outcome == "failed" and any(k in ACTIONS and ACTIONS[k].proves for k in a.kinds)]
-    return f"“{plan.name}” was tried, but success is not proven: escalate. {'; '.join(failed[0].said[-1:])}" if failed else ""
+    """A step that is itself the proof did not succeed."""
+    failed = failed_proof(run.record.acts, [kind for kind, action in ACTIONS.items() if action.proves])
+    return f"“{plan.name}” was tried, but success is not proven: escalate. {'; '.join(failed.said[-1:])}" if failed else ""
 
 
 def _closing(plan: Plan, acts: list[ActionRecord], after: Diagnosis, outcome: Outcome) -> str:

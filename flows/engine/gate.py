@@ -124,6 +124,17 @@ def overtaken(gate: Gate, history: tuple[PastAction, ...], read_at: datetime | N
     return gate.model_copy(update={"decision": Decision.AGAIN}) if stale else gate
 
 
+def offers(again: Diagnosis, plan: Plan) -> bool:
+    """True if a plan that does the same to the same is still among those of the newest look."""
+    return any(p.digest == plan.digest for p in (*again.plans, *again.knowingly))
+
+
+def lets(gate: Gate, plan: Plan, by_a_person: bool) -> bool:
+    """True if the gate's newest answer lets exactly that plan be carried out: by itself, or because a person allowed it."""
+    decided = gate.decision is Decision.ACT or (by_a_person and gate.decision is Decision.ASK)
+    return decided and any(p.digest == plan.digest for p in gate.plans)
+
+
 def _must_ask(
     plan: Plan, mode: Mode, policy: Policy, risks: dict[str, Risk], history: tuple[PastAction, ...], now: datetime
 ) -> tuple[Refusal, ...]:

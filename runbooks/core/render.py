@@ -8,13 +8,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from runbooks.core.distinct import prohibitions
+from runbooks.core.fixed import part_left
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import Change, NightlyReport, Result
 from runbooks.core.node_look import alike
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
-from runbooks.core.report import Report, steps_left
+from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
@@ -175,8 +176,7 @@ def _by_hand(report: Report) -> tuple[str, ...]:
 def _undone(report: Report) -> tuple[Plan, ...]:
     """Plans that were not carried out, to be done by hand."""
     if report.outcome is Outcome.PARTLY_FIXED and report.chosen:
-        left = tuple(step for _, step, _ in steps_left(report.chosen, report.acts))
-        return (report.chosen.model_copy(update={"steps": left}),)
+        return (part_left(report.chosen, report.acts),)
     acted = any(act.outcome == "done" for act in report.acts)
     return () if acted or report.outcome.exit_code == 0 else _plans(report)
 

@@ -1,12 +1,11 @@
 """The report as data: JSON is the truth, Markdown is rendered from it (render.py)."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from runbooks.core.base import Frozen, Line
 from runbooks.core.outcome import Outcome
-from runbooks.core.plan import Plan, Risk, Step
+from runbooks.core.plan import Plan, Risk
 from runbooks.core.refusal import Refusal
 from runbooks.core.verdict import Diagnosis
 
@@ -46,18 +45,6 @@ class ActionRecord(Frozen):
     steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
     refused: Refusal | None = None  # the guard's no that ended it
-
-
-def steps_left(plan: Plan, acts: Sequence[ActionRecord]) -> tuple[tuple[int, Step, str], ...]:
-    """(number in the plan, step, how it ended) of each step that was not done."""
-    ends = {a.owner: list(a.steps) or [a.outcome] * len(plan.steps) for a in acts}
-    left = []
-    for number, step in enumerate(plan.steps, 1):
-        of_owner = ends.get(step.owner, [])
-        end = of_owner.pop(0) if of_owner else "not begun"
-        if end != "done":
-            left.append((number, step, end))
-    return tuple(left)
 
 
 class Report(Frozen):

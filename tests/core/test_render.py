@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from runbooks.core.fixed import steps_left
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Step
 from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.render import do_now, render, render_nightly
-from runbooks.core.report import Report, steps_left
+from runbooks.core.report import Report
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.core.nights import TONIGHT
 from tests.core.samples import DIAGNOSIS, PLAN, WELL, fixed, report

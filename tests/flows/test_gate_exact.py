@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.engine.gate import Decision, Gate, PastAction, decide, overtaken, risk_of
+from flows.engine.gate import Decision, Gate, PastAction, decide, lets, offers, overtaken, risk_of
 from runbooks.core.plan import Plan, Risk, Step
 from runbooks.core.policy import Budget, KindPolicy, Mode, Policy
 from runbooks.core.refusal import Refusal, RefusalCode
@@ -317,3 +317,27 @@ def test_a_plan_that_is_kept_back_is_on_offer_where_it_is_named_or_a_person_is_a
     assert (asked.decision, [p.name for p in asked.plans]) == (Decision.ASK, ["clean", "end all"])
     auto = decide(withheld(END), Mode.AUTO, BOTH, RISKS, (), NOW)
     assert [p.name for p in auto.plans] == ["clean"]
+
+
+# --- judged again right before acting ---
+
+
+def test_the_plan_that_was_allowed_must_still_be_offered() -> None:
+    mine, other = plan("a", step("end")), plan("b", step("end", owner="m"))
+    assert offers(sick(other, mine), mine) is True
+    assert offers(sick(other), mine) is False
+    assert offers(sick(), mine) is False
+    kept = mine.model_copy(update={"despite": "pid 7 is at work"})
+    withheld = sick(other).model_copy(update={"knowingly": (kept,)})
+    assert offers(withheld, kept) is True
+    assert offers(withheld, mine) is False, "who allowed it while nobody was at work did not know"
+
+
+@pytest.mark.parametrize("decision", Decision)
+@pytest.mark.parametrize("by_a_person", [True, False])
+def test_the_newest_answer_must_let_exactly_that_plan(decision: Decision, by_a_person: bool) -> None:
+    mine, other = plan("a", step("end")), plan("b", step("end", owner="m"))
+    may = decision is Decision.ACT or (by_a_person and decision is Decision.ASK)
+    assert lets(Gate(decision=decision, plans=(other, mine)), mine, by_a_person) is may
+    assert lets(Gate(decision=decision, plans=(other,)), mine, by_a_person) is False
+    assert lets(Gate(decision=decision), mine, by_a_person) is False
