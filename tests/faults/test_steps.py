@@ -23,6 +23,7 @@ from runbooks.core.plan import Plan, Step
 from tasks.context import ActionRefused, utc_now
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
+from tests.scorecard import notes
 from tests.support.engine_rig import Rig, World, kill_and_wait
 from tests.support.set_state import set_state
 from tests.support.sshd import Sshd
@@ -86,13 +87,14 @@ def took(w: World) -> list[str]:
     return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@pytest.mark.parametrize("ending", ["killed", "cancelled", "completed"])
+@pytest.mark.parametrize(("ending", "takes_s"), [("killed", 10), ("cancelled", 2), ("completed", 2)])
 def test_the_owner_stays_locked_while_a_step_may_be_at_work(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, ending: str
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, ending: str, takes_s: int
 ) -> None:
     """Whatever ends the run or its act: killed, cancelled by hand, or set to Completed. Its machine gives no answer."""
     monkeypatch.setattr(node_over, "machines_of", lambda *_: ())
-    w = rig.world(takes_s=2)
+    notes.fault(f"{ending} by hand", f"in the middle of a step that takes {takes_s} s")
+    w = rig.world(takes_s=takes_s)
     pid, id_file = w.start_run("auto")
     wait_for(lambda: took(w) == ["begin"])
     (act,) = acts_of(id_file.read_text())
@@ -106,6 +108,8 @@ def test_the_owner_stays_locked_while_a_step_may_be_at_work(
     with pytest.raises(ActionRefused):
         lock_all(other, {"runbook_run": "test", "target": "-"})
     wait_for(lambda: took(w) == ["begin", "end"])
+    (act_step,) = steps.read_steps(act)
+    assert (utc_now() - act_step.begun_at).total_seconds() >= takes_s, "it was at work all the time"
     rig.wait(pid)
     if ending == "killed":  # nobody saw its end: the step's time has to pass
         with pytest.raises(ActionRefused, match="may run until"):
