@@ -13,7 +13,7 @@ def steps_left(plan: Plan, acts: Sequence[ActionRecord]) -> tuple[tuple[int, Ste
     ends = {a.owner: list(a.steps) or [a.outcome] * len(plan.steps) for a in acts}
     left = []
     for number, step in enumerate(plan.steps, 1):
-        of_owner = ends.get(step.owner, [])
+        of_owner = ends.get(step.owner)
         end = of_owner.pop(0) if of_owner else "not begun"
         if end != "done":
             left.append((number, step, end))
