@@ -122,9 +122,11 @@ def markdown(card: dict[str, Any], profile: str) -> str:
         f"What the fault harness did to the engine ({profile} profile, {datetime.now(UTC):%Y-%m-%d}), written by",
         f"`python -m tests.scorecard {profile} --write` (`make scorecard` runs the whole profile).",
         "A try is broken when any promise of its test did not hold. The audit counts broken promises in everything that the",
-        f"{card['servers_audited']} servers of the tests recorded ({sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions;",
-        f"{sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission), "
-        "without asking the engine's own checks.",
+        f"{card['servers_audited']} servers of the tests recorded: {sums.get('runs', 0)} runs, {sums.get('actions', 0)} actions, "
+        f"{sums.get('freezes', 0)} freezes. It does not ask",
+        f"the engine's own checks. {sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission; "
+        f"{sums.get('not_compared', 0)} actions",
+        "of automatic runs that were killed before their report were not compared with what was allowed.",
         "",
         "| promise | broken |",
         "|---|---|",
