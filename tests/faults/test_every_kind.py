@@ -153,7 +153,10 @@ def into_the_record(run: str) -> None:
     set_state(run, Scheduled(name="Resuming"))
 
 
-@pytest.mark.parametrize("forge", [without_a_code, with_a_code_made_up, with_a_link_made_up, into_the_record])
+MORE = [pytest.param(forge, marks=pytest.mark.soak) for forge in (without_a_code, with_a_link_made_up)]
+
+
+@pytest.mark.parametrize("forge", [with_a_code_made_up, into_the_record, *MORE])
 def test_none_of_a_plan_whose_approval_is_forged(rig: Rig, forge: Callable[[str], None]) -> None:
     notes.fault(f"approval forged: {forge.__name__.replace('_', ' ')}", "the question")
     put_approver("ana", new_secret())

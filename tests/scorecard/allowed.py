@@ -58,11 +58,11 @@ def _in_advance(run: Any) -> list[Allowed]:
 
 
 def _by_policy(run: Any) -> list[Allowed]:
-    out = Path(str(run.parameters.get("out") or "/nonexistent"))
+    """From its report, whose name ends with the run's id."""
     found = []
-    for path in out.rglob("2*.json"):
+    for path in Path(str(run.parameters.get("out") or "/nonexistent")).rglob(f"2*{run.id}*.json"):
         report = json.loads(path.read_text(encoding="utf-8"))
         permission, chosen = report.get("permission") or {}, report.get("chosen") or {}
-        if report.get("flow_run") == str(run.id) and permission.get("by") == "policy" and permission.get("allowed"):
+        if permission.get("by") == "policy" and permission.get("allowed"):
             found.append(Allowed(str(permission["digest"]), tuple(chosen["steps"]) if chosen else None))
     return found
