@@ -98,13 +98,22 @@ def budget_used_up(w: World) -> None:
     assert outcome(other.run("auto", fleet=str(w.fleet), policy=str(w.rig.home / "one.yaml"))) == "fixed"
 
 
+AFTER = {
+    changed: "the plan changed",
+    healed: "the world healed",
+    broken: "the breaker tripped",
+    budget_used_up: "the budget was used up",
+    None: "a freeze came",
+}
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "ends"),
     [(changed, "waiting"), (healed, "healthy"), (broken, "refused"), (budget_used_up, "refused"), (None, "waiting")],
 )
 def test_none_of_an_approved_plan_after_a_change(rig: Rig, meanwhile: Callable[[World], None] | None, ends: str) -> None:
     """Of the target, the breaker or the budget after the approval; None: of the freeze, before it is taken up."""
-    notes.fault(f"{meanwhile.__name__ if meanwhile else 'frozen'} after the approval".replace("_", " "), "before it is taken up")
+    notes.fault(f"{AFTER[meanwhile]} after the approval", "before it is taken up")
     w = everything(rig)
     policy = rig.home / "one.yaml"
     policy.write_text(rig.policy.read_text().replace("nodes: 100", "nodes: 1"))
