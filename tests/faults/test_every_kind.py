@@ -98,7 +98,7 @@ def budget_used_up(w: World) -> None:
     assert outcome(other.run("auto", fleet=str(w.fleet), policy=str(w.rig.home / "one.yaml"))) == "fixed"
 
 
-AFTER = {
+AFTER: dict[Callable[[World], None] | None, str] = {
     changed: "the plan changed",
     healed: "the world healed",
     broken: "the breaker tripped",
