@@ -4,6 +4,7 @@ import re
 
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.benign import STORAGE
+from runbooks.gpu.boxes import inside, living
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, size, span
@@ -101,8 +102,8 @@ def live_family(view: GpuView, p: Process) -> list[Process]:
 
 def _others_in(view: GpuView, p: Process) -> bool:
     """Live processes in its container besides the parent that fails to reap it."""
-    every = (q for q in view.processes.values() if q.container == p.container and q.state not in "ZX")
-    return any(q.pid != p.ppid for q in every)
+    rest = inside(view, p.container)
+    return any(q.pid != p.ppid for q in living(view, p.container)) or (rest is not None and rest.others > len(rest.most))
 
 
 def judge_uninterruptible(view: GpuView, p: Process) -> GpuVerdict | None:

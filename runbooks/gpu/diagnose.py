@@ -54,7 +54,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             *findings_of(said, "its job's log", SLUG, {v.slug for v in verdicts}),
         ),
         by_hand=story.by_hand(view, verdicts, offered),
-        groups=company.groups(),
+        groups=(*company.groups(), *offered.groups),
     )
 
 

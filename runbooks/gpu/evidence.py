@@ -132,6 +132,26 @@ class ContainerGpu(Frozen):
     nvml: str = ""  # the driver's words inside the container; "" where its GPUs answer
 
 
+class InsideProcess(Frozen):
+    """A process in a container that is of no job and on no GPU, over the window. None: not readable."""
+
+    pid: int
+    start_ticks: int
+    command: str
+    cpu_window_s: float
+    io_window_bytes: int | None
+    sockets_moved_bytes: int | None
+
+
+class Inside(Frozen):
+    """What a container's processes did that are not among the processes described one by one."""
+
+    container: str  # full id
+    others: int  # live ones
+    unread: tuple[int, ...] = ()  # pids whose counters may not be read
+    most: tuple[InsideProcess, ...] = ()  # who moved most: where these are quiet, all are
+
+
 class Elsewhere(Frozen):
     """Another node on which ranks of a run that is here may be, looked at in the same way."""
 
@@ -163,6 +183,7 @@ class Evidence(Frozen):
     earlier: Reading[Earlier] = NOT_RECORDED
     engine: tuple[str, ...] = ("docker",)  # client of the node's container engine, with its options
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
+    inside: Reading[tuple[Inside, ...]] = NOT_RECORDED  # of the containers that a process above is in, or that lost their GPUs
     elsewhere: Reading[tuple[Elsewhere, ...]] = ALL_HERE  # the other nodes of runs whose world is larger than what is here
     jobs: tuple[JobFacts, ...] = ()
     hands_off: bool = False

@@ -5,13 +5,15 @@ import posixpath
 import shlex
 from dataclasses import dataclass, field
 
-from runbooks.core.args.containers import RestartContainer
+from runbooks.core.args.containers import Moving, RestartContainer
 from runbooks.core.args.nodes import Gone, QuarantineNode, ResetGpu, ResetNodeJobs, RestartJob
 from runbooks.core.by_hand import detached
 from runbooks.core.node_look import QUARANTINE
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.signals import ended
+from runbooks.core.verdict import Group
+from runbooks.gpu.boxes import Boxes, boxes
 from runbooks.gpu.family import KillSet, KillSets, kill_sets
 from runbooks.gpu.going_on import going_on
 from runbooks.gpu.mates import Jobs
@@ -29,6 +31,7 @@ class GpuPlans:
 
     plans: list[Plan] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)  # containers that a plan would restart, with who is at work in them
 
 
 def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPlans:
@@ -61,9 +64,11 @@ def _why_none(view: GpuView) -> str:
 
 def _clean_up(view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVerdict], found: GpuPlans, kin: KillSets) -> None:
     found.withheld += kin.notes
-    boxes = _boxes(view, verdicts, sure, kin, found)
-    steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, b) for b in boxes]
-    causes = {s for f in kin.families for s in f.slugs} | {s for slugs in boxes.values() for s in slugs}
+    anew = _boxes(view, verdicts, sure, kin)
+    found.withheld += anew.withheld
+    found.groups += anew.groups
+    steps = [_terminate(view, f) for f in kin.families] + [_restart_container(view, box, anew.moving[box]) for box in anew.causes]
+    causes = {s for f in kin.families for s in f.slugs} | {s for slugs in anew.causes.values() for s in slugs}
     gone = {p.pid for f in kin.families for p in f.members}
     alone = any(v.slug == "job-without-process" for v in sure)
     count = _reset_count(view, verdicts, gone) if alone or kin.families else None
@@ -80,26 +85,12 @@ def _clean_up(view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVer
         found.plans.append(Plan(name="clean up and restart", steps=(*steps, *again), for_causes=slugs, why=why))
 
 
-def _boxes(
-    view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVerdict], kin: KillSets, found: GpuPlans
-) -> dict[str, set[str]]:
-    """Containers to restart and for which causes: nothing in them works."""
+def _boxes(view: GpuView, verdicts: tuple[GpuVerdict, ...], sure: list[GpuVerdict], kin: KillSets) -> Boxes:
+    """Containers to restart and for which causes."""
     wanted = {box: set(slugs) for box, slugs in kin.boxes.items()}
     for v in (v for v in sure if v.container):
         wanted.setdefault(v.container, set()).add(v.slug)
-    kept = {}
-    for box in sorted(wanted):
-        innocent = {p for v in verdicts if v.innocent for p in v.pids if view.processes[p].container == box}
-        if innocent or view.in_container:
-            who = f"pid {_list(innocent)} works in it" if innocent else "this node is a container itself"
-            found.withheld.append(f"container {box[:12]} is not restarted: {who}")
-        else:
-            kept[box] = wanted[box]
-    return kept
-
-
-def _list(pids: set[int] | list[int] | tuple[int, ...]) -> str:
-    return ", ".join(map(str, sorted(pids)))
+    return boxes(view, verdicts, wanted)
 
 
 def _terminate(view: GpuView, f: KillSet) -> Step:
@@ -119,12 +110,12 @@ def _terminate(view: GpuView, f: KillSet) -> Step:
     )
 
 
-def _restart_container(view: GpuView, box: str) -> Step:
+def _restart_container(view: GpuView, box: str, moving: tuple[Moving, ...]) -> Step:
     boot = view.facts.boot_id if view.facts else ""
     return Step(
         kind="restart-container",
         owner=view.evidence.node,
-        args=RestartContainer(container=box, boot_id=boot, engine=view.evidence.engine).plain(),
+        args=RestartContainer(container=box, boot_id=boot, engine=view.evidence.engine, moving=moving).plain(),
         commands=(shlex.join((*view.evidence.engine, "restart", box)),),
         effect=f"container {box[:12]} runs again with its devices; its defunct processes are gone",
         loses="everything that runs in the container and is not saved",

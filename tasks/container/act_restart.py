@@ -10,19 +10,27 @@ from runbooks.core.refusal import RefusalCode
 from tasks.arguments import takes
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import command
-from tasks.remote.probe import redact
+from tasks.remote.probe import redact, run_probe
 from tasks.transport.base import CommandResult, TransportError
 
 FULL_ID = re.compile(r"[0-9a-f]{64}")
 OPT_OUT = "gpu-runbooks.hands-off"  # a container label
+QUIET = {  # what it is asked by, and the limit's name; the values are used only where the runbook's limits don't say
+    "window_s": ("window_s", 6.0),
+    "cpu_percent": ("idle_cpu_percent", 1.0),
+    "io_bytes_per_s": ("idle_io_bytes_per_s", 256.0),
+    "socket_bytes_per_s": ("idle_socket_bytes_per_s", 256.0),
+}
+UNSEEN = "its processes were watched right before; work that began in it after that could not be seen"
 
 
 @takes(RestartContainer)
 def restart_container(args: RestartContainer, context: Context) -> ActionResult:
     """`docker restart` of exactly that container; says its start times before and after.
 
-    Refused after another boot, without the full id, when there is no such container, or when its label opts out.
-    An id is never given to another container, so that acting by it needs no further comparison.
+    Refused after another boot, without the full id, when there is no such container, when its label opts out, or while any of its
+    processes is at work of which that was not known. An id is never given to another container, so that acting by it needs no
+    further comparison.
     """
     box, engine = args.container, args.engine
     if not FULL_ID.fullmatch(box):
@@ -33,6 +41,7 @@ def restart_container(args: RestartContainer, context: Context) -> ActionResult:
     labels = (before.get("Config") or {}).get("Labels") or {}
     if str(labels.get(OPT_OUT, "")).lower() in ("1", "true", "yes"):
         raise ActionRefused(RefusalCode.HANDS_OFF, f"container {box[:12]} opts out by its label {OPT_OUT}")
+    _nobody_at_work(context, args)
     done = command(context, context.host, (*engine, "restart", box), 90)
     if done.exit != 0:
         raise TransportError(UnknownReason.FAILED, redact(context, done.err.strip()[-300:]), done.command)
@@ -43,7 +52,20 @@ def restart_container(args: RestartContainer, context: Context) -> ActionResult:
         raise TransportError(
             UnknownReason.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", done.command
         )
-    return ActionResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}",))
+    return ActionResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}", UNSEEN))
+
+
+def _nobody_at_work(context: Context, args: RestartContainer) -> None:
+    """Every process of it, over a window. Raises ActionRefused where one is at work, or none could be seen."""
+    limits = {asked: float(context.limits.get(name, usual)) for asked, (name, usual) in QUIET.items()}
+    ask = {"container": args.container, "boot_id": args.boot_id, "moving": [m.plain() for m in args.moving]}
+    got = run_probe(context.host, "at_work_inside", ask | limits, timeout_s=limits["window_s"] + 40)
+    if "refused" in got:
+        raise ActionRefused(RefusalCode(str(got["code"])), redact(context, str(got["refused"])))
+    if not got["seen"]:
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"no process of container {args.container[:12]} could be seen")
+    if got["at_work"]:
+        raise ActionRefused(RefusalCode.IN_USE, redact(context, f"in container {args.container[:12]} {'; '.join(got['at_work'][:3])}"))
 
 
 def _inspect(context: Context, engine: tuple[str, ...], box: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from runbooks.core.fleet import Job
 from runbooks.core.reading import Known, Unknown, UnknownReason
-from runbooks.gpu.evidence import Facts, Process
+from runbooks.gpu.evidence import Facts, Inside, InsideProcess, Process
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
@@ -26,6 +26,7 @@ class ProcessLook:
     processes: Known[tuple[Process, ...]] | Unknown
     holders: Known[tuple[int, ...]] | Unknown
     window_s: float
+    inside: Known[tuple[Inside, ...]] | Unknown
 
 
 def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs: Sequence[Job]) -> ProcessLook:
@@ -42,7 +43,7 @@ def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs:
         return _look(context, got)
     except TransportError as e:
         no = unknown(context, e, COMMAND)
-        return ProcessLook(no, no, no, 0.0)
+        return ProcessLook(no, no, no, 0.0, no)
 
 
 def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
@@ -52,15 +53,28 @@ def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
         found = tuple(_process(context, p) for p in got["processes"])
     except ValidationError as e:
         no = Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:500], source=at)
-        return ProcessLook(no, no, no, 0.0)
+        return ProcessLook(no, no, no, 0.0, no)
     lines = "\n".join(f"{p.pid} {p.ppid} {p.state} {p.age_s:.0f}s {p.command[:120]}" for p in found[:40])
     shown = source(context, COMMAND, lines)
     facts_at = source(context, "cat /proc/sys/kernel/random/boot_id /proc/uptime", f["container_proof"])
     known = Known[tuple[Process, ...]](value=found, source=shown)
     all_of_it = _cut(known, got) if got["left_out"] else known
     return ProcessLook(
-        Known[Facts](value=facts, source=facts_at), all_of_it, _holders(got, f, context), got["window_s"]
+        Known[Facts](value=facts, source=facts_at), all_of_it, _holders(got, f, context), got["window_s"], _inside(context, got)
     )
+
+
+def _inside(context: Context, got: dict[str, Any]) -> Known[tuple[Inside, ...]] | Unknown:
+    """Of every container here; a look without a window shows nothing that moves."""
+    at = source(context, "grep -l ID /proc/*/cgroup; cat /proc/PID/{stat,io}", f"containers: {len(got['inside'])}")
+    if not got["window_s"]:
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="it was looked only once", source=at)
+    return Known[tuple[Inside, ...]](value=tuple(_box(context, box) for box in got["inside"]), source=at)
+
+
+def _box(context: Context, box: dict[str, Any]) -> Inside:
+    most = tuple(InsideProcess(**{**p, "command": redact(context, p["command"])}) for p in box["most"])
+    return Inside(container=box["container"], others=box["others"], unread=tuple(box["unread"]), most=most)
 
 
 def _cut(known: Known[tuple[Process, ...]], got: dict[str, Any]) -> Unknown:

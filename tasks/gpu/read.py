@@ -8,9 +8,9 @@ from runbooks.core.containers_config import engine_of
 from runbooks.core.fleet import Job, Node, ProgressKind
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
-from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, JobFacts, Process, ProgressMark
+from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, Inside, JobFacts, Process, ProgressMark
 from tasks.context import Context
-from tasks.gpu.container_gpus import read_container_gpus
+from tasks.gpu.container_gpus import Found, read_container_gpus
 from tasks.gpu.kernel import read_kernel_events
 from tasks.gpu.leader import read_leader
 from tasks.gpu.look import read_look
@@ -25,6 +25,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
     """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
     jobs = context.fleet.jobs_on(context.node.name)
     at, before, (gpus, look, _), after = read_look(context)
+    containers = Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context)
     return Evidence(
         node=context.node.name,
         taken_at=at,
@@ -41,11 +42,20 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         log=job_logs(context, jobs, after),
         earlier=read_earlier(context),
         engine=engine_of(context.fleet.containers_on(context.node.name)),
-        containers=Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context),
+        containers=containers,
+        inside=inside_of(look, containers),
         elsewhere=read_elsewhere(context, look, jobs),
         jobs=tuple(_job_facts(context, j) for j in jobs),
         hands_off=context.node.hands_off,
     )
+
+
+def inside_of(look: ProcessLook, containers: Found) -> Known[tuple[Inside, ...]] | Unknown:
+    """Only of containers that a judgment may ask to be restarted."""
+    if not isinstance(look.inside, Known):
+        return look.inside
+    mine = {p.container for p in value_or(look.processes, ())} | {c.container for c in value_or(containers, ()) if c.nvml}
+    return look.inside.model_copy(update={"value": tuple(i for i in look.inside.value if i.container in mine)})
 
 
 def gpu_words(node: Node) -> tuple[str, ...]:

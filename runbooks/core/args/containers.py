@@ -7,12 +7,20 @@ from runbooks.core.args.base import Args, Flag, Pid, Seconds, Whole
 Argv = tuple[str, ...]
 
 
+class Moving(Args):
+    """A process of which it was known that it moves."""
+
+    pid: Pid
+    start_ticks: Whole
+
+
 class RestartContainer(Args):
-    """One container by its full id."""
+    """One container by its full id. Whoever else than `moving` moves in it is at work, and it is not restarted."""
 
     container: str
     boot_id: str
     engine: Argv = ("docker",)
+    moving: tuple[Moving, ...] = ()
 
 
 class RecreateContainer(Args):

@@ -1,7 +1,8 @@
 """Reads processes twice, a window apart: GPU holders, their families, and jobs. One JSON argument, one JSON answer.
 
 Argument: window_s, looks, pids (that the driver names), jobs [{name, match}], cap. The first look takes the counters of
-every process, so that whoever turns out to matter at the end has a window.
+every process, so that whoever turns out to matter at the end has a window. Of each container, `inside` tells what its processes
+did that are not described: whoever restarts it ends them too.
 """
 
 import json
@@ -12,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.gpu.probes.sockets import listening, same_network, tcp_bytes
+from tasks.remote.probes.moved import difference, look, moved, rows_inside, summed
 from tasks.remote.probes.proc import (
     HZ,
     MARK,
@@ -26,25 +27,18 @@ from tasks.remote.probes.proc import (
     link,
     names,
     nvidia_fds,
-    pids,
     read,
     stat,
     status,
     wait_until,
 )
+from tasks.remote.probes.sockets import listening, tcp_bytes
 
 W_FLAGS = os.O_WRONLY | os.O_RDWR
 RUN = re.compile(  # what names a run, its world and a rank of it; nothing else of an environment is looked at
     r"^(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_RUN_ID|JAX_COORDINATOR_ADDRESS|"
     r"OMPI_COMM_WORLD_(RANK|SIZE)|PMIX_NAMESPACE|PMI_(RANK|SIZE|JOBID)|RAY_JOB_ID|SLURM_(JOB_ID|STEP_ID|PROCID|NTASKS))$"
 )
-
-
-def io_bytes(pid: int) -> "tuple[int, int] | None":
-    """Bytes asked to be read and written since start (rchar, wchar), or None where that is not allowed."""
-    text = read("/proc/%d/io" % pid)
-    found = dict(re.findall(r"^(rchar|wchar): (\d+)$", text or "", re.M))
-    return (int(found["rchar"]), int(found["wchar"])) if len(found) == 2 else None
 
 
 def open_files(pid: int) -> "dict[str, tuple[int, int]]":
@@ -74,16 +68,6 @@ def threads_d(pid: int) -> int:
     for tid in (names("/proc/%d/task" % pid) or [])[:2000]:
         text = read("/proc/%d/task/%s/stat" % (pid, tid)) or ""
         found += text[text.rfind(")") + 2 : text.rfind(")") + 3] == "D"
-    return found
-
-
-def look() -> "dict[int, dict[str, Any]]":
-    """Counters of every process."""
-    found = {}
-    for pid in pids():
-        now = stat(pid)
-        if now is not None:
-            found[pid] = dict(now, io=io_bytes(pid))
     return found
 
 
@@ -124,15 +108,6 @@ def below(pid: int, kids: "dict[int, list[int]]") -> "list[int]":
         found.append(one)
         todo += kids.get(one, [])
     return found
-
-
-def moved(now: "dict[str, Any]", before: "dict[int, dict[str, Any]]") -> "tuple[float | None, int | None]":
-    """CPU seconds and I/O bytes since the first look (all of them, when it started after it)."""
-    then = before.get(now["pid"])
-    if then is None or then["start_ticks"] != now["start_ticks"]:
-        then = {"cpu_s": 0.0, "io": (0, 0)}
-    io = None if now["io"] is None or then["io"] is None else sum(now["io"]) - sum(then["io"])
-    return now["cpu_s"] - then["cpu_s"], io
 
 
 def user(number: int) -> str:
@@ -195,18 +170,18 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
         one["sockets_moved_bytes"] = difference(sockets, bytes_now, pid)
         one["job"] = core.get(pid, "")
         found.append(one if window else dict(one, cpu_window_s=None, io_window_bytes=None))
-    return {"processes": found, "left_out": max(0, len(wanted) - int(ask["cap"])), "holders": holders,
+    rows = rows_inside(table, first, (sockets, bytes_now)) if window else {}
+    inside = rest_of(rows, table, {one["pid"] for one in found})
+    return {"processes": found, "inside": inside, "left_out": max(0, len(wanted) - int(ask["cap"])), "holders": holders,
             "denied": denied, "window_s": taken if window else 0.0, "facts": facts()}  # fmt: skip
 
 
-def difference(
-    then: "dict[int, dict[str, int]] | None", now: "dict[int, dict[str, int]] | None", pid: int
-) -> "int | None":
-    """TCP bytes of a process between the looks; a connection that is new counts whole."""
-    if then is None or now is None or not same_network(pid):
-        return None
-    old = then.get(pid, {})
-    return sum(max(0, n - old.get(key, 0)) for key, n in now.get(pid, {}).items())
+def rest_of(
+    inside: "dict[str, list[dict[str, Any]]]", table: "dict[int, Any]", known: "set[int]"
+) -> "list[dict[str, Any]]":
+    """Of each container those processes that are not described."""
+    told = {pid: table[pid]["command"][:120] for rows in inside.values() for pid in (r["pid"] for r in rows)}
+    return [summed(box, [dict(r, command=told[r["pid"]]) for r in inside[box] if r["pid"] not in known]) for box in sorted(inside)]
 
 
 def facts() -> "dict[str, Any]":

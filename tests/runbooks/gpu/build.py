@@ -46,6 +46,7 @@ def evidence(situation: dict[str, Any]) -> Evidence:
         "progress": _known([_mark(m) for m in s.pop("progress", [])]),
         "earlier": _known(_earlier(s.pop("earlier"))) if "earlier" in s else _absent("no earlier report"),
         "containers": _known(s.pop("containers")) if "containers" in s else _absent("no container runtime"),
+        "inside": _known([_inside(i) for i in s.pop("inside", [])]),
         "elsewhere": _known([_there(e) for e in s.pop("elsewhere")]) if "elsewhere" in s else _absent("all ranks are here"),
         "jobs": [_job(j) for j in s.pop("jobs", [])],
         "hands_off": s.pop("hands_off", False),
@@ -56,6 +57,13 @@ def evidence(situation: dict[str, Any]) -> Evidence:
     data |= {name: _absent(proof) for name, proof in absent.items()}
     assert not s, f"unknown keys in the situation: {sorted(s)}"
     return Evidence.model_validate(data)
+
+
+def _inside(words: dict[str, Any]) -> dict[str, Any]:
+    """A container's other processes: `most` as pid -> what moved; those left out moved nothing."""
+    still = {"command": "sleep infinity", "cpu_window_s": 0.0, "io_window_bytes": 0, "sockets_moved_bytes": None}
+    most = [still | {"pid": pid, "start_ticks": TICKS + pid} | (over or {}) for pid, over in words.get("most", {}).items()]
+    return {"others": len(most)} | words | {"most": most}
 
 
 def _there(words: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,9 @@ def test_situation(doc: dict[str, Any]) -> None:
     assert [p.name for p in d.plans] == want.get("plans", []), shown
     assert killed(d) == want.get("kill", []), shown
     assert signalled(d, "continue-processes") == want.get("continue", []), shown
+    assert [p.name for p in d.knowingly] == want.get("knowingly", [p.name for p in d.knowingly]), shown
+    moving = {m["pid"] for p in d.knowingly for s in p.steps for m in s.args.get("moving", ())}
+    assert sorted(moving) == want.get("moving", []), shown
     steps = [s.kind for s in d.plans[-1].steps] if d.plans else []
     assert steps == want.get("steps", steps), shown
     for field in ("must_not", "do_now", "waiting_costs", "by_hand", "unknowns"):

@@ -11,9 +11,11 @@ import pytest
 from runbooks.core.containers_config import ManagedContainer, engine_of
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
+from runbooks.core.refusal import RefusalCode
 from tasks.container.act_restart import restart_container
 from tasks.context import ActionRefused
 from tasks.gpu.container_gpus import read_container_gpus
+from tasks.gpu.processes import read_processes
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import BOOT, context, job, look
 
@@ -48,7 +50,8 @@ def start(engine: Engine, name: str, *options: str, words: tuple[str, ...] = ("s
 def test_the_same_container_runs_anew(engine: Engine) -> None:
     box = start(engine, "again", "--stop-timeout", "1")
     before = engine.inspect("again")["State"]["Pid"]
-    (said,) = restart_container(step(box), context()).said
+    said, gap = restart_container(step(box), context()).said
+    assert "could not be seen" in gap
     after = engine.inspect("again")
     assert after["Id"] == box
     assert after["State"]["Pid"] != before
@@ -78,6 +81,56 @@ def test_a_process_in_a_container_is_seen_from_the_host(engine: Engine) -> None:
     assert found.container == box
     assert found.ns_pids[-1] == 1
     assert len(found.ns_pids) == 2
+
+
+def at_work(engine: Engine, name: str) -> int:
+    """A process that works in it and was started by `docker exec`: its pid on this machine."""
+    engine.run("exec", "-d", name, "busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=4k")
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for line in engine.run("top", name, "-o", "pid,args").splitlines():
+            if "busybox dd" in line:
+                return int(line.split()[0])
+        time.sleep(0.1)
+    raise AssertionError("dd did not start")
+
+
+def test_who_works_in_a_container_is_seen_whoever_started_it(engine: Engine) -> None:
+    box = start(engine, "upload", "--stop-timeout", "1")
+    pid = at_work(engine, "upload")
+    looked = read_processes(context(), 0.6, (), ())
+    assert isinstance(looked.inside, Known)
+    (one,) = (i for i in looked.inside.value if i.container == box)
+    mine = next(p for p in one.most if p.pid == pid)
+    assert (one.others, one.unread) == (2, ())
+    assert (mine.io_window_bytes or 0) > 1 << 20
+    assert mine.command.startswith("busybox dd if")
+    engine.run("rm", "-f", "upload")
+
+
+def test_a_container_in_which_somebody_is_at_work_is_not_restarted(engine: Engine) -> None:
+    """Whoever began to work after the judgment is spared; of whom it was known, and chosen knowingly, is not."""
+    box = start(engine, "works", "--stop-timeout", "1")
+    pid, began = at_work(engine, "works"), engine.inspect("works")["State"]["StartedAt"]
+    with pytest.raises(ActionRefused, match=rf"pid {pid} \(busybox dd if.*\) read and wrote \d+ bytes") as no:
+        restart_container(step(box), context())
+    assert no.value.code is RefusalCode.IN_USE
+    assert engine.inspect("works")["State"]["StartedAt"] == began
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    other = step(box).model_copy(update={"args": step(box).args | {"moving": [{"pid": pid, "start_ticks": ticks + 1}]}})
+    with pytest.raises(ActionRefused, match="busybox dd if"):
+        restart_container(other, context())
+    known = step(box).model_copy(update={"args": step(box).args | {"moving": [{"pid": pid, "start_ticks": ticks}]}})
+    restart_container(known, context())
+    assert engine.inspect("works")["State"]["StartedAt"] != began
+
+
+def test_a_container_of_which_no_process_is_seen_is_not_restarted(engine: Engine) -> None:
+    box = start(engine, "ended", words=("true",))
+    engine.run("wait", "ended")
+    with pytest.raises(ActionRefused, match="no process of container") as no:
+        restart_container(step(box), context())
+    assert no.value.code is RefusalCode.CANNOT_CHECK
 
 
 def test_containers_without_gpus_are_not_asked(engine: Engine) -> None:

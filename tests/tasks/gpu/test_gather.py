@@ -1,6 +1,7 @@
 """The whole evidence of a node: one window, the earlier reading, over real SSH, and with parts missing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from deployments.lab.leader import LabLeader
 from deployments.lab.sshd import Sshd
 from runbooks.core.fleet import Fleet, Leader, Progress, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
-from runbooks.gpu.evidence import Evidence
+from runbooks.gpu.evidence import ContainerGpu, Evidence, Inside, Process
 from tasks.context import Context
+from tasks.gpu.processes import ProcessLook
+from tasks.gpu.read import inside_of
 from tasks.transport.base import TransportError
 from tasks.transport.ssh import SshHost
 from tests.support.gpu_node import BOOT, LIMITS, context, gather, job, only_gpu, running
@@ -105,3 +108,17 @@ def test_an_unreachable_node_is_unknown_everywhere() -> None:
         reading = getattr(found, name)
         assert isinstance(reading, Unknown), name
         assert reading.reason is UnknownReason.UNREACHABLE, name
+
+
+def test_of_which_containers_everybody_is_told() -> None:
+    """Those that a process of a job or on a GPU is in, and those that lost their GPUs; of others nothing is recorded."""
+    p = {"start_ticks": 7, "age_s": 1.0, "state": "S", "ppid": 1, "pgid": 5, "sid": 5, "uid": 0, "command": "python"}
+    mine = Process(pid=5, container="a" * 64, **p)
+    every = Known[tuple[Inside, ...]](value=tuple(Inside(container=c * 64, others=1) for c in "abcd"))
+    no = Unknown(reason=UnknownReason.NOT_ASKED)
+    look = ProcessLook(facts=no, processes=Known[tuple[Process, ...]](value=(mine,)), holders=no, window_s=1.0, inside=every)
+    boxes = (ContainerGpu(container="b" * 64, nvml="Unknown Error"), ContainerGpu(container="c" * 64))
+    found = inside_of(look, Known[tuple[ContainerGpu, ...]](value=boxes))
+    assert isinstance(found, Known)
+    assert [i.container[0] for i in found.value] == ["a", "b"]
+    assert inside_of(replace(look, inside=no), Absent(proof="no Docker")) is no
