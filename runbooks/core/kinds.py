@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from runbooks.core.members import ends_by, ends_gone, ends_pid, ends_pod, ends_processes, ends_run, ends_worker_row
+from runbooks.core.members import (
+    ends_by,
+    ends_gone,
+    ends_orchestrator,
+    ends_pid,
+    ends_pod,
+    ends_processes,
+    ends_run,
+    ends_worker_row,
+)
 from runbooks.core.plan import Risk, Step
 
 
@@ -182,7 +191,8 @@ KINDS: dict[str, ActionKind] = {
         SPARES),  # its host key was first seen: a person allows it
     "set-railway-variable": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that contains no usable key; the platform deploys again",
-        "the orchestrator has the key and its cycles continue", "delete the variable on the platform", SPARES),
+        "the orchestrator has the key and its cycles continue", "delete the variable on the platform",
+        ends_orchestrator),
     "mark-worker-row": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if the row is unchanged", "the row has that status",
         "set the previous status, which the plan shows", ends_worker_row),

@@ -8,6 +8,8 @@ from runbooks.core.args.rendezvous import DeleteRunKeys
 from runbooks.core.args.workers import EndPod, MarkWorkerRow
 from runbooks.core.plan import Step
 
+ORCHESTRATOR = "the orchestrator"  # a member: its process, which a new deployment replaces
+
 
 def process(pid: int, place: str) -> str:
     """A member: a pid is one process of one machine only."""
@@ -68,3 +70,7 @@ def ends_gone(step: Step) -> Iterator[str]:
     yield node(args.node)
     for one in args.gone:
         yield process(one.pid, args.node)
+
+
+def ends_orchestrator(_: Step) -> Iterator[str]:
+    yield ORCHESTRATOR

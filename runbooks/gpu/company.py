@@ -6,7 +6,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from runbooks.core.members import container, process
+from runbooks.core.members import container, node, process
 from runbooks.core.verdict import Certainty, Group
 from runbooks.gpu.activity import Activity, Sign, activity
 from runbooks.gpu.elsewhere import of_one_run, unread
@@ -133,7 +133,14 @@ class Company:
 
     def groups(self) -> tuple[Group, ...]:
         """Every job with more than one process or somebody at work, as the engine's rule needs it."""
-        return tuple(self._group(c) for c in self.jobs.cells)
+        return (*(self._group(c) for c in self.jobs.cells), self._count())
+
+    def _count(self) -> Group:
+        """The node as its leader counts it: whoever is at work for a job or on a GPU is counted."""
+        counted = [q for q in self.jobs.parties.values() if q.job or q.pid in self.view.holdings]
+        busy = (f"{self.view.label(q)} is at work: {self.words(q)}" for q in counted if self.works[q.pid] is not Work.NONE)
+        place = self.view.evidence.node
+        return Group(name=f"node {place}", members=(node(place),), ties=("the leader counts its jobs together",), at_work=tuple(busy))
 
     def _group(self, one: frozenset[int]) -> Group:
         first = self.jobs.parties[min(one)]

@@ -41,6 +41,7 @@ def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) ->
         do_now=_do_now(e, whole, found, causes, alike),
         waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
         findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
+        groups=tuple(dict.fromkeys(g for d in parts for g in d.groups)),
         by_hand=("SELECT id, created_at FROM workers WHERE status = 'spawning' ORDER BY created_at;",),
     )
 

@@ -1,6 +1,11 @@
-"""A pod, its worker and the row are one: while the worker reports or works on a task, none of them is ended. Pure."""
+"""A pod, its worker and the row are one: while the worker reports or works on a task, none of them is ended. The orchestrator is
+not deployed again while it spawns. Pure."""
 
+from runbooks.core.members import ORCHESTRATOR
+from runbooks.core.reading import value_or
 from runbooks.core.verdict import Group
+from runbooks.spawning.evidence import WorkerRow
+from runbooks.spawning.inside import UP
 from runbooks.spawning.view import SpawningView
 
 
@@ -21,3 +26,12 @@ def _at_work(v: SpawningView) -> tuple[str, ...]:
     if held and v.inside and v.inside.processes:
         words.append(f"the worker's process runs, with {', '.join(held[:3])} in progress")
     return tuple(words)
+
+
+def orchestrator_of(v: SpawningView) -> Group:
+    """The orchestrator, and what it is in the middle of: a pod that it asks for and has not written down yet is lost with its process."""
+    rows: tuple[WorkerRow, ...] = value_or(v.e.workers, ())
+    ages = [(r.id, v.age(r.created)) for r in rows if r.status in UP and not r.pod_id]
+    young = [(ident, age) for ident, age in ages if age is not None and age <= v.limits.spawning_s]
+    words = [f"it is spawning worker {ident}, for {age:.0f} s, and its row names no pod yet" for ident, age in young]
+    return Group(name="the orchestrator", members=(ORCHESTRATOR,), ties=("one process",), at_work=tuple(words) if v.cycling else ())

@@ -10,7 +10,7 @@ from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.spawning.all_workers import judge_all
 from runbooks.spawning.around import DONE, ELSEWHERE, judge_around, judge_others
-from runbooks.spawning.company import group_of
+from runbooks.spawning.company import group_of, orchestrator_of
 from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
@@ -65,7 +65,7 @@ def _one(evidence: Evidence, limits: Limits) -> Diagnosis:
         waiting_costs=_costs(v),
         findings=(*_findings(v), *_worker_log(v), *_not_used(v)),
         by_hand=_by_hand(v),
-        groups=(group_of(v),),
+        groups=(group_of(v), orchestrator_of(v)),
     )
 
 
@@ -85,6 +85,7 @@ def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
         after=_also(v),
         waiting_costs=_leaks(v),
         findings=_findings(v),
+        groups=(orchestrator_of(v),),
     )
 
 

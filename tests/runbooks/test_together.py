@@ -63,3 +63,22 @@ def test_a_pid_is_one_process_of_one_machine() -> None:
     for member, meant in (("pid 460 on node-a", True), ("pid 460 on node-b", False), ("pid 46 on node-a", False)):
         group = Group(name="job x", members=(member,), at_work=(WHO,))
         assert bool(objection((group,), plan)) is meant
+
+
+OF_ITSELF = {  # what such a step ends is no part of anything that the look found
+    "reset-gpu": "offered only while no process is on any GPU",
+    "restart-job": "of a job of which no process is left",
+    "remove-kept-container": "it does not run",
+    "stop-supervisor": "the process that acts against the repair, by its identity",
+    "stop-unit": "the unit that acts against the repair",
+}
+
+
+def test_what_a_plan_ends_stands_in_a_group_of_its_report() -> None:
+    """A rule over groups says nothing of what is in none: of reports on several things as well."""
+    outside = set()
+    for slug, found in offered():
+        members = {m for g in found.groups for m in g.members}
+        steps = [s for p in (*found.plans, *found.knowingly) for s in p.steps if s.kind not in OF_ITSELF]
+        outside |= {(slug, s.kind, name) for s in steps for name in ends(s) - members}
+    assert outside == set()
