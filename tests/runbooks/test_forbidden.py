@@ -1,5 +1,6 @@
 """Prohibitions as data: over every situation, no report offers what one of its own causes forbids."""
 
+import re
 from collections import Counter
 from functools import cache
 
@@ -73,3 +74,42 @@ def test_a_step_is_about_what_its_arguments_name() -> None:
     for subject, is_it in (("pod p1", True), ("pid 46 on GPU 0", True), ("pid 460", False), ("pid 4", False), ("worker w1", False)):
         cause = Cause(slug="c", certainty=Certainty.CONFIRMED, subject=subject, evidence=())
         assert is_about(cause, step) is is_it, subject
+
+
+ORDERS = {  # kind -> how a prohibition that names it begins
+    "recreate-container": r"recreate\b",
+    "restart-container": r"restart (?:the|a|that|its) container",
+    "restart-application": r"restart (?:the|its) application",
+    "delete-run-keys": r"delete (?:its|the) keys|delete anything",
+    "terminate-pod": r"(?:terminate|end|delete) (?:the|its|a|that|any)(?: \w+)? pods?\b",
+    "stop-pod": r"stop (?:the|its|a|that|any)(?: \w+)? pods?\b",
+    "stop-ray-job": r"stop (?:the|its|that) job",
+    "restart-raylet": r"(?:re)?start (?:the|a|another|its) raylet",
+    "reset-gpu": r"reset (?:the|that|a|its) gpu",
+    "quarantine-checkpoint": r"(?:quarantine|rename|set aside|set it aside)\b",
+    "prune-checkpoints": r"(?:delete|prune)\b.*\bcheckpoints?\b",
+    "terminate-processes": r"(?:kill|end|terminate) (?:it|its|the process|the job|that process|them)\b",
+    "mark-worker-row": r"mark (?:the|its) row|set the row",
+    "start-worker": r"start (?:it|the worker|another|a worker)\b",
+}
+AGED = "it is not pruned by age: those that must stay are proven again"
+TO_ITS_NAME = "quarantine renames aside, never to a name that a loader takes"
+SHARERS = "no reset is planned while a process has device files open, or while that could not be read"
+NOT_THAT = {  # (cause, kind): what the plan of that kind does instead, so that the prohibition is kept
+    ("truncated-by-full-disk", "prune-checkpoints"): AGED,
+    ("killed-mid-save", "quarantine-checkpoint"): TO_ITS_NAME,
+    ("pointer-wrong", "quarantine-checkpoint"): TO_ITS_NAME,
+    ("copy-unfinished", "quarantine-checkpoint"): TO_ITS_NAME,
+    ("defunct-keeps-memory", "reset-gpu"): SHARERS,
+    ("memory-without-holder", "reset-gpu"): SHARERS,
+}
+
+
+def test_a_prohibition_in_words_is_data_as_well() -> None:
+    """Whatever a cause's words forbid, of what its runbook can do, no plan beside it does; or it stands here why not."""
+    named: set[tuple[str, str]] = set()
+    for slug in runbook_slugs():
+        book = load_runbook(slug)
+        pairs = ((n, k) for n, c in book.causes.items() for k in ORDERS if any(re.match(ORDERS[k], m, re.IGNORECASE) for m in c.must_not))
+        named |= {(n, k) for n, k in pairs if k in book.actions and k not in (*book.causes[n].forbids, *book.causes[n].forbids_on_it)}
+    assert named == set(NOT_THAT)
