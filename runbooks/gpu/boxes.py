@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from runbooks.core.args.containers import Moving
 from runbooks.core.members import container
 from runbooks.core.reading import value_or
+from runbooks.core.sizes import size
 from runbooks.core.verdict import Group
 from runbooks.gpu.evidence import Inside, InsideProcess, Process
 from runbooks.gpu.verdicts import GpuVerdict
@@ -56,9 +57,9 @@ def movement(view: GpuView, p: Process | InsideProcess) -> str:
     limits, window = view.limits, view.evidence.window_s
     tcp = p.sockets_moved_bytes or 0
     if (p.io_window_bytes or 0) > limits.idle_io_bytes_per_s * window:
-        return f"it read and wrote {p.io_window_bytes} bytes in {window:.0f} s"
+        return f"it read and wrote {size(p.io_window_bytes or 0)} in {window:.0f} s"
     if tcp > limits.idle_socket_bytes_per_s * window:
-        return f"its TCP sockets moved {tcp} bytes in {window:.0f} s"
+        return f"its TCP sockets moved {size(tcp)} in {window:.0f} s"
     cpu = p.cpu_window_s or 0.0
     return f"it used {cpu:.2f} s of CPU in {window:.0f} s" if 100 * cpu > limits.idle_cpu_percent * window else ""
 
