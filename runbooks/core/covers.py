@@ -1,6 +1,6 @@
 """What a verdict covers: the readings that it rests on, and the options that a run was given and that decided nothing. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,10 +20,15 @@ def covering(evidence: BaseModel, found: Diagnosis) -> Diagnosis:
             absent.append(f"{label} ({value.proof})")
         elif isinstance(value, Known):
             read.append(label)
-        elif isinstance(value, tuple) and (parts := [p for item in value for p in _readings(item)]):
+        elif parts := [p for item in _items(value) for p in _readings(item)]:
             read.append(f"{label} ({sum(isinstance(p, Known) for p in parts)} of {len(parts)})")
     words = f"read: {', '.join(read)}" + (f"; not there: {'; '.join(absent)}" if absent else "")
     return found.model_copy(update={"covers": words})
+
+
+def _items(value: Any) -> Sequence[Any]:
+    """What a field with several parts holds: those of a list, or of a table by name."""
+    return value if isinstance(value, tuple) else tuple(value.values()) if isinstance(value, Mapping) else ()
 
 
 def _readings(item: Any) -> Iterator[Any]:

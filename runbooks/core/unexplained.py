@@ -26,12 +26,12 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
         return found.model_copy(update={"findings": (*found.findings, *_left_over(book, evidence, found))})
     if found.state is not State.HEALTHY:
         return found
-    open_ = [(path, line) for path in book.speaks for line in _failures(_words(evidence, path.split(".")), found)]
+    open_, more = _said(book, evidence, found)
     if not open_:
         return found
     said = tuple(dict.fromkeys(f"unexplained, in {path}: {line}" for path, line in open_))
     headline = f"cannot tell: {said[0]}; else: {found.headline}"
-    new = {"state": State.CANNOT_TELL, "headline": headline, "unknowns": (*said[:MOST_LINES], *found.unknowns)}
+    new = {"state": State.CANNOT_TELL, "headline": headline, "unknowns": (*said[:MOST_LINES], *_rest(len(said), more), *found.unknowns)}
     return found.model_copy(update=new)
 
 
@@ -44,19 +44,28 @@ def _left_over(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[Fi
     """Lines that report a failure and stand nowhere in the judgment."""
     said = [line for c in found.causes for line in c.evidence] + [f.issue for f in found.findings] + list(found.unknowns)
     told = " ".join((*said, found.headline))
-    open_ = [f"{path}: {line}" for path in book.speaks for line in _failures(_words(evidence, path.split(".")), found)
-             if line.strip()[:ENOUGH] not in told]  # fmt: skip
-    new = tuple(dict.fromkeys(open_))
-    more = (f"and {len(new) - MOST_LINES} more lines of that kind",) if len(new) > MOST_LINES else ()
-    return tuple(not_used(line) for line in (*new[:MOST_LINES], *more))
+    open_, more = _said(book, evidence, found)
+    new = tuple(dict.fromkeys(f"{path}: {line}" for path, line in open_ if line.strip()[:ENOUGH] not in told))
+    return tuple(not_used(line) for line in (*new[:MOST_LINES], *_rest(len(new), more)))
 
 
-def _failures(words: Sequence[str], found: Diagnosis) -> tuple[str, ...]:
-    """Lines that report a failure which no cause of the judgment names."""
+def _rest(count: int, more: bool) -> tuple[str, ...]:
+    """How many of so many lines are not shown; `more`: there may be others."""
+    rest = count - MOST_LINES
+    return (f"and {'at least ' if more else ''}{rest} more {'line' if rest == 1 else 'lines'} of that kind",) if rest > 0 else ()
+
+
+def _said(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[list[tuple[str, str]], bool]:
+    """(place, line) of every line that reports a failure which no cause of the judgment names; whether there may be more."""
     from runbooks.triage.text import failures  # imports this package in its turn
 
-    known = frozenset(c.slug for c in found.causes)
-    return tuple(line for slug, line in failures("\n".join(words)) if slug not in known) if words else ()
+    known, lines, more = frozenset(c.slug for c in found.causes), [], False
+    for path in book.speaks:
+        if words := _words(evidence, path.split(".")):
+            read, beyond = failures("\n".join(words))
+            lines += [(path, line) for slug, line in read if slug not in known]
+            more = more or beyond
+    return lines, more
 
 
 def _words(value: Any, path: Sequence[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Weighs what was found: which cause comes first, what only follows from it, when the text does not say enough."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from runbooks.core.knowledge import Role, Signature
@@ -8,6 +7,7 @@ from runbooks.triage import codes as codes_of
 from runbooks.triage import facts as facts_of
 from runbooks.triage.around import SMALL, Around
 from runbooks.triage.block import Block, without_rules
+from runbooks.triage.failing import reporting
 from runbooks.triage.load import Rule, RuleSet, library
 from runbooks.triage.model import Code, Line, TriageResult
 from runbooks.triage.nearest import Opening, with_nearest
@@ -15,14 +15,7 @@ from runbooks.triage.probe import Matcher, Raw
 from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
 from runbooks.triage.show import Shower
-from runbooks.triage.told import undenied
 from runbooks.triage.wrapped import sentences
-
-# Steps told at the level Info (Google's log, NCCL, ssh -v), counters that end in 0, and what every unsigned module prints.
-_CHATTER = re.compile(
-    r"debug\d: |\S+:\d+:\d+ \[\d+\] NCCL INFO |(?:\[?rank\d+\]:)?\[?I\d{4} [\d:.]+ "
-    r"|.*[a-z)]\s?[:=]\s?0\s*$|.*module verification failed: signature"
-)
 
 
 class Support:
@@ -80,11 +73,12 @@ def judge(
     show = Shower(redact)
     outcome = _weigh(seen, show)
     silent = all(c.innocent for c in outcome.causes) and not outcome.undecided  # an innocent line explains itself alone
-    left = _unexplained(lib, probes, show, seen) if silent else ()
+    left, more = _unexplained(lib, probes, show, seen) if silent else ((), False)
     answer = outcome.model_copy(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
             "unexplained": left,
+            "more_unexplained": more,
             "codes": _codes(lib, probes),
             "facts": {n: tuple(facts_of.plain((v,)) for v in vs) for n, vs in known.items()},
             "files": tuple(files),
@@ -104,7 +98,11 @@ def _codes(lib: RuleSet, probes: dict[str, Matcher]) -> tuple[Code, ...]:
 
 def probes_of(lib: RuleSet) -> dict[str, Matcher]:
     """A probe for every pattern of the library, with nothing found yet."""
-    return {pattern: Matcher(pattern, (), context, plan) for pattern, (context, plan) in lib.plans.items()}
+    probes = {pattern: Matcher(pattern, (), context, plan) for pattern, (context, plan) in lib.plans.items()}
+    reports = reporting(lib.failure, lib.denied)
+    for pattern in lib.failure:
+        probes[pattern].counts = reports
+    return probes
 
 
 def _collect(lib: RuleSet, reading: Reading) -> list[Support]:
@@ -178,14 +176,9 @@ def _explained(one: Support, guilty: list[Support], decided: list[Support]) -> b
     return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
 
 
-def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[Line, ...]:
+def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
+    """Lines that report a failure and speak for no cause, in order; whether there may be more of them."""
     told = {(r.file, r.number) for s in seen for raws in s.by_role.values() for r in raws}
-    hits = (h.line for p in lib.failure for h in probes[p].hits if (h.line.file, h.line.number) not in told)
-    raws = sorted((r for r in hits if not _CHATTER.match(r.text) and _reports(lib, r.text)), key=lambda r: r.order)
-    return show.lines(raws)
-
-
-def _reports(lib: RuleSet, line: str) -> bool:
-    """Whether it still tells of a failure without what it says did not fail."""
-    left = undenied(line)
-    return left == line or any(re.search(p, left) for p in lib.failure)
+    mine = [probes[p] for p in lib.failure]
+    raws = [h.line for p in mine for h in p.hits if (h.line.file, h.line.number) not in told]
+    return show.each(raws), any(p.full for p in mine)

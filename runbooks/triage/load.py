@@ -11,11 +11,12 @@ from runbooks.core.distinct import distinct, prohibitions
 from runbooks.core.knowledge import CauseKnowledge, Signature, runbook_file, runbook_slugs
 from runbooks.triage.cache import digest_of, keep, kept
 from runbooks.triage.codes import CodeTable, xid_table
+from runbooks.triage.failing import FailureWords
 from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
 from runbooks.triage.words import spelled
 
-FORMAT = 17  # of the cache file
+FORMAT = 18  # of the cache file
 
 
 class FamilyCause(CauseKnowledge):
@@ -72,6 +73,7 @@ class RuleSet(Frozen):
     facts: dict[str, FactKnowledge]
     codes: dict[str, CodeTable]
     failure: tuple[str, ...]  # patterns of lines that report a failure, known or not
+    denied: tuple[str, ...] = ()  # patterns of words that take this back: none failed, it was meant, it came right
     literals: dict[str, tuple[str, ...]]
 
     @cached_property
@@ -93,7 +95,7 @@ def _sources() -> list[tuple[str, str]]:
     books = [(f"{slug}/runbook.yaml", runbook_file(slug)) for slug in runbook_slugs()]
     tables = root / "knowledge"
     found = [f for f in (tables / "families").iterdir() if f.name.endswith(".yaml")]
-    found += [tables / name for name in ("facts.yaml", "codes.yaml", "xids.yaml")]
+    found += [tables / name for name in ("facts.yaml", "failure.yaml", "codes.yaml", "xids.yaml")]
     named = [*books, *((str(f).rsplit("runbooks/", 1)[-1], f) for f in found)]
     return sorted((name, spelled(f.read_text(encoding="utf-8"))) for name, f in named)
 
@@ -116,7 +118,7 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
     causes: dict[tuple[str, str], Rule] = {}
     facts: dict[str, FactKnowledge] = {}
     codes: dict[str, CodeTable] = {}
-    failure: tuple[str, ...] = ()
+    said = FailureWords(says={}, denies={})
     families: list[Family] = []
     for path, text in sources:
         data = _parse(text)
@@ -125,7 +127,8 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
                 causes[known.family, known.slug] = known
         elif path.endswith("facts.yaml"):
             facts = {k: FactKnowledge.model_validate(v) for k, v in data["facts"].items()}
-            failure = tuple(data["failure"])
+        elif path.endswith("failure.yaml"):
+            said = FailureWords.model_validate(data)
         elif path.endswith("codes.yaml"):
             codes |= {kind: CodeTable.model_validate(table) for kind, table in data.items()}
         elif path.endswith("xids.yaml"):
@@ -137,8 +140,9 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
     for family in families:
         _hide(family, causes)
     library = tuple(sorted(causes.values(), key=lambda k: (k.family, k.slug)))
+    failure, denied = said.patterns
     literals = _literals(library, facts, (*failure, *(t.pattern for t in codes.values())))
-    return RuleSet(causes=library, facts=facts, codes=codes, failure=failure, literals=literals)
+    return RuleSet(causes=library, facts=facts, codes=codes, failure=failure, denied=denied, literals=literals)
 
 
 def _parse(text: str) -> Any:

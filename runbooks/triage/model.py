@@ -68,7 +68,8 @@ class TriageResult(Frozen):
     causes: tuple[CandidateCause, ...] = ()  # most credible first; the first explains the rest where `follows` says so
     undecided: tuple[CandidateCause, ...] = ()  # starting points that the text leaves open
     nearest: tuple[Near, ...] = ()  # only where no cause is named: what the words come close to, best first
-    unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause
+    unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause: the first and the last of each kind
+    more_unexplained: bool = False  # there may be more of them
     codes: tuple[Code, ...] = ()
     facts: dict[str, tuple[str, ...]] = {}
     files: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 
 from runbooks.triage.literals import AND
@@ -24,6 +24,7 @@ class Matcher:
         "anchored",
         "context",
         "count",
+        "counts",
         "first",
         "framed",
         "last",
@@ -38,6 +39,7 @@ class Matcher:
         self.pattern = pattern
         self.context = context  # only ever asked whether it stands in the text: enough is enough
         self.options, self.words, self.anchored = plan or plan_of(pattern, tuple(literals))
+        self.counts: Callable[[str], bool] | None = None  # which of the lines that it matches count
         self._regex: re.Pattern[str] | None = None
         self.reset()
 
@@ -64,6 +66,11 @@ class Matcher:
     def hits(self) -> tuple["Hit", ...]:
         """First and last matches in order."""
         return (*self.first, *self.last)
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be matches that were not kept."""
+        return len(self.last) == KEEP
 
     def stands(self, raw: "Raw") -> bool:
         """Whether it matches the line at all, guesses or not."""

@@ -2,6 +2,7 @@
 
 from runbooks.triage.advice import behind_check
 from runbooks.triage.model import CandidateCause, Code, Line, Near, TriageResult
+from runbooks.triage.show import few
 
 _HEAD = {
     "nothing": "Nothing known to me in these {lines} lines. That is no word about the machine: what is wrong may not stand in them.",
@@ -28,7 +29,7 @@ def render(outcome: TriageResult) -> str:
         parts.append("Left open by this text:" if outcome.causes else "What it shows is a starting point, not a cause:")
         parts += [_open(c) for c in outcome.undecided]
     if outcome.unexplained:
-        parts.append("Lines that report a failure and fit no known cause:\n" + _lines(outcome.unexplained))
+        parts.append("Lines that report a failure and fit no known cause:\n" + _lines(few(outcome.unexplained)) + _rest(outcome))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
     if (
         not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest)
@@ -86,6 +87,12 @@ def _wrapped(text: str) -> str:
 
 def _lines(lines: tuple[Line, ...]) -> str:
     return "\n".join(f"     {x.file}:{x.number}: {x.text}" + (f"  (x{x.times})" if x.times > 1 else "") for x in lines)
+
+
+def _rest(outcome: TriageResult) -> str:
+    """How many lines of that kind are not shown."""
+    rest, least = len(outcome.unexplained) - len(few(outcome.unexplained)), "at least " if outcome.more_unexplained else ""
+    return f"\n     and {least}{rest} more" if rest else ""
 
 
 def _bullets(title: str, items: tuple[str, ...]) -> str:

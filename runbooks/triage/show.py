@@ -15,6 +15,11 @@ SHOWN = 4  # evidence lines of a cause
 LONGEST = 300
 
 
+def few(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """The first lines and the last."""
+    return lines if len(lines) <= SHOWN else (*lines[: SHOWN - 1], lines[-1])
+
+
 class Shower:
     """Turns what was seen into what is said, secrets replaced."""
 
@@ -49,9 +54,12 @@ class Shower:
 
     def lines(self, raws: list[Raw]) -> tuple[Line, ...]:
         """First lines and the last, each once."""
-        once = list({(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values())
-        kept = once if len(once) <= SHOWN else [*once[: SHOWN - 1], once[-1]]
-        return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in kept)
+        return few(self.each(raws))
+
+    def each(self, raws: list[Raw]) -> tuple[Line, ...]:
+        """Every line once, in order."""
+        once = {(r.file, r.number): r for r in sorted(raws, key=lambda r: r.order)}.values()
+        return tuple(Line(file=r.file, number=r.number, text=self._text(r), times=r.times, rank=r.rank) for r in once)
 
     def _text(self, raw: Raw) -> str:
         text = self._redact(one_line(raw.text))

@@ -11,6 +11,7 @@ from functools import lru_cache
 from runbooks.core.verdict import Certainty, Finding
 from runbooks.triage.advice import behind_check
 from runbooks.triage.model import CandidateCause, TriageResult
+from runbooks.triage.show import few
 
 MOST_CHARACTERS = 4_000_000  # of a text that a runbook read; its end is kept
 Text = str | Iterable[str]
@@ -89,19 +90,22 @@ def _telling(whole: str) -> tuple[str, ...]:
 def failing_lines(outcome: TriageResult) -> dict[int, str]:
     """Number and text of each line that reports a failure: of a cause that is not innocent, or of none that is known."""
     named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
-    return {line.number: line.text for line in (*named, *outcome.unexplained)}
+    return {line.number: line.text for line in (*named, *few(outcome.unexplained))}
 
 
-def failures(text: Text) -> tuple[tuple[str, str], ...]:
-    """What reports a failure: (slug, line) of each cause that the text points to, and ("", line) of what fits none."""
+def failures(text: Text) -> tuple[tuple[tuple[str, str], ...], bool]:
+    """What reports a failure: (slug, line) of each cause that the text points to, and ("", line) of what fits none.
+
+    And whether there may be more lines of the last kind: of very many alike the first and the last are kept.
+    """
     return _failures(_whole(text))
 
 
 @lru_cache(maxsize=32)
-def _failures(whole: str) -> tuple[tuple[str, str], ...]:
+def _failures(whole: str) -> tuple[tuple[tuple[str, str], ...], bool]:
     outcome = judge_lines(whole)
     named = [(c.slug, c.evidence[0].text) for c in (*outcome.causes, *outcome.undecided) if c.evidence and not c.innocent]
-    return (*named, *(("", line.text) for line in outcome.unexplained))
+    return (*named, *(("", line.text) for line in outcome.unexplained)), outcome.more_unexplained
 
 
 def _is_cause(candidate: CandidateCause) -> bool:

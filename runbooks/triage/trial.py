@@ -113,7 +113,8 @@ class Trial:
                     continue
                 hit = self._hit(page, at)
                 if isinstance(hit, Hit):
-                    yield hit
+                    if self.probe.counts is None or self.probe.counts(hit.line.certain):
+                        yield hit
                 elif hit is False:
                     done.add(page.shapes[at])
                     forget(page.shapes[at], self)

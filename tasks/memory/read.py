@@ -87,7 +87,7 @@ def read_log(text: str) -> LogFacts:
     said = meanings(text, SAYS)
     return LogFacts(
         cuda=cuda[-64:], snapshot=parse_snapshot(text), resumed=resumed, killed="killed" in said,
-        short=any("memory" in line.lower() for _, line in failures(text)),
+        short=any("memory" in line.lower() for _, line in failures(text)[0]),
         bare=not cuda and "bare" in said, words=tuple(x[:400] for x in text.splitlines()[-WORDS:]),
     )  # fmt: skip
 

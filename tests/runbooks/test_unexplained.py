@@ -1,17 +1,48 @@
 """Healthy beside an error that nothing explains is not healthy: every place where a runbook reads words is tried."""
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.reading import Known
+from runbooks.core.unexplained import NOT_USED
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.host.evidence import DiskFault
+from runbooks.triage.failing import FailureWords, reporting
+from runbooks.triage.probe import Raw
+from runbooks.triage.text import failures
+from runbooks.triage.words import spelled
 from tests.runbooks.every import Situation, situations
 
+ROOT = Path(__file__).resolve().parents[2]
+DATA, KNOWLEDGE = ROOT / "tests/data", ROOT / "runbooks/knowledge"
+FAILS = (
+    "CRITICAL engine dead: a worker process died unexpectedly", "thread 'main' panicked at src/main.rs:4:5:",
+    "Worker process died unexpectedly", "No such file or directory: 'conf.yaml'", "Error: No such file or directory",
+    "could not save checkpoint", "nan loss detected, stopping", "NaN or Inf found in input tensor", "step 40 loss: nan",
+    "Process finished with exit code 1", "child exited with status 139", "worker 2 terminated unexpectedly", "core dumped",
+    "level=fatal msg=bye", "F1127 09:14:52.113 12 x.cc:12] bye", "error: no space left on device", "can't reach the coordinator",
+    "bash: torchrun: command not found", "lost connection to rank 3", "missed heartbeat from 10.0.0.7", "checksum mismatch for shard 7",
+    "giving up after 5 attempts", "marked node 10.0.0.7 as dead", "bind: Address already in use", "unexpected EOF", "12 errors, 3 failed",
+    "retry 3 of 3 did not succeed, request failed", "DEBUG tunnel failed",
+)  # fmt: skip
+FINE = (
+    "0 errors", "no errors in 24 h", "error_rate=0.0", "error rate: 0.00%", "no error", "errors: 0, failed: 0", "exit code 0", "rc=0",
+    "the job ended with exit status 0", "retrying after connection reset: succeeded", "upload failed once, retry 2 of 5 succeeded",
+    "0 workers died, 12 completed", "number of nan iterations:   0", "no NaN or Inf found", "unreachable=0    failed=0",
+    "worker terminated gracefully", "shutdown as planned", "on_error: stop", "--max-restarts-on-failure=3", "error handler registered",
+    "check_for_nan_in_loss_and_grad ....................... True", "will retry if the upload fails", "log level: CRITICAL",
+    "cache.json: No such file or directory (optional)", "config not found, using defaults", "loss 2.1, grad norm 0.7", "failed: false",
+    '{"error": null, "status": "ok"}', "nothing failed", "dead letter queue is empty", "0 core dumps", "set timeout to 600 s",
+    "FATAL:  terminating connection due to administrator command",
+)  # fmt: skip
+LOUD_BEFORE = 143  # lines of tests/data/{healthy,fine,at_work} that reported a failure by the words of 2026-11-28
 ERROR = "2026-05-01 12:00:00 ERROR flux: calibration of the frobnicator failed: fatal error 17"
 NAMED = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 60.00 MiB (GPU 0; 11.17 GiB total capacity)"
 QUIET = "2026-05-01 12:00:00 INFO epoch 3, loss 2.1"
@@ -74,6 +105,80 @@ def test_ordinary_words_change_nothing(slug: str, path: str) -> None:
         if path == "container.error" and case.judge(evidence).causes:
             continue  # the engine writes there only that a start failed, in whatever words
         assert case.judge(evidence).state is State.HEALTHY, case.title
+
+
+@pytest.mark.parametrize(("slug", "path"), PLACES, ids=[f"{s}/{p}" for s, p in PLACES])
+def test_every_form_of_failure_is_told_at_every_place(slug: str, path: str) -> None:
+    case, _ = worlds(slug, path, ERROR)[0]
+    for line in FAILS:
+        d = case.judge(spoken(case.evidence, path.split("."), line))
+        assert d.state is not State.HEALTHY, (line, case.title)
+        assert d.plans == (), line
+
+
+@pytest.mark.parametrize(("slug", "path"), PLACES, ids=[f"{s}/{p}" for s, p in PLACES])
+def test_benign_lines_with_the_same_words_change_nothing(slug: str, path: str) -> None:
+    if path == "container.error":
+        return  # the engine writes there only that a start failed, in whatever words
+    case, evidence = worlds(slug, path, "\n".join(FINE))[0]
+    assert case.judge(evidence).state is State.HEALTHY, case.judge(evidence).headline
+
+
+@pytest.mark.parametrize("line", FINE)
+def test_a_benign_line_reports_nothing(line: str) -> None:
+    assert failures(line) == ((), False)
+
+
+WORDS = FailureWords.model_validate(yaml.safe_load(spelled((KNOWLEDGE / "failure.yaml").read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize(("name", "line"), [(n, line) for n, r in WORDS.says.items() for line in r.lines])
+def test_each_row_of_the_table_finds_its_lines(name: str, line: str) -> None:
+    assert re.search(WORDS.says[name].pattern, line)
+    assert failures(line)[0]
+
+
+@pytest.mark.parametrize(("name", "line"), [(n, line) for n, r in WORDS.denies.items() for line in r.lines])
+def test_each_row_that_takes_back_finds_its_lines(name: str, line: str) -> None:
+    assert re.search(WORDS.denies[name].pattern, line)
+    assert [said for slug, said in failures(line)[0] if not slug] == []
+
+
+def test_false_alarms_on_the_files_of_what_is_well_do_not_rise() -> None:
+    """Line by line, as nothing around it would have told: the recordings and texts of tests/data that show no fault."""
+    reports = reporting(*WORDS.patterns)
+    says = [re.compile(r.pattern) for r in WORDS.says.values()]
+    files = [f for room in ("healthy", "fine", "at_work") for f in (DATA / room).rglob("*") if f.is_file()]
+    raws = [Raw("", 0, 0, line) for f in files for line in f.read_bytes().splitlines()]
+    loud = [r.certain for r in raws if not r.frame and any(p.search(r.certain) for p in says) and reports(r.certain)]
+    assert len(raws) > 3000
+    assert len(loud) <= LOUD_BEFORE
+
+
+def test_a_real_failure_among_many_benign_lines_of_its_kind_is_found() -> None:
+    calm = [f"step {n}: errors: 0, failed: 0" for n in range(200)]
+    assert failures("\n".join((*calm, "the third request failed", *calm)))[0] == (("", "the third request failed"),)
+
+
+SHOWN_OF = [(3, ""), (4, "and 1 more line of"), (8, "and 5 more lines of"), (30, "and at least 13 more lines of")]
+
+
+@pytest.mark.parametrize(("count", "words"), SHOWN_OF)
+def test_beside_a_fault_the_lines_not_shown_are_counted(count: int, words: str) -> None:
+    said = "\n".join(f"ERROR flux: frobnicator {chr(97 + n // 6)}{chr(97 + n % 6)} failed" for n in range(count))
+    seen = []
+    sick = [c for c in situations() if c.runbook == "zombie-gpu" and c.judge().state is State.UNHEALTHY]
+    for case in sick:
+        if (new := spoken(case.evidence, ["log"], said)) is not None:
+            left = [f.issue for f in case.judge(new).findings if f.category == NOT_USED]
+            mine = [x for x in left if "frobnicator" in x]
+            if mine:
+                seen.append((len(mine), [x for x in left if "more line" in x]))
+    assert seen
+    for shown, rest in seen:
+        assert shown == 3
+        assert len(rest) == bool(words)
+        assert all(words in x for x in rest)
 
 
 def test_an_error_that_only_the_knowledge_base_names_is_told_as_well() -> None:
