@@ -3,6 +3,7 @@
 from functools import partial
 
 from runbooks.core.base import Frozen
+from runbooks.core.covers import with_unused
 from runbooks.core.judgment import credible, diagnosis, findings, ordered
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import book as book_of
@@ -48,7 +49,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
             causes.append(_cause(slug, path, f"{path}: {reading.proof}"))
     found = ordered(SLUG, causes)
     unread = sum(isinstance(r, Unknown) for r in evidence.files.values())
-    return diagnosis(
+    judged = diagnosis(
         SLUG,
         found,
         state=_state(evidence, found, unread),
@@ -57,6 +58,14 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
         findings=(*findings(SLUG, credible(found), "data"), *_told(evidence, causes)),
         by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
     )
+    return with_unused(judged, _unused(evidence))
+
+
+def _unused(evidence: Evidence) -> tuple[str, ...]:
+    """Options that no file could use: only an index has token ids to compare with a vocabulary."""
+    read = [r.value for r in evidence.files.values() if isinstance(r, Known)]
+    idle = evidence.vocabulary is not None and len(read) == len(evidence.files) and all(f.kind != "index" for f in read)
+    return ("vocabulary",) if idle else ()
 
 
 def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:

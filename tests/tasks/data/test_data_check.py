@@ -112,6 +112,20 @@ def test_index(tmp_path: Path, change: dict[str, Any], slug: str) -> None:
     assert [c.slug for c in got.causes] == ([slug] if slug else []), got.headline
 
 
+def test_a_vocabulary_that_no_file_could_use_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_bytes(GOOD)
+    got = judge(path, vocabulary=50000)
+    assert got.state is State.CANNOT_TELL
+    assert "option vocabulary was given but not used" in got.headline
+    assert judge(path).state is State.HEALTHY
+    assert judge(index(tmp_path), vocabulary=50000).state is State.HEALTHY
+    path.write_bytes(GOOD[:-20])
+    cut = judge(path, vocabulary=50000)
+    assert cut.state is State.UNHEALTHY
+    assert any("option vocabulary" in x for x in cut.unknowns)
+
+
 def test_index_missing(tmp_path: Path) -> None:
     index(tmp_path).unlink()
     assert [c.slug for c in judge(tmp_path / "d.bin").causes] == ["index-missing"]
