@@ -67,6 +67,10 @@ class Matcher:
         """First and last matches in order."""
         return (*self.first, *self.last)
 
+    def keeps(self, hit: "Hit") -> bool:
+        """Whether the match counts."""
+        return self.counts is None or self.counts(hit.line.certain)
+
     @property
     def full(self) -> bool:
         """Whether there may be matches that were not kept."""

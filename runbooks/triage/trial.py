@@ -113,7 +113,7 @@ class Trial:
                     continue
                 hit = self._hit(page, at)
                 if isinstance(hit, Hit):
-                    if self.probe.counts is None or self.probe.counts(hit.line.certain):
+                    if self.probe.keeps(hit):
                         yield hit
                 elif hit is False:
                     done.add(page.shapes[at])

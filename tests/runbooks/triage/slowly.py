@@ -26,7 +26,7 @@ def slowly(blocks: Iterable[Block]) -> Found:
         for at, line in enumerate(lines):
             above = lines[at - 1] if at else before[1] if before[0] == block.file else b""
             raw = Raw(block.file, block.first + at, order + at, line, above)
-            for pattern in [p for p, probe in probes.items() if probe.hit(raw)]:
+            for pattern in [p for p, probe in probes.items() if (hit := probe.hit(raw)) and probe.keeps(hit)]:
                 (first[pattern] if len(first[pattern]) < KEEP else last[pattern]).append(raw.order)
         order, before = order + len(lines), (block.file, lines[-1])
     return {p: ([*first[p], *last[p]], bool(first[p]) or probes[p].found) for p in probes}
