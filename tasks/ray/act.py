@@ -4,6 +4,7 @@ import shlex
 
 from runbooks.core.args.nodes import RestartRaylet, StopRayJob
 from runbooks.core.plan import Step
+from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.arguments import arguments, takes
 from tasks.clients.ray_join import nodes_at, wait_for_new
@@ -30,12 +31,17 @@ def restart_raylet(args: RestartRaylet, context: Context) -> ActionResult:
     ip = next((k for k, v in ray.nodes.items() if v == args.node), "")
     ask = {"temp_dir": ray.temp_dir, "window_s": 0, "tail": 0, "logs": 0, "pids": [], "driver": "", "ip": ip}
     try:
-        if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:
-            raise ActionRefused(RefusalCode.IN_USE, f"a raylet runs on {args.node}")
         before = frozenset(n.node_id for n in nodes_at(context, ip))
+        if run_probe(host, "ray_node", ask, timeout_s=30)["raylet_alive"]:  # last of all
+            raise ActionRefused(RefusalCode.IN_USE, f"a raylet runs on {args.node}")
         done = command(context, host, args.start, 120)
     except TransportError as e:
         raise RuntimeError(f"{e.reason}: {e.detail}") from e
     if done.exit != 0:
         raise RuntimeError(f"{shlex.join(args.start)}: exit {done.exit}: {done.err.strip()[-200:]}")
-    return ActionResult(said=(f"{shlex.join(args.start)}: exit 0", UNSEEN, *wait_for_new(context, ip, before)))
+    joined = wait_for_new(context, ip, before)
+    new = [n.node_id[:12] for n in nodes_at(context, ip) if n.alive and n.node_id not in before]
+    if len(new) > 1:
+        both = f"somebody else started one in this very moment: {', '.join(new)} are ALIVE at {ip}"
+        raise TransportError(UnknownReason.FAILED, f"{shlex.join(args.start)}: exit 0; {both}")
+    return ActionResult(said=(f"{shlex.join(args.start)}: exit 0", UNSEEN, *joined))

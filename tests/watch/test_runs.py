@@ -15,10 +15,12 @@ NOW = datetime(2026, 3, 2, tzinfo=UTC)
 IT = ManagedContainer(name="w1", node="n")
 
 
-def found(monkeypatch: pytest.MonkeyPatch, key: str, paused: bool, target: str = "n", **options: str) -> bool:
+def found(
+    monkeypatch: pytest.MonkeyPatch, key: str, paused: bool, target: str = "n", joins: bool = True, **options: str
+) -> bool:
     state = SimpleNamespace(is_paused=lambda: paused)
     run = SimpleNamespace(id="r", state=state, labels={"fleet": "f"}, parameters={"target": target, "options": options})
-    monkeypatch.setattr(runs, "joinable", lambda *_: True)
+    monkeypatch.setattr(runs, "joinable", lambda found, at: joins and (found is run, at) == (True, NOW))
     monkeypatch.setattr(runs, "server_now", lambda: NOW)
     monkeypatch.setattr(store, "find_runs", lambda *_: [run])
     case = Case(trouble=ContainerFault(key=key, words=""), since=NOW, next_at=NOW)
@@ -31,6 +33,8 @@ def found(monkeypatch: pytest.MonkeyPatch, key: str, paused: bool, target: str =
         ({"key": "died-a", "paused": False}, True),
         ({"key": "died-a", "paused": True}, False),
         ({"key": "app-a", "paused": True}, True),
+        ({"key": "died-a", "paused": False, "joins": False}, False),  # nobody living is at work on it, or it is ending
+        ({"key": "app-a", "paused": True, "joins": False}, False),
         ({"key": "died-a", "paused": False, "container": "w1"}, True),
         ({"key": "died-a", "paused": False, "container": "w2"}, False),
         ({"key": "died-a", "paused": False, "target": "other"}, False),

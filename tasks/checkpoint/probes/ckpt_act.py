@@ -163,16 +163,23 @@ def mkdir(ask: dict[str, Any]) -> list[str]:
 
 
 def mode(ask: dict[str, Any]) -> list[str]:
-    """Gives a folder the mode back that its owner needs."""
+    """Gives a folder the mode back that its owner needs: that very folder, whatever has its name meanwhile, which is told."""
     fd = os.open(ask["path"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         seen = os.fstat(fd)
         if (stat.S_IMODE(seen.st_mode), seen.st_uid) != (ask["from"], ask["uid"]):
             raise Refused("target-changed", "%s has mode %04o and uid %d now" % (ask["path"], stat.S_IMODE(seen.st_mode), seen.st_uid))
         os.fchmod(fd, ask["to"])
+        try:
+            there = os.path.samestat(os.lstat(ask["path"]), os.fstat(fd))
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise Unfinished("%s was exchanged in this very moment: the one that was judged got its mode and lies elsewhere" % ask["path"])
+        now = stat.S_IMODE(os.fstat(fd).st_mode)
     finally:
         os.close(fd)
-    return ["%s has mode %04o" % (ask["path"], ask["to"])]
+    return ["%s has mode %04o" % (ask["path"], now)]
 
 
 def main(ask: dict[str, Any]) -> dict[str, Any]:

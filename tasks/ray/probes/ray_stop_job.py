@@ -28,17 +28,32 @@ def supervisor(args: "dict[str, Any]") -> str:
     return str(((found.get("data") or {}).get("result") or {}).get("state") or "")
 
 
+def begun_again(url: str, judged: "dict[str, Any]") -> str:
+    """What to say where the id is another job's by now: deleted and submitted anew in that moment. "" where it is the same one."""
+    try:
+        now = ask("GET", url)
+    except (OSError, ValueError):
+        return ""
+    if now.get("start_time") in (judged.get("start_time"), None):
+        return ""
+    return "in this very moment it was submitted anew under that id, and the new one (now %s) may have been stopped" % now.get("status")
+
+
 def main(args: "dict[str, Any]") -> "dict[str, Any]":
     """The whole act."""
     url = "%s/api/jobs/%s" % (args["dashboard"], quote(args["submission_id"], safe=""))
     try:
-        now = ask("GET", url)["status"]
+        job = ask("GET", url)
+        now = job["status"]
         if now != args["state"]:
             return {"refused": "the job is %s now, not %s" % (now, args["state"]), "code": "target-changed"}
         stopped = ask("POST", url + "/stop").get("stopped")
     except (OSError, ValueError, KeyError) as e:
         return {"refused": "the dashboard: %s" % e, "code": "cannot-check"}
     said = ["stop request for %s (it was %s): stopped=%s" % (args["submission_id"], now, stopped)]
+    begun = begun_again(url, job)
+    if begun:
+        return {"failed": "%s; %s" % (said[0], begun)}
     end = time.monotonic() + 15
     while args["actor_id"] and time.monotonic() < end:
         try:

@@ -32,7 +32,10 @@ def fix(ask: Dict[str, Any]) -> Dict[str, Any]:
         if (s.st_uid, s.st_gid) != (ask["to_uid"], ask["to_gid"]):
             os.fchown(fd, ask["to_uid"], ask["to_gid"])
         os.fchmod(fd, ask["to_mode"])
+        there = os.lstat(ask["path"])
         s = os.fstat(fd)
+        if not os.path.samestat(there, s):
+            return {"failed": "%s was exchanged in this very moment: the one that was judged was changed and lies elsewhere" % ask["path"]}
         return {"uid": s.st_uid, "gid": s.st_gid, "mode": s.st_mode & 0o7777}
     except OSError as e:
         return {"failed": "%s: %s" % (ask["path"], e.strerror)}

@@ -431,3 +431,37 @@ def test_a_copy_follows_no_link_below_the_tier(tmp_path: Path, shelf: Shelf, pla
         return steps
 
     assert every_step(tmp_path, run, stride) > 100
+
+
+@pytest.mark.parametrize("how", ["link", "folder", "mode"])
+def test_the_mode_of_a_folder_that_is_exchanged_before_every_step(tmp_path: Path, how: str) -> None:
+    """The folder that was judged gets its mode, or none does; whatever came to its name keeps its own, and it is told."""
+    top, value, was = tmp_path / "top", tmp_path / "value", [0]
+
+    def other() -> None:
+        was[0] = (top / "tier").stat().st_mode & 0o7777
+        if how == "mode":
+            (top / "tier").chmod(0o511)
+            return
+        (top / "tier").rename(top / "away")
+        (top / "tier").symlink_to(value) if how == "link" else shutil.copytree(value, top / "tier")
+
+    def run(at: int) -> Steps:
+        for path in (top, value):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+        value.chmod(0o555)
+        (top / "tier").mkdir(0o500)
+        with writing_at(top, at, other, on_fd=True) as steps:
+            got = main({"do": "mode", "path": str(top / "tier"), "from": 0o500, "to": 0o700, "uid": os.getuid()})
+        now = (top / "tier").stat().st_mode & 0o7777
+        if not steps.wrote:
+            assert got == {"said": [f"{top / 'tier'} has mode 0700"]}
+        elif how == "mode":
+            assert "refused" in got or got == {"said": [f"{top / 'tier'} has mode {now:04o}"]}, (at, got)
+        else:
+            assert now == value.stat().st_mode & 0o7777 == 0o555, (at, got)
+            assert was == [0o700] or got.keys() <= {"refused", "code"} or "exchanged in this" in got["failed"] or "ENOTDIR" in got["failed"]
+        return steps
+
+    assert every_step(top, run) > 3

@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tasks.gpu.act_jobs import restart_job
 from tasks.gpu.probes import start_job
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import ALIVE, JOB, context, job, look, running, tagged, wait_state
+from tests.support.racing import meanwhile
 
 
 def trainer(tag: str, *argv: str) -> Job:
@@ -67,13 +69,26 @@ def test_it_refuses_while_the_job_runs() -> None:
         restart_job(step(one), context(jobs=(one,)))
 
 
-def test_who_else_started_it_in_the_same_moment_is_named(tmp_path: Path, started: list[int]) -> None:
-    """Nobody else takes our lock: it is seen afterwards, by its session."""
+def test_who_else_started_it_in_the_same_moment_is_named(
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else takes our lock: before the look it is refused, after it both run, which is seen by the session."""
+    monkeypatch.setattr(start_job, "folder", lambda: str(tmp_path))
     one = trainer("start4")
-    with running("sleep", tag="start4") as other:
-        got = start_job.start({"job": one.name, "argv": list(one.restart), "match": one.match, "watch_s": 0.3}, str(tmp_path))
+    ask = {"job": one.name, "argv": list(one.restart), "match": one.match, "watch_s": 0.5}
+    with ExitStack() as stack:
+        others: list[int] = []
+
+        def other() -> None:
+            others.append(stack.enter_context(running("sleep", tag="start4")).pid)
+
+        with meanwhile(start_job, "matching", other):
+            got = start_job.main(ask)
         started.append(got["pid"])
-        assert got["others"] == [other.pid]
+        assert got["others"] == others
+        assert f"already runs: pid {', '.join(map(str, sorted([got['pid'], *others])))}" in start_job.main(ask)["refused"]
+    with ExitStack() as stack, meanwhile(start_job, "matching", other, before=True):
+        assert "already runs" in start_job.main(ask)["refused"]
 
 
 def test_a_command_that_is_not_the_fleet_files_is_refused() -> None:

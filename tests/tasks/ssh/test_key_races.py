@@ -218,3 +218,37 @@ def test_the_owner_of_a_second_name_is_not_changed(home: Home) -> None:
                "mode": s.st_mode & 0o7777, "to_uid": UID, "to_gid": UID, "to_mode": 0o600})  # fmt: skip
     assert "2 names" in got["refused"]
     assert (home.roots / "shadow").stat().st_uid == 0
+
+
+@pytest.mark.parametrize("how", ["link", "file", "owner"])
+def test_a_path_that_is_exchanged_before_every_step_of_its_repair(home: Home, how: str) -> None:
+    """What came to its name keeps owner and mode, and it is told; an owner that somebody else sets is refused or given as it is."""
+    shadow, owner = home.roots / "shadow", [0]
+
+    def other() -> None:
+        owner[0] = home.keys.stat().st_uid
+        if how == "owner":
+            os.chown(home.keys, 34567, 34567)
+            return
+        home.keys.rename(home.folder / "away")
+        home.keys.symlink_to(shadow) if how == "link" else os.link(shadow, home.keys)
+
+    def run(at: int) -> Steps:
+        home.fresh(with_file=True)
+        (home.folder / "away").unlink(missing_ok=True)
+        shadow.write_text("root's")
+        shadow.chmod(0o644)
+        s = home.keys.lstat()
+        ask = {"path": str(home.keys), "device": s.st_dev, "inode": s.st_ino, "uid": UID, "gid": UID, "mode": s.st_mode & 0o7777,
+               "to_uid": 23456, "to_gid": 23456, "to_mode": 0o600}  # fmt: skip
+        with writing_at(home.folder, at, other, on_fd=True) as steps:
+            got = fix(ask)
+        s = home.keys.stat()
+        assert (shadow.stat().st_uid, shadow.stat().st_mode & 0o7777) == (0, 0o644), at
+        if how == "owner" and "refused" not in got:
+            assert got == {"uid": s.st_uid, "gid": s.st_gid, "mode": s.st_mode & 0o7777}, at
+        elif steps.wrote and owner == [UID]:  # before the change, not after it
+            assert got.keys() <= {"refused", "code"} or "exchanged in this very moment" in got["failed"], (at, got)
+        return steps
+
+    assert every_step(home.folder, run) > 4
