@@ -16,7 +16,7 @@ from tasks.checkpoint.act_upload import URL_S, Note, Run, check_there, send_one
 from tasks.checkpoint.node import spec_of
 from tasks.checkpoint.probes.ckpt_fs import best_crc32
 from tasks.checkpoint.s3 import READERS, blobs_of, group
-from tasks.checkpoint.s3_answers import read_uploads
+from tasks.checkpoint.s3_answers import count_parts, read_uploads
 from tasks.checkpoint.s3_store import Object, S3Tier, code_of, set_identity
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.unseen import UNSEEN
@@ -136,7 +136,14 @@ def abort(tier: Tier, a: AbortUpload, now: datetime) -> ActionResult:
         raise ActionRefused(
             RefusalCode.TARGET_CHANGED, f"the upload of {a.key} got a part meanwhile ({found[0].parts}, {newest:.0f} s ago)"
         )
-    s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a.key, UploadId=a.upload_id)
+    try:
+        if count_parts(s3, a.key, a.upload_id) != a.parts:  # the others were read meanwhile, which takes its time
+            raise ActionRefused(RefusalCode.TARGET_CHANGED, f"the upload of {a.key} got a part in this very moment")
+        s3.client.abort_multipart_upload(Bucket=tier.bucket, Key=a.key, UploadId=a.upload_id)
+    except ClientError as e:
+        if code_of(e)[0] != "NoSuchUpload":
+            raise
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"the upload of {a.key} ended in this very moment; nothing was aborted") from e
     return ActionResult(said=(f"aborted the upload of {a.key} ({found[0].parts} parts, {found[0].bytes} bytes)", UNSEEN))
 
 

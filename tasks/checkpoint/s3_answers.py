@@ -94,11 +94,18 @@ def read_uploads(s3: S3Tier, now: datetime) -> Known[tuple[Upload, ...]] | Absen
     return Known[tuple[Upload, ...]](value=found, source=source) if found else Absent(proof="none", source=source)
 
 
+def count_parts(s3: S3Tier, key: str, upload_id: str) -> int:
+    """How many parts that upload has now. Raises ClientError, BotoCoreError."""
+    return len(_parts(s3, key, upload_id))
+
+
+def _parts(s3: S3Tier, key: str, upload_id: str) -> list[dict[str, Any]]:
+    pages = s3.client.get_paginator("list_parts").paginate(Bucket=s3.tier.bucket, Key=key, UploadId=upload_id)
+    return [p for page in pages for p in page.get("Parts", ())]
+
+
 def _upload(s3: S3Tier, raw: dict[str, Any], now: datetime) -> Upload:
-    pages = s3.client.get_paginator("list_parts").paginate(
-        Bucket=s3.tier.bucket, Key=raw["Key"], UploadId=raw["UploadId"]
-    )
-    parts = [p for page in pages for p in page.get("Parts", ())]
+    parts = _parts(s3, raw["Key"], raw["UploadId"])
     newest = max((p["LastModified"] for p in parts), default=None)
     return Upload(
         key=raw["Key"],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from typing import Any
 
 from runbooks.core.args.containers import RestartContainer
@@ -14,6 +15,12 @@ from tasks.remote.probe import redact, run_probe
 from tasks.transport.base import CommandResult, TransportError
 
 FULL_ID = re.compile(r"[0-9a-f]{64}")
+STARTED = ("inspect", "--type", "container", "--format", "{{.State.StartedAt}}")
+ANOTHER_LIFE = 75  # exit: it was started again
+SAME_LIFE = (  # $1 its id, $2 the life it was looked at in, then the engine's client
+    f'id=$1 life=$2; shift 2; now=$("$@" {shlex.join(STARTED)} "$id") || exit; '
+    f'[ "$now" = "$life" ] || exit {ANOTHER_LIFE}; exec "$@" restart "$id"'
+)
 OPT_OUT = "gpu-runbooks.hands-off"  # a container label
 QUIET = {  # what it is asked by, and the limit's name; the values are used only where the runbook's limits don't say
     "window_s": ("window_s", 6.0),
@@ -28,29 +35,33 @@ UNSEEN = "its processes were watched right before; work that began in it after t
 def restart_container(args: RestartContainer, context: Context) -> ActionResult:
     """`docker restart` of exactly that container; says its start times before and after.
 
-    Refused after another boot, without the full id, when there is no such container, when its label opts out, or while any of its
-    processes is at work of which that was not known. An id is never given to another container, so that acting by it needs no
-    further comparison.
+    Refused after another boot, without the full id, when there is no such container, when its label opts out, while any of its
+    processes is at work of which that was not known, or when somebody started it again since it was looked at: compared on the node
+    right before. An id is never given to another container.
     """
     box, engine = args.container, args.engine
     if not FULL_ID.fullmatch(box):
         raise ActionRefused(RefusalCode.NOT_OURS, f"{box!r} is not a full container id")
     if _run(context, ("cat", "/proc/sys/kernel/random/boot_id")).out.strip() != args.boot_id:
         raise ActionRefused(RefusalCode.TARGET_CHANGED, "the node was booted since the judgment")
+    life = _life(context, engine, box)
     before = _inspect(context, engine, box)
     labels = (before.get("Config") or {}).get("Labels") or {}
     if str(labels.get(OPT_OUT, "")).lower() in ("1", "true", "yes"):
         raise ActionRefused(RefusalCode.HANDS_OFF, f"container {box[:12]} opts out by its label {OPT_OUT}")
     _nobody_at_work(context, args)
-    done = command(context, context.host, (*engine, "restart", box), 90)
+    done = command(context, context.host, ("sh", "-c", SAME_LIFE, "sh", box, life, *engine), 90)
+    shown = shlex.join((*engine, "restart", box))
+    if done.exit == ANOTHER_LIFE:
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"somebody started container {box[:12]} again in this very moment")
     if done.exit != 0:
-        raise TransportError(UnknownReason.FAILED, redact(context, done.err.strip()[-300:]), done.command)
+        raise TransportError(UnknownReason.FAILED, redact(context, done.err.strip()[-300:]), shown)
     after = _inspect(context, engine, box)
     name = str(after.get("Name", "")).lstrip("/")
     began = (before["State"]["StartedAt"], after["State"]["StartedAt"])
     if not after["State"]["Running"] or began[0] == began[1]:
         raise TransportError(
-            UnknownReason.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", done.command
+            UnknownReason.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", shown
         )
     return ActionResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}", UNSEEN))
 
@@ -66,6 +77,11 @@ def _nobody_at_work(context: Context, args: RestartContainer) -> None:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"no process of container {args.container[:12]} could be seen")
     if got["at_work"]:
         raise ActionRefused(RefusalCode.IN_USE, redact(context, f"in container {args.container[:12]} {'; '.join(got['at_work'][:3])}"))
+
+
+def _life(context: Context, engine: tuple[str, ...], box: str) -> str:
+    """When it was started, in this engine's own form; "" where that cannot be read, which is told by the next look."""
+    return _run(context, (*engine, *STARTED, box)).out.strip()
 
 
 def _inspect(context: Context, engine: tuple[str, ...], box: str) -> dict[str, Any]:

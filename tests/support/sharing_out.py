@@ -67,6 +67,7 @@ LONG = (
     "tests/tasks/ray/test_printed",
     "tests/tasks/ray/test_real_ray",
     "tests/tasks/rendezvous/test_attacks",
+    "tests/tasks/rendezvous/test_etcd_acts.py::test_thousands_of_keys_go_and_come_back[1500",
     "tests/tasks/rendezvous/test_torchrun_others.py::test_the_old_backend",
     "tests/test_pages_run",
     "tests/test_printed",

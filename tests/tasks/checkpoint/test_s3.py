@@ -3,6 +3,7 @@ half-done."""
 
 import io
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tasks.checkpoint.s3 import read_s3_tier
 from tasks.context import ActionRefused
 from tests.support.ckpt_files import need, read_tree
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look, plan
+from tests.support.racing import meanwhile
 from tests.support.s3 import READER, Proxy, S3Server
 
 
@@ -133,6 +135,64 @@ def test_archived_is_not_forbidden(s3: S3Server, admin: None, shelf: Shelf, tmp_
         proxy.stop()
     with pytest.raises(ActionRefused, match="archive"):
         do(step, context(tier(s3, "cold")))
+
+
+def test_an_upload_that_goes_on_ends_or_begins_anew_while_it_is_aborted(s3: S3Server, admin: None) -> None:
+    """A part that comes, or the end of it, before the last look is refused; another upload of that key stays."""
+    client, where = s3.client(), {"Bucket": "ckpt", "Key": "raced/checkpoint_step_200.pt"}
+    part = where | {"UploadId": client.create_multipart_upload(**where)["UploadId"]}
+    sent = [client.upload_part(PartNumber=1, Body=io.BytesIO(os.urandom(5 << 20)), **part)["ETag"]]
+
+    def more() -> None:
+        sent.append(client.upload_part(PartNumber=len(sent) + 1, Body=io.BytesIO(os.urandom(100)), **part)["ETag"])
+
+    def end() -> None:
+        found = [{"PartNumber": n, "ETag": tag} for n, tag in enumerate(sent, 1)]
+        client.complete_multipart_upload(MultipartUpload={"Parts": found}, **part)
+
+    def abort() -> None:
+        args = {"tier": "s3", "key": where["Key"], "upload_id": part["UploadId"], "parts": len(sent), "older_than_s": 0}
+        do(Step(kind="abort-upload", owner="x", args=args, commands=(), effect=""), context(tier(s3, "raced")))
+
+    with meanwhile(checkpoint_store, "read_uploads", more), pytest.raises(ActionRefused, match="got a part in this very moment"):
+        abort()
+    other = client.create_multipart_upload(**where)["UploadId"]
+    with meanwhile(checkpoint_store, "count_parts", end, before=True), pytest.raises(ActionRefused, match="ended in this very moment"):
+        abort()
+    assert client.head_object(**where)["ContentLength"] == (5 << 20) + 100
+    assert [u["UploadId"] for u in client.list_multipart_uploads(Bucket="ckpt", Prefix="raced/")["Uploads"]] == [other]
+    part["UploadId"], sent[:] = other, []
+    more()
+    with meanwhile(checkpoint_store, "count_parts", end), suppress(ActionRefused):  # this server says 204 where the service says 404
+        abort()
+    assert client.head_object(**where)["ContentLength"] == 100
+
+
+def test_a_checkpoint_that_is_written_anew_while_it_is_asked_back_from_the_archive(
+    s3: S3Server, admin: None, shelf: Shelf, tmp_path: Path
+) -> None:
+    """Before the listing it is refused; after it the request harms nobody: what was written anew keeps every byte."""
+    (path,) = shelf.put(tmp_path, 300)
+    put(s3, "anew", path)
+    proxy = Proxy(s3.port)
+    proxy.storage = "GLACIER"
+    key = f"anew/{path.name}"
+
+    def write() -> None:
+        s3.client().put_object(Bucket="ckpt", Key=key, Body=b"anew")
+
+    try:
+        ctx = context(tier(s3, "anew", endpoint=proxy.url))
+        (step,) = plan(look(ctx)[1], "restore archived step 300").steps
+        with meanwhile(checkpoint_store, "_found", write, before=True), pytest.raises(ActionRefused, match="changed since"):
+            do(step, ctx)
+        assert proxy.restores == {}
+        put(s3, "anew", path)
+        with meanwhile(checkpoint_store, "_found", write):
+            assert "requested for" in do(step, ctx).said[0]
+        assert s3.client().get_object(Bucket="ckpt", Key=key)["Body"].read() == b"anew"
+    finally:
+        proxy.stop()
 
 
 def test_restore_request(monkeypatch: pytest.MonkeyPatch, s3: S3Server, admin: None) -> None:

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from runbooks.core.plan import Step
+from tasks.container import act_engine
 from tasks.container.probes import recreate, remove_kept, restart_application, stop_unit
 from tasks.container.probes.engine_api import Api
 from tests.support.docker_engine import Engine
+from tests.support.racing import meanwhile
 from tests.tasks.container.world import World
 
 
@@ -99,3 +102,26 @@ def test_a_unit_that_was_started_again_in_that_moment_is_named(monkeypatch: pyte
 
     monkeypatch.setattr(stop_unit, "systemctl", systemctl)
     assert "was started again in this very moment" in stop_unit.main({"unit": "u.service", "life": "one"})["failed"]
+
+
+def test_an_image_that_changes_right_before_the_nameless_ones_go(engine: Engine) -> None:
+    """One that gets a name or a container stays; one that loses its name in that moment goes, which the report says."""
+    tar = str(engine.folder / "bb.tar")
+    named, used, left = (engine.run("import", "--message", what, tar).strip() for what in ("named", "used", "left"))
+    engine.run("tag", left, "left:1")
+    assert len({named, used, left}) == 3
+    step = Step(kind="free-engine-space", owner="n", args={"engine": list(engine.argv)}, commands=(), effect="")
+
+    def others() -> None:
+        engine.run("tag", named, "kept:1")
+        engine.run("create", "--name", "user", used, "sleep")
+        engine.run("tag", "bb:1", "left:1")  # the name goes to another one
+
+    with meanwhile(act_engine, "command", others, before=True):
+        said = act_engine.free_engine_space(step, World(engine, "user").context).said
+    try:
+        there = engine.run("images", "-aq", "--no-trunc").split()
+        assert (named in there, used in there, left in there) == (True, True, False)
+        assert "also what lost its name since the judgment" in said[-1]
+    finally:
+        engine.run("rm", "-f", "user", check=False)

@@ -12,12 +12,15 @@ from runbooks.core.containers_config import ManagedContainer, engine_of
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
 from runbooks.core.refusal import RefusalCode
+from tasks.container import act_restart
 from tasks.container.act_restart import restart_container
 from tasks.context import ActionRefused
 from tasks.gpu.container_gpus import read_container_gpus
 from tasks.gpu.processes import read_processes
+from tasks.transport.base import TransportError
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import BOOT, context, job, look
+from tests.support.racing import meanwhile
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,31 @@ def test_identities_and_the_opt_out(engine: Engine) -> None:
         with pytest.raises(ActionRefused, match=words):
             restart_container(one, context())
         assert engine.inspect("mine")["State"]["StartedAt"] == began
+
+
+def test_somebody_starts_it_or_makes_another_one_in_that_moment(engine: Engine) -> None:
+    """Started again since the first look: what runs in the new life stays. Removed, and one of that name made: that one stays."""
+    box = start(engine, "raced", "--stop-timeout", "1")
+    lives = []
+
+    def again() -> None:
+        engine.run("restart", "-t", "0", "raced")
+        lives.append(engine.inspect("raced")["State"]["StartedAt"])
+
+    for name, turn in (("_life", 1), ("_inspect", 1)):
+        with meanwhile(act_restart, name, again, turn=turn), pytest.raises(ActionRefused, match="started container"):
+            restart_container(step(box), context())
+        assert engine.inspect("raced")["State"]["StartedAt"] == lives[-1]
+    made = []
+
+    def replace() -> None:
+        engine.run("rm", "-f", "raced")
+        made.append((start(engine, "raced"), engine.inspect("raced")["State"]["StartedAt"]))
+
+    with meanwhile(act_restart, "_inspect", replace), pytest.raises(TransportError, match=r"[Nn]o such"):
+        restart_container(step(box), context())
+    now = engine.inspect("raced")
+    assert [(now["Id"], now["State"]["StartedAt"])] == made
 
 
 def test_a_process_in_a_container_is_seen_from_the_host(engine: Engine) -> None:

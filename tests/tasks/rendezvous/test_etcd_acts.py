@@ -381,7 +381,7 @@ def test_nothing_is_deleted_where_the_saved_file_would_not_bring_it_back(
 
 @pytest.mark.parametrize(
     ("keys", "name"),
-    [(400, 400), *(pytest.param(n, 0, marks=[pytest.mark.soak, pytest.mark.timeout(900)]) for n in (1_500, 5_000))],
+    [(400, 400), (1500, 0), pytest.param(5000, 0, marks=[pytest.mark.soak, pytest.mark.timeout(900)])],
 )
 def test_thousands_of_keys_go_and_come_back(etcd: Etcd, tmp_path: Path, keys: int, name: int) -> None:
     """A world of that many ranks, or of long names: more than fits into an argument (128 KiB), both ways."""
