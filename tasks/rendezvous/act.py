@@ -181,7 +181,10 @@ def _after_probe(run: str, backend: Backend, host: Host, place: Rendezvous, cont
     if left is None:
         return ["the probe left nothing behind"]
     args = deleting(left, place.name, place.etcd_endpoint)
-    _nobody(left, place, context)
+    try:
+        _nobody(left, place, context)
+    except ActionRefused as e:
+        raise ActionUnfinished(f"the probe ran, and the keys of run {run} stay: {e}") from None
     _, stopped = _clear(args, context, host, place)
     return [stopped or f"the probe's own {len(args.keys)} keys were cleared"]
 

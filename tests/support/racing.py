@@ -6,17 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Barrier
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from deployments.lab.gpu import StubDriver
+from deployments.lab.gpu_state import StubState
 from tasks.remote.probes import aside
 
-T = TypeVar("T")
 CALLS = ("open", "lstat", "stat", "scandir", "listdir", "readlink", "unlink", "rmdir", "rename", "replace", "link", "symlink",
          "mkdir", "chmod")  # fmt: skip
 ON_FD = ("read", "write", "pread", "pwrite", "fstat", "fchmod", "fchown", "fsync", "ftruncate")
@@ -103,16 +102,17 @@ def meanwhile(owner: Any, name: str, other: Callable[[], object], *, turn: int =
     assert len(calls) >= turn, f"{name} was called {len(calls)} times: nobody wrote"
 
 
-def at_once(*starts: Callable[[], T]) -> list[T]:
-    """What each of them gave, all begun in the same moment."""
-    ready = Barrier(len(starts))
-
-    def one(start: Callable[[], T]) -> T:
-        ready.wait(10)
-        return start()
-
-    with ThreadPoolExecutor(len(starts)) as pool:
-        return list(pool.map(one, starts))
+def before_call(driver: StubDriver, at: int, then: StubState) -> Path:
+    """Right before call number `at` of nvidia-smi the driver's state becomes `then`. The file that holds what was asked."""
+    asked, after = driver.folder / "asked", driver.folder / "then"
+    then.write(after)
+    real = driver.smi.with_name("real")
+    driver.smi.rename(real)
+    driver.smi.write_text(
+        f'#!/bin/sh\necho "$@" >>{asked}\n[ "$(wc -l <{asked})" = {at} ] && cp {after} {driver.state}\nexec {real} "$@"\n'
+    )
+    driver.smi.chmod(0o755)
+    return asked
 
 
 @contextmanager

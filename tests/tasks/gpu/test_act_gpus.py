@@ -13,6 +13,7 @@ from tasks.context import ActionRefused
 from tasks.gpu.act_reset import reset_gpu
 from tasks.remote.probe import probe_text
 from tests.support.gpu_node import BOOT, context, running
+from tests.support.racing import before_call
 
 
 def step(**change: Any) -> Step:
@@ -56,19 +57,6 @@ def test_a_client_that_only_the_driver_knows_of(driver: StubDriver) -> None:
         driver.show(holding(p.pid, flag="hidden"))
         with pytest.raises(ActionRefused, match="in use by another process"):
             reset_gpu(step(), context(driver))
-
-
-def before_call(driver: StubDriver, at: int, then: StubState) -> Path:
-    """Right before call number `at` of nvidia-smi the driver's state becomes `then`. The file that holds what was asked."""
-    asked, after = driver.folder / "asked", driver.folder / "then"
-    then.write(after)
-    real = driver.smi.with_name("real")
-    driver.smi.rename(real)
-    driver.smi.write_text(
-        f'#!/bin/sh\necho "$@" >>{asked}\n[ "$(wc -l <{asked})" = {at} ] && cp {after} {driver.state}\nexec {real} "$@"\n'
-    )
-    driver.smi.chmod(0o755)
-    return asked
 
 
 CALLS = 3  # what the probe asks of nvidia-smi: which GPU it is, who uses it, the reset

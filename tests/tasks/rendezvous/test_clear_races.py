@@ -4,19 +4,24 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from runbooks.core.plan import Step
 from runbooks.rendezvous.plans import deleting
+from tasks.context import ActionRefused
 from tasks.remote.probe import run_probe
-from tasks.rendezvous.act import _clear
+from tasks.rendezvous import act
+from tasks.rendezvous.act import ActionUnfinished, _clear, probe_rendezvous
 from tasks.rendezvous.etcd import read_runs
 from tasks.transport.local import LocalHost
 from tests.support.etcd import Etcd, real_etcd
-from tests.support.racing import process
+from tests.support.racing import meanwhile, process
 from tests.support.rendezvous import context_of, place
+from tests.tasks.rendezvous.test_attacks import AGENT, running
 from tests.tasks.rendezvous.test_etcd_acts import dead_run
 
 KEY = "/torch/elastic/rendezvous/job"
@@ -137,3 +142,29 @@ def test_an_agent_that_begins_while_its_run_is_put_back(etcd: Etcd, tries: int) 
             assert set(left) == ({KEY} if theirs else {k["key"] for k in puts})
             seen.add(theirs)
     assert seen == {True, False}
+
+
+def test_a_real_start_while_its_id_is_tried(etcd: Etcd, tmp_path: Path) -> None:
+    """Before the look nothing is tried; after it the real run's keys stay, because it lives, and the step has failed."""
+    tried = tmp_path / "tried"
+    probe = {"command": ("sh", "-c", f"echo world >> {tried}; cat {tried}"), "nodes": ("local",), "expect": "world", "timeout_s": 20}
+    context = context_of(place(etcd.url, probe=probe), tmp_path / "reports", "t/job")
+    args = {"rendezvous": "t", "run": "job", "backend": "etcd-v2"}
+    step = Step(kind="probe-rendezvous", owner="etcd", args=args, commands=(), effect="")
+    etcd.call("DELETE", f"/v2/keys{KEY}")
+    assert "the probe left nothing behind" in probe_rendezvous(step, context).said
+    with ExitStack() as stack:
+
+        def begins() -> None:
+            stack.enter_context(running([*AGENT, "--rdzv-backend=etcd-v2", "--rdzv-id=job", "x.py"]))
+            dead_run(etcd, "job")
+
+        with meanwhile(act, "_runs", begins), pytest.raises(ActionUnfinished, match="keys of run job stay: processes of run job"):
+            probe_rendezvous(step, context)
+        assert tried.read_text() == "world\n" * 2
+        there = etcd.leaves()
+        assert any("job" in key for key in there)
+        with pytest.raises(ActionRefused, match="somebody started it"):
+            probe_rendezvous(step, context)
+        assert etcd.leaves() == there
+    assert tried.read_text() == "world\n" * 2
