@@ -36,7 +36,7 @@ def begun_again(url: str, judged: "dict[str, Any]") -> str:
         return ""
     if now.get("start_time") in (judged.get("start_time"), None):
         return ""
-    return "in this very moment it was submitted anew under that id, and the new one (now %s) may have been stopped" % now.get("status")
+    return "in this very moment it was submitted again under that id, and the new one (now %s) may have been stopped" % now.get("status")
 
 
 def main(args: "dict[str, Any]") -> "dict[str, Any]":

@@ -76,7 +76,7 @@ def test_a_job_that_ends_or_is_submitted_anew_while_it_is_stopped(dashboard: Das
         assert ray_stop_job.main(dashboard.ask)["said"] == ["stop request for j (it was RUNNING): stopped=False"]
     dashboard.job["status"] = "RUNNING"
     with meanwhile(ray_stop_job, "ask", lambda: dashboard.job.update(anew)):
-        assert "submitted anew under that id, and the new one (now STOPPED)" in ray_stop_job.main(dashboard.ask)["failed"]
+        assert "submitted again under that id, and the new one (now STOPPED)" in ray_stop_job.main(dashboard.ask)["failed"]
     dashboard.job["status"] = "RUNNING"
     assert ray_stop_job.main(dashboard.ask)["said"] == ["stop request for j (it was RUNNING): stopped=True"]
     assert dashboard.stopped == [2000, 2000]
