@@ -40,7 +40,7 @@ class Kept(Frozen):
     processes: tuple[Proc, ...] = ()
 
 
-class Record:
+class RehearsalRecord:
     """The record of this rehearsal, on disk from its first moment to its last."""
 
     def __init__(self, folder: Path) -> None:
@@ -73,12 +73,12 @@ class Record:
 
 
 @contextmanager
-def own_folder() -> Iterator[tuple[Path, Record]]:
+def own_folder() -> Iterator[tuple[Path, RehearsalRecord]]:
     """A rehearsal's folder and its record; both are gone afterwards."""
     record, over = None, threading.Event()
     try:
         with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
-            record = Record(Path(name))
+            record = RehearsalRecord(Path(name))
             follower = threading.Thread(target=record.follow, args=(over,), daemon=True)
             follower.start()
             try:

@@ -13,7 +13,7 @@ from deployments.cli.display import show_table
 from deployments.errors import CommandError
 from deployments.lab import screens
 from deployments.lab.broken_off import nothing_open, one_end
-from deployments.lab.killed import Record, kill, own_folder, started_from, take_away, who
+from deployments.lab.killed import RehearsalRecord, kill, own_folder, started_from, take_away, who
 from deployments.lab.scenario import Scene
 from runbooks.core.clean import one_line
 from runbooks.core.names import there_are
@@ -121,7 +121,7 @@ def _cleaned_up(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lent(secrets: dict[str, str], record: Record) -> Iterator[None]:
+def _lent(secrets: dict[str, str], record: RehearsalRecord) -> Iterator[None]:
     """Gives the rehearsal's own credentials to the worker that carries on after the approval; takes them back."""
     if not secrets:
         yield
