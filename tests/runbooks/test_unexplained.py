@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from runbooks.triage.probe import Raw
 from runbooks.triage.text import failures
 from runbooks.triage.words import spelled
 from tests.runbooks.every import Situation, situations
+from tests.support.cost import cpu_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, KNOWLEDGE = ROOT / "tests/data", ROOT / "runbooks/knowledge"
@@ -218,3 +220,19 @@ def test_a_disk_s_own_words_are_never_healthy(reading: str) -> None:
 def _told(d: Diagnosis, title: str) -> None:
     assert d.state is not State.HEALTHY, title
     assert "frobnicator" in str((d.causes, d.unknowns)), title
+
+
+LONG_LINES = ["a" * 8000, "0" * 8000, "a.b." * 2000, "a=0 " * 2000, " " * 8000, "(" * 8000] + [
+    word * (8000 // len(word)) for word in ("error ", "no ", "queue ", "no error, ", "level=", "exit code ", "error: 0 ", "lost count ")
+]
+
+
+def test_no_word_of_the_table_takes_long_on_a_long_line() -> None:
+    """A row whose time grows with the square of the line takes seconds here."""
+    slow = {
+        (name, line[:10])
+        for name, row in (*WORDS.says.items(), *WORDS.denies.items())
+        for line in LONG_LINES
+        if cpu_seconds(partial(re.sub, row.pattern, " ", line), enough=0.3) > 1.5
+    }
+    assert slow == set()
