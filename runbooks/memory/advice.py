@@ -1,5 +1,7 @@
 """What to change against CUDA out-of-memory, cheapest first, computed for the given configuration."""
 
+from math import isqrt
+
 from runbooks.core.sizes import size
 from runbooks.memory.evidence import Setup
 from runbooks.memory.parsers.cuda_oom import CudaOom
@@ -12,7 +14,9 @@ def cheaper_batches(setup: Setup) -> list[tuple[int, int]]:
     if not setup.batch:
         return []
     product = setup.batch * setup.accumulation
-    return [(b, product // b) for b in range(setup.batch - 1, 0, -1) if product % b == 0]
+    small = [b for b in range(1, isqrt(product) + 1) if product % b == 0]
+    every = sorted({*small, *(product // b for b in small)}, reverse=True)
+    return [(b, product // b) for b in every if b < setup.batch]
 
 
 def wanted_batch(oom: CudaOom, setup: Setup) -> tuple[int, int] | None:

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import NOT_RECORDED, Reading
@@ -47,11 +49,11 @@ class MemoryGroup(Frozen):
 
 
 class Setup(Frozen):
-    """The job's own numbers, as given to the run; None: not given."""
+    """The job's own numbers, as given to the run and as large as its options take them; None: not given."""
 
-    batch: int | None = None  # per GPU
-    gpus: int | None = None
-    accumulation: int = 1
+    batch: int | None = Field(default=None, ge=1, lt=10**7)  # per GPU
+    gpus: int | None = Field(default=None, ge=1, lt=10**6)
+    accumulation: int = Field(default=1, ge=1, lt=10**6)
     checkpointing: bool | None = None  # activation checkpointing
 
 
