@@ -9,6 +9,7 @@ Every test carries `pytest.mark.incident("ZG08", came="right", fed="readers", kn
 - first: of a neighbour (neighbours.yaml), an incident that was invented with its right answer before it was judged: what the
   runbook said at first sight. It is known from the moment that its judge is mended for it;
 - twin: what was changed in the incident, where this is a twin whose verdict must differ;
-- source, runbook, said, round: of an incident of unseen.yaml, its thread, its runbook, what was said at first sight if not right, its set.
+- source, runbook, said, round: of an incident of unseen.yaml, its thread, its runbook, what was said at first sight if not right, its set;
+- outside, first_outside: of such a one that came open, how sure it is (was) of a cause outside its answer.
 `python -m tests.incidents --write` runs them and publishes the counts as tests/RESULTS.md.
 """
