@@ -1,58 +1,162 @@
-"""Who reads what: whatever is read about a container or a worker is used by its judgment, or its use is named here."""
+"""Who reads what: whatever is read is used by its runbook's judgment, or its use is named here. Fields are found by their names."""
 
 import ast
-import inspect
+import re
+import typing
+from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from runbooks.core.knowledge import folder_of, runbook_slugs
+from runbooks.core.reading import Absent, Known, Source, Unknown
+
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = {
-    "container": ("runbooks.container.evidence", "runbooks.core.host_facts"),
-    "spawning": ("runbooks.spawning.evidence", "runbooks.spawning.parsers.runpod", "runbooks.spawning.parsers.orchestrator_log"),
-}
-BY_HAND = "shown with the raw readings, for a person who makes it anew by hand"
-ELSEWHERE = {  # fields that the judgment leaves alone, and who needs them
-    "ContainerFacts.created_at": BY_HAND,
-    "ContainerFacts.env_names": BY_HAND,
-    "ContainerFacts.network_mode": BY_HAND,
-    "ContainerFacts.privileged": BY_HAND,
-    "ContainerFacts.devices": "the reader asks the host and the container about each",
-    "MountPoint.rw": BY_HAND,
-    "MountPoint.propagation": BY_HAND,
-    "HealthCheck.ended_at": BY_HAND,
-    "ContainerInside.pids": "the reader of mounts looks into the first one's namespace",
-    "KernelOom.process": "it stands in the kernel's line, which is quoted",
-    "KernelFault.process": "it stands in the kernel's line, which is quoted",
-    "HostFacts.clock_at": "the reader compares it with this machine's clock",
-    "PodProcess.start_ticks": "its identity, for a person who signals it",
-    "Pod.image": "the reader looks for earlier starts of the same image",
-    "Pod.uptime_s": "the reader of earlier starts",
-    "Usual.image": "of which image the seconds are",
-}
 
 
-def fields(module: str) -> set[tuple[str, str]]:
-    """(model, field) of every model that this module defines."""
-    models = [m for _, m in inspect.getmembers(import_module(module), inspect.isclass)]
-    own = [m for m in models if issubclass(m, BaseModel) and m.__module__ == module]
-    return {(m.__name__, name) for m in own for name in m.model_fields}
+def models(of: Any, found: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
+    """Every model that stands somewhere in that annotation; of a reading, what it holds."""
+    found = set() if found is None else found
+    if not (isinstance(of, type) and issubclass(of, BaseModel)):
+        for part in typing.get_args(of):
+            models(part, found)
+    elif of not in found:
+        if not issubclass(of, Known | Absent | Unknown | Source):
+            found.add(of)
+        for part in (*of.__pydantic_generic_metadata__["args"], *(f.annotation for f in of.model_fields.values())):
+            models(part, found)
+    return found
 
 
-def read_by(runbook: str) -> set[str]:
-    """Names of attributes that the judgment reads."""
-    files = [p for p in sorted((ROOT / "runbooks" / runbook).glob("*.py")) if p.stem not in ("evidence", "host_facts")]
-    trees = [ast.parse(p.read_text(encoding="utf-8")) for p in files]
-    return {n.attr for t in trees for n in ast.walk(t) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+@cache
+def loads(path: Path) -> frozenset[tuple[str, bool]]:
+    """Names of attributes that are read in that file, and whether of `self`."""
+    nodes = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Attribute)]
+    loaded = [n for n in nodes if isinstance(n.ctx, ast.Load)]
+    return frozenset((n.attr, isinstance(n.value, ast.Name) and n.value.id == "self") for n in loaded)
 
 
-@pytest.mark.parametrize("runbook", sorted(MODELS))
-def test_what_is_read_is_used(runbook: str) -> None:
-    used = read_by(runbook)
-    every = {f"{model}.{name}" for module in MODELS[runbook] for model, name in fields(module)}
-    idle = {name for name in every if name.rpartition(".")[2] not in used}
-    excused = {name for name in ELSEWHERE if name in every}
-    assert idle - excused == set(), "read, and used by nobody"
-    assert excused - idle == set(), "an excuse that is needed no more"
+def read_in(paths: Iterable[Path], of_self: bool = False) -> set[str]:
+    return {name for path in paths for name, own in loads(path) if own or not of_self}
+
+
+def source(model: type[BaseModel]) -> Path:
+    return ROOT / f"{model.__module__.replace('.', '/')}.py"
+
+
+def idle(slug: str) -> set[str]:
+    """Model.field that nothing of the judgment reads: neither the runbook's own code, nor its model, nor core where that made it."""
+    folder = ROOT / "runbooks" / folder_of(slug)
+    all_ = models(import_module(f"runbooks.{folder.name}.evidence").Evidence)
+    own = read_in(p for p in folder.rglob("*.py") if p.stem != "evidence")
+    core = read_in((ROOT / "runbooks" / "core").glob("*.py"))
+    return {
+        f"{m.__name__}.{name}" for m in all_ for name in m.model_fields
+        if name not in own | read_in([source(m)], of_self=True) | (core if ".core." in m.__module__ else set())
+    }  # fmt: skip
+
+
+SHOWN = "shown with the raw readings, for a person; it decides nothing"
+READER = "its reader needs it"
+ENGINE = "the engine or the report needs it"
+GROUP = "judged with the others of its kind, by the table of groups"
+SHARED = "of a reading that several runbooks share; here it is only shown"
+UNUSED = "a setting of the fleet file that nobody reads: it decides nothing"
+TARGET = "its identity or its place, for whoever acts on it or asks for it"
+LEFT = {  # what a judgment leaves alone, and who needs it
+    "checkpoint-fallback": {
+        SHOWN: "Space.gid",
+        READER: "Store.bucket Store.credentials Tier.profile Tier.region",
+        UNUSED: "Checkpoints.writers",
+        TARGET: "FileHolder.start_ticks",
+    },
+    "container-death": {
+        SHOWN: "ContainerFacts.created_at ContainerFacts.env_names ContainerFacts.network_mode ContainerFacts.privileged "
+               "HealthCheck.ended_at KernelFault.process KernelOom.process MountPoint.propagation MountPoint.rw",
+        READER: "ContainerFacts.devices ContainerInside.pids HostFacts.clock_at",
+        SHARED: "RayHead.stopped RayNode.ended_at RayNode.resources Served.halted",
+    },
+    "data-check": {
+        SHOWN: "DataFile.bytes DataFile.final_newline DataFile.keys Evidence.node Evidence.text_key",
+        ENGINE: "Evidence.hands_off Evidence.taken_at",
+        TARGET: "DataFile.path",
+    },
+    "distributed-setup": {
+        SHOWN: "AgentLaunch.local_addr AgentLaunch.max_restarts AgentLaunch.node_rank AgentLaunch.script_digest",
+        READER: "AgentLaunch.master_port",
+        ENGINE: "Evidence.taken_at",
+    },
+    "host-limits": {
+        SHOWN: "ClockKeeper.off_s Evidence.jobs",
+        READER: "Gauge.made",
+        GROUP: "Evidence.disks Evidence.files Evidence.inotify Evidence.locked Evidence.shm",
+        ENGINE: "Evidence.hands_off Evidence.taken_at",
+    },
+    "memory-pressure": {
+        SHOWN: "HostMemory.swap_free",
+        READER: "HostMemory.boot",
+        ENGINE: "Evidence.hands_off",
+        SHARED: "Gpu.bus_id Gpu.compute_mode Gpu.ecc_corrected_volatile Gpu.ecc_uncorrected_volatile Gpu.memory_reserved_bytes "
+                "Gpu.memory_total_bytes Gpu.memory_used_bytes Gpu.mig Gpu.power_limit_w Gpu.pstate Gpu.recovery_action Gpu.remap "
+                "Gpu.samples Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz Gpu.temperature_c Gpu.throttle Gpu.uuid GpuError.bus_id "
+                "GpuProcess.sm_percent GpuSample.at_s GpuSample.memory_percent GpuSample.power_w GpuSample.sm_percent GpuSet.driver "
+                "GpuSet.pci_count RowRemap.correctable RowRemap.failed RowRemap.pending RowRemap.uncorrectable",
+    },
+    "ray-job": {
+        SHOWN: "LogFile.size_bytes NodeLogs.window_s RayJob.entrypoint StartPhase.usual_s Usage.demands WorkerActivity.command",
+        SHARED: "KernelOom.cgroup KernelOom.memcg RayNode.is_head",
+    },
+    "ssh-auth-failure": {
+        SHOWN: "Accepted.address FarSide.log_source Offer.ciphers Offer.host_keys Offer.kex Offer.macs Wire.address Wire.offer",
+        READER: "Wire.addresses",
+    },
+    "stale-rendezvous": {
+        SHOWN: "AgentLaunch.local_addr AgentLaunch.node_rank DynamicState.deadline Evidence.start_data Key.created LegacyState.waiting "
+               "StoreView.host_node",
+        READER: "Evidence.backends",
+        TARGET: "Agent.start_ticks Agent.uid Worker.start_ticks",
+    },
+    "stuck-spawning": {READER: "Pod.image Pod.uptime_s Usual.image", TARGET: "PodProcess.start_ticks"},
+    "zombie-gpu": {
+        SHOWN: "Earlier.gpu_power_w Gpu.compute_mode Gpu.ecc_corrected_volatile Gpu.pstate Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz "
+               "Gpu.temperature_c Gpu.throttle GpuSet.cuda GpuSet.driver Process.children Process.parent_state Process.pid_namespace "
+               "Process.user RowRemap.correctable RowRemap.uncorrectable",
+        READER: "Facts.clock_s Facts.hostname LeaderView.zombies",
+        TARGET: "Process.uid",
+    },
+}  # fmt: skip
+
+
+def left(slug: str, *reasons: str) -> set[str]:
+    return {name for why, names in LEFT[slug].items() if not reasons or why in reasons for name in names.split()}
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_what_is_read_is_used(slug: str) -> None:
+    found = idle(slug)
+    assert found - left(slug) == set(), "read, and used by nobody"
+    assert left(slug) - found == set(), "an excuse that is needed no more"
+
+
+def test_whoever_is_said_to_need_it_names_it() -> None:
+    for why, folders in {READER: ["tasks"], ENGINE: ["flows", "tasks", "runbooks/core"]}.items():
+        texts = [p.read_text(encoding="utf-8") for folder in folders for p in (ROOT / folder).rglob("*.py")]
+        named = {word for text in texts for word in re.findall(r"\w+", text)}
+        assert {x for slug in LEFT for x in left(slug, why) if x.rpartition(".")[2] not in named} == set(), why
+
+
+def test_of_host_limits_each_group_is_judged() -> None:
+    from runbooks.host.diagnose import OF
+
+    assert {x.rpartition(".")[2] for x in left("host-limits", GROUP)} <= set(OF)
+
+
+def test_the_models_of_an_evidence_are_found() -> None:
+    """In readings, tuples and mappings, and those of core."""
+    for slug, some in {"container-death": {"KernelOom", "RayHead"}, "memory-pressure": {"RowRemap"}, "data-check": {"DataFile"}}.items():
+        evidence = import_module(f"runbooks.{folder_of(slug)}.evidence").Evidence
+        assert some <= {m.__name__ for m in models(evidence)}
