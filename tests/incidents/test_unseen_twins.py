@@ -182,7 +182,7 @@ def test_a_reboot_alone(tmp_path: Path) -> None:
         given["host"]["value"]["missing_devices"] = []
 
     found = judge(of("PV11", reboot), tmp_path)
-    assert [s.kind for p in found.plans for s in p.steps] == ["recreate-container"]
+    assert [s.kind for p in found.plans for s in p.steps] == ["start-container", "recreate-container"]
     assert "devices-lost" not in slugs(found)
 
 
