@@ -106,4 +106,4 @@ def test_a_removal_of_kept_containers_where_none_is_kept() -> None:
         ContainerEvidence.model_validate(merge(containers.BASE, {"remove_kept": True})),
         Limits(**load_runbook("container-death").limit_values()),
     )
-    assert any("remove_kept" in line for line in (found.headline, *found.unknowns))
+    assert any("remove_kept" in line for line in (found.headline, *found.unknowns, *(f.issue for f in found.findings)))
