@@ -5,7 +5,7 @@ from functools import partial
 from runbooks.core.base import Frozen
 from runbooks.core.covers import with_unused
 from runbooks.core.judgment import credible, diagnosis, findings, ordered
-from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -62,10 +62,15 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
 
 
 def _unused(evidence: Evidence) -> tuple[str, ...]:
-    """Options that no file could use: only an index has token ids to compare with a vocabulary."""
-    read = [r.value for r in evidence.files.values() if isinstance(r, Known)]
-    idle = evidence.vocabulary is not None and len(read) == len(evidence.files) and all(f.kind != "index" for f in read)
-    return ("vocabulary",) if idle else ()
+    """Options that no file could use: only an index has token ids to compare with a vocabulary, only rows have a text field."""
+    kinds = [r.value.kind for r in evidence.files.values() if isinstance(r, Known)]
+    whole = len(kinds) == len(evidence.files)
+    idle = {
+        "vocabulary": evidence.vocabulary is not None and whole and "index" not in kinds,
+        "text_key": bool(evidence.text_key) and whole and set(kinds) <= {"index"},
+        "log": not evidence.files and isinstance(evidence.log, Unknown) and evidence.log.reason is not UnknownReason.NOT_RECORDED,
+    }
+    return tuple(name for name, unused in idle.items() if unused)
 
 
 def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
