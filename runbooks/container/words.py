@@ -76,12 +76,18 @@ def life_s(c: ContainerFacts) -> float | None:
     return (c.finished_at - c.started_at).total_seconds()
 
 
+AT_ONCE_S = 1.0
+
+
 def of_this_life(c: ContainerFacts, at: datetime, slack_s: float = 0) -> bool:
     """False for what was before its last start: one that was started again keeps its id, and what was done to it before.
 
-    Where its end is recorded before its start (a clock was set back), that order says nothing, and nothing is left out.
+    Where its end is recorded before its start (a clock was set back), that order says nothing, and nothing is left out. Of one that
+    ended at once the engine may write the end some milliseconds before the start.
     """
-    return c.started_at is None or life_s(c) is None or at >= c.started_at - timedelta(seconds=slack_s)
+    if c.started_at is None or c.finished_at is None or c.finished_at < c.started_at - timedelta(seconds=AT_ONCE_S):
+        return True
+    return at >= c.started_at - timedelta(seconds=slack_s)
 
 
 def near(at: datetime | None, other: datetime | None, within_s: float) -> bool:

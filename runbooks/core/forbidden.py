@@ -32,9 +32,17 @@ def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
                 return f"“{book.causes[slug].title}” forbids {step.kind}"
         for cause in found.causes:
             known = book.causes.get(cause.slug)
-            if known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step):
+            told = known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
+            if known and told and not _follows(book, cause, found, plan):
                 return f"“{known.title}” forbids {step.kind} on {cause.subject}"
     return ""
+
+
+def _follows(book: Runbook, cause: Cause, found: Diagnosis, plan: Plan) -> bool:
+    """Whether the cause only follows from another one that is confirmed and that this plan repairs: a dead mount ends the application."""
+    first = book.causes[cause.slug].yields_to
+    sure = {c.slug for c in found.causes if c.certainty is Certainty.CONFIRMED and c.slug != cause.slug}
+    return any("*" in first or slug in first for slug in sure & set(plan.for_causes))
 
 
 def _told(book: Runbook, found: Diagnosis) -> Iterator[str]:

@@ -27,6 +27,8 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
     if found.state is not State.HEALTHY:
         return found
     open_, more = _said(book, evidence, found)
+    told = " ".join(f.issue for f in found.findings)
+    open_ = [(path, line) for path, line in open_ if line.strip()[:ENOUGH] not in told]
     if not open_:
         return found
     said = tuple(dict.fromkeys(f"unexplained, in {path}: {line}" for path, line in open_))

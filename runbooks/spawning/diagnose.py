@@ -1,6 +1,7 @@
 """Judges one worker that does not come up: the one transition that is missing, and what should have caused it. Pure."""
 
 import shlex
+from itertools import takewhile
 
 from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, tier
 from runbooks.core.reading import Absent, Known
@@ -14,12 +15,13 @@ from runbooks.spawning.company import group_of, orchestrator_of
 from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
+from runbooks.spawning.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.plans import common_cause, offer
 from runbooks.spawning.pods import judge_pod
 from runbooks.spawning.typed import asking, log_in
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import in_shell, in_sql, is_plain
-from runbooks.triage.text import findings_of
+from runbooks.triage.text import failures, findings_of
 
 __all__ = ["Limits", "diagnose", "is_coming"]
 
@@ -165,7 +167,19 @@ def _leaks(v: SpawningView) -> tuple[str, ...]:
 def _findings(v: SpawningView) -> tuple[Finding, ...]:
     mine = [c for c in v.causes if c.slug not in ELSEWHERE]
     theirs = [c for c in v.causes if c.slug in ELSEWHERE]
-    return (*findings(v.slug, mine, "Worker"), *findings(v.slug, theirs, "Records"))
+    return (*findings(v.slug, mine, "Worker"), *findings(v.slug, theirs, "Records"), *_outlived(v))
+
+
+def _outlived(v: SpawningView) -> tuple[Finding, ...]:
+    """What the pod's log reports of the pull before its container first started: that start came after it."""
+    before = list(takewhile(lambda line: read_log_line(line) is not LogSaid.STARTED, v.log))
+    if len(before) == len(v.log):
+        return ()
+    said = [line for slug, line in failures("\n".join(before))[0] if not slug]
+    return tuple(
+        Finding(priority="LOW", category="History", issue=f"before the container started: {line}", action="none: the start came after")
+        for line in dict.fromkeys(said)
+    )
 
 
 def _not_used(v: SpawningView) -> tuple[Finding, ...]:
