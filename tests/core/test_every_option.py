@@ -43,8 +43,9 @@ def value(slug: str, name: str) -> str:
 
 
 def told(report: Report) -> str:
-    """Where a person looks first: the headline, and what was not read or used."""
-    return "\n".join((report.diagnosis.headline, *report.diagnosis.unknowns))
+    """Headline, findings, and what was not read or used. This machine may have a worse fault at the moment, which leads then."""
+    d = report.diagnosis
+    return "\n".join((d.headline, *(f.issue for f in d.findings), *d.unknowns))
 
 
 def run(slug: str, folder: Path, **options: str) -> Report:
