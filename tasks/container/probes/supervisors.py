@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import time
 from typing import Any
 
 from tasks.container.probes.owners import STARTS, VERB, foreground, scripts, speaks
@@ -15,6 +16,9 @@ from tasks.remote.probes.proc import MARK, ancestors, cgroup, command, link, pid
 INTERPRETERS = re.compile(r"(sh|bash|dash|ash|zsh|ksh|python[\d.]*|perl)\Z")
 TABLES = ("/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*", "/var/spool/cron/crontabs/*")
 CRONS = ("cron", "crond", "fcron", "anacron")
+
+
+FORK_S = 0.3
 
 
 def acts_on(text: str, ask: "dict[str, Any]") -> bool:
@@ -51,8 +55,23 @@ def loops(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
         path, text = script(pid)
         if path and MARK not in text and acts_on(text + "\n" + link("/proc/%d/cwd" % pid), ask):
             found.append({"kind": "retry-loop", "name": path, "pid": pid, "start_ticks": now["start_ticks"],
-                          "command": command(pid, now["state"], now["comm"])[:500], "unit": unit_of(pid)})  # fmt: skip
-    return found
+                          "command": command(pid, now["state"], now["comm"])[:500], "unit": unit_of(pid),
+                          "parent": now["ppid"]})  # fmt: skip
+    return lasting(found)
+
+
+def lasting(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """Without what a script has forked for one command and is gone a moment later: it bears the script's name until it runs that."""
+    scripts_ = {row["pid"] for row in found}
+    if any(row["parent"] in scripts_ for row in found):
+        time.sleep(FORK_S)
+    kept = []
+    for row in found:
+        now = stat(row["pid"])
+        same = now is not None and now["start_ticks"] == row["start_ticks"] and script(row["pid"])[0] == row["name"]
+        if row.pop("parent") not in scripts_ or same:
+            kept.append(row)
+    return kept
 
 
 def unit_of(pid: int) -> "tuple[str, int | None]":
