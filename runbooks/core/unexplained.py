@@ -16,6 +16,7 @@ from runbooks.core.verdict import Diagnosis, Finding, State
 MOST_LINES = 3  # shown
 ENOUGH = 60  # characters of a line by which it is found again in what a judgment says
 NOT_USED = "Not used"
+HISTORY = "History"  # the category of a finding about what was read and is proven to be over
 
 
 def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
@@ -27,7 +28,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
     if found.state is not State.HEALTHY:
         return found
     open_, more = _said(book, evidence, found)
-    told = " ".join(f.issue for f in found.findings)
+    told = " ".join(f.issue for f in found.findings if f.category == HISTORY)
     open_ = [(path, line) for path, line in open_ if line.strip()[:ENOUGH] not in told]
     if not open_:
         return found

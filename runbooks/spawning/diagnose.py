@@ -6,7 +6,7 @@ from itertools import takewhile
 from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, tier
 from runbooks.core.reading import Absent, Known
 from runbooks.core.rules import by_the_rules
-from runbooks.core.unexplained import not_used
+from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.spawning.all_workers import judge_all
@@ -177,7 +177,7 @@ def _outlived(v: SpawningView) -> tuple[Finding, ...]:
         return ()
     said = [line for slug, line in failures("\n".join(before))[0] if not slug]
     return tuple(
-        Finding(priority="LOW", category="History", issue=f"before the container started: {line}", action="none: the start came after")
+        Finding(priority="LOW", category=HISTORY, issue=f"before the container started: {line}", action="none: the start came after")
         for line in dict.fromkeys(said)
     )
 

@@ -81,7 +81,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
         SHARED: "RayHead.stopped RayNode.ended_at RayNode.resources Served.halted",
     },
     "data-check": {
-        SHOWN: "DataFile.bytes DataFile.final_newline DataFile.keys Evidence.node Evidence.text_key",
+        SHOWN: "DataFile.bytes DataFile.final_newline DataFile.keys Evidence.node",
         ENGINE: "Evidence.hands_off Evidence.taken_at",
         TARGET: "DataFile.path",
     },
