@@ -138,6 +138,9 @@ def left(slug: str, *reasons: str) -> set[str]:
 @pytest.mark.parametrize("slug", runbook_slugs())
 def test_what_is_read_is_used(slug: str) -> None:
     found = idle(slug)
+    if slug not in LEFT:  # a new runbook needs no row for what every evidence has
+        assert found - {"Evidence.node", "Evidence.taken_at", "Evidence.hands_off"} == set(), "read, and used by nobody"
+        return
     assert found - left(slug) == set(), "read, and used by nobody"
     assert left(slug) - found == set(), "an excuse that is needed no more"
 
