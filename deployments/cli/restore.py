@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deployments.cli.words import Parser
 
 if TYPE_CHECKING:
+    from runbooks.core.fleet import Fleet
     from runbooks.core.rendezvous_config import Rendezvous
     from runbooks.core.verdict import Diagnosis
 
@@ -38,16 +39,17 @@ def main(args: list[str] | None = None) -> int:
     from runbooks.rendezvous.saved import BadSave
     from tasks.rendezvous.saved import read_saved
 
-    known = load_fleet(ns.fleet).rendezvous
+    fleet = load_fleet(ns.fleet)
     load_policy(ns.policy)
     try:
         saved, _ = read_saved(Path(ns.file))
     except BadSave as e:
         return _say(ns, str(e), 2)
-    place = find_named(known, saved.rendezvous)
+    place = find_named(fleet.rendezvous, saved.rendezvous)
     if place is None:
-        return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {there_are(saved.rendezvous, [r.name for r in known])}", 2)
-    seen = _look(ns, place)
+        names = there_are(saved.rendezvous, [r.name for r in fleet.rendezvous])
+        return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {names}", 2)
+    seen = _look(ns, fleet, place)
     if not seen.plans:
         code = {"cannot-tell": 4 if seen.causes else 3}.get(seen.state.value, 0)
         return _say(ns, ("refused: " if code == 4 else "") + seen.headline, code)
@@ -57,15 +59,13 @@ def main(args: list[str] | None = None) -> int:
     return _through_the_engine(ns, place, seen.plans[0].digest)
 
 
-def _look(ns: argparse.Namespace, place: "Rendezvous") -> "Diagnosis":
+def _look(ns: argparse.Namespace, fleet: "Fleet", place: "Rendezvous") -> "Diagnosis":
     """What the engine is going to see, without it."""
     from deployments.cli.run_offline import run_offline
     from deployments.paths import absolute
-    from flows.config import load_fleet
     from flows.specs import load_spec
     from tasks.report_store import reports_root
 
-    fleet = load_fleet(ns.fleet)
     folder = reports_root(absolute(ns.out) or fleet.reports.folder)
     return run_offline(load_spec("stale-rendezvous"), fleet, place.name, folder, options={"restore": _file(ns)}).diagnosis
 

@@ -2,7 +2,7 @@
 
 
 from deployments.errors import CommandError
-from runbooks.core.names import there_are
+from runbooks.core.names import nearest
 from tasks.whole_file import read_whole
 
 LARGEST = 1 << 20
@@ -37,9 +37,10 @@ def check_options(slug: str, options: dict[str, str]) -> dict[str, str]:
         first = e.errors()[0]
         name = ".".join(str(p) for p in first["loc"])
         known = ", ".join(kind.model_fields) or "none"
-        near = there_are(name, kind.model_fields).partition("; ")[2] if first["type"] == "extra_forbidden" else ""
-        said = "no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise CommandError(f"--option {name}: {said}; {slug} takes: {known}{near and '; ' + near}") from None
+        unknown = first["type"] == "extra_forbidden"
+        near = nearest(name, kind.model_fields) if unknown else ""
+        said = "no such option" if unknown else first["msg"]
+        raise CommandError(f"--option {name}: {said}; {slug} takes: {known}" + (f"; nearest: {near}" if near else "")) from None
     return options
 
 

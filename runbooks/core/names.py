@@ -20,10 +20,16 @@ def slug(*parts: str) -> str:
     return f"{plain[: LONGEST - 9].rstrip('-')}-{mark}".lstrip("-")
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The name most like `word`; "" if none is."""
+    names = list(known)
+    near = difflib.get_close_matches(word.lower(), [n.lower() for n in names], n=1, cutoff=0.6)
+    return next((n for n in names if near and n.lower() == near[0]), "")
+
+
 def there_are(word: str, known: Iterable[str], most: int = 40) -> str:
     """For an error about an unknown name: the names that there are (at most `most`) and the nearest to `word`."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(word.lower(), [n.lower() for n in names], n=1, cutoff=0.6)
-    closest = next((n for n in names if near and n.lower() == near[0]), "")
+    closest = nearest(word, names)
     shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
     return f"there are: {shown or 'none'}" + (f"; nearest: {closest}" if closest else "")

@@ -4,7 +4,7 @@ runbook.yaml names where the evidence holds words (`speaks`). What they say is j
 what no cause explains nothing is healthy; beside a fault it is listed as read and not used. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,8 +28,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
     if found.state is not State.HEALTHY:
         return found
     open_, more = _said(book, evidence, found)
-    told = " ".join(f.issue for f in found.findings if f.category == HISTORY)
-    open_ = [(path, line) for path, line in open_ if line.strip()[:ENOUGH] not in told]
+    open_ = _not_among(open_, (f.issue for f in found.findings if f.category == HISTORY))
     if not open_:
         return found
     said = tuple(dict.fromkeys(f"unexplained, in {path}: {line}" for path, line in open_))
@@ -46,10 +45,15 @@ def not_used(line: str) -> Finding:
 def _left_over(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[Finding, ...]:
     """Lines that report a failure and stand nowhere in the judgment."""
     said = [line for c in found.causes for line in c.evidence] + [f.issue for f in found.findings] + list(found.unknowns)
-    told = " ".join((*said, found.headline))
     open_, more = _said(book, evidence, found)
-    new = tuple(dict.fromkeys(f"{path}: {line}" for path, line in open_ if line.strip()[:ENOUGH] not in told))
+    new = tuple(dict.fromkeys(f"{path}: {line}" for path, line in _not_among(open_, (*said, found.headline))))
     return tuple(not_used(line) for line in (*new[:MOST_LINES], *_rest(len(new), more)))
+
+
+def _not_among(lines: Sequence[tuple[str, str]], told: Iterable[str]) -> list[tuple[str, str]]:
+    """The (place, line) pairs whose line stands in none of these texts."""
+    text = " ".join(told)
+    return [(path, line) for path, line in lines if line.strip()[:ENOUGH] not in text]
 
 
 def _rest(count: int, more: bool) -> tuple[str, ...]:

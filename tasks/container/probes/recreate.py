@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.container.probes.container_config import create_body, differences, made_endless, more_networks
 from tasks.container.probes.engine_api import Api, EngineError
-from tasks.container.probes.run_inside import run_all, seconds, wanted_time
+from tasks.container.probes.run_inside import run_all, same_start, still_named
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {
@@ -22,19 +22,15 @@ DEAD = ("exited", "dead", "created")
 
 def check(api: Api, ask: "dict[str, Any]") -> "dict[str, Any]":
     """The container as judged, or Refused."""
-    old = api.inspect(ask["id"])
-    if old is None:
-        raise Refused("target-changed", "there is no container %s any more" % ask["id"][:12])
-    state, name = old["State"], old["Name"].lstrip("/")
-    if name != ask["name"]:
-        raise Refused("target-changed", "container %s is now called %s" % (ask["id"][:12], name))
+    old = still_named(api, ask)
+    state = old["State"]
     if old["HostConfig"].get("AutoRemove"):
         raise Refused("not-supported", "it has AutoRemove (--rm): it goes when it ends, with its configuration; not recoverable this way")
     alive = state["Status"] not in DEAD
     if alive != ask["running"] or state.get("Paused"):
         raise Refused("target-changed", "it is %s now" % state["Status"])
-    if state["Status"] != "restarting" and seconds(state["StartedAt"]) != wanted_time(ask["started_at"]):
-        raise Refused("target-changed", "it was started at %s, not at %s" % (state["StartedAt"], ask["started_at"]))
+    if state["Status"] != "restarting":
+        same_start(state, ask)
     if api.inspect(ask["kept"]) is not None:
         raise Refused("would-overwrite", "there is a container %s already" % ask["kept"])
     return old

@@ -1,8 +1,11 @@
-"""Runs a command inside a container for the probes that change one; and the engine's times in one form."""
+"""Runs a command inside a container for the probes that change one; whether it is still the judged one; the engine's times in one form."""
 
 import subprocess
 import time
 from typing import Any
+
+from tasks.container.probes.engine_api import Api
+from tasks.remote.probes.refused import Refused
 
 LAST = 8  # lines of a failure that are told: what a program says of it may be a paragraph
 
@@ -21,6 +24,23 @@ def wanted_time(text: str) -> str:
         return ""
     whole, _, rest = text.split("+")[0].partition(".")
     return whole + "." + (rest + "000000")[:6]
+
+
+def still_named(api: Api, ask: "dict[str, Any]") -> "dict[str, Any]":
+    """The container of that id, which still has its name. Raises Refused."""
+    it = api.inspect(ask["id"])
+    if it is None:
+        raise Refused("target-changed", "there is no container %s any more" % ask["id"][:12])
+    name = it["Name"].lstrip("/")
+    if name != ask["name"]:
+        raise Refused("target-changed", "container %s is now called %s" % (ask["id"][:12], name))
+    return dict(it)
+
+
+def same_start(state: "dict[str, Any]", ask: "dict[str, Any]") -> None:
+    """Raises Refused where it was started again since it was judged."""
+    if seconds(state["StartedAt"]) != wanted_time(ask["started_at"]):
+        raise Refused("target-changed", "it was started at %s, not at %s" % (state["StartedAt"], ask["started_at"]))
 
 
 def hide(text: str, env: "list[str]") -> str:

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from tasks.container.probes.engine_api import Api, EngineError
-from tasks.container.probes.run_inside import run_all, seconds, wanted_time
+from tasks.container.probes.run_inside import run_all, same_start, still_named
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {
@@ -20,16 +20,10 @@ GONE = 404
 
 def check(api: Api, ask: "dict[str, Any]") -> "dict[str, Any]":
     """The container as judged, or Refused."""
-    it = api.inspect(ask["id"])
-    if it is None:
-        raise Refused("target-changed", "there is no container %s any more" % ask["id"][:12])
-    state, name = it["State"], it["Name"].lstrip("/")
-    if name != ask["name"]:
-        raise Refused("target-changed", "container %s is now called %s" % (ask["id"][:12], name))
-    if state["Status"] != "exited":
-        raise Refused("target-changed", "it is %s now" % state["Status"])
-    if seconds(state["StartedAt"]) != wanted_time(ask["started_at"]):
-        raise Refused("target-changed", "it was started at %s, not at %s" % (state["StartedAt"], ask["started_at"]))
+    it = still_named(api, ask)
+    if it["State"]["Status"] != "exited":
+        raise Refused("target-changed", "it is %s now" % it["State"]["Status"])
+    same_start(it["State"], ask)
     return it
 
 
