@@ -57,10 +57,10 @@ def loops(ask: "dict[str, Any]") -> "list[dict[str, Any]]":
             found.append({"kind": "retry-loop", "name": path, "pid": pid, "start_ticks": now["start_ticks"],
                           "command": command(pid, now["state"], now["comm"])[:500], "unit": unit_of(pid),
                           "parent": now["ppid"]})  # fmt: skip
-    return lasting(found)
+    return without_forks(found)
 
 
-def lasting(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+def without_forks(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     """Without what a script has forked for one command and is gone a moment later: it bears the script's name until it runs that."""
     scripts_ = {row["pid"] for row in found}
     if any(row["parent"] in scripts_ for row in found):
