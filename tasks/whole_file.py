@@ -12,17 +12,19 @@ def read_whole(path: str | Path, most: int) -> bytes:
         with Path(path).open("rb") as f:
             data = f.read(most + 1)
     except FileNotFoundError as e:
-        raise FileNotFoundError(e.errno, f"{e.strerror}{_beside(Path(path))}", str(path)) from None
+        raise FileNotFoundError(e.errno, f"{e.strerror}{beside(Path(path))}", str(path)) from None
     if len(data) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB; is it the right file?", str(path))
     return data
 
 
-def _beside(path: Path) -> str:
-    """The files of the same kind in the folder where `path` should be, and the nearest of them."""
+def beside(path: Path, any_kind: bool = False) -> str:
+    """What lies where `path` should be, and the nearest name to it: files of its kind, or with `any_kind` everything. Of a folder
+    on the way that is not there either, the folders beside that."""
     kinds = {path.suffix} | ({".yaml", ".yml"} if path.suffix in (".yaml", ".yml") else set())
     try:
-        found = sorted(p.name for p in path.parent.iterdir() if p.suffix in kinds)
-    except OSError:
+        gone = next(p for p in (path, *path.parents) if p.parent.exists())
+        found = [p for p in gone.parent.iterdir() if any_kind or (p.suffix in kinds if gone == path else p.is_dir())]
+    except (OSError, StopIteration):
         return ""
-    return f"; in {path.parent} {there_are(path.name, found, most=8)}"
+    return f"; in {gone.parent} {there_are(gone.name, sorted(p.name for p in found), most=8)}"

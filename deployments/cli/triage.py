@@ -18,6 +18,7 @@ from runbooks.triage.block import Block, is_code, unread_code, without_comments
 from runbooks.triage.folder import files_below
 from runbooks.triage.sources import blocks, stream_blocks
 from runbooks.triage.unpack import SourceError
+from tasks.whole_file import beside
 
 EPILOG = """exit codes:
   1  candidate(s) found, each with the check that decides
@@ -144,7 +145,8 @@ def _blocks(names: list[str], notes: list[str], read_any: set[str], shown: "Prog
                     read_any.add(label)
                     empty.append(label)
             except SourceError as e:
-                notes.append(str(e))
+                gone = isinstance(e.__cause__, FileNotFoundError) and one is not None
+                notes.append(f"{e}{beside(one, any_kind=True) if gone else ''}")
         if code:
             notes.append(f"{name}: {unread_code(code)}")
     if empty:

@@ -1,6 +1,7 @@
 """What a person asks before a run: help of one runbook, of all, of every kind of action; and nearest names for what is misspelt."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_a_misspelt_word_is_answered_with_the_nearest(args: list[str], nearest: 
         code = ended.code
     assert code == 2
     assert capsys.readouterr().err.rstrip().endswith(f"nearest: {nearest}")
+
+
+@pytest.mark.parametrize(("there", "typed", "nearest"), [("logs/train.log", "logs/trian.log", "train.log"), ("logs/x", "lgos/x", "logs")])
+def test_a_misspelt_file_is_answered_with_the_nearest(
+    there: str, typed: str, nearest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """Of a file handed to `triage`, or of a folder on the way to it; and of one that every command reads as a whole."""
+    monkeypatch.chdir(tmp_path)
+    Path(there).parent.mkdir()
+    Path(there).write_text("x\n")
+    for args in (["triage", typed], ["fleet", "check", typed]):
+        assert main(args) == 2
+        assert capsys.readouterr().err.rstrip().endswith(f"nearest: {nearest}")
 
 
 def test_every_command_reads_its_words_in_one_way() -> None:
