@@ -1,32 +1,11 @@
 """A GPU that is busy by its counter and on which nobody is listed: a counter that sticks, or work that nobody owns up to."""
 
-from functools import cache
-from typing import Any
-
 from runbooks.core.gpu_set import Gpu
-from runbooks.core.knowledge import load_table
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import table_says_none
+from runbooks.gpu.cards import UNKNOWN, at_rest, of_card
 from runbooks.gpu.verdicts import GpuVerdict, of_gpu
-from runbooks.gpu.view import MIB, GpuView, size
-
-
-@cache
-def _cards() -> list[dict[str, Any]]:
-    """runbooks/knowledge/idle_power.yaml, read once."""
-    found: list[dict[str, Any]] = load_table("idle_power")["cards"]
-    return found
-
-
-def power_at_rest(view: GpuView, gpu: Gpu) -> float | None:
-    """The most that this card takes at rest, in W: by the fleet file, else by its model. None: not known for this card."""
-    if view.limits.idle_power_w > 0:
-        return view.limits.idle_power_w
-    return next((float(c["idle_w"]) for c in _cards() if _words(c["name"]) <= _words(gpu.name)), None)
-
-
-def _words(name: str) -> set[str]:
-    return set(name.replace("-", " ").split())
+from runbooks.gpu.view import GpuView, size
 
 
 def busy_without_holder(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
@@ -34,7 +13,7 @@ def busy_without_holder(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     values = [s.sm_percent for s in gpu.samples]
     if len(values) < view.limits.min_samples or min(values) <= view.limits.low_gpu_percent or not table_says_none(gpu):
         return None
-    power, rest = [s.power_w for s in gpu.samples if s.power_w is not None], power_at_rest(view, gpu)
+    power, rest = [s.power_w for s in gpu.samples if s.power_w is not None], of_card(view, gpu, "idle_power_w")
     words = [
         f"GPU {gpu.index} reads {min(values):.0f}-{max(values):.0f} % busy in {len(values)} samples",
         "the driver says: no running processes found",
@@ -51,7 +30,7 @@ def _power_words(gpu: Gpu, power: list[float], rest: float | None) -> str:
         return "power was not read"
     watts = f"power {min(power):.0f}-{max(power):.0f} W"
     if rest is None:
-        return f"{watts}; what a card at rest takes is not known for this card ({gpu.name})"
+        return f"{watts}; what a card at rest takes is {UNKNOWN} ({gpu.name})"
     return f"{watts}, {'that of an idle card' if max(power) <= rest else 'more than a card at rest takes'} (at most {rest:.0f} W)"
 
 
@@ -72,13 +51,13 @@ def _works(view: GpuView, gpu: Gpu, words: list[str]) -> GpuVerdict:
 def _latched(view: GpuView, gpu: Gpu, words: list[str], sure: bool) -> GpuVerdict | None:
     """High by the counter, with the power of an idle card and memory of the driver alone."""
     high = min(s.sm_percent for s in gpu.samples) >= view.limits.latch_percent
-    reserve = gpu.memory_reserved_bytes
-    own = view.limits.assumed_reserve_mib * MIB if reserve is None else reserve
-    if gpu.memory_used_bytes - own > view.limits.idle_floor_mib * MIB:
+    rest = at_rest(view, gpu)
+    extra = gpu.memory_used_bytes - rest.own
+    if extra > rest.most:
         return None  # memory without a holder says it
     if not high:
         return of_gpu(gpu, "busy-without-holder", Certainty.POSSIBLE, words, ("the same reading a minute later",))
     asks = ("whether it falls to 0 % after a process has come and gone on the GPU",)
     alone = view.device_holders == () and not view.in_container
-    certainty = Certainty.POSSIBLE if not sure else Certainty.CONFIRMED if alone else Certainty.LIKELY
+    certainty = Certainty.POSSIBLE if not sure or extra > rest.least else Certainty.CONFIRMED if alone else Certainty.LIKELY
     return of_gpu(gpu, "latched-counter", certainty, words, asks)

@@ -1,14 +1,17 @@
 """Judges the GPUs themselves: gone, unreadable, cut off in a container, memory without a holder, a stuck counter."""
 
+from dataclasses import replace
+
 from runbooks.core.gpu_set import Gpu, GpuError
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.verdict import Certainty
+from runbooks.core.verdict import Certainty, Finding
 from runbooks.gpu.activity import table_says_none
 from runbooks.gpu.benign import explained_here, shared_gpu
 from runbooks.gpu.busy import busy_without_holder
+from runbooks.gpu.cards import at_rest, rest_words, unjudged
 from runbooks.gpu.parsers.kernel_log import bus_key
 from runbooks.gpu.verdicts import GpuVerdict, of_gpu
-from runbooks.gpu.view import MIB, GpuView, size, span
+from runbooks.gpu.view import GpuView, size, span
 from runbooks.gpu.xid import events_of_this_boot
 from runbooks.triage.text import says
 
@@ -109,10 +112,13 @@ def _containers(view: GpuView) -> list[GpuVerdict]:
     return found
 
 
+_ASK_REST = "the memory in use of a card of this model that nobody uses (fleet file: limits `assumed_reserve_mib`, `idle_floor_mib`)"
+
+
 def _memory(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
     """Memory that no listed process accounts for, above the driver's own."""
-    extra = unaccounted(view, gpu)
-    if extra is None or extra <= view.limits.idle_floor_mib * MIB:
+    extra, rest = unaccounted(view, gpu), at_rest(view, gpu)
+    if extra is None or extra <= rest.most:
         return _vanished(view, gpu)
     words = [
         f"{size(gpu.memory_used_bytes)} of GPU {gpu.index} is used; {size(extra)} of it belongs to no listed process"
@@ -122,7 +128,22 @@ def _memory(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
         words += [f"processes here with GPU device files open: {_pids(view)}"] if _pids(view) else []
         asks = ("look from the host before any clean-up: `nvidia-smi`, `fuser -v /dev/nvidia*`",)
         return of_gpu(gpu, "holder-in-other-namespace", Certainty.POSSIBLE, words, asks)
-    return _held_by_nobody(view, gpu, words)
+    found = _held_by_nobody(view, gpu, words)
+    return found if rest.known else _of_unknown_card(view, gpu, found, extra)
+
+
+def _of_unknown_card(view: GpuView, gpu: Gpu, found: GpuVerdict, extra: int) -> GpuVerdict:
+    """The driver of this card may keep so much for itself. A large share of the memory no driver keeps."""
+    large = 100 * extra >= view.limits.large_share_percent * gpu.memory_total_bytes
+    most = Certainty.LIKELY if large else Certainty.POSSIBLE
+    sure = max(found.certainty, most, key=list(Certainty).index)
+    return replace(found, certainty=sure, evidence=(*found.evidence, rest_words(gpu)), decides=(*found.decides, _ASK_REST))
+
+
+def of_unknown_cards(view: GpuView) -> tuple[Finding, ...]:
+    """Memory of which nobody can say whether it is in use: named, and nothing rests on it."""
+    said = [words for g in view.gpus if not g.mig and (words := unjudged(view, g, unaccounted(view, g)))]
+    return tuple(Finding(priority="LOW", category="GPU", issue=f"not judged: {words}", action=f"say {_ASK_REST}") for words in said)
 
 
 def unaccounted(view: GpuView, gpu: Gpu) -> int | None:
@@ -130,9 +151,7 @@ def unaccounted(view: GpuView, gpu: Gpu) -> int | None:
     listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
     if any(g.used_bytes is None for g in listed):
         return None
-    reserve = gpu.memory_reserved_bytes
-    own = view.limits.assumed_reserve_mib * MIB if reserve is None else reserve
-    return max(0, gpu.memory_used_bytes - sum(g.used_bytes or 0 for g in listed) - int(own))
+    return max(0, gpu.memory_used_bytes - sum(g.used_bytes or 0 for g in listed) - at_rest(view, gpu).own)
 
 
 def _pids(view: GpuView) -> str:

@@ -7,8 +7,9 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.gpu import story
 from runbooks.gpu.benign import explained_here
+from runbooks.gpu.cards import at_rest
 from runbooks.gpu.company import Company
-from runbooks.gpu.devices import judge_devices
+from runbooks.gpu.devices import judge_devices, of_unknown_cards
 from runbooks.gpu.elsewhere import as_evidence
 from runbooks.gpu.evidence import Evidence
 from runbooks.gpu.limits import Limits
@@ -16,7 +17,7 @@ from runbooks.gpu.plans import offer
 from runbooks.gpu.processes import alone, judge_processes
 from runbooks.gpu.registered import count_differs, judge_registered, live_job_processes
 from runbooks.gpu.verdicts import GpuVerdict, ranked
-from runbooks.gpu.view import MIB, GpuView
+from runbooks.gpu.view import GpuView
 from runbooks.gpu.xid import judge_xids
 from runbooks.triage.text import findings_of
 
@@ -51,6 +52,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         findings=(
             *story.findings(verdicts),
             *count_differs(view),
+            *of_unknown_cards(view),
             *findings_of(said, "its job's log", SLUG, {v.slug for v in verdicts}),
         ),
         by_hand=story.by_hand(view, verdicts, offered),
@@ -117,9 +119,9 @@ def _unexplained(view: GpuView, gpu: Gpu) -> bool:
         return True
     if isinstance(gpu.processes, Known):
         return False
-    floor = (view.limits.idle_floor_mib + view.limits.assumed_reserve_mib) * MIB
+    rest = at_rest(view, gpu)
     use = max((s.sm_percent for s in gpu.samples), default=0.0)
-    return (use > 0 or gpu.memory_used_bytes > floor or bool(gpu.mig)) and not explained_here(view, gpu)
+    return (use > 0 or gpu.memory_used_bytes > rest.own + rest.least or bool(gpu.mig)) and not explained_here(view, gpu)
 
 
 def _paper_unread(view: GpuView) -> bool:

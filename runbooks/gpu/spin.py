@@ -5,6 +5,7 @@ import re
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import CHECKPOINT, Activity, Sign, device_busy
+from runbooks.gpu.cards import UNKNOWN, flat_power, of_all, of_card, power_span
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, span
@@ -23,23 +24,21 @@ def judge_spin(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     together = _mates(view, p)
     slug = "collective-spin" if together or LAUNCHER.search(f"{p.command} {p.parent_command}") else "device-spin"
     words = (
-        *(_words(g) for g in held),
+        *(_words(view, g) for g in held),
         *_still(view, p),
         *(f"pid {q} of job {p.job} spins as well" for q in together),
     )
     certainty = _certainty(view, p, held)
-    asks = _asks(view, p, slug, certainty)
+    asks = _asks(view, p, slug, certainty, held)
     gpus = tuple(g.uuid for g in held)
     return GpuVerdict(slug, certainty, view.label(p), words, asks, pids=(p.pid,), gpus=gpus, kill=True)
 
 
 def spins(view: GpuView, gpu: Gpu) -> bool:
-    """Busy in every sample, next to no memory traffic, power flat (where it is read)."""
-    if not device_busy(view, gpu) or gpu.mig:
+    """Busy in every sample, next to no memory traffic, and power that is not known to move."""
+    if not device_busy(view, gpu) or gpu.mig or flat_power(view, gpu) is False:
         return False
-    power = [s.power_w for s in gpu.samples if s.power_w is not None]
-    flat = not power or max(power) - min(power) <= view.limits.flat_power_w
-    return flat and max(s.memory_percent for s in gpu.samples) <= view.limits.spin_memory_percent
+    return max(s.memory_percent for s in gpu.samples) <= view.limits.spin_memory_percent
 
 
 def _progressed(p: Process, seen: Activity) -> bool:
@@ -61,13 +60,15 @@ def _certainty(view: GpuView, p: Process, held: list[Gpu]) -> Certainty:
     if not marks:
         return Certainty.POSSIBLE
     by_file = all(m.changed_s_ago is not None and m.changed_s_ago >= view.limits.spin_s for m in marks)
-    if not _stood_since(view, p, held):
-        return Certainty.LIKELY if by_file else Certainty.POSSIBLE
-    enough = view.gap_s >= view.limits.spin_s
-    power_read = all(s.power_w is not None for g in held for s in g.samples)
-    return (
-        Certainty.CONFIRMED if enough and power_read else Certainty.LIKELY if enough or by_file else Certainty.POSSIBLE
-    )
+    enough = _stood_since(view, p, held) and view.gap_s >= view.limits.spin_s
+    if all(flat_power(view, g) for g in held):
+        return Certainty.CONFIRMED if enough else Certainty.LIKELY if by_file else Certainty.POSSIBLE
+    return Certainty.LIKELY if enough and not any(_moves_beyond_all(g) for g in held) else Certainty.POSSIBLE
+
+
+def _moves_beyond_all(gpu: Gpu) -> bool:
+    """Its power moves more than that of any card that is known to wait: where nothing is known of this one, that may be work."""
+    return (power_span(gpu) or 0.0) > max(of_all("flat_power_w"))
 
 
 def _stood_since(view: GpuView, p: Process, held: list[Gpu]) -> bool:
@@ -80,15 +81,17 @@ def _stood_since(view: GpuView, p: Process, held: list[Gpu]) -> bool:
     return still and all(busy.get(g.uuid, 0.0) >= view.limits.busy_percent for g in held)
 
 
-def _words(gpu: Gpu) -> str:
+def _words(view: GpuView, gpu: Gpu) -> str:
     values = [s.sm_percent for s in gpu.samples]
     power = [s.power_w for s in gpu.samples if s.power_w is not None]
     watts = f", power {min(power):.0f}-{max(power):.0f} W" if power else ", power not read"
+    settled = not power or of_card(view, gpu, "flat_power_w")
+    unknown = "" if settled else f"; how far that moves while a kernel waits is {UNKNOWN} ({gpu.name})"
     limit = f" of {gpu.power_limit_w:.0f} W" if power and gpu.power_limit_w else ""
     memory = max(s.memory_percent for s in gpu.samples)
     return (
         f"GPU {gpu.index} is {min(values):.0f}-{max(values):.0f} % busy in {len(values)} samples, "
-        f"memory traffic at most {memory:.0f} %{watts}{limit}"
+        f"memory traffic at most {memory:.0f} %{watts}{limit}{unknown}"
     )
 
 
@@ -105,12 +108,21 @@ def _still(view: GpuView, p: Process) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _asks(view: GpuView, p: Process, slug: str, certainty: Certainty) -> tuple[str, ...]:
+def _asks(view: GpuView, p: Process, slug: str, certainty: Certainty, held: list[Gpu]) -> tuple[str, ...]:
     asks = [f"stacks of all ranks before anything is stopped: `py-spy dump --pid {p.pid}`"]
     if certainty is not Certainty.CONFIRMED:
         asks.append(f"its step count twice, {span(view.limits.spin_s)} apart (fleet file: the job's `progress`)")
+    asks += _power_asks(view, held)
     if slug == "device-spin":
         asks.append("whether the job has ranks on other nodes: then it is a collective that waits, not one kernel")
     else:
         asks.append("which rank lags behind: `ncclras`, or the step each rank logged last")
     return tuple(asks)
+
+
+def _power_asks(view: GpuView, held: list[Gpu]) -> list[str]:
+    """What is missing before its power says something."""
+    gaps = [g.index for g in held if any(s.power_w is None for s in g.samples)]
+    known = all(of_card(view, g, "flat_power_w") for g in held)
+    asks = [f"the power of GPU {index}: it was not read in every sample" for index in gaps]
+    return asks + ([] if known else ["how far the power of such a card moves while a kernel only waits (fleet file: limit `flat_power_w`)"])

@@ -10,6 +10,7 @@ from runbooks.core.unread import missing
 from runbooks.core.verdict import Certainty, Finding, State
 from runbooks.core.worded import CHOOSE
 from runbooks.gpu.cautions import cautions
+from runbooks.gpu.devices import of_unknown_cards
 from runbooks.gpu.plans import GpuPlans
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, size, span
@@ -37,7 +38,7 @@ def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> s
         return f"cannot tell: {unread[0] if unread else 'the driver lists no GPU, and proves no absence'}"
     innocent = [v for v in verdicts if v.innocent]
     limit = "; the kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
-    held = [words for g in view.gpus for words in idle_shares(view, g)]
+    held = [words for g in view.gpus for words in idle_shares(view, g)] + [f.issue for f in of_unknown_cards(view)]
     limit = f"; {held[0]}{limit}" if held else limit
     if innocent:
         return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"

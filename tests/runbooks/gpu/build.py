@@ -100,13 +100,14 @@ def _gpu(index: int, words: dict[str, Any]) -> dict[str, Any]:
     use, traffic, power = g.pop("use", [0] * 6), g.pop("traffic", 0), g.pop("power", [78.0])
     holders = g.pop("holders", {})
     sm: dict[int, list[float]] = g.pop("sm", {})
+    own = g.get("memory_reserved_bytes", RESERVE) or 0  # a driver that does not tell its reserve did not count it either (V100, 440)
     found = {
         "index": index,
         "uuid": UUID.format(index + 1),
         "name": "NVIDIA H100 80GB HBM3",
         "bus_id": f"00000000:{6 + index:02x}:00.0",
         "memory_total_bytes": 85520809984,
-        "memory_used_bytes": int(g.pop("used_gib", 0) * GIB) or RESERVE,
+        "memory_used_bytes": int(g.pop("used_gib", 0) * GIB) or own,
         "memory_reserved_bytes": RESERVE,
         "samples": [
             {"at_s": i * 0.5, "sm_percent": u, "memory_percent": traffic, "power_w": w}
@@ -124,7 +125,7 @@ def _gpu(index: int, words: dict[str, Any]) -> dict[str, Any]:
         ]
         found["processes"] = _known(rows)
         if "memory_used_bytes" not in words and "used_gib" not in words:
-            found["memory_used_bytes"] = RESERVE + sum(r["used_bytes"] or 0 for r in rows)
+            found["memory_used_bytes"] = own + sum(r["used_bytes"] or 0 for r in rows)
     return found | g
 
 
