@@ -12,6 +12,7 @@ from xdist.remote import Producer
 from tests.support.sharing_out import LONG, PROVED, ByFile, rank
 
 pytest_plugins = [
+    "tests.support.own_folder",
     "tests.support.compiled",
     "tests.support.folder_fixture",
     "tests.support.rig_fixture",

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.leftovers import own
 from tests.support.need import need_program
 
 APPLETS = [
@@ -53,7 +54,7 @@ class Engine:
     def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "", bridge: bool = False) -> None:
         self.folder, self._docker, self._dockerd, self.netns, self._bridge = folder, docker, dockerd, netns, bridge
         self.socket, self.pidfile = folder / "docker.sock", folder / "dockerd.pid"
-        self.group = f"gpurb-{folder.name}"
+        self.group = own(folder.name)
         self._wrapper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -206,7 +207,7 @@ def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engin
     """
     docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else need_program("docker", "docker.io")
     folder = Path(tempfile.mkdtemp(prefix="dk"))
-    netns = f"gpurb-{folder.name}" if own_network else ""
+    netns = own(folder.name) if own_network else ""
     if netns:
         subprocess.run(["ip", "netns", "add", netns], check=True)
         subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.leftovers import own
 from tests.support.namespaces import NamespaceHost, ip
 from tests.support.need import need_program
 
@@ -60,7 +61,7 @@ def _command(pid: int) -> str:
 def instance(hops: int, role: str = "trainer") -> Iterator[Instance]:
     """An instance whose hop limit is `hops`: the answer to the token request really has that time to live."""
     need_program("ip", "iproute2")
-    service, machine, inside = (f"im{os.getpid() % 100000}-{x}" for x in "smc")
+    service, machine, inside = (own(f"im{os.getpid()}-{x}") for x in "smc")
     try:
         for name in (service, machine, inside):
             ip("netns", "add", name)

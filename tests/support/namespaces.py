@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from tasks.transport.base import CommandResult
 from tasks.transport.local import LocalHost
+from tests.support.leftovers import own
 from tests.support.need import need_program
 
 SUBNET = "198.18.79"  # RFC 2544 test range; inside namespaces only
@@ -36,7 +37,7 @@ def ip(*argv: str) -> None:
 def namespaces(count: int) -> Iterator[list[NamespaceHost]]:
     """`count` hosts at SUBNET.1 and up on a bridge in a namespace of its own; all removed at the end."""
     need_program("ip", "iproute2")
-    tag = f"rz{os.getpid() % 100000}"
+    tag = own(f"rz{os.getpid()}")
     made = [f"{tag}-sw", *(f"{tag}-{i}" for i in range(1, count + 1))]
     try:
         for name in made:

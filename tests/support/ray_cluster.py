@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.leftovers import own
+
 RAY_ENV = "GPU_RUNBOOKS_TEST_RAY"  # folder of a virtual environment with ray[default]==2.60.0
 BOOTSTRAP = """cluster_name: test
 provider: {type: local}
@@ -122,7 +124,7 @@ class RayCluster:
 def ray_cluster(patience: int = 3) -> Iterator[RayCluster]:
     """A running head; all of it is gone afterwards. It gives up a silent node after `patience` seconds, and is given up no earlier."""
     bin_dir, folder = ray_bin(), Path(tempfile.mkdtemp(prefix="r"))
-    netns = f"gpurb-{folder.name}"
+    netns = own(folder.name)
     subprocess.run(["ip", "netns", "add", netns], check=True)
     subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)
     cluster = RayCluster(folder, netns, bin_dir, patience)

@@ -16,6 +16,7 @@ import pytest
 
 from deployments.lab.sshd import Sshd
 from tests.support.docker_engine import busybox_tar
+from tests.support.leftovers import own
 
 CONTROLLERS = ("systemd", "unified", "memory", "pids", "devices", "cpu", "cpuacct", "cpuset", "freezer", "blkio")
 DOCKERD = (
@@ -58,7 +59,7 @@ class SystemdHost:
     """One host; `sshd` is its way in, the same across reboots."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.root, self.group = folder, folder / "root", f"gpurb-{folder.name}"
+        self.folder, self.root, self.group = folder, folder / "root", own(folder.name)
         self.sshd = Sshd(folder, "far")
         (folder / "far/config").write_text(self.sshd._config())
         self._outer: subprocess.Popen[bytes] | None = None

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,7 +45,7 @@ class Agents:
         argv = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", "--nproc-per-node=1"]
         argv += [f"--rdzv-backend={backend}", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={run}", "--max-restarts=0"]
         argv += [f"--rdzv-conf={protocol}join_timeout=60,timeout=60,last_call_timeout=1{conf}", str(self.script)]
-        env = os.environ | {"OMP_NUM_THREADS": "1", "STEPS": str(steps)}
+        env = os.environ | {"OMP_NUM_THREADS": "1", "STEPS": str(steps), "TMPDIR": str(self.folder)}  # a killed agent leaves folders
         log = (self.folder / f"{name or len(self.started)}.log").open("wb")
         process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, start_new_session=True)
         self.started.append(process)
@@ -101,7 +100,7 @@ class Agents:
 @contextmanager
 def alone_on_this_machine() -> Iterator[None]:
     """A lock of the whole machine: the node's reading sees every torchrun that runs here, of other tests too."""
-    with (Path(tempfile.gettempdir()) / "gpu-runbooks-tests-torchrun.lock").open("w", encoding="utf-8") as lock:
+    with Path("/tmp/gpu-runbooks-tests-torchrun.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
