@@ -81,4 +81,5 @@ class Room:
         with suppress(BrokenPipeError):
             self.guard.stdin.write(leftovers.DONE)
             self.guard.stdin.close()  # a fork of a test may still hold it
-        self.guard.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self.guard.wait(timeout=PATIENCE_S)

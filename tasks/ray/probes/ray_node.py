@@ -17,10 +17,11 @@ from typing import Any
 from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version, still_stopped, stopped_beside
 from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
-from tasks.remote.probes.proc import command, pids, read, stat
+from tasks.remote.probes.proc import command, link, pids, read, stat
 
 LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$")
 GONE = (errno.ENOENT, errno.ENOTDIR)
+SESSION = re.compile(r"/session_[^/]+/logs/")  # of a cluster
 WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
 
 
@@ -104,13 +105,20 @@ def age(path: str) -> "float | None":
         return None
 
 
-def look() -> "dict[int, dict[str, Any]]":
-    """CPU seconds and bytes read of Ray's workers and drivers."""
+def of_another(pid: int, temp_dir: str) -> bool:
+    """It writes its log into the session of another cluster on this machine: it neither ends nor works with this raylet."""
+    here = os.path.realpath(temp_dir) + "/"
+    logs = [link("/proc/%d/fd/%d" % (pid, n)) for n in (1, 2)]
+    return any(SESSION.search(path) for path in logs) and not any(path.startswith(here) for path in logs)
+
+
+def look(temp_dir: str) -> "dict[int, dict[str, Any]]":
+    """CPU seconds and bytes read of this cluster's workers and drivers; whose it is not known of counts as its own."""
     found = {}
     for pid in pids():
         now = stat(pid)
         text = command(pid, now["state"], now["comm"]) if now else ""
-        if now and WORKER.search(text):
+        if now and WORKER.search(text) and not of_another(pid, temp_dir):
             io = dict(re.findall(r"^(rchar): (\d+)$", read("/proc/%d/io" % pid) or "", re.M))
             found[pid] = {
                 "cpu": now["cpu_s"],
@@ -121,11 +129,11 @@ def look() -> "dict[int, dict[str, Any]]":
     return found
 
 
-def activity(window_s: float) -> "list[dict[str, Any]]":
+def activity(window_s: float, temp_dir: str) -> "list[dict[str, Any]]":
     """What each did within the window."""
-    before = look()
+    before = look(temp_dir)
     time.sleep(window_s)
-    after = look()
+    after = look(temp_dir)
     return [{"pid": p, "command": b["command"], "state": b["state"], "cpu": b["cpu"] - before[p]["cpu"],
              "read": b["read"] - before[p]["read"]} for p, b in after.items() if p in before]  # fmt: skip
 
@@ -160,7 +168,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     raylets = ray_processes("raylet", (ask["temp_dir"] + "/", *(["=%s " % ask["ip"]] if ask["ip"] else [])))
     raylet, held = raylets[0] if raylets else None, halted_of(raylets)
     beside = stopped_beside(raylet)
-    workers = activity(ask["window_s"])  # the time between two looks at the raylet
+    workers = activity(ask["window_s"], ask["temp_dir"])  # the time between two looks at the raylet
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
             "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
             "stopped": still_stopped(beside),
