@@ -100,8 +100,8 @@ def test_nightly_one_dead_node_hides_nobody(cli: Cli, stuck: Scene, tmp_path: Pa
     assert changes == {("dead-node", "ssh-auth-failure"): "persisting", ("lab-node", "zombie-gpu"): "gone"}
 
 
-def test_rehearsal_finds_fixes_and_proves(cli: Cli) -> None:
-    facts = cli.json("lab", "zombie-gpu")
+def test_rehearsal_finds_fixes_and_proves(served: Cli) -> None:
+    facts = served.json("lab", "zombie-gpu")
     assert facts["first"]["outcome"] == "waiting"
     assert facts["last"]["outcome"] == "fixed"
     assert "runs again" in facts["proof"]  # the mildest plan is the first

@@ -32,6 +32,13 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     subprocess.run([*CLI, "down", "--now"], env=found, check=False, capture_output=True)
 
 
+@pytest.fixture
+def up(env: dict[str, str]) -> dict[str, str]:
+    """Its server is up."""
+    subprocess.run([*CLI, "up"], env=env, check=True, capture_output=True)
+    return env
+
+
 def taken(own: socket.socket, port: int) -> bool:
     """Holds the port without listening: what connects is refused, and the server of another test does not get it."""
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -97,8 +104,8 @@ def a_stranger(port: int) -> Iterator[None]:
     ],
     ids=["a run", "the nightly", "a run and a stranger", "the nightly and a stranger"],
 )
-def test_the_report_is_kept_and_named(env: dict[str, str], command: list[str], at_work: str, then: Place) -> None:
-    subprocess.run([*CLI, "up"], env=env, check=True, capture_output=True)
+def test_the_report_is_kept_and_named(up: dict[str, str], command: list[str], at_work: str, then: Place) -> None:
+    env = up
     state = json.loads((Path(env["GPU_RUNBOOKS_HOME"]) / "server.json").read_text())
     (server,) = [p["pid"] for p in state["processes"] if p["name"] == "server"]
     run = subprocess.Popen([*CLI, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

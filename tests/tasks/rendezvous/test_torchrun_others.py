@@ -17,8 +17,7 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.usefixtures("alone"), pytest.mark.timeout(1200)]  # one real torchrun test at a time
 
 
-def test_the_old_backend(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
-    """Living, finished, cleared, started again."""
+def test_the_old_backend_lives_and_is_killed(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     end = f"127.0.0.1:{etcd.port}"
     context = context_of(place(etcd.url), tmp_path / "reports", "t/leg1")
     pair(agents, end, "leg1", 10_000, "a", backend="etcd")
@@ -30,8 +29,14 @@ def test_the_old_backend(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
     _, killed = look(context)
     assert slugs(killed) == ["all-dead"]
     assert killed.plans == ()
+
+
+def test_the_old_backend_is_finished_and_cleared(etcd: Etcd, agents: Agents, tmp_path: Path) -> None:
+    """And started again under the same name."""
+    end = f"127.0.0.1:{etcd.port}"
+    context = context_of(place(etcd.url), tmp_path / "reports", "t/leg1")
     pair(agents, end, "leg1", 1, "b", backend="etcd")
-    assert [a.wait(60) for a in agents.started[2:4]] == [0, 0]
+    assert [a.wait(60) for a in agents.started] == [0, 0]
     refused = agents.start("etcd", end, "leg1", name="refused")
     assert refused.wait(60) != 0
     assert "RendezvousClosedError" in agents.log("refused")
