@@ -4,7 +4,7 @@ from math import isqrt
 
 from runbooks.core.sizes import size
 from runbooks.memory.evidence import Setup
-from runbooks.memory.parsers.cuda_oom import CudaOom
+from runbooks.parsers.cuda_oom import CudaOom
 
 EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 

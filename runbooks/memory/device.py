@@ -10,8 +10,8 @@ from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.memory.advice import EXPANDABLE
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts
-from runbooks.memory.parsers.cuda_oom import CudaOom, in_pieces, who_fills
 from runbooks.memory.parsers.gpu_names import is_integrated
+from runbooks.parsers.cuda_oom import CudaOom, in_pieces, who_fills
 
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits

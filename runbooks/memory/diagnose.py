@@ -14,7 +14,7 @@ from runbooks.memory.device import device_causes, snapshot_causes
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.host import host_causes
 from runbooks.memory.limits import Limits
-from runbooks.memory.parsers.cuda_oom import CudaOom
+from runbooks.parsers.cuda_oom import CudaOom
 from runbooks.triage.text import findings_of
 
 SLUG = "memory-pressure"

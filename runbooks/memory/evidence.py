@@ -7,8 +7,8 @@ from pydantic import Field
 from runbooks.core.base import Frozen
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import NOT_RECORDED, Reading
-from runbooks.memory.parsers.cuda_oom import CudaOom, SnapshotOom
 from runbooks.memory.parsers.kernel_ooms import HostOom
+from runbooks.parsers.cuda_oom import CudaOom, SnapshotOom
 
 
 class LogFacts(Frozen):

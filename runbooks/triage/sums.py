@@ -4,7 +4,7 @@ from functools import cache
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import load_runbook
-from runbooks.memory.parsers.cuda_oom import parse_piece, who_fills
+from runbooks.parsers.cuda_oom import parse_piece, who_fills
 
 
 class _Limits(Frozen):

@@ -6,7 +6,7 @@ from typing import Any
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
-from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
+from runbooks.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
 from runbooks.parsers.loader_log import speaks_of_loading
 from runbooks.triage.text import failures, meanings
 from tasks.context import Context

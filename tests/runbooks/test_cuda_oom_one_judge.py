@@ -17,7 +17,7 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.memory.diagnose import diagnose
 from runbooks.memory.evidence import Evidence, LogFacts
 from runbooks.memory.limits import Limits
-from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms
+from runbooks.parsers.cuda_oom import parse_cuda_ooms
 from runbooks.triage.text import judge_text
 from tests.support.at_odds import at_odds
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms
+from runbooks.parsers.cuda_oom import parse_cuda_ooms
 
 GIB, MIB = 1 << 30, 1 << 20
 HEAD = "CUDA out of memory. Tried to allocate 512.00 MiB"

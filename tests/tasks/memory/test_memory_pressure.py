@@ -16,8 +16,8 @@ from runbooks.memory.advice import cheaper_batches
 from runbooks.memory.diagnose import diagnose
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, Setup
 from runbooks.memory.limits import Limits
-from runbooks.memory.parsers.cuda_oom import parse_cuda_ooms
 from runbooks.memory.parsers.kernel_ooms import HostOom, parse_host_ooms
+from runbooks.parsers.cuda_oom import parse_cuda_ooms
 from tasks.context import Context
 from tasks.memory.read import gather_memory_pressure, read_log
 from tasks.transport.local import LocalHost
