@@ -99,7 +99,7 @@ class WatchRoom:
 def watch_room(rig: Rig, folder: Path, engine: Engine, name: str, policy: dict[str, Any] | None = None,
                limits: dict[str, Any] | None = None, ray: dict[str, Any] | None = None,
                others: tuple[str, ...] = (), **fields: Any) -> Iterator[WatchRoom]:  # fmt: skip
-    """A room whose watch is ended at the end."""
+    """A room whose watch is ended at the end, and whatever the watch had begun as well: others wait for a server without runs."""
     folder.mkdir(parents=True, exist_ok=True)
     fleet = fleet_of(engine, name, limits, ray, others, **fields)
     room = WatchRoom(rig, RealWorld(rig, folder, "container-death", "n", fleet, kinds=KINDS, policy=policy))
@@ -109,3 +109,6 @@ def watch_room(rig: Rig, folder: Path, engine: Engine, name: str, policy: dict[s
         if room.process is not None and room.process.poll() is None:
             room.process.kill()
             room.process.wait()
+        left = [r for r in room.world.runs() + room.world.acts() if r.state and not (r.state.is_final() or r.state.is_paused())]
+        if left:
+            room.world.carry_on()
