@@ -20,7 +20,7 @@ PATIENCE_S = 20.0  # what is ending by itself may end
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make test` asks for it."""
+    """To find which tests leave something: the run takes it away in any case."""
     parser.addoption("--leave-nothing", action="store_true", help="fail if a file, process, mount or network namespace is left")
 
 
