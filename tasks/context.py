@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import sleep
-from typing import Any
+from typing import Any, Protocol
 
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.log_in import LogInSeen
 from runbooks.core.redact import Redactor
 from runbooks.core.refusal import Refusal, RefusalCode
 from tasks.installation import installation_redactor
@@ -64,6 +65,16 @@ class RunningAction(Frozen):
     lock: str = ""  # the name of its lock file, one for all names of a machine; "": the owner's
 
 
+class LogIn(Protocol):
+    """What subjects that are not about SSH ask about a log-in: see tasks/ssh/seen.py."""
+
+    def seen(self, context: "Context", node: Node) -> LogInSeen:
+        """How far the log-in to `node` gets."""
+
+    def changed(self, context: "Context") -> None:
+        """What was heard before counts no longer."""
+
+
 @dataclass(frozen=True)
 class Context:
     """One run's access to the world. Tests pass their own clock, sleep and hosts."""
@@ -80,6 +91,7 @@ class Context:
     redactor: Redactor = field(default_factory=installation_redactor)
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = sleep
+    log_in: LogIn | None = None  # given by the engine
     acting: RunningAction | None = None  # None while nothing may be changed
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, last_answer
 from tasks.shared import Shared
+from tasks.ssh.seen import LogInLook
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
@@ -45,7 +46,7 @@ def context_of(
         since = _news_since(earlier, float(limits[spec.window]))
     return Context(
         fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep,
-        shared=shared,
+        shared=shared, log_in=LogInLook(),
     )  # fmt: skip
 
 

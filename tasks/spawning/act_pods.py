@@ -18,7 +18,6 @@ from tasks.remote.unseen import UNSEEN
 from tasks.spawning.pod_inside import pod_node
 from tasks.spawning.pod_trust import FIRST_SEEN, trust_of
 from tasks.spawning.read import start_argv
-from tasks.ssh.attempts import memory_of
 from tasks.transport.base import TransportError
 
 WATCH_S = 2.0
@@ -169,6 +168,7 @@ def _start(a: StartWorker, context: Context, vouched: bool) -> ActionResult:
     ask = {"argv": list(a.argv), "match": p.match, "lock": p.lock, "boot_id": a.boot_id, "pod": pod.id, "out": out,
            "watch_s": WATCH_S}  # fmt: skip
     got = change(context, context.open_host(pod_node(config, pod, trust.key)), "pod_start_worker", ask, WATCH_S + 25)
-    memory_of(context).changed()
+    if context.log_in:
+        context.log_in.changed(context)
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
     return ActionResult(said=(f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))

@@ -1,7 +1,7 @@
 """Reads a pod's network and inside: the stages of ssh-auth-failure first, then one probe over SSH. Changes nothing on it."""
 
 from runbooks.core.fleet import KeySource, Node
-from runbooks.core.knowledge import load_runbook
+from runbooks.core.log_in import LogInSeen
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.ssh_key import public_shape
@@ -9,13 +9,9 @@ from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.spawning.evidence import PodInside, PodProcess, SshLook
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
-from runbooks.ssh.diagnose import Limits, diagnose
-from runbooks.ssh.evidence import Evidence as SshEvidence
-from runbooks.ssh.evidence import HostKeyFact, Stage, Wire
-from tasks.context import Context
+from tasks.context import Context, LogIn
 from tasks.remote.probe import run_probe
 from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
-from tasks.ssh.read import gather_log_in
 from tasks.transport.base import TransportError
 
 
@@ -35,27 +31,29 @@ def look_at_ssh(
         return Absent(proof="the pod has no public address for port 22")
     command = f"ssh -p {pod.ssh_port} {config.ssh.user}@{pod.ip} true"
     source = Source(command=command, host="local", taken_at=context.now())
+    if context.log_in is None:
+        return Unknown(reason=UnknownReason.NOT_ASKED, detail="nothing here looks at log-ins", source=source)
     try:
-        return Known(value=_look(context, config, pod, published_host_keys(log)), source=source)
+        return Known(value=_look(context, context.log_in, config, pod, published_host_keys(log)), source=source)
     except (TransportError, ValueError, OSError) as e:
         why = e.reason if isinstance(e, TransportError) else UnknownReason.FAILED
         return Unknown(reason=why, detail=str(e)[:300], source=source)
 
 
-def _look(context: Context, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshLook:
+def _look(context: Context, log_in: LogIn, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshLook:
     trust = trust_of(config.ssh, pod.id)
-    evidence = gather_log_in(context, pod_node(config, pod, trust.key))
-    shown = _shown(evidence)
+    seen = log_in.seen(context, pod_node(config, pod, trust.key))
+    shown = seen.unknown_key
     if not trust.key and shown:
         if published and _mark(shown) not in published:
             said = f"it shows {_mark(shown)}; its start script published {', '.join(published)}"
-            return _summary(evidence, Trust(), refused=said)
+            return _summary(seen, Trust(), refused=said)
         at = context.now().isoformat(timespec="seconds")
         trust = record_key(config.ssh, pod.id, Trust(shown, _how(shown, published), at, pod.machine_id))
-        evidence = gather_log_in(context, pod_node(config, pod, trust.key))
+        seen = log_in.seen(context, pod_node(config, pod, trust.key))
     elif trust.how == FIRST_SEEN and _how(trust.key, published) == PUBLISHED:
         trust = record_key(config.ssh, pod.id, Trust(trust.key, PUBLISHED))
-    return _summary(evidence, trust)
+    return _summary(seen, trust)
 
 
 def _mark(key: str) -> str:
@@ -67,27 +65,11 @@ def _how(key: str, published: tuple[str, ...]) -> str:
     return PUBLISHED if _mark(key) in published else FIRST_SEEN
 
 
-def _wire(evidence: SshEvidence) -> Wire | None:
-    return evidence.wire.value if isinstance(evidence.wire, Known) else None
-
-
-def _shown(evidence: SshEvidence) -> str:
-    """The unknown host key that was shown."""
-    wire = _wire(evidence)
-    h = wire.host_key if wire else None
-    return h.public if h and h.fact is HostKeyFact.UNKNOWN else ""
-
-
-def _summary(evidence: SshEvidence, trust: Trust, refused: str = "") -> SshLook:
-    limits = load_runbook("ssh-auth-failure").limit_values()
-    d = diagnose(evidence, Limits.model_validate(limits))
-    wire = _wire(evidence)
-    cause = d.causes[0] if d.causes and (wire is None or wire.stage is not Stage.DONE) else None
-    changed = bool(wire and wire.host_key and wire.host_key.fact is HostKeyFact.CHANGED)
+def _summary(seen: LogInSeen, trust: Trust, refused: str = "") -> SshLook:
     first = trust.how == FIRST_SEEN
     return SshLook(
-        stage=str(wire.stage) if wire else "", cause=cause.slug if cause else "", certainty=str(cause.certainty) if cause else "",
-        headline=refused or d.headline, first_seen=first, key_of_pod_changed=changed or bool(refused),
+        stage=seen.stage, cause=seen.cause, certainty=seen.certainty,
+        headline=refused or seen.headline, first_seen=first, key_of_pod_changed=seen.changed or bool(refused),
         trust=f"{trust.how} {trust.since} on machine {trust.machine}" if first else trust.how,
     )  # fmt: skip
 
