@@ -1,23 +1,22 @@
 """Turns what is handed in (files, gz, zst, folders, JSON logs, alert payloads) into blocks of plain lines."""
 
 import codecs
-import json
 import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from runbooks.triage.alerts import is_payload, lines_of
 from runbooks.triage.archive import LARGEST, Bounded, Chained, is_tar, members
 from runbooks.triage.block import Block, is_code, unread_code, without_comments
 from runbooks.triage.bugreport import is_report, sections
+from runbooks.triage.structured import converter
 from runbooks.triage.unpack import Counted, SourceError, unpacked
 
 BLOCK = 1 << 20
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13, 27))
-_FIELDS = ("MESSAGE", "message", "msg", "log", "event", "text")
 
 
 def blocks(path: Path, name: str, read: Callable[[int], None] | None = None) -> Iterator[Block]:
@@ -84,7 +83,7 @@ def _plain_lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
         if (alerts := lines_of(data)) is not None:
             yield Block(file=name, first=1, data="\n".join(alerts).encode())
             return
-    convert = _json_lines(data)
+    convert = converter(data)
     number, rest = 1, b""
     while data:
         data = rest + data
@@ -94,12 +93,12 @@ def _plain_lines(data: bytes, plain: IO[bytes], name: str) -> Iterator[Block]:
         if not ended and len(rest) > 8 * BLOCK:
             block, rest, cut = rest, b"", 0  # a line without an end
         if cut >= 0:
-            yield Block(file=name, first=number, data=convert(block) if convert else block)
+            yield Block(file=name, first=number, data=convert(block))
             number += block.count(b"\n") + ended
         data = plain.read(BLOCK)
         data = decode(data) if decode else data
     if rest:
-        yield Block(file=name, first=number, data=convert(rest) if convert else rest)
+        yield Block(file=name, first=number, data=convert(rest))
 
 
 def _decoder(data: bytes) -> tuple[bytes, Callable[[bytes], bytes] | None]:
@@ -130,38 +129,3 @@ def _without_nul(data: bytes) -> bytes:
 def _utf16(data: bytes, encoding: str) -> tuple[bytes, Callable[[bytes], bytes]]:
     step = codecs.getincrementaldecoder(encoding)(errors="replace")
     return step.decode(data).encode(), lambda more: step.decode(more).encode()
-
-
-def _json_lines(data: bytes) -> Callable[[bytes], bytes] | None:
-    """A converter when the first line is a JSON object with a message: journald, Docker, structured logs."""
-    try:
-        first = json.loads(data.split(b"\n", 1)[0])
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(first, dict) or _message(first) is None:
-        return None
-    return lambda block: b"\n".join(_convert(line) for line in block.split(b"\n"))
-
-
-def _convert(line: bytes) -> bytes:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return line
-    message = _message(entry) if isinstance(entry, dict) else None
-    if message is None:
-        return line
-    who = entry.get("SYSLOG_IDENTIFIER") or entry.get("_COMM") or ""
-    extra = [str(entry[k]) for k in ("error", "err", "exc_info", "exception", "stack") if entry.get(k)]
-    text = " ".join([f"{who}: {message}" if who else message, *extra])
-    return text.replace("\n", " ⏎ ").rstrip(" ⏎").encode("utf-8", "replace")
-
-
-def _message(entry: dict[str, Any]) -> str | None:
-    for field in _FIELDS:
-        value = entry.get(field)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list) and value and all(isinstance(b, int) and 0 <= b < 256 for b in value):
-            return bytes(value).decode("utf-8", "replace")
-    return None
