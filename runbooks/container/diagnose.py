@@ -77,7 +77,7 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
         must_not=must_not(e, c, causes),
         plans=plans_for(e, causes, limits) if state is State.UNHEALTHY else (),
         after=besides(e, c, causes),
-        findings=(*_findings(e, limits), *left_over(e, c, causes)),
+        findings=(*_findings(e, limits, causes), *left_over(e, c, causes)),
         unknowns=(young,) if young else (),
         by_hand=_by_hand(e, c),
         groups=_together(e, c),
@@ -141,7 +141,7 @@ def _blind(e: Evidence) -> Diagnosis:
     )
 
 
-def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
+def _findings(e: Evidence, limits: Limits, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     found = [
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
@@ -149,7 +149,7 @@ def _findings(e: Evidence, limits: Limits) -> tuple[Finding, ...]:
     found += _policy(known(e.container))
     found += resting_findings(e) + compose_findings(e)
     found += _last_words(e)
-    found += kept_findings(e, limits)
+    found += kept_findings(e, limits, causes)
     number = len(deaths(e, limits))
     if number > 1:
         found.append(

@@ -1,6 +1,7 @@
 """Replaced containers that were set aside: whether a daemon start could revive one, and which may be removed by now."""
 
 import shlex
+from collections.abc import Sequence
 
 from runbooks.container.backoff import is_kept, kept_name
 from runbooks.container.evidence import Evidence, Sibling, WantedContainer
@@ -46,7 +47,7 @@ def removals(e: Evidence, w: WantedContainer, limits: Limits) -> list[Step]:
     ]  # fmt: skip
 
 
-def kept_findings(e: Evidence, limits: Limits) -> list[Finding]:
+def kept_findings(e: Evidence, limits: Limits, causes: Sequence[Cause]) -> list[Finding]:
     """What a person should know of them."""
     found = [
         Finding(
@@ -61,4 +62,20 @@ def kept_findings(e: Evidence, limits: Limits) -> list[Finding]:
         how = f"gpu-runbooks run container-death {e.node} --option container={e.name} --option remove_kept=yes --mode approve"
         issue = f"{len(old)} replaced containers are kept for longer than {span(limits.keep_old_s)}: {old[0].name}"
         found.append(Finding(priority="LOW", category="container", issue=issue, action=how))
+    if e.remove_kept and not any(x.slug == "kept-container" for x in causes):
+        why, then = _nothing_to_remove(e, limits)
+        issue = f"option remove_kept was given and decides nothing: {why}"
+        found.append(Finding(priority="LOW", category="container", issue=issue, action=then))
     return found
+
+
+def _nothing_to_remove(e: Evidence, limits: Limits) -> tuple[str, str]:
+    """Why no removal is offered although it was asked for, and what then."""
+    kept, old = set_aside(e), old_ones(e, limits)
+    if known(e.siblings) is None:
+        return "whether replaced containers are kept was not read", "make the list of containers readable, and ask again"
+    if old:
+        return f"{len(old)} could be removed, once {e.name} itself is well", "ask again then"
+    if kept:
+        return f"{len(kept)} kept ({kept[0].name}), none that ended longer than {span(limits.keep_old_s)} ago", "ask again later"
+    return f"no replaced container of {e.name} is kept", "leave the option out"

@@ -73,7 +73,6 @@ class Checkpoints(Frozen):
     parts: tuple[str, ...] = ()  # names or globs inside a folder that each finished checkpoint has
     required_keys: tuple[str, ...] = ()
     manifest: str = ""  # name of a file with hashes beside the checkpoint; "": the usual names are tried
-    writers: tuple[str, ...] = ()  # names of the fleet's jobs that write here
     others_write: bool = False  # something outside of this fleet file writes or reads here too: no prune, no repoint
     interval_steps: int | None = Field(default=None, ge=1)
     step_seconds: float | None = Field(default=None, gt=0)

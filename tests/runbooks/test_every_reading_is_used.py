@@ -65,13 +65,11 @@ READER = "its reader needs it"
 ENGINE = "the engine or the report needs it"
 GROUP = "judged with the others of its kind, by the table of groups"
 SHARED = "of a reading that several runbooks share; here it is only shown"
-UNUSED = "a setting of the fleet file that nobody reads: it decides nothing"
 TARGET = "its identity or its place, for whoever acts on it or asks for it"
 LEFT = {  # what a judgment leaves alone, and who needs it
     "checkpoint-fallback": {
         SHOWN: "Space.gid",
         READER: "Store.bucket Store.credentials Tier.profile Tier.region",
-        UNUSED: "Checkpoints.writers",
         TARGET: "FileHolder.start_ticks",
     },
     "container-death": {
