@@ -145,8 +145,8 @@ def _blocks(names: list[str], notes: list[str], read_any: set[str], shown: "Prog
                     read_any.add(label)
                     empty.append(label)
             except SourceError as e:
-                gone = isinstance(e.__cause__, FileNotFoundError) and one is not None
-                notes.append(f"{e}{beside(one, any_kind=True) if gone else ''}")
+                near = beside(one, any_kind=True) if one and isinstance(e.__cause__, FileNotFoundError) else ""
+                notes.append(f"{e}{near}")
         if code:
             notes.append(f"{name}: {unread_code(code)}")
     if empty:

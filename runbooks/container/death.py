@@ -4,7 +4,7 @@ from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.memory_kills import last_kill, out_of_memory
 from runbooks.container.others import only_on_failure, stopped_unit
-from runbooks.container.shared_end import companions, ended_together, host_event
+from runbooks.container.shared_end import WHEN, companions, ended_together, host_event, not_the_reboot
 from runbooks.container.start_errors import start_error
 from runbooks.container.words import (
     Limits,
@@ -48,12 +48,27 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
         alone = not companions(e, c, limits)
         own = its_own_error(e, c, limits) if alone and not refused else []
         request = asked if alone and event[0].slug != "host-rebooted" else []  # an engine that ends asks all its containers to
-        return refused + _lowered(own) + (_lowered(event) if own else event) + _also(request)
+        other = [] if own or event[0].certainty is Certainty.CONFIRMED else _also(asked) or _before_it(e, c, limits)
+        return refused + _lowered(own) + (_lowered(event) if own else event) + _also(request) + other
     if refused and c.exit_code in (125, 126, 127, 128):  # of the start itself
         return refused
     if asked and not last_kill(e, c, limits):  # a kill for memory long before explains no end that somebody asked for
         return refused + asked + oom
-    return refused + oom + (asked or _by_itself(e, c, limits))
+    early = not_the_reboot(e, c, limits)
+    return refused + oom + (asked or [*_by_itself(e, c, limits), *(_by_hand(e, c, limits) if early else [])]) + early
+
+
+def _before_it(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """What else may have ended it, shortly before the shutdown."""
+    return _by_hand(e, c, limits) + _also(own_end(e, c) or by_code(e, c, limits))
+
+
+def _by_hand(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """A stop that the engine has forgotten over the reboot leaves nothing but its exit code."""
+    if c.exit_code not in (0, *KILLED) or said_dead(e, c, limits):
+        return []
+    words = f"code {c.exit_code} is what a stop by hand leaves, too, and the engine has forgotten its events of before the boot"
+    return [cause("stopped-on-purpose", Certainty.POSSIBLE, f"container {c.name}", words, innocent=True, decides=WHEN[1:])]
 
 
 def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -96,7 +96,7 @@ def _together(e: Evidence, c: ContainerFacts | None) -> tuple[Group, ...]:
 
 def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:
     told = [x for x in causes if x.slug != "second-supervisor" and x.certainty is not Certainty.RULED_OUT]
-    names = list(dict.fromkeys(x.slug for x in told if state is State.HEALTHY or not x.innocent))
+    names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
         more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""

@@ -9,6 +9,12 @@ from runbooks.core.host_facts import HostFacts, Upgrade
 from runbooks.core.verdict import Cause, Certainty
 
 ENDED_BY_ENGINE = (0, 137, 143, 255)  # what a daemon's own stop leaves behind
+WENT_DOWN = 255  # what the engine writes after it is back, for what it finds gone
+EITHER = "either the reboot ended it, or something did shortly before: "
+WHEN = (
+    "when the shutdown began: `journalctl -b -1 -n 20 -u systemd-logind` on the node",
+    "who stopped it before: shell histories, the log of what deploys it",
+)
 A_CROWD = 2  # others that ended with it: no accident
 
 
@@ -23,19 +29,54 @@ def host_event(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _host_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    host = known(e.host)
-    if host is None or c.started_at is None or c.finished_at is None or c.started_at >= host.booted_at:
+    """The boot, where its shutdown can have ended the container; likely only, where it can as well have ended before that began."""
+    host, end = known(e.host), c.finished_at
+    if host is None or end is None or not _over_the_boot(host, c):
         return []
-    if (host.booted_at - c.finished_at).total_seconds() > limits.shutdown_window_s:
+    began = _shutdown(host, c)
+    late = (host.booted_at - end).total_seconds() > limits.shutdown_window_s
+    if late if began is None else end < began and (late or not _held_up(e, c, began, limits)):
         return []
+    after = end >= host.booted_at or c.exit_code == WENT_DOWN
+    sure = after or (began is not None and end >= began)
+    since = made_effective(host, c.started_at or end, host.booted_at)
     return [
         cause(
-            "host-rebooted", Certainty.CONFIRMED, e.node,
-            f"{e.node} was booted at {clock(host.booted_at)}; the container had run since {clock(c.started_at)} "
-            f"and is recorded as ended at {clock(c.finished_at)} with code {c.exit_code}",
-            *(f"package log: {said(u)}; this boot made it effective" for u in made_effective(host, c.started_at, host.booted_at)[-3:]),
+            "host-rebooted", Certainty.CONFIRMED if sure else Certainty.LIKELY, e.node,
+            f"{'' if sure else EITHER}{e.node} was booted at {clock(host.booted_at)}; the container had run since {clock(c.started_at)} "
+            f"and is recorded as ended at {clock(end)} with code {c.exit_code}",
+            "" if after else f"the shutdown began at {clock(began)}" if began else "when the shutdown began is not known",
+            *(f"package log: {said(u)}; this boot made it effective" for u in since[-3:]),
+            decides=() if sure else WHEN[1:] if began else WHEN,
         )
     ]  # fmt: skip
+
+
+def _held_up(e: Evidence, c: ContainerFacts, began: datetime, limits: Limits) -> bool:
+    """Others ended with it before the shutdown began: a node agent may hold that up and end its containers first."""
+    return any(s.finished_at is not None and s.finished_at < began for s in companions(e, c, limits))
+
+
+def _over_the_boot(host: HostFacts, c: ContainerFacts) -> bool:
+    return c.started_at is not None and c.started_at < host.booted_at
+
+
+def _shutdown(host: HostFacts, c: ContainerFacts) -> datetime | None:
+    """When the shutdown before the present boot began; None where that is not known, an older one was read, or a clock was set back."""
+    began, end = host.shutdown_began_at, c.finished_at
+    if began is None or end is None or c.started_at is None or end < c.started_at:
+        return None
+    return began if c.started_at <= began <= host.booted_at else None
+
+
+def not_the_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
+    """The reboot ruled out: the container had ended shortly before the shutdown began."""
+    host, end = known(e.host), c.finished_at
+    began = _shutdown(host, c) if host else None
+    if began is None or end is None or end >= began or (began - end).total_seconds() > limits.shutdown_window_s:
+        return []
+    words = f"it ended at {clock(end)}, {span((began - end).total_seconds())} before the shutdown began ({clock(began)})"
+    return [cause("host-rebooted", Certainty.RULED_OUT, e.node, words)]
 
 
 def _daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -43,6 +84,8 @@ def _daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Caus
     host = known(e.host)
     up = host.daemon_started_at if host else None
     if host is None or up is None or c.finished_at is None or c.started_at is None or c.started_at >= up:
+        return []
+    if c.finished_at < host.booted_at:  # that start belongs to the boot
         return []
     gap = (up - c.finished_at).total_seconds()
     if not -limits.together_s <= gap <= limits.restart_window_s or c.exit_code not in ENDED_BY_ENGINE:

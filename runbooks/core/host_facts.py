@@ -66,6 +66,7 @@ class HostFacts(Frozen):
 
     boot_id: str
     booted_at: datetime
+    shutdown_began_at: datetime | None = None  # before this boot; None: the journal does not tell, or there was none (a power cut)
     clock_at: datetime  # the node's clock when it was read
     clock_ahead_s: float = 0.0  # of the engine's clock
     memory_total_bytes: int

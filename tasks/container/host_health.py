@@ -54,6 +54,7 @@ def _readings(context: Context, got: dict[str, Any], source: Source) -> HostRead
     daemon, clock = got["daemon"], datetime.fromtimestamp(got["clock"], UTC)
     facts = HostFacts(
         boot_id=got["boot_id"], booted_at=datetime.fromtimestamp(got["booted_at"], UTC), clock_at=clock,
+        shutdown_began_at=_at(got["shutdown_began"]),
         clock_ahead_s=round((clock - context.now()).total_seconds(), 1),
         memory_total_bytes=got["memory_total"], memory_available_bytes=got["memory_available"],
         disks=tuple(Disk(**d) for d in got["disks"]), shm=Disk(**got["shm"]) if got["shm"] else None,

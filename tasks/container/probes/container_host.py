@@ -16,6 +16,7 @@ from typing import Any
 
 from tasks.container.probes.host_packages import driver, packages, tail
 from tasks.container.probes.host_places import places
+from tasks.container.probes.host_shutdown import shutdown_began
 from tasks.remote.probes.kernel_kills import kernel, monotonic_zero
 from tasks.remote.probes.proc import boot_id, cgroup, command, names, pids, read, stat, status
 
@@ -145,6 +146,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     accel = sorted(glob.glob("/dev/accel*") + glob.glob("/dev/vfio/[0-9]*"))
     return {
         "boot_id": boot_id(), "booted_at": booted_at(), "clock": time.time(), "root": os.geteuid() == 0,
+        "shutdown_began": shutdown_began(),
         "memory_total": memory.get("MemTotal", 0), "memory_available": memory.get("MemAvailable", 0),
         "disks": disks, "shm": disk(SHM),
         "nvidia": sorted("/dev/" + n for n in names("/dev") or [] if n.startswith("nvidia")), "accel": accel,

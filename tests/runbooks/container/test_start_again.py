@@ -21,7 +21,7 @@ OWN_LIMIT = {"at": KILL["at"], "pid": 900, "process": "python", "memcg": True, "
 LOOP = {"kind": "retry-loop", "name": "/tmp/retry.sh", "pid": 77, "start_ticks": 5, "command": "bash /tmp/retry.sh"}
 UNIT = {"kind": "systemd", "name": "w.service", "command": "ExecStart=docker start -a ray_docker", "life": "3f2a5c0e" * 4}
 MOUNT = {"path": "/mnt/b", "type": "fuse.gcsfuse", "where": "host", "state": "dead", "error": "not connected", "wanted": True}
-CLOCK_BACK = {"container": {"value": {"started_at": "2026-03-02T11:58:00Z", "finished_at": "2026-03-02T11:57:00Z"}}}
+CLOCK_BACK = {"container": {"value": {"started_at": "2026-03-02T11:58:00Z", "finished_at": "2026-03-02T11:57:00Z", "exit_code": 255}}}
 BOOTED = {"host": {"value": {"booted_at": "2026-03-02T11:59:00Z", "daemon_started_at": "2026-03-02T11:59:20Z"}}}
 OUTSIDE = {"host-rebooted", "daemon-restarted", "daemon-upgraded", "oom-host", "killed-from-outside", "killed-through-engine"}
 

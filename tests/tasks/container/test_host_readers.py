@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.container.parsers.engine_error import refusal
-from tasks.container.probes import host_packages, host_places
+from tasks.container.probes import host_packages, host_places, host_shutdown
 from tasks.remote.probes import kernel_kills
 
 # /var/log/dpkg.log of a Debian 12 and a Ubuntu 24.04 machine, and dnf.rpm.log of a Rocky 9 one
@@ -103,3 +103,22 @@ def test_places_and_what_should_be_mounted_there(tmp_path: Path) -> None:
 def test_the_form_of_an_error(text: str, code: int, paths: tuple[str, ...]) -> None:
     found = refusal(text)
     assert (found.code, found.paths) == (code, paths)
+
+
+# as logind of systemd 252 wrote it, from the journal of the boot before
+REBOOTING = '{"__REALTIME_TIMESTAMP":"1795981319070431","MESSAGE":"System is rebooting.","SYSLOG_IDENTIFIER":"systemd-logind"}'
+
+
+@pytest.mark.parametrize(
+    ("prints", "began"), [(f"echo '{REBOOTING}'", 1795981319.070431), ("exit 1", None), ("echo '[]'", None), ("true", None)]
+)
+def test_when_the_shutdown_began(prints: str, began: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the journal says; a journal that is not kept over a boot says nothing."""
+    program = tmp_path / "journalctl"
+    program.write_text(f"#!/bin/sh\n{prints}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert host_shutdown.shutdown_began() == began
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host_shutdown.shutdown_began() is None

@@ -64,11 +64,20 @@ def world_of(host: SystemdHost, rig: Rig, folder: Path, name: str) -> RealWorld:
 
 def test_rebooted_and_brought_back_by_the_engine(host: SystemdHost, rig: Rig, tmp_path: Path) -> None:
     host.run(START % "w1")
+    host.run(START % "w0")
+    host.run("docker stop w0")
     old, boot = host.run("docker inspect -f '{{.Id}}' w1"), host.run("cat /proc/sys/kernel/random/boot_id")
     host.reboot()
     assert host.run("cat /proc/sys/kernel/random/boot_id") != boot
     found = judge(host, "w1")
     assert confirmed(found) == ["host-rebooted"]
+    assert "the shutdown began at" in str(found.causes[0].evidence)
+    by_hand = judge(host, "w0")
+    assert confirmed(by_hand) == []
+    assert [(c.slug, c.certainty.value) for c in by_hand.causes if c.slug in ("host-rebooted", "stopped-on-purpose")] == [
+        ("stopped-on-purpose", "possible"), ("host-rebooted", "ruled-out"),
+    ], by_hand.causes  # fmt: skip
+    assert by_hand.plans == ()
     assert "oom" not in str([c.slug for c in found.causes])
     world = world_of(host, rig, tmp_path, "w1")
     assert outcome(world.run("auto")) == "fixed"
