@@ -51,9 +51,11 @@ APPLETS = [
 class Engine:
     """One dockerd and its client."""
 
-    def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "", bridge: bool = False) -> None:
+    def __init__(self, folder: Path, docker: str, dockerd: str, netns: str = "", bridge: bool = False, more: tuple[str, ...] = ()) -> None:
         self.folder, self._docker, self._dockerd, self.netns, self._bridge = folder, docker, dockerd, netns, bridge
+        self._more = more
         self.socket, self.pidfile = folder / "docker.sock", folder / "dockerd.pid"
+        self.data = folder / "data"
         self.group = own(folder.name)
         self._wrapper: subprocess.Popen[bytes] | None = None
 
@@ -68,9 +70,9 @@ class Engine:
         return [
             *(("nsenter", f"--net=/run/netns/{self.netns}") if self.netns else ()),
             self._dockerd, "-H", f"unix://{self.socket}",
-            "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
+            "--data-root", str(self.data), "--exec-root", str(self.folder / "exec"),
             "--pidfile", str(self.pidfile), "--storage-driver=overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs",
-            f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self._bridge else no_network),
+            f"--cgroup-parent=/{self.group}", "--userland-proxy=false", *(() if self._bridge else no_network), *self._more,
         ]  # fmt: skip
 
     def up(self) -> None:
@@ -200,10 +202,11 @@ def busybox_tar(folder: Path) -> Path:
 
 
 @contextmanager
-def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engine]:
+def docker_engine(own_network: bool = False, inside: str = "", more: tuple[str, ...] = (), disk: str = "") -> Iterator[Engine]:
     """A ready engine with the image bb:1; gone afterwards. `own_network`: bridges, in a namespace of its own.
 
-    `inside`: the network namespace (of the caller) that is its containers' host network.
+    `inside`: the network namespace (of the caller) that is its containers' host network. `more`: for the daemon's command line.
+    `disk`: the size of a small disk of its own for its images and containers.
     """
     docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else need_program("docker", "docker.io")
     folder = Path(tempfile.mkdtemp(prefix="dk"))
@@ -211,8 +214,11 @@ def docker_engine(own_network: bool = False, inside: str = "") -> Iterator[Engin
     if netns:
         subprocess.run(["ip", "netns", "add", netns], check=True)
         subprocess.run(["ip", "-n", netns, "link", "set", "lo", "up"], check=True)
-    engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns or inside, bridge=own_network)
+    engine = Engine(folder, docker, need_program("dockerd", "docker.io"), netns or inside, own_network, more)
     try:
+        if disk:
+            engine.data.mkdir()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(engine.data)], check=True)
         engine.up()
         engine.run("import", str(busybox_tar(folder)), "bb:1")
         yield engine

@@ -55,6 +55,12 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "probe-rendezvous": "tests/flows/test_rendezvous.py::test_what_is_printed_probes_and_clears_what_the_probe_left",
 }
 
+STAND_IN = {  # action kind -> what of its fault or of its part cannot be had here, and what stands for it
+    "reset-gpu": "a GPU that asks for a reset, and its reset, are those of the lab's driver: no GPU is here",
+    "quarantine-node": "no GPU here falls off the bus: the lab's driver says that it did; the mark and who reads it are real",
+    "restart-container": "no GPU here: the device that the container loses is another one, and its nvidia-smi a script that opens it",
+}
+
 
 def printed(steps: Iterable[Step]) -> str:
     """The lines of the report's blocks."""

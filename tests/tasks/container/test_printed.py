@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from runbooks.container.backoff import kept_name
-from runbooks.container.plans import free_space
 from runbooks.core.plan import Plan
 from runbooks.core.verdict import State
 from tests.support import fuse_mount
@@ -126,16 +125,25 @@ def test_an_engine_is_started() -> None:
             time.sleep(0.5)
 
 
-def test_nameless_images_go(engine: Engine) -> None:
-    engine.run("volume", "create", "precious2")
-    nameless = engine.run("import", "--change", "CMD sleep", str(engine.folder / "bb.tar"))
-    engine.create("full2", "sleep", "1000")
-    evidence = World(engine, "full2").gather()
-    assert evidence.wanted is not None
-    steps = tuple(free_space(evidence, evidence.wanted, {"disk-full"}))  # a disk with more than a tenth free is never called full
-    typed(Plan(name="free", steps=steps, for_causes=("disk-full",)))
-    assert nameless not in engine.run("images", "-aq", "--no-trunc").split()
-    assert "precious2" in engine.run("volume", "ls", "-q").split()
+def test_nameless_images_go() -> None:
+    """An image without a name fills the engine's disk, and what writes there dies of it. A volume beside it stays."""
+    with docker_engine(disk="64m") as engine:
+        engine.run("volume", "create", "precious")
+        engine.create("full", "sh", "-c", "while sleep 0.2; do dd if=/dev/zero bs=4k count=32 >>/some || exit 1; done")
+        filled = engine.folder / "filler"
+        room = os.statvfs(engine.data)
+        filled.write_bytes(b"x" * (room.f_bavail * room.f_frsize - (1 << 20)))
+        subprocess.run(["tar", "-cf", "filler.tar", "filler"], cwd=engine.folder, check=True)
+        nameless = engine.run("import", str(engine.folder / "filler.tar"))
+        engine.wait_status("full", "exited")
+        found = World(engine, "full").judge()
+        assert "disk-full" in confirmed(found), found
+        (plan,) = [p for p in found.plans if p.steps[0].kind == "free-engine-space"][:1]
+        typed(plan)
+        assert nameless not in engine.run("images", "-aq", "--no-trunc").split()
+        assert "precious" in engine.run("volume", "ls", "-q").split()
+        assert engine.inspect("full")["State"]["Status"] == "running"
+        assert "disk-full" not in confirmed(World(engine, "full").judge())
 
 
 def test_an_old_loop_is_ended(engine: Engine, tmp_path: Path) -> None:

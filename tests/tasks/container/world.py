@@ -38,7 +38,7 @@ class World:
     def __init__(self, engine: Engine, name: str, limits: dict[str, Any] | None = None, **fields: Any) -> None:
         it = ManagedContainer(
             name=name, node="n", engine=engine.argv, socket=str(engine.socket), daemon_pidfile=str(engine.pidfile),
-            disks=(str(engine.folder),), **fields,
+            disks=(str(engine.data),), **fields,
         )  # fmt: skip
         values = load_runbook("container-death").limit_values(limits)
         self.limits = Limits(**values)

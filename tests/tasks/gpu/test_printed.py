@@ -1,6 +1,5 @@
 """The commands of a report, pasted into a shell, end, start and mark what they name, and nothing else."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +18,19 @@ from deployments.lab.gpu_state import H100, StubGpu, read_state
 from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Job, Leader
 from runbooks.core.knowledge import load_runbook
+from runbooks.core.node_look import remarks
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis
 from runbooks.gpu import plans
 from runbooks.gpu.diagnose import Limits, diagnose
 from runbooks.gpu.evidence import KernelEvent
+from tasks.remote import node_look
+from tasks.remote.node_look import look_at_node
+from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import JOB, context, gather, job, state, tagged, wait_state
+from tests.support.need import need_program
 from tests.support.printed import by_hand
 from tests.support.waiting import until
 from tests.tasks.container.test_restart import start
@@ -65,18 +70,20 @@ def step_of(found: Diagnosis, kind: str) -> Step:
     return steps[0]
 
 
-def test_a_stopped_process_is_ended(driver: StubDriver) -> None:
+def test_a_stopped_process_is_ended(driver: StubDriver, tmp_path: Path) -> None:
+    """As printed; only that `sleep`, between the two signals, is a program that takes less."""
+    (tmp_path / "sleep").write_text("#!/bin/sh\nexec /bin/sleep 0.2\n")
+    (tmp_path / "sleep").chmod(0o755)
+    quick = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with orphan("typed") as pid, orphan("beside") as other:
         driver.show(holding(pid))
         step = step_of(judged(driver, (job("typed"),)), "terminate-processes")
         assert [x["pid"] for x in step.args["processes"]] == [pid]
-        quick = tuple("sleep 0.2" if c.startswith("sleep") else c for c in step.commands)
-        elsewhere = tuple(c.replace(f"/proc/{pid}/", f"/proc/{other}/").replace(f" {pid}", f" {other}") for c in quick)
-        by_hand([step.model_copy(update={"commands": elsewhere})])
+        elsewhere = tuple(c.replace(f"/proc/{pid}/", f"/proc/{other}/").replace(f" {pid}", f" {other}") for c in step.commands)
+        by_hand([step.model_copy(update={"commands": elsewhere})], env=quick)
         assert state(other) == "T", "a process with another start time is not touched"
-        by_hand([step.model_copy(update={"commands": quick})])
+        by_hand([step], env=quick)
         wait_state(pid, "Z-")
-        driver.show(StubGpu())
         assert not judged(driver, (job("typed"),)).wrong
 
 
@@ -99,17 +106,29 @@ def test_a_job_is_started_and_stays(driver: StubDriver, tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_node_is_marked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A driver that hangs cannot be had here: the judgment is that of its situation, the mark is real."""
-    from tests.runbooks.every import situations
+def from_outside(driver: StubDriver, **more: Any) -> Diagnosis:
+    """The verdict on this machine as on one that is no container itself."""
+    seen = gather(context(driver))
+    assert isinstance(seen.facts, Known)
+    facts = seen.facts.value.model_copy(update={"in_container": False})
+    return diagnose(seen.model_copy(update={"facts": Known(value=facts), **more}), Limits(**LIMITS))
 
+
+def test_a_node_is_marked_once(driver: StubDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who looks at the node then is told, as the nightly and `doctor` look."""
     mark = tmp_path / "marks" / "quarantine.json"
     monkeypatch.setattr(plans, "QUARANTINE", str(mark))
-    case = next(s for s in situations() if s.title == "devices:the driver says that a GPU is lost")
-    step = step_of(case.judge(case.evidence), "quarantine-node")  # judged anew, and kept for nobody
+    monkeypatch.setattr(node_look, "QUARANTINE", str(mark))
+    driver.show(StubGpu(), StubGpu(keys={**H100, "index": "1", "uuid": "GPU-beside", "bus_id": "00000000:99:00.0", "mode": "lost"}))
+    found = from_outside(driver)
+    assert [c.slug for c in found.wrong] == ["gpu-off-the-bus"]
+    step = step_of(found, "quarantine-node")
     assert step.args["path"] == str(mark)
+    assert not look_at_node(LocalHost("node-a")).quarantined
     assert by_hand([step]).returncode == 0
-    assert json.loads(mark.read_text())["reason"] == step.args["reason"]
+    seen = look_at_node(LocalHost("node-a"))
+    assert seen.quarantined
+    assert step.args["reason"] in remarks(seen)[-1].says
     mark.write_text("somebody else's")
     assert by_hand([step]).returncode != 0
     assert mark.read_text() == "somebody else's"
@@ -117,26 +136,35 @@ def test_a_node_is_marked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with docker_engine() as found:
+    """Its runtime `nvidia` is the usual one: containers are given GPUs by name only."""
+    with docker_engine(more=(f"--add-runtime=nvidia={need_program('runc', 'runc')}",)) as found:
         yield found
 
 
-def test_a_container_is_restarted(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lost devices cannot be had here: the judgment is that of its situation, the container and its restart are real."""
-    from tests.runbooks.every import situations
+GIVEN = ("--runtime=nvidia", "-e", "NVIDIA_VISIBLE_DEVICES=all", "--device", "/dev/null:/dev/nvidia0", "--stop-timeout", "1")
+SMI = """#!/bin/sh
+(: </dev/nvidia0) 2>/dev/null && echo 'GPU 0: NVIDIA H100 80GB HBM3' && exit
+echo 'Failed to initialize NVML: Unknown Error'; exit 255
+"""
 
-    (tmp_path / "docker").write_text("#!/bin/sh\nexec " + " ".join(engine.argv) + ' "$@"\n')
-    (tmp_path / "docker").chmod(0o755)
-    title = "devices:seen from the host, a container lost its devices and nothing in it works"
-    step = step_of(next(s for s in situations() if s.title == title).judge(), "restart-container")
-    box = start(engine, "typed", "--stop-timeout", "1")
-    before = engine.inspect("typed")["State"]["Pid"]
-    commands = tuple(c.replace(step.args["container"], box) for c in step.commands)
-    done = by_hand([step.model_copy(update={"commands": commands})], env={"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"})
+
+def test_a_container_is_restarted(engine: Engine, driver: StubDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that lost its device file; its nvidia-smi is a script that opens that file."""
+    for name, text in (("docker", "#!/bin/sh\nexec " + " ".join(engine.argv) + ' "$@"\n'), ("nvidia-smi", SMI)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    driver.show(StubGpu())
+    box = start(engine, "typed", *GIVEN, "-v", f"{tmp_path}/nvidia-smi:/bin/nvidia-smi:ro")
+    assert not from_outside(driver).wrong
+    engine.run("exec", "typed", "rm", "/dev/nvidia0")
+    before, found = engine.inspect("typed")["State"]["Pid"], from_outside(driver)
+    assert [c.slug for c in found.wrong] == ["container-lost-devices"]
+    done = by_hand([step_of(found, "restart-container")])
     assert done.returncode == 0, done.stderr
     after = engine.inspect("typed")
-    assert after["Id"] == box
-    assert after["State"]["Pid"] != before
+    assert (after["Id"], after["State"]["Pid"] != before) == (box, True)
+    assert not from_outside(driver).wrong
 
 
 def test_the_leaders_count_goes_to_0(driver: StubDriver) -> None:
@@ -151,15 +179,11 @@ def test_the_leaders_count_goes_to_0(driver: StubDriver) -> None:
 
 def asks_for_a_reset(driver: StubDriver) -> Diagnosis:
     """The verdict on this machine with an Xid 119 in its kernel log; the GPU and what it asks for are the driver's."""
-    seen = gather(context(driver))
     at = str(H100["bus_id"])
     text = f"NVRM: Xid (PCI:{at}): 119, pid=1, name=python3, Timeout"
     event = KernelEvent(at_s=1.0, text=text, xid=119, bus_id=at, pid=1, process="python3")
-    assert isinstance(seen.facts, Known)
-    outside = seen.facts.model_copy(update={"value": seen.facts.value.model_copy(update={"in_container": False})})
-    holders = Known[tuple[int, ...]](value=())
     log = Known[tuple[KernelEvent, ...]](value=(event,))
-    return diagnose(seen.model_copy(update={"kernel": log, "facts": outside, "device_holders": holders}), Limits(**LIMITS))
+    return from_outside(driver, kernel=log, device_holders=Known[tuple[int, ...]](value=()))
 
 
 def test_a_gpu_that_asks_for_it_is_reset(driver: StubDriver) -> None:
