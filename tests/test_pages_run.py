@@ -1,4 +1,4 @@
-"""Every command block of README.md and deployments/README.md, run as it is printed, in a copy of the tree with a server of its own.
+"""Every command block of README.md and deployments/README.md, run as it is printed, in a clone of the tree with a server of its own.
 
 Commands run in the order of the pages, against a lab node (a real sshd, a real stopped process); a block of output is compared
 in shape with what the command before it wrote.
@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import time
@@ -20,14 +21,12 @@ import pytest
 import yaml
 
 from deployments.lab import zombie_gpu
-from tests.support.cli import PROGRAM
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "deployments/README.md")
 COMMAND = re.compile(r"^    (\S.*)$", re.M)
 SHOWN = re.compile(r"^```markdown\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
-PARTS = ("README.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci", "deployments", "flows", "tasks", "runbooks")
 LOG = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
 ALERT = ROOT / "tests/gateway/payloads/alertmanager.json"
 
@@ -75,15 +74,25 @@ def test_every_printed_command_is_run_or_has_a_reason() -> None:
     assert all(len(why) > 40 for why in NOT_RUN.values())
 
 
+def cloned() -> list[str]:
+    """The files that a clone has once this tree is committed."""
+    argv = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [path for path in listed if path and (ROOT / path).is_file()]
+
+
 class Tree:
-    """The copied tree, and the node that its fleet file names."""
+    """The copied tree, a home folder of its own, and the node that its fleet file names.
+
+    The first command of the pages makes its .venv and installs it there; the packages of its lock are found where this
+    interpreter has them, which saves their download and nothing else.
+    """
 
     def __init__(self, folder: Path, node: Path) -> None:
         self.folder, self.run = folder, ""
-        for part in PARTS:
-            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-            copy(ROOT / part, folder / part)
-        self._set_up()
+        for path in cloned():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, folder / path)
         fleet = yaml.safe_load((node / "fleet.yaml").read_text())
         fleet["nodes"][0]["name"] = "node-a"
         (folder / "fleet.yaml").write_text(yaml.safe_dump(fleet))
@@ -91,17 +100,9 @@ class Tree:
         shutil.copy(ALERT, folder / "payload.json")
         (folder / "train.log").write_text(LOG)
         plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "GPU_RUNBOOKS_"))}
-        own = {"GPU_RUNBOOKS_HOME": str(folder / "home"), "PATH": f"{folder / '.venv/bin'}:{os.environ['PATH']}"}
-        self.env = plain | own | {"PYTHONPATH": str(folder)}
-
-    def _set_up(self) -> None:
-        """As `make setup` leaves it: with this interpreter's packages, and our code from the copy."""
-        program = self.folder / ".venv/bin/gpu-runbooks"
-        program.parent.mkdir(parents=True)
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{PROGRAM}' \"$@\"\n")
-        program.chmod(0o755)
-        mark = "cat pyproject.toml requirements.lock .ci/setup.sh | cksum | tr -d ' ' > .venv/.made-run"
-        subprocess.run(["sh", "-c", mark], cwd=self.folder, check=True)
+        (folder / "home").mkdir()
+        own = {"HOME": str(folder / "home"), "PATH": f"{folder / '.venv/bin'}:{os.environ['PATH']}"}
+        self.env = plain | own | {"PYTHON": sys._base_executable, "PYTHONPATH": site.getsitepackages()[0]}  # type: ignore[attr-defined]
 
     def start(self, line: str) -> "subprocess.Popen[str]":
         """The line as it stands on the page; RUN is the run of the line before it."""
