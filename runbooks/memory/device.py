@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
 
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
+MOST_NOW = 16  # lines about what holds the GPUs now
 NOT_A_LACK = (
     "host memory, limits (ulimit -a) and the kernel log at that time",
     "whether it comes again after a restart from the checkpoint",
@@ -35,7 +36,8 @@ def device_causes(evidence: Evidence, limits: "Limits") -> Iterator[Cause]:
         yield _why(evidence, log, oom, limits)
     elif log is not None and log.bare:
         decides = ("the full message with its numbers", "nvidia-smi at that moment")
-        yield _cause("out-of-memory-bare", POSSIBLE, evidence.node, "the log says out of memory without numbers", decides=decides)
+        said = "the log reports a failed allocation without its numbers"
+        yield _cause("out-of-memory-bare", POSSIBLE, evidence.node, said, *_now(evidence), decides=decides)
 
 
 def _cause(slug: str, sure: Certainty, subject: str, *words: str, decides: tuple[str, ...] = (), innocent: bool = False) -> Cause:
@@ -132,7 +134,7 @@ def _pids(oom: CudaOom) -> str:
 
 
 def _outside(evidence: Evidence, oom: CudaOom, limits: "Limits") -> Cause:
-    holders = _holders(evidence, oom)
+    holders = _holders(evidence, oom.gpu)
     words = (
         f"{size(oom.total)} in all, {size(oom.free)} free, {size(oom.mine)} in this process: {size(oom.elsewhere)} are held by others",
         *(f"pid {o.pid} holds {size(o.bytes)}" for o in oom.others[:8]), *holders,
@@ -155,11 +157,20 @@ def _own_part(oom: CudaOom, limits: "Limits") -> Iterator[tuple[str, str]]:
         yield alone, "whether it comes again on an empty GPU"
 
 
-def _holders(evidence: Evidence, oom: CudaOom) -> tuple[str, ...]:
+def _now(evidence: Evidence) -> tuple[str, ...]:
+    """What is used of each GPU now, and by whom."""
+    gpus = evidence.gpus.value.gpus if isinstance(evidence.gpus, Known) else ()
+    return tuple(
+        line for g in gpus
+        for line in (f"now {size(g.memory_used_bytes)} of {size(g.memory_total_bytes)} are used on GPU {g.index}", *_holders(evidence, g.index))
+    )[:MOST_NOW]  # fmt: skip
+
+
+def _holders(evidence: Evidence, index: int) -> tuple[str, ...]:
     """Who the driver names on that GPU now."""
     if not isinstance(evidence.gpus, Known):
         return ()
-    found = [g.processes.value for g in evidence.gpus.value.gpus if g.index == oom.gpu and isinstance(g.processes, Known)]
+    found = [g.processes.value for g in evidence.gpus.value.gpus if g.index == index and isinstance(g.processes, Known)]
     known = evidence.commands.value if isinstance(evidence.commands, Known) else {}
     return tuple(f"now pid {p.pid} holds {size(p.used_bytes) if p.used_bytes is not None else 'memory'} there: "
                  f"{known.get(p.pid, 'command not visible')[:120]}" for rows in found for p in rows)  # fmt: skip

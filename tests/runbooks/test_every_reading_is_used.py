@@ -99,7 +99,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
         READER: "HostMemory.boot",
         ENGINE: "Evidence.hands_off",
         SHARED: "Gpu.bus_id Gpu.compute_mode Gpu.ecc_corrected_volatile Gpu.ecc_uncorrected_volatile Gpu.memory_reserved_bytes "
-                "Gpu.memory_total_bytes Gpu.memory_used_bytes Gpu.mig Gpu.power_limit_w Gpu.pstate Gpu.recovery_action Gpu.remap "
+                "Gpu.mig Gpu.power_limit_w Gpu.pstate Gpu.recovery_action Gpu.remap "
                 "Gpu.samples Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz Gpu.temperature_c Gpu.throttle Gpu.uuid GpuError.bus_id "
                 "GpuProcess.sm_percent GpuSample.at_s GpuSample.memory_percent GpuSample.power_w GpuSample.sm_percent GpuSet.driver "
                 "GpuSet.pci_count RowRemap.correctable RowRemap.failed RowRemap.pending RowRemap.uncorrectable",

@@ -1,5 +1,6 @@
 """What no branch of a judgment knows confirms nothing: kinds of another version, codes of several things, numbers that name nobody."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, Diagnosis
 from runbooks.data.evidence import DataFile, Fault
 from runbooks.data.evidence import Evidence as Data
+from tests.incidents import unseen
 from tests.runbooks.checkpoint.test_situations import evidence as checkpoints
 from tests.runbooks.container import test_situations as containers
 from tests.runbooks.every import Situation, situations
@@ -67,3 +69,14 @@ def test_numbers_that_name_nobody_make_no_model_too_large() -> None:
     found = judged("memory-pressure", memory(OOM.format(tried=0, free=78, mine=2)))
     assert not sure(found)
     assert [(c.slug, c.certainty) for c in found.causes] == [("out-of-memory-bare", Certainty.POSSIBLE)]
+
+
+def test_out_of_memory_in_words_alone_shows_who_holds_the_gpu_now(tmp_path: Path) -> None:
+    """JAX and others name what was asked for, not who held the rest: the driver's table is no proof, and it is shown."""
+    gpu = {"total_gib": 80, "used_gib": 60.5, "processes": {777: 60}, "command": "python serve.py"}
+    log = "CUDA error: out of memory\n"
+    found = unseen.judge({"runbook": "memory-pressure", "given": {"log": log, "gpu": gpu}}, tmp_path)
+    (cause,) = found.causes
+    assert (cause.slug, cause.certainty, found.plans) == ("out-of-memory-bare", Certainty.POSSIBLE, ())
+    assert "now 60.5 GiB of 80 GiB are used on GPU 0" in cause.evidence
+    assert "now pid 777 holds 60 GiB there: python serve.py" in cause.evidence
