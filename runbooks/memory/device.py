@@ -159,11 +159,11 @@ def _own_part(oom: CudaOom, limits: "Limits") -> Iterator[tuple[str, str]]:
 
 def _now(evidence: Evidence) -> tuple[str, ...]:
     """What is used of each GPU now, and by whom."""
-    gpus = evidence.gpus.value.gpus if isinstance(evidence.gpus, Known) else ()
-    return tuple(
-        line for g in gpus
-        for line in (f"now {size(g.memory_used_bytes)} of {size(g.memory_total_bytes)} are used on GPU {g.index}", *_holders(evidence, g.index))
-    )[:MOST_NOW]  # fmt: skip
+    lines = []
+    for g in evidence.gpus.value.gpus if isinstance(evidence.gpus, Known) else ():
+        lines.append(f"now {size(g.memory_used_bytes)} of {size(g.memory_total_bytes)} are used on GPU {g.index}")
+        lines += _holders(evidence, g.index)
+    return tuple(lines[:MOST_NOW])
 
 
 def _holders(evidence: Evidence, index: int) -> tuple[str, ...]:
