@@ -4,15 +4,13 @@ import builtins
 import contextlib
 import io
 import json
-import logging
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from deployments import contact
 from deployments.cli.main import main
 from deployments.errors import FAULT
-from tests.support.commands import EXPECTED, bad_files, calls, leaves
+from tests.support.commands import EXPECTED, alone, bad_files, calls, leaves
 from tests.support.silent_servers import refusing
 from tests.support.smallfs import tmpfs
 
@@ -31,33 +29,18 @@ COMMANDS = dict(leaves())
 CODES = {0, 1, 2, 3, 4, 5, 130}
 LONGEST_S = 20.0
 MOST_MEMORY = 1 << 30
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A state folder of its own, a server that refuses, and nothing that stays; all that a command changes is put back."""
-    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\x00 text\n")))
+def without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One that refuses; and what reads without end is seen, and alone."""
     monkeypatch.setattr(contact, "CONTACT_S", 0.05)
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, *_: self.config.load())
-    monkeypatch.setattr("deployments.watch.service.Watch.run", lambda _self: None)
     least, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size_now() + MOST_MEMORY, most))  # what reads without end is seen, and alone
-    before, factory = dict(os.environ), logging.getLogRecordFactory()
-    handlers, hooks = [signal.getsignal(s) for s in SIGNALS], (sys.excepthook, sys.stdin)
-    with refusing() as api, temporary_settings({PREFECT_API_URL: api}):
+    resource.setrlimit(resource.RLIMIT_AS, (size_now() + MOST_MEMORY, most))
+    with alone(tmp_path, monkeypatch), refusing() as api, temporary_settings({PREFECT_API_URL: api}):
         monkeypatch.setenv("PREFECT_API_URL", api)
         yield
     resource.setrlimit(resource.RLIMIT_AS, (least, most))
-    sys.excepthook, sys.stdin = hooks
-    logging.setLogRecordFactory(factory)
-    for s, handler in zip(SIGNALS, handlers, strict=True):
-        signal.signal(s, handler)
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
-    os.environ.update(before)
 
 
 def size_now() -> int:
@@ -65,7 +48,7 @@ def size_now() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def wrong(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def wrong(argv: list[str], capsys: pytest.CaptureFixture[str], codes: Set[int] = CODES) -> str:
     """What is wrong with how this call ends; "" if it ends as it should."""
     began = time.monotonic()
     try:
@@ -77,7 +60,7 @@ def wrong(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         return f"{argv}: raised {type(e).__name__}: {e}"
     took = time.monotonic() - began
     out, err = capsys.readouterr()
-    if code == FAULT or code not in CODES or "Traceback" in out + err:
+    if code == FAULT or code not in codes or "Traceback" in out + err:
         return f"{argv}: exit {code}: {err[-600:]}"
     if code == 2 and not (out + err).strip():
         return f"{argv}: exit 2 without a word"

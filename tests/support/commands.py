@@ -1,10 +1,17 @@
 """The command line's own registry, as tests walk it: every command with its parser, and what can be wrong with each option."""
 
 import argparse
+import io
+import logging
 import os
+import signal
 import stat
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from deployments.cli import restore
 from deployments.cli import triage as cli_triage
@@ -104,3 +111,28 @@ def bad_files(folder: Path) -> dict[str, Path]:
         "endless": own_device(folder / "endless", 5),
         "long": folder / ("n" * 300),
     }
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands in this process: a state folder of its own, nothing that stays; all that a command changes is put back."""
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(folder / "home"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\x00 text\n")))
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, *_: self.config.load())
+    monkeypatch.setattr("deployments.watch.service.Watch.run", lambda _self: None)
+    before, factory = dict(os.environ), logging.getLogRecordFactory()
+    handlers, hooks = [signal.getsignal(s) for s in SIGNALS], (sys.excepthook, sys.stdin)
+    try:
+        yield
+    finally:
+        sys.excepthook, sys.stdin = hooks
+        logging.setLogRecordFactory(factory)
+        for s, handler in zip(SIGNALS, handlers, strict=True):
+            signal.signal(s, handler)
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)

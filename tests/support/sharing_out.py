@@ -46,6 +46,7 @@ LONG = (
     "tests/corpus/test_floors",
     "tests/deployments/test_end_to_end.py::test_rehearsal",
     "tests/deployments/test_fuzz_commands",
+    "tests/deployments/test_fuzz_online",
     "tests/deployments/test_lab_broken_off",
     "tests/deployments/test_new_runbook.py::test_nothing_is_overwritten",
     "tests/deployments/test_new_runbook.py::test_the_recipe",
