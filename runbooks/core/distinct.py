@@ -1,12 +1,19 @@
 """Says each thing once: advice comes from several sources, and two of them often say the same in other words."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+FEW = 3  # names in a line
 _LITTLE = frozenset("a an and as at by for from in into is it its of on still that the them this to when with".split())  # noqa: SIM905
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 _REASON = re.compile(r"[:;,]\s|\s\(|\s[-–—]\s")
 _PREFIX = re.compile(r"(?i)^\s*(?:do not|don't|never)\s+")
+
+
+def names_of(names: Sequence[str]) -> str:
+    """The first few of them, and how many more there are."""
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:

@@ -4,17 +4,17 @@ Readings that failed are listed by unread.py, for every runbook alike; a judgmen
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from runbooks.core.distinct import FEW, names_of
 from runbooks.core.forbidden import NAMED
 from runbooks.core.rules import book
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
-FEW = 3  # subjects in a line
-_CODE = re.compile(r"`[^`]+`|/proc/PID\b")
+_CODE = re.compile(r"`[^`]+`|/proc/(?:PID|\d+)\b")
 _PLACE = re.compile(r"\b(?:PID|WORKER|POD|JOB|RUN|CONTAINER|NODE)\b")
 
 
@@ -110,19 +110,30 @@ def diagnosis(slug: str, causes: Iterable[Cause], late: Collection[str] = (), **
 
 
 def to_do(slug: str, causes: Iterable[Cause], own: Callable[[Cause], str] | None = None) -> tuple[str, ...]:
-    """For each fault what decides it, where it is not confirmed, and its remedy, where it is credible; each once, with its subjects."""
-    lines: dict[str, dict[str, None]] = {}
+    """For each fault what decides it, where it is not confirmed, and its remedy, where it is credible; each once, with its subjects.
+
+    What many subjects share but for the ids in its commands is one line, with PID, POD, … in their place."""
+    alike: dict[str, dict[tuple[str, str], None]] = {}  # line without ids -> (subject, line)
     for c in causes:
         if tier(c) > 1:
             continue
         decides = c.decides or (book(slug).causes[c.slug].decided_by[:1] if tier(c) else ())
-        for d in decides if c.certainty is not SURE else ():
-            lines.setdefault(f"find out first: {filled(d, c)}", {})[c.subject] = None
+        lines = [f"find out first: {d}" for d in decides if c.certainty is not SURE]
+        lines += [book(slug).causes[c.slug].remedy] if tier(c) == 0 and not own else []
+        for line in lines:
+            alike.setdefault(general(line, c), {})[c.subject, filled(line, c)] = None
         if tier(c) == 0 and own:
-            lines.setdefault(own(c), {})
-        elif tier(c) == 0:
-            lines.setdefault(remedy(slug, c), {})[c.subject] = None
-    return tuple(f"{_names(list(subjects))}: {line}" if subjects else line for line, subjects in lines.items())
+            alike.setdefault(own(c), {})["", own(c)] = None
+    return tuple(said for line, told in alike.items() for said in _told(line, list(told)))
+
+
+def _told(line: str, told: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """`told`: subject and the line as it is for it; a subject "": the line names it."""
+    if len({subject for subject, _ in told}) > FEW:
+        told = [(subject, line) for subject, _ in told]
+    for text in dict.fromkeys(text for _, text in told):
+        subjects = list(dict.fromkeys(s for s, own in told if own == text and s))
+        yield f"{names_of(subjects)}: {text}" if subjects else text
 
 
 def findings(slug: str, causes: Iterable[Cause], category: str) -> tuple[Finding, ...]:
@@ -147,17 +158,24 @@ def remedy(slug: str, cause: Cause) -> str:
 
 def filled(text: str, cause: Cause) -> str:
     """A text of runbook.yaml; PID, POD, … in its commands are what the cause's subject names."""
-    ids: dict[str, list[str]] = {}
+    ids = _ids(cause)
+    return _CODE.sub(lambda code: _PLACE.sub(lambda place: ids.get(place[0], place[0]), code[0]), text)
+
+
+def general(text: str, cause: Cause) -> str:
+    """The other way round: what can be said once of many. The ids of the cause's subject in its commands become PID, POD, …"""
+    for place, own in _ids(cause).items():
+        text = _CODE.sub(partial(_in_place, place, own), text)
+    return text
+
+
+def _in_place(place: str, own: str, code: re.Match[str]) -> str:
+    return re.sub(rf"(?<![\w.-]){re.escape(own)}(?![\w-])", place, code[0])
+
+
+def _ids(cause: Cause) -> dict[str, str]:
+    """By place, where the subject names one of the kind alone."""
+    ids: dict[str, set[str]] = {}
     for found in NAMED.finditer(cause.subject):
-        ids.setdefault(found[0].partition(" ")[0].upper(), []).append(found[1])
-    return _CODE.sub(lambda code: _PLACE.sub(partial(_one, ids), code[0]), text)
-
-
-def _one(ids: dict[str, list[str]], place: re.Match[str]) -> str:
-    named = ids.get(place[0], [])
-    return named[0] if len(named) == 1 else place[0]
-
-
-def _names(subjects: Sequence[str]) -> str:
-    more = f" and {len(subjects) - FEW} more" if len(subjects) > FEW else ""
-    return ", ".join(subjects[:FEW]) + more
+        ids.setdefault(found[0].partition(" ")[0].upper(), set()).add(found[1])
+    return {place: named.pop() for place, named in ids.items() if len(named) == 1}

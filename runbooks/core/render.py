@@ -1,6 +1,6 @@
 """Report and nightly report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from runbooks.core.distinct import prohibitions
 from runbooks.core.fixed import part_left
+from runbooks.core.grouped import folded, groups_of, how_many
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.nightly import Change, NightlyReport, Result
 from runbooks.core.node_look import alike
@@ -31,11 +32,12 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         d=report.diagnosis,
         says=report.outcome.row.report,
         do_now=do_now(report),
-        causes=[(c, known.get(c.slug), proof) for c, proof in _proofs(_shown(report.diagnosis.causes))],
+        many=how_many(report, known),
+        causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
         open=report.outcome not in (Outcome.FIXED, Outcome.HEALTHY),
-        findings=_now(report).findings,
-        ruled_out=[(c, known.get(c.slug)) for c in report.diagnosis.causes if c.certainty is Certainty.RULED_OUT],
+        findings=tuple(folded(_now(report))),
+        ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
         must_not=_must_not(report, known),
         plans=_plans(report),
         readings=tuple(readings(report.evidence)),
@@ -119,16 +121,12 @@ def _now(report: Report) -> Diagnosis:
     return report.after if report.outcome is Outcome.FIXED and report.after else report.diagnosis
 
 
-def _proofs(causes: Sequence[Cause]) -> Iterator[tuple[Cause, tuple[str, ...]]]:
-    """Each cause with the proof that did not stand under an earlier one."""
-    told: set[str] = set()
-    for cause in causes:
-        yield cause, tuple(line for line in dict.fromkeys(cause.evidence) if line not in told)
-        told.update(cause.evidence)
-
-
 def _shown(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is not Certainty.RULED_OUT]
+
+
+def _ruled_out(causes: Sequence[Cause]) -> list[Cause]:
+    return [c for c in causes if c.certainty is Certainty.RULED_OUT]
 
 
 def do_now(report: Report) -> tuple[str | Markdown, ...]:

@@ -4,6 +4,7 @@ import re
 from functools import cache
 from typing import Any
 
+from runbooks.core.distinct import names_of
 from runbooks.core.knowledge import Runbook
 from runbooks.core.verdict import Diagnosis, Finding, State
 
@@ -21,7 +22,7 @@ def worded(book: Runbook, found: Diagnosis) -> Diagnosis:
     if found.state is State.CANNOT_TELL:
         headline = _ANSWER.sub(lambda m: ": " if m[1] == " " else m[1], headline).strip(" :;") or found.headline
     forbidden = tuple(x for x in new["do_now"] if is_prohibition(x))
-    chosen = (f"{CHOOSE}{', '.join(p.name for p in found.plans)}",) if found.plans else ()
+    chosen = (f"{CHOOSE}{names_of([p.name for p in found.plans])}",) if found.plans else ()
     rest = tuple(x for x in new["do_now"] if x not in forbidden and not x.startswith(CHOOSE))
     new["do_now"] = (*(chosen if len(rest) + len(forbidden) < len(new["do_now"]) else ()), *rest)
     new["must_not"] = tuple(dict.fromkeys((*new["must_not"], *forbidden)))

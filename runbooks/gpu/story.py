@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from runbooks.core.distinct import names_of
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import remedy, tier
 from runbooks.core.reading import Known
@@ -107,7 +108,7 @@ def findings(verdicts: tuple[GpuVerdict, ...]) -> tuple[Finding, ...]:
 
 def choice(offer: GpuPlans) -> tuple[str, ...]:
     """That a person may choose."""
-    return (f"{CHOOSE}{', '.join(p.name for p in offer.plans)}",) if offer.plans else ()
+    return (f"{CHOOSE}{names_of([p.name for p in offer.plans])}",) if offer.plans else ()
 
 
 def besides(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...], offer: GpuPlans) -> tuple[str, ...]:

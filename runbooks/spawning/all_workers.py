@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from runbooks.core.distinct import names_of
 from runbooks.core.judgment import credible, ordered, tier, to_do
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
@@ -57,8 +58,8 @@ def _alike(found: dict[str, Diagnosis], limits: Limits) -> Cause | None:
     if count < limits.breaker_least or count <= limits.breaker_share * len(found):
         return None
     who = [w for w, d in found.items() if _first(d) == slug]
-    said = f"{count} of {len(found)} stuck workers have one cause, {slug}: {', '.join(who[:8])}"
-    return Cause(slug="spawns-fail-alike", certainty=Certainty.CONFIRMED, subject="all workers", evidence=(said,),
+    said = f"{count} of {len(found)} stuck workers have one cause, {slug}"
+    return Cause(slug="spawns-fail-alike", certainty=Certainty.CONFIRMED, subject="all workers", evidence=(said, names_of(who)),
                  decides=("what changed for all of them: image, template, key, account, data centre",))  # fmt: skip
 
 
@@ -113,7 +114,11 @@ def _do_now(
     out = [f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker"] if alike else []
     out += [*to_do(SLUG, causes), *whole.do_now]
     said = {line for d in (whole, *found.values()) for line in to_do(SLUG, d.causes)}
-    out += [f"{w}: {x}" for w, d in found.items() for x in d.do_now if x not in said]
+    each: dict[str, list[str]] = {}
+    for w, d in found.items():
+        for x in d.do_now:
+            each.setdefault(x, []).append(w)
+    out += [f"{names_of(who)}: {x}" for x, who in each.items() if x not in said]
     if e.not_looked_at:
-        out.append(f"{len(e.not_looked_at)} more workers were not looked at: {', '.join(e.not_looked_at[:10])}")
+        out.append(f"{len(e.not_looked_at)} more workers were not looked at: {names_of(e.not_looked_at)}")
     return tuple(dict.fromkeys(x for x in out if x not in said or x in to_do(SLUG, causes)))

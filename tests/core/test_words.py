@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from runbooks.core.distinct import names_of
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.outcome import Outcome, outcome_of
 from runbooks.core.render import do_now, render
@@ -86,7 +87,7 @@ def test_a_prohibition_among_the_actions_is_moved_to_where_it_belongs() -> None:
 def test_only_plans_on_offer_are_there_to_choose(slug: str) -> None:
     for case, found in judged(slug):
         told = [x.removeprefix(CHOOSE) for x in found.do_now if x.startswith(CHOOSE)]
-        assert told in ([], [", ".join(p.name for p in found.plans)]), case.title
+        assert told in ([], [names_of([p.name for p in found.plans])]), case.title
         assert found.plans or not told, case.title
 
 
