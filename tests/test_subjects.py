@@ -14,7 +14,7 @@ SUBJECTS = {folder_of(slug).partition(".")[0] for slug in runbook_slugs()}
 OF_A_SUBJECT = ("Evidence", "Limits")  # each subject has its own
 SHARED = {
     "runbooks": {"alerts", "core", "knowledge", "notify", "parsers", "triage"},
-    "tasks": {"approvers", "clients", "notify", "remote", "transport"},
+    "tasks": {"approvers", "clients", "notify", "remote", "systems", "transport"},
 }
 
 

@@ -142,21 +142,9 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
             yield Check("key", "ok", str(path))
 
 
-def _systems(ns: Namespace) -> Iterator[Check]:
-    """The orchestrator's systems, where the fleet file names them."""
-    from deployments.doctor.systems import check_systems
-    from flows.config import load_fleet
-
-    try:
-        fleet = load_fleet(ns.fleet or os.environ.get("GPU_RUNBOOKS_FLEET"))
-    except ConfigError:
-        return  # told by the check of the fleet file
-    yield from check_systems(fleet)
-
-
-def _nodes(ns: Namespace) -> Iterator[Check]:
-    """Every node of the fleet file, where there is one."""
-    from deployments.doctor.nodes import check_nodes
+def _fleet(ns: Namespace) -> Iterator[Check]:
+    """Every node and every system of the fleet file, where there is one."""
+    from deployments.doctor.fleet import check_fleet
     from flows.config import fleet_file, load_fleet
 
     try:
@@ -164,7 +152,7 @@ def _nodes(ns: Namespace) -> Iterator[Check]:
     except ConfigError:
         return  # told by the check of the fleet file
     if fleet_file(ns.fleet):
-        yield from check_nodes(fleet)
+        yield from check_fleet(fleet)
 
 
 def _people(ns: Namespace) -> Iterator[Check]:
@@ -180,7 +168,6 @@ LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
     _folders,
     _server,
     _files,
-    _nodes,
-    _systems,
+    _fleet,
     _people,
 )

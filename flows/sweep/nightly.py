@@ -2,7 +2,6 @@
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -29,19 +28,19 @@ from flows.specs import SLUGS
 from flows.sweep.board import keep_verdicts, publish_board, sweep_key
 from flows.sweep.overlap import why_skip
 from flows.sweep.shards import check_fleet
-from flows.sweep.sweeping import Sweep, check_targets
+from flows.sweep.sweeping import NIGHTLY, Sweep, check_targets
 from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
-from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, SystemCheck, compare
+from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
-from tasks.remote.systems import look_at_system
 from tasks.report_store import history, reports_root, save_nightly
+from tasks.systems.answers import try_here
 
 AT_ONCE = 8
 
@@ -101,9 +100,10 @@ def sweep_fleet(
     )
     with heartbeat(run_id):
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
+        systems = try_here(fleet, named_only=trigger != NIGHTLY)
         answers = check_fleet(whole, at_once, shards, {"fleet": fleet_file, "out": out}, timeline)
         answers += check_targets(whole, timeline)
-        systems = _all_systems(fleet, at_once)
+        systems += tuple(s for a in answers for s in a.systems)
         wall = time.monotonic() - began
         used = os.times()
         cost = Cost(
@@ -141,13 +141,6 @@ def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
         with suppress(ValidationError):
             found.append(NightlyReport.model_validate(data))
     return found
-
-
-def _all_systems(fleet: Fleet, at_once: int) -> tuple[SystemCheck, ...]:
-    if not fleet.systems:
-        return ()
-    with ThreadPoolExecutor(max_workers=max(1, min(at_once, 16))) as pool:
-        return tuple(pool.map(look_at_system, fleet.systems))
 
 
 def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:

@@ -18,7 +18,7 @@ from flows.engine.states import cancel
 from flows.engine.stopping import why_stop
 from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
 from runbooks.core.fleet import Node
-from runbooks.core.nightly import Result
+from runbooks.core.nightly import Result, SystemCheck
 from runbooks.core.node_look import NodeLook
 
 SHARD, KIND = "nightly-shard", "table"
@@ -81,14 +81,16 @@ def give_back(run_id: str, answers: list[NodeAnswer]) -> None:
 
 def _told(answer: NodeAnswer) -> dict[str, Any]:
     look = answer.look.model_dump(mode="json") if answer.look else None
-    return {"results": [r.model_dump(mode="json") for r in answer.results], "unread": answer.unread, "look": look}
+    results, systems = ([x.model_dump(mode="json") for x in found] for found in (answer.results, answer.systems))
+    return {"results": results, "unread": answer.unread, "look": look, "systems": systems}
 
 
 def _heard(row: dict[str, Any]) -> NodeAnswer:
-    """A worker of the release before does not tell of its look."""
+    """A worker of the release before does not tell of its look, nor of systems."""
     look = row.get("look")
     results = [Result.model_validate(r) for r in row["results"]]
-    return NodeAnswer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None)
+    systems = tuple(SystemCheck.model_validate(s) for s in row.get("systems", ()))
+    return NodeAnswer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None, systems)
 
 
 def _taken(run: FlowRun, count: int) -> list[NodeAnswer] | None:

@@ -19,7 +19,7 @@ from flows.ui_pages import report_links
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
-from runbooks.core.nightly import Result
+from runbooks.core.nightly import Result, SystemCheck
 from runbooks.core.node_look import NodeLook
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
@@ -28,9 +28,11 @@ from tasks.remote.node_look import look_at_node
 from tasks.report_store import save
 from tasks.shared import Shared
 from tasks.ssh.far_side import log_before
+from tasks.systems.from_node import first_look
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
+NIGHTLY = "nightly"
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
 
 
@@ -40,6 +42,7 @@ class NodeAnswer(NamedTuple):
     results: list[Result]
     unread: list[str]  # what could not be read
     look: NodeLook | None = None  # the first look at a node
+    systems: tuple[SystemCheck, ...] = ()  # that are asked from it
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Sweep:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
-    """The doctor's look at one node, then every runbook, over one connection. Never raises.
+    """The doctor's look at one node and what is asked from it, then every runbook, over one connection. Never raises.
 
     A node that cannot be entered is asked one thing: at which stage its log-in stops. A key that it refused is not offered again.
     """
@@ -65,16 +68,23 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     with HostPool() as pool:
         if node.second_way:
             log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)
-        first = look_at_node(pool(node))
+        first, systems = _first(sweep, node, pool)
         if not (shut := first.shut):
-            return _checked(sweep, node.name, names, pool)._replace(look=first)
+            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=systems)
         found = _checked(sweep, node.name, [LOG_IN], pool).results[0]
     if found.outcome is Outcome.HEALTHY:  # it can be entered by now
         with HostPool() as pool:
-            first = look_at_node(pool(node))
-            return _checked(sweep, node.name, names, pool)._replace(look=first)
+            first, systems = _first(sweep, node, pool)
+            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=systems)
     unread = f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {shut.detail}"
-    return NodeAnswer([_shut(found, shut.detail)], [unread], first)
+    return NodeAnswer([_shut(found, shut.detail)], [unread], first, systems)
+
+
+def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeLook, tuple[SystemCheck, ...]]:
+    """The small sweeps ask no system: they come every few minutes."""
+    if sweep.trigger == NIGHTLY:
+        return first_look(sweep.fleet, node.name, pool(node))
+    return look_at_node(pool(node)), ()
 
 
 def _shut(found: Result, why: str) -> Result:

@@ -177,7 +177,7 @@ class Reports(Frozen):
 
 
 class System(Frozen):
-    """A system whose reachability the nightly report shows: an HTTP(S) URL or tcp://host:port."""
+    """A system that must answer, for the doctor and the nightly: an HTTP(S) URL or tcp://host:port."""
 
     name: str = Field(pattern=NAME)
     url: str = Field(pattern=r"^(https?|tcp)://[^\s]+$")

@@ -32,14 +32,29 @@ class Result(Frozen):
         return self.outcome not in (Outcome.CANNOT_TELL, Outcome.UNFINISHED, Outcome.REFUSED)
 
 
+class CheckState(StrEnum):
+    """What a check of the doctor says, as it prints it."""
+
+    OK = "ok"
+    NOTE = "note"  # works without
+    FAULT = "FAULT"
+
+
 class SystemCheck(Frozen):
-    """Whether a system that the fleet file names answered."""
+    """What one try of a system that the fleet file names said."""
 
     name: str
-    url: str
-    reachable: bool
+    url: str = ""
+    reachable: bool = True  # False: no answer
     detail: str = ""
     seconds: float = 0.0
+    state: CheckState | None = None  # None: older reports, which know only whether it answered
+    fix: str = ""  # how a fault is put right
+
+    @property
+    def wrong(self) -> bool:
+        """It gives no answer, or not the one that it must give."""
+        return not self.reachable or self.state is CheckState.FAULT
 
 
 class Cost(Frozen):
@@ -97,11 +112,11 @@ class NightlyReport(Frozen):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of all: sick before cannot-tell before healthy; a system that does not answer cannot be told."""
+        """The worst of all: sick before cannot-tell before healthy; a system at fault cannot be told."""
         found = {r.outcome for r in self.results}
         if any(o.exit_code == 1 for o in found):
             return Outcome.UNHEALTHY
-        blind = any(not r.answered for r in self.results) or any(not s.reachable for s in self.systems)
+        blind = any(not r.answered for r in self.results) or any(s.wrong for s in self.systems)
         if blind:
             return Outcome.CANNOT_TELL
         healthy = Outcome.HEALTHY in found or Outcome.FIXED in found

@@ -1,7 +1,7 @@
 """The nightly's short table for a terminal: one line a node."""
 
 from runbooks.core.clean import one_line
-from runbooks.core.nightly import NightlyReport
+from runbooks.core.nightly import NightlyReport, SystemCheck
 from runbooks.core.node_look import quarantine
 from runbooks.core.unmark import columns
 
@@ -14,7 +14,7 @@ def nightly_table(report: NightlyReport) -> str:
 
 
 def nightly_rows(report: NightlyReport) -> list[tuple[str, str, str, str]]:
-    """Node, runbook, outcome, headline; worst first within a node. The first row is the head."""
+    """Node, runbook, outcome, headline; worst first within a node; then systems at fault. The first row is the head."""
     rows = [("NODE", "RUNBOOK", "OUTCOME", "WHAT")]
     others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
     for node in (*report.nodes, *others):
@@ -23,7 +23,11 @@ def nightly_rows(report: NightlyReport) -> list[tuple[str, str, str, str]]:
         rows += [(node, "-", "quarantined", quarantine(look)) for look in report.looks if look.node == node and look.quarantined]
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
-    return rows
+    return rows + [(s.name, "-", "FAULT" if s.reachable else "no answer", _told(s)) for s in report.systems if s.wrong]
+
+
+def _told(system: SystemCheck) -> str:
+    return f"{system.detail}; fix: {system.fix}" if system.fix else system.detail
 
 
 def _short(text: str) -> str:

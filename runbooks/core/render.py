@@ -89,7 +89,7 @@ def nightly_headline(report: NightlyReport) -> str:
     named = {line.partition(":")[0] for line in report.not_read} & set(report.nodes)
     shut = {r.node for r in report.results if r.shut}
     unread = ({r.node for r in report.results if not r.answered} | named) - shut
-    down = [s.name for s in report.systems if not s.reachable]
+    down, wrong = ([s.name for s in report.systems if s.wrong and s.reachable is there] for there in (False, True))
     parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need{'s' if len(sick) == 1 else ''} a person"] if sick else []
     if shut:
         parts.append(f"{len(shut)} could not be entered")
@@ -100,7 +100,9 @@ def nightly_headline(report: NightlyReport) -> str:
     if closed := _quarantined(report):
         parts.append(f"{len(closed)} quarantined")
     if down:
-        parts.append(f"no answer from {', '.join(down)}")
+        parts.append(f"no answer from {', '.join(dict.fromkeys(down))}")
+    if wrong:
+        parts.append(f"at fault: {', '.join(dict.fromkeys(wrong))}")
     return "; ".join(parts)
 
 

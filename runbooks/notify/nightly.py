@@ -46,7 +46,7 @@ def _troubles(there: Iterable[Trouble]) -> list[str]:
 
 def _unread(report: NightlyReport) -> list[str]:
     blind: list[Result] = [r for r in report.results if r.outcome is Outcome.CANNOT_TELL]
-    down = [f"{s.name}: no answer" for s in report.systems if not s.reachable]
+    down = [f"{s.name}: {s.detail if s.reachable else 'no answer'}" for s in report.systems if s.wrong]
     return down + [f"{r.node}: {r.headline} (cannot tell, {r.runbook})" for r in blind]
 
 

@@ -25,9 +25,9 @@ LARGEST = 256 << 20  # three trees as text inside JSON
 _WANTS_TLS = "HTTP request to an HTTPS server"
 
 
-def ask_etcd(host: Host, place: Rendezvous, *, keys_only: bool = False) -> dict[str, Any]:
+def ask_etcd(host: Host, place: Rendezvous, *, keys_only: bool = False, health_only: bool = False) -> dict[str, Any]:
     """Raw answers of etcd as the node `host` gets them. Raises TransportError when the node gives none."""
-    data = place.access | {"prefix": place.prefix, "keys_only": keys_only}
+    data = place.access | {"prefix": place.prefix, "keys_only": keys_only, "health_only": health_only}
     return run_probe(host, "rdzv_etcd", data, timeout_s=60, limit_bytes=LARGEST)
 
 

@@ -9,6 +9,7 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.render import render
 from runbooks.core.report import Report
+from runbooks.core.show import Markdown
 from runbooks.core.unmark import plain
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.core.samples import report
@@ -26,7 +27,7 @@ def judged(count: int) -> Report:
     return report(outcome=Outcome.UNHEALTHY, headline=d.headline, diagnosis=d, approve_command="", evidence={})
 
 
-def part(page: str, title: str) -> str:
+def part(page: Markdown, title: str) -> str:
     """A section of a page, without Markdown's signs."""
     return plain(page).partition(f"\n{title}\n")[2].partition("\nDo NOT\n")[0].partition("\nWhat waiting costs\n")[0]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deployments.doctor.nodes import check_nodes, judged
+from deployments.doctor.fleet import check_fleet, judged
 from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
@@ -57,7 +57,7 @@ def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
 
 def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.remote.node_look.ASKED", "echo welcome to this machine; id -u")
-    (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
+    (check,) = check_fleet(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "gives unexpected output" in check.says) == ("FAULT", True)
 
 
@@ -66,16 +66,16 @@ def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatc
     path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
     for room in ("runbooks.core", "tasks.remote"):
         monkeypatch.setattr(f"{room}.node_look.QUARANTINE", str(path))
-    (before,) = check_nodes(fleet)
+    (before,) = check_fleet(fleet)
     args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
-    (check,) = check_nodes(fleet)
+    (check,) = check_fleet(fleet)
     assert check.state == "note"
     assert re.search(r"; quarantined since 20\d\d-\S+ by gpu-runbooks: gpu-off-the-bus: GPU 3$", check.says), check.says
     way, _, command = check.fix.partition(": ")
     assert way == "once it is repaired, release it"
     subprocess.run(["sh", "-c", command], check=True)
-    assert tuple(check_nodes(fleet)) == (before,)
+    assert tuple(check_fleet(fleet)) == (before,)
 
 
 @pytest.mark.parametrize("mark", ["closed by ops, see INC-4", "[]", '{"by": "gpu-'])
@@ -86,5 +86,5 @@ def test_a_mark_of_somebody_else_is_a_mark(mark: str) -> None:
 
 def test_a_greeting_of_one_word_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.remote.node_look.ASKED", f"echo hello; {ASKED}")
-    (check,) = check_nodes(Fleet(nodes=(Node(name="n", local=True),)))
+    (check,) = check_fleet(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "gives unexpected output" in check.says) == ("FAULT", True)

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from deployments.doctor.nodes import check_nodes
+from deployments.doctor.check import Check
+from deployments.doctor.fleet import check_fleet
 from deployments.ports import free_port
 from flows import store
 from runbooks.core.fleet import Fleet
@@ -17,10 +18,10 @@ from tests.support.engine_rig import Rig
 from tests.support.sshd import Sshd, make_key
 
 
-def nightly(rig: Rig, folder: Path, nodes: list[dict[str, Any]]) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def nightly(rig: Rig, folder: Path, nodes: list[dict[str, Any]], **more: Any) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """The report as data and as Markdown, and the run's labels."""
     fleet, id_file = folder / "fleet.yaml", rig.home / f"nightly-{os.urandom(4).hex()}.id"
-    fleet.write_text(yaml.safe_dump({"name": f"shut-{os.urandom(4).hex()}", "nodes": nodes}))
+    fleet.write_text(yaml.safe_dump({"name": f"shut-{os.urandom(4).hex()}", "nodes": nodes} | more))
     job = {"do": "run", "slug": "nightly", "parameters": {"fleet": str(fleet), "out": str(folder / "reports")}}
     assert rig.wait(rig.start(job | {"id_file": str(id_file)})) == 0
     labels = store.read_run(id_file.read_text()).labels
@@ -49,6 +50,21 @@ def test_two_of_three_nodes_that_cannot_be_entered_need_a_person(rig: Rig, tmp_p
     assert "Nothing needs a person" not in page
 
 
+def test_every_system_of_the_fleet_file_is_tried_and_told_with_its_fix(rig: Rig, tmp_path: Path) -> None:
+    """From here and from the node that asks it; the same lines as the doctor's."""
+    well, at = rig.world(sick=False), f"http://127.0.0.1:{free_port()}"
+    node, systems = {"name": well.name, "local": True}, [{"name": "registry", "url": at}]
+    sections = {"systems": systems, "leader": {"url": at}, "ray": {"head": well.name, "dashboard": at}}
+    report, page, labels = nightly(rig, tmp_path, [node], **sections)
+    said: list[Check] = list(check_fleet(Fleet.model_validate({"nodes": [node], **sections})))[1:]
+    assert [(s["name"], s["state"], s["fix"]) for s in report["systems"]] == [(c.name, c.state, c.fix) for c in said]
+    assert [s["reachable"] for s in report["systems"]] == [False, False, False]
+    assert "no answer from registry, leader, ray" in report_line(page)
+    for check in said:
+        assert f"fix: {check.fix}" in page.replace("\\", "")
+        assert f"{check.name} " in str(labels["table"])
+
+
 def report_line(page: str) -> str:
     """The headline of a nightly report."""
     return next(line for line in page.splitlines() if line.startswith("**")).strip("*")
@@ -75,7 +91,7 @@ def test_doctor_and_nightly_look_once_at_a_node_and_see_its_quarantine(rig: Rig,
     (tmp_path / "mark").write_text('{"by": "ana", "at": "2026-03-09T04:00:00+00:00", "reason": "gpu-off-the-bus: GPU 3"}')
     said = "quarantined since 2026-03-09T04:00:00+00:00 by ana: gpu-off-the-bus: GPU 3"
     with Sshd(tmp_path / "sshd", rig.world(sick=False).name, options={"ForceCommand": str(script)}) as sshd:
-        (check,) = check_nodes(Fleet(nodes=(sshd.node(),)))
+        (check,) = check_fleet(Fleet(nodes=(sshd.node(),)))
         (asked,) = heard(tmp_path)
         assert len(entered(sshd)) == 1
         nodes = [sshd.node().model_dump(mode="json", exclude_defaults=True)]

@@ -1,6 +1,7 @@
 """Reads etcd: health, version, alarms, sizes, disk latency, and every key of torch's two backends. Changes nothing.
 
-Argument: endpoint, tls, auth {ca, cert, key}, prefix (backend etcd), keys_only (skip health). Answer: raw bodies by name.
+Argument: endpoint, tls, auth {ca, cert, key}, prefix (backend etcd), keys_only (skip health),
+health_only (skip keys). Answer: raw bodies by name.
 """
 
 import base64
@@ -48,7 +49,7 @@ def main() -> None:
         client, base = opener(ask), ask["endpoint"].rstrip("/")
         if not ask.get("keys_only"):
             answer.update(about(ask, client, base))
-        silent = "error" in answer.get("health", {})
+        silent = ask.get("health_only") or "error" in answer.get("health", {})
         for name, key in {} if silent else dict(TREES, legacy=ask["prefix"]).items():
             answer[name] = call(client, "GET", key_url(base, key, recursive="true", quorum="true"))
             if "error" in answer[name]:

@@ -2,17 +2,17 @@
 
 import pytest
 
-from deployments.doctor.scaling import check_scaling
-from deployments.doctor.systems import check_systems
 from deployments.lab import fake_runpod
+from tasks.systems.answers import try_here
+from tasks.systems.scaling import check_scaling
 from tests.tasks.spawning.conftest import World
 
 
 def faults(world: World) -> dict[str, str]:
-    found = list(check_systems(world.fleet()))
+    found = list(try_here(world.fleet()))
     assert all(c.fix for c in found if c.state == "FAULT"), "every fault says how it is put right"
     assert "-----BEGIN" not in str(found)
-    return {c.name: c.says for c in found if c.state == "FAULT"}
+    return {c.name: c.detail for c in found if c.state == "FAULT"}
 
 
 def test_each_system(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,13 +71,13 @@ def test_credentials_that_look_wrong_are_noted(world: World, monkeypatch: pytest
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.setenv("SUPABASE_URL", "project.supabase.co")
     monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "anon")
-    found = {c.name: c for c in check_systems(world.fleet())}
-    assert "blanks or quotes" in found["runpod key"].says
+    found = {c.name: c for c in try_here(world.fleet())}
+    assert "blanks or quotes" in found["runpod key"].detail
     assert found["runpod"].state == "FAULT"
-    assert "supabase.co" in found["database url"].says
-    assert "sb_secret_" in found["database key"].says
+    assert "supabase.co" in found["database url"].detail
+    assert "sb_secret_" in found["database key"].detail
     assert found["database"].fix
-    assert "anon" not in str([c.says for c in found.values()])
+    assert "anon" not in str([c.detail for c in found.values()])
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_credentials_that_look_wrong_are_noted(world: World, monkeypatch: pytest
     ],
 )
 def test_each_number_and_name(name: str, value: str, state: str) -> None:
-    said = [c for c in check_scaling({name: value}) if name in c.says and "not set" not in c.says]
+    said = [c for c in check_scaling({name: value}) if name in c.detail and "not set" not in c.detail]
     assert [c.state for c in said] == ([state] if state else [])

@@ -1,12 +1,10 @@
-"""`doctor` on the orchestrator's systems: provider, database, platform, logs, both key halves, scaling. Reads only."""
+"""Tries the orchestrator's systems: provider, database, platform, logs, both key halves, scaling. Reads only."""
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 
-from deployments.doctor.check import Check
-from deployments.doctor.request import check_request
-from deployments.doctor.scaling import check_scaling
-from runbooks.core.fleet import Fleet
+from runbooks.core.nightly import SystemCheck
 from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from tasks.clients.railway import RailwayClient
@@ -15,6 +13,9 @@ from tasks.clients.worker_db import open_db
 from tasks.credentials import credential, where
 from tasks.installation import installation_redactor
 from tasks.spawning.railway import describe_variables, sealed_of
+from tasks.systems.request import check_request
+from tasks.systems.scaling import check_scaling
+from tasks.systems.trying import SILENT, Try, told
 from tasks.transport.base import TransportError
 
 NEEDED = ("RUNPOD_API_KEY", "SUPABASE_URL", "SUPABASE_SERVICE_ROLE_KEY")
@@ -29,43 +30,37 @@ SHAPES = {
 }
 
 
-def check_systems(fleet: Fleet) -> Iterator[Check]:
-    """One check per system that the fleet file names; each says how it is put right."""
-    config = fleet.orchestrator
-    if config is None:
-        return
-    yield from _provider(config)
-    yield from _database(config.database)
-    local = yield from _pair(config)
-    yield from _platform(config, local)
-    if config.logs:
-        yield from _logs(config.logs)
-    else:
-        yield Check(
-            "worker logs", "note", "not in the fleet file (orchestrator.logs): a dead pod's last words are lost"
-        )
+def tries_of(config: Orchestrator) -> tuple[Try, ...]:
+    """One per system that the section names; each says how it is put right."""
+    runpod, database, railway = config.runpod, config.database, config.railway
+    return (
+        Try("runpod", runpod.rest_url, partial(_provider, config), f"see that {runpod.rest_url} answers from this machine"),
+        Try("database", "", partial(_database, database), f"see that the database of {database.url_env} answers from this machine"),
+        Try("railway", railway.url if railway else "", partial(_platform, config), "see that Railway's API answers from this machine"),
+        Try("worker logs", "", partial(_logs, config.logs), "see that the store of orchestrator.logs answers from this machine"),
+    )
 
 
-def _asked(name: str, ask: Callable[[], str], fix: str) -> Check:
+def _asked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
     try:
-        return Check(name, "ok", ask())
+        return told(name, "ok", ask())
     except (TransportError, NotFound) as e:
         detail = f"{e.reason}: {e.detail}" if isinstance(e, TransportError) else str(e)
-        return Check(name, "FAULT", detail, fix)
+        return told(name, "FAULT", detail, fix, silent=isinstance(e, TransportError) and e.reason in SILENT)
     except (KeyError, ValueError, TypeError) as e:
-        return Check(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
+        return told(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
 
 
-def _formed(check: str, name: str, kind: str) -> Iterator[Check]:
+def _formed(check: str, name: str, kind: str) -> Iterator[SystemCheck]:
     """A note when a credential is there and looks unlike one: blanks, quotes, another kind of value."""
     value = credential(name)
     pattern, like = SHAPES[kind]
     if value.strip() and not re.fullmatch(pattern, value):
         what = "has blanks or quotes around it" if value != value.strip(" \t\r\n'\"") else "looks unlike one"
-        yield Check(check, "note", f"{name} {what}; it should read {like}", f"set {name} again, without quotes")
+        yield told(check, "note", f"{name} {what}; it should read {like}", f"set {name} again, without quotes")
 
 
-def _provider(config: Orchestrator) -> Iterator[Check]:
+def _provider(config: Orchestrator) -> Iterator[SystemCheck]:
     def client() -> RunPodClient:
         return RunPodClient(config.runpod, installation_redactor())
 
@@ -86,7 +81,7 @@ def _provider(config: Orchestrator) -> Iterator[Check]:
     )
 
 
-def _database(config: DatabaseConfig) -> Iterator[Check]:
+def _database(config: DatabaseConfig) -> Iterator[SystemCheck]:
     def ask() -> str:
         db = open_db(config, installation_redactor())
         return f"{db.shown}: {len(db.workers())} workers, {len(db.tasks())} tasks in progress, {db.queued()} queued"
@@ -100,41 +95,42 @@ def _database(config: DatabaseConfig) -> Iterator[Check]:
     yield _asked("database", ask, fix)
 
 
-def _pair(config: Orchestrator) -> Generator[Check, None, str]:
+def _pair(config: Orchestrator) -> Generator[SystemCheck, None, str]:
     """Both halves of the key here. Returns the private half's fingerprint."""
     private = credential(config.ssh.key_env)
     public = public_shape(credential(config.ssh.public_key_env).strip())
     shape = describe_key_text(private)
     if not private.strip() or not shape.private:
         what = "is not set" if not private.strip() else f"holds no private key ({shape.format})"
-        yield Check("pod key", "FAULT", f"{config.ssh.key_env} {what}", "set it to the private half of the pods' key")
+        yield told("pod key", "FAULT", f"{config.ssh.key_env} {what}", "set it to the private half of the pods' key")
         return ""
     if shape.damage:
-        yield Check(
+        yield told(
             "pod key", "FAULT", f"{config.ssh.key_env}: {', '.join(shape.damage)}", "store it with its newlines"
         )
     if shape.encrypted:
-        yield Check(
+        yield told(
             "pod key", "FAULT", f"{config.ssh.key_env} is encrypted", "ssh-keygen -p on a copy, or another pair"
         )
     if public and shape.fingerprint and public.fingerprint != shape.fingerprint:
         says = f"private {shape.fingerprint}, public {public.fingerprint}: not a pair"
-        yield Check("pod key", "FAULT", says, "set both halves of one pair")
+        yield told("pod key", "FAULT", says, "set both halves of one pair")
     elif not shape.damage and not shape.encrypted:
-        yield Check("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
+        yield told("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
     return shape.fingerprint
 
 
-def _platform(config: Orchestrator, local: str) -> Iterator[Check]:
-    """Deployment status, variables, and the key halves on the platform."""
+def _platform(config: Orchestrator) -> Iterator[SystemCheck]:
+    """The key pair here, then deployment status, variables, and the key halves on the platform."""
+    local = yield from _pair(config)
     railway = config.railway
     if railway is None:
-        yield Check("railway", "note", "not in the fleet file: the orchestrator's own log and variables are not read")
+        yield told("railway", "note", "not in the fleet file: the orchestrator's own log and variables are not read")
         return
     ids = {n: getattr(railway, n) for n in ("project", "environment", "service")}
     named = [n for n, value in ids.items() if not UUID.fullmatch(value)]
     if named:
-        yield Check("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API accepts no names",
+        yield told("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API accepts no names",
                     "copy the ids from the service's page: Ctrl-K, Copy … ID")  # fmt: skip
     try:
         client = RailwayClient(railway, installation_redactor())
@@ -145,49 +141,52 @@ def _platform(config: Orchestrator, local: str) -> Iterator[Check]:
             client.close()
     except (TransportError, KeyError, TypeError, IndexError) as e:
         fix = f"set {where(railway.token_env)} to {TOKENS[railway.token_kind]}, or correct token_kind, project, environment and service"
-        yield Check("railway", "FAULT", str(e), fix)
+        yield told("railway", "FAULT", str(e), fix)
         return
     fix = "" if status == "SUCCESS" else "railway logs --deployment; then deploy again or roll back"
-    yield Check("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
+    yield told("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
     yield from _variables(config, found, sealed, local)
 
 
-def _token(client: RailwayClient, railway: RailwayConfig) -> Iterator[Check]:
+def _token(client: RailwayClient, railway: RailwayConfig) -> Iterator[SystemCheck]:
     """A project token of another project or environment would show another orchestrator."""
     if railway.token_kind not in OWN_PROJECT:
         return
     project, environment = client.token_is_for()
     if (project, environment) != (railway.project, railway.environment):
         says = f"the token is for project {project}, environment {environment}"
-        yield Check("railway token", "FAULT", says, "make one for the project and environment of the fleet file")
+        yield told("railway token", "FAULT", says, "make one for the project and environment of the fleet file")
 
 
 def _variables(
     config: Orchestrator, found: dict[str, str], sealed: tuple[str, ...] | None, local: str
-) -> Iterator[Check]:
+) -> Iterator[SystemCheck]:
     hidden = set(sealed or ())
     wanted = (*NEEDED, config.ssh.key_env, config.ssh.public_key_env)
     missing = [n for n in wanted if n not in hidden and not found.get(n, "").strip()]
     if missing:
-        yield Check(
+        yield told(
             "railway variables", "FAULT", f"not set: {', '.join(missing)}", "set them in the service's variables"
         )
     if hidden & set(wanted):
-        yield Check("railway variables", "note", f"sealed, so not looked at: {', '.join(sorted(hidden & set(wanted)))}")
+        yield told("railway variables", "note", f"sealed, so not looked at: {', '.join(sorted(hidden & set(wanted)))}")
     seen = describe_variables(found, config, sealed)
     if not missing and seen.private_fault:
-        yield Check("railway key", "FAULT", seen.private_fault, "set the whole private key, newlines included")
+        yield told("railway key", "FAULT", seen.private_fault, "set the whole private key, newlines included")
     elif local and seen.private_fingerprint and seen.private_fingerprint != local:
-        yield Check(
+        yield told(
             "railway key", "FAULT", f"{seen.private_fingerprint} there, {local} here", "use one pair in both places"
         )
     if seen.private_fingerprint and seen.public_fingerprint and seen.private_fingerprint != seen.public_fingerprint:
-        yield Check("railway key", "FAULT", "its two halves are not one pair", "set both halves of one pair")
+        yield told("railway key", "FAULT", "its two halves are not one pair", "set both halves of one pair")
     yield from check_scaling(found)
     yield from check_request(config, found)
 
 
-def _logs(config: WorkerLogs) -> Iterator[Check]:
+def _logs(config: WorkerLogs | None) -> Iterator[SystemCheck]:
+    if config is None:
+        yield told("worker logs", "note", "not in the fleet file (orchestrator.logs): a dead pod's last words are lost")
+        return
     from botocore.exceptions import BotoCoreError, ClientError
 
     from tasks.spawning.worker_logs_s3 import log_client
@@ -199,9 +198,9 @@ def _logs(config: WorkerLogs) -> Iterator[Check]:
         for item in found:
             client.get_object(Bucket=config.bucket, Key=item["Key"], Range="bytes=0-0")["Body"].read()
         what = "can be listed and read" if found else f"can be listed; nothing there yet below {prefix or 'its root'}"
-        yield Check("worker logs", "ok", f"s3://{config.bucket} {what}")
+        yield told("worker logs", "ok", f"s3://{config.bucket} {what}")
     except (ClientError, BotoCoreError) as e:
-        yield Check(
+        yield told(
             "worker logs", "FAULT", f"s3://{config.bucket}: {e}"[:300],
             f"credentials with s3:ListBucket on {config.bucket} and s3:GetObject on {config.bucket}/{prefix}*",
         )  # fmt: skip

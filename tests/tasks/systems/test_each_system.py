@@ -1,0 +1,283 @@
+"""Every system that a fleet file names is tried, side by side and for a bounded time; each fault says how it is put right."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from deployments.doctor.fleet import check_fleet
+from deployments.lab.leader import LabLeader
+from deployments.ports import free_port
+from runbooks.core.fleet import Fleet
+from runbooks.core.nightly import CheckState, NightlyReport, SystemCheck
+from runbooks.core.nightly_table import nightly_table
+from runbooks.core.outcome import Outcome
+from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.notify.nightly import message_of_nightly
+from tasks.systems.answers import try_here
+from tasks.systems.from_node import first_look
+from tasks.systems.trying import Checks, Try, told, try_all
+from tasks.transport.local import LocalHost
+from tests.core.nights import night, result
+from tests.deployments.test_cli import call
+from tests.support.silent_servers import hanging
+
+NODE = {"name": "n", "local": True}
+ETCD = {"/health": '{"health":"true"}', "/version": '{"etcdserver":"3.5.9"}', "/v3/maintenance/alarm": "{}"}
+
+
+def fleet(**sections: Any) -> Fleet:
+    return Fleet.model_validate({"nodes": [NODE], **sections})
+
+
+@contextmanager
+def serving(pages: dict[str, str], status: int = 200) -> Iterator[str]:
+    """Answers by path; anything else is 404."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            page = next((text for path, text in pages.items() if self.path.startswith(path)), None)
+            self.send_response(404 if page is None else status)
+            self.end_headers()
+            self.wfile.write((page or "").encode())
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def asked(whole: Fleet) -> dict[str, SystemCheck]:
+    """By name, from here and from the node; every fault says how it is put right."""
+    found = (*try_here(whole), *first_look(whole, "n", LocalHost("n"))[1])
+    assert all(c.fix for c in found if c.state is CheckState.FAULT), found
+    return {c.name: c for c in found}
+
+
+def keys(store: str) -> dict[str, str]:
+    """What a client of that store finds in its environment."""
+    return {"AWS_ENDPOINT_URL_S3": store, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def dead() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+def test_what_is_dead_is_told_with_its_fix(tmp_path: Path) -> None:
+    """As the doctor says it, from its command: none of these needs an orchestrator."""
+    sections = {
+        "nodes": [NODE],
+        "systems": [{"name": "registry", "url": f"tcp://{dead()}"}, {"name": "web", "url": f"http://{dead()}/"}],
+        "leader": {"url": f"http://{dead()}"},
+        "rendezvous": [{"name": "main", "endpoints": [f"http://{dead()}", f"http://{dead()}/b"], "nodes": ["n"]}],
+        "ray": {"head": "n", "dashboard": f"http://{dead()}"},
+        "checkpoints": {"tiers": [{"name": "bucket", "kind": "s3", "bucket": "ckpt", "endpoint": f"http://{dead()}"}]},
+        "reports": {"s3": "s3://nobody-has-it/reports"},
+    }
+    path = tmp_path / "fleet.yaml"
+    path.write_text(yaml.safe_dump(sections))
+    done = call("doctor", "--fleet", str(path), "--json", GPU_RUNBOOKS_HOME=str(tmp_path / "home"), **keys(f"http://{dead()}"))
+    assert done.returncode == 1
+    faults = [c for c in json.loads(done.stdout) if c["state"] == "FAULT"]
+    names = [c["name"] for c in faults]
+    here, behind = ["registry", "web", "leader", "checkpoint tier bucket", "reports.s3"], ["ray", "rendezvous main", "rendezvous main"]
+    assert names == [*here, *behind], faults
+    assert all(c["fix"] for c in faults)
+    assert "gpu-runbooks run stale-rendezvous main" in faults[-1]["fix"]
+
+
+def test_what_is_well_is_told_too() -> None:
+    version = {"/api/version": '{"ray_version": "2.9.0"}'}
+    with serving({}) as page, LabLeader() as leader, serving(ETCD) as etcd, serving(version) as ray:
+        listed = {"/ckpt": "<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>"}
+        with serving(listed) as store, pytest.MonkeyPatch.context() as m:
+            for name, value in keys(store).items():
+                m.setenv(name, value)
+            found = asked(fleet(
+                systems=[{"name": "web", "url": page}, {"name": "tcp", "url": page.replace("http", "tcp")}],
+                leader={"url": leader.url},
+                rendezvous=[{"name": "main", "endpoints": [etcd], "nodes": ["n"]}],
+                ray={"head": "n", "dashboard": ray},
+                checkpoints={"tiers": [{"name": "bucket", "kind": "s3", "bucket": "ckpt", "endpoint": store}]},
+                reports={"s3": "s3://ckpt/reports"},
+            ))  # fmt: skip
+    assert {n: str(c.state) for n, c in found.items() if c.state is not CheckState.OK} == {}, found
+    assert sorted(found) == ["checkpoint tier bucket", "leader", "ray", "rendezvous main", "reports.s3", "tcp", "web"]
+    assert "etcd 3.5.9" in found["rendezvous main"].detail
+    assert "Ray 2.9.0" in found["ray"].detail
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "state", "fix"),
+    [
+        ("NoSuchBucket", 404, "FAULT", "correct reports.s3 in the fleet file, or have its owner create the bucket"),
+        ("InvalidAccessKeyId", 403, "FAULT", "Correct the pair where it comes from."),
+        ("AccessDenied", 403, "note", "s3:PutObject below s3://gone/reports is enough"),
+    ],
+)
+def test_what_a_store_answers_is_told_apart(code: str, status: int, state: str, fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving({"/": f"<Error><Code>{code}</Code><Message>said so</Message></Error>"}, status) as store:
+        for name, value in keys(store).items():
+            monkeypatch.setenv(name, value)
+        found = asked(fleet(reports={"s3": "s3://gone/reports"}))["reports.s3"]
+    assert (found.state, found.fix, found.reachable) == (state, fix, True)
+    assert found.detail.startswith(f"s3://gone/reports: {code}: said so")
+
+
+def test_a_leader_that_answers_is_not_yet_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LabLeader(token="right-token-of-the-leader") as leader:
+        without = asked(fleet(leader={"url": leader.url}))["leader"]
+        monkeypatch.setenv("LEADER_TOKEN", "wrong-token-of-the-leader")
+        wrong = asked(fleet(leader={"url": leader.url, "token_env": "LEADER_TOKEN"}))["leader"]
+        monkeypatch.setenv("LEADER_TOKEN", "right-token-of-the-leader")
+        right = asked(fleet(leader={"url": leader.url, "token_env": "LEADER_TOKEN"}))["leader"]
+    assert (without.state, without.fix) == ("FAULT", "give leader.token_env in the fleet file")
+    assert (wrong.state, wrong.reachable) == ("FAULT", True)
+    assert wrong.fix.startswith("set environment variable LEADER_TOKEN")
+    assert right.state is CheckState.OK
+    with LabLeader(leader_id="another") as follower:
+        found = asked(fleet(leader={"url": follower.url}))["leader"]
+    assert (found.state, found.detail) == ("note", "answers, but the leader is another")
+
+
+@pytest.mark.parametrize(
+    ("health", "alarm", "says"),
+    [('{"health":"false"}', "{}", "not healthy"), ('{"health":"true"}', '{"alarms":[{"alarm":"NOSPACE"}]}', "alarms NOSPACE")],
+)
+def test_an_etcd_that_answers_is_not_yet_well(health: str, alarm: str, says: str) -> None:
+    with serving(ETCD | {"/health": health, "/v3/maintenance/alarm": alarm}) as etcd:
+        found = asked(fleet(rendezvous=[{"name": "main", "endpoints": [etcd], "nodes": ["n"]}]))["rendezvous main"]
+    assert (found.state, found.reachable) == ("FAULT", True)
+    assert says in found.detail
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "state", "says"),
+    [
+        (dead(), "note", "nobody listens"),
+        ("no-such-host.invalid:29500", "FAULT", "cannot be resolved"),
+        ("no-such-host.invalid", "FAULT", ":29400"),
+    ],
+)
+def test_a_c10d_store_is_there_only_while_a_job_runs(endpoint: str, state: str, says: str) -> None:
+    place = {"name": "p2p", "backends": ["c10d"], "endpoints": [endpoint], "nodes": ["n"]}
+    found = asked(fleet(rendezvous=[place]))["rendezvous p2p"]
+    assert found.state == state
+    assert says in found.detail
+
+
+def test_what_hangs_holds_up_nobody() -> None:
+    """Ten that take the connection and say nothing, a second each, beside one that answers."""
+    with hanging() as silent, serving({}) as page:
+        names = [{"name": f"s{i}", "url": silent, "timeout_s": 1} for i in range(10)]
+        began = time.monotonic()
+        found = try_here(fleet(systems=[*names, {"name": "web", "url": page}]))
+        took = time.monotonic() - began
+    assert [c.name for c in found if c.wrong] == [f"s{i}" for i in range(10)]
+    assert not any(c.reachable for c in found[:10])
+    assert took < 5, "one after the other these are 10 s"
+
+
+def test_a_client_without_an_end_is_not_waited_for() -> None:
+    def sleeps() -> Checks:
+        time.sleep(20)
+        return ()
+
+    began = time.monotonic()
+    tries = [Try("slow", "http://slow", sleeps, "wake it"), Try("well", "", lambda: (told("well", "ok", "is well"),), "")]
+    slow, well = try_all(tries, bound_s=0.5)
+    assert time.monotonic() - began < 5
+    assert (slow.state, slow.reachable, slow.detail, slow.fix) == ("FAULT", False, "no answer within 0.5 s", "wake it")
+    assert well.state is CheckState.OK
+
+
+def test_a_client_that_breaks_is_a_fault_and_breaks_nothing_else() -> None:
+    def breaks() -> Any:
+        raise ZeroDivisionError("of its own")
+
+    (found,) = try_all([Try("odd", "http://user:hunter22hunter@odd/", breaks, "mend it")])
+    assert (found.state, found.detail, found.fix) == ("FAULT", "ZeroDivisionError: of its own", "mend it")
+    assert "hunter22hunter" not in found.model_dump_json()
+
+
+def test_behind_a_node_that_is_shut_nothing_is_asked() -> None:
+    shut = {"name": "n", "host": "127.0.0.1", "port": free_port(), "user": "root", "key": {"agent": True}}
+    sections = {"ray": {"head": "n"}, "rendezvous": [{"name": "main", "endpoints": ["http://127.0.0.1:1"], "nodes": ["n"]}]}
+    found = {c.name: c for c in check_fleet(Fleet.model_validate({"nodes": [shut], **sections}))}
+    assert found["node n"].state == "FAULT"
+    for name in ("ray", "rendezvous main"):
+        assert (found[name].state, found[name].says) == ("FAULT", "not tried: it is asked from n, which cannot be entered")
+        assert found[name].fix == found["node n"].fix
+
+
+@pytest.mark.parametrize(("trigger", "asked_for"), [("nightly", ["ray"]), ("sweep", [])])
+def test_a_sweep_of_every_few_minutes_asks_no_system(trigger: str, asked_for: list[str], tmp_path: Path) -> None:
+    from flows.sweep.sweeping import Sweep, _first
+    from tasks.transport.open import HostPool
+
+    whole = fleet(ray={"head": "n", "dashboard": f"http://{dead()}"})
+    with HostPool() as pool:
+        look, systems = _first(Sweep(whole, ("zombie-gpu",), tmp_path, "r", trigger), whole.node("n"), pool)
+    assert (look.node, [s.name for s in systems]) == ("n", asked_for)
+    named = fleet(systems=[{"name": "web", "url": f"http://{dead()}"}], leader={"url": f"http://{dead()}"})
+    assert [s.name for s in try_here(named, named_only=True)] == ["web"]
+
+
+def nightly_of(*systems: SystemCheck) -> NightlyReport:
+    return night(1, result("a"), systems=systems)
+
+
+def test_a_nightly_tells_what_is_silent_what_is_wrong_and_how_it_is_put_right() -> None:
+    silent = told("leader", "FAULT", "refused", "start it", silent=True)
+    wrong = told("reports.s3", "FAULT", "NoSuchBucket", "make the bucket")
+    report = nightly_of(silent, wrong, told("ray", "ok", "Ray 2.9.0"), told("p2p", "note", "nobody listens"))
+    assert report.outcome is Outcome.CANNOT_TELL
+    assert nightly_of(wrong).outcome is Outcome.CANNOT_TELL
+    assert nightly_of(told("ray", "ok", "x"), told("p2p", "note", "y")).outcome is Outcome.HEALTHY
+    assert nightly_headline(report).endswith("; no answer from leader; at fault: reports.s3")
+    page = render_nightly(report)
+    assert "| leader | NO | refused (0.0 s); fix: start it |" in page
+    assert "| reports.s3 | yes, at fault | NoSuchBucket (0.0 s); fix: make the bucket |" in page
+    assert "nobody listens" not in page, "what works without is no news of a night"
+    table = nightly_table(report)
+    assert "refused; fix: start it" in table
+    assert "NoSuchBucket; fix: make the bucket" in table
+    assert {"leader: no answer", "reports.s3: NoSuchBucket"} <= set(message_of_nightly(report, "x").do_now)
+    again = NightlyReport.model_validate_json(report.model_dump_json())
+    assert (again.systems, again.outcome) == (report.systems, report.outcome)
+
+
+def test_a_report_of_an_older_version_is_read() -> None:
+    system = {"name": "db", "url": "tcp://x:1", "reachable": False, "detail": "refused", "seconds": 0.1}
+    old = nightly_of().model_dump(mode="json") | {"systems": [system]}
+    found = NightlyReport.model_validate(old)
+    assert found.systems[0].wrong
+    assert "no answer from db" in nightly_headline(found)
+
+
+def test_a_part_of_a_nightly_hands_over_what_its_nodes_were_asked() -> None:
+    from flows.sweep.shards import _heard, _told
+    from flows.sweep.sweeping import NodeAnswer
+
+    answer = NodeAnswer([result("a")], [], None, (told("ray", "ok", "y"),))
+    row = json.loads(json.dumps(_told(answer)))
+    assert _heard(row) == answer
+    del row["systems"], row["look"]
+    assert _heard(row).systems == (), "a worker of the release before tells of none"
