@@ -24,9 +24,9 @@ def upload(where: str, report: Report, markdown: str) -> tuple[str, str]:
     return f"{name}.json", f"{name}.md"
 
 
-def report_client(tries: int = 3) -> Any:
+def report_client(retries: int = 3) -> Any:
     """The client by which reports are copied."""
     import boto3
     from botocore.config import Config
 
-    return boto3.client("s3", config=Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": tries, "mode": "standard"}))
+    return boto3.client("s3", config=Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": retries, "mode": "standard"}))

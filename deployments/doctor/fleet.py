@@ -7,7 +7,7 @@ from deployments.doctor.check import Check
 from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import SystemCheck
 from runbooks.core.node_look import NodeLook, remarks, version
-from tasks.systems.answers import try_here
+from tasks.systems.answers import begin_here
 from tasks.systems.from_node import first_look
 from tasks.transport.open import HostPool
 
@@ -16,11 +16,11 @@ AT_ONCE = 16
 
 def check_fleet(fleet: Fleet) -> Iterator[Check]:
     """One check per node, in the order of the file, then one or more per system. All of them are tried side by side."""
-    with HostPool() as hosts, ThreadPoolExecutor(max_workers=AT_ONCE + 1) as pool:
-        here = pool.submit(try_here, fleet)
+    with HostPool() as hosts, ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        here = begin_here(fleet)
         seen = list(pool.map(lambda node: first_look(fleet, node.name, hosts(node)), fleet.nodes))
         yield from (judged(look) for look, _ in seen)
-        yield from map(_system, (*here.result(), *(check for _, checks in seen for check in checks)))
+        yield from map(_system, (*here(), *(check for _, later in seen for check in later())))
 
 
 def judged(look: NodeLook) -> Check:

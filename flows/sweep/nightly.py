@@ -40,7 +40,7 @@ from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.report_store import history, reports_root, save_nightly
-from tasks.systems.answers import try_here
+from tasks.systems.answers import begin_here
 
 AT_ONCE = 8
 
@@ -100,10 +100,10 @@ def sweep_fleet(
     )
     with heartbeat(run_id):
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
-        systems = try_here(fleet, named_only=trigger != NIGHTLY)
+        here = begin_here(fleet, named_only=trigger != NIGHTLY)
         answers = check_fleet(whole, at_once, shards, {"fleet": fleet_file, "out": out}, timeline)
         answers += check_targets(whole, timeline)
-        systems += tuple(s for a in answers for s in a.systems)
+        systems = (*here(), *(s for a in answers for s in a.systems))
         wall = time.monotonic() - began
         used = os.times()
         cost = Cost(

@@ -29,6 +29,7 @@ from tasks.report_store import save
 from tasks.shared import Shared
 from tasks.ssh.far_side import log_before
 from tasks.systems.from_node import first_look
+from tasks.systems.trying import Later
 from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
@@ -60,7 +61,7 @@ class Sweep:
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
 def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
-    """The doctor's look at one node and what is asked from it, then every runbook, over one connection. Never raises.
+    """The doctor's look at one node, then every runbook while what is asked from it answers, over one connection. Never raises.
 
     A node that cannot be entered is asked one thing: at which stage its log-in stops. A key that it refused is not offered again.
     """
@@ -68,23 +69,23 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     with HostPool() as pool:
         if node.second_way:
             log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)
-        first, systems = _first(sweep, node, pool)
+        first, later = _first(sweep, node, pool)
         if not (shut := first.shut):
-            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=systems)
+            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=later())
         found = _checked(sweep, node.name, [LOG_IN], pool).results[0]
     if found.outcome is Outcome.HEALTHY:  # it can be entered by now
         with HostPool() as pool:
-            first, systems = _first(sweep, node, pool)
-            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=systems)
+            first, later = _first(sweep, node, pool)
+            return _checked(sweep, node.name, names, pool)._replace(look=first, systems=later())
     unread = f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {shut.detail}"
-    return NodeAnswer([_shut(found, shut.detail)], [unread], first, systems)
+    return NodeAnswer([_shut(found, shut.detail)], [unread], first, later())
 
 
-def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeLook, tuple[SystemCheck, ...]]:
+def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeLook, Later]:
     """The small sweeps ask no system: they come every few minutes."""
     if sweep.trigger == NIGHTLY:
         return first_look(sweep.fleet, node.name, pool(node))
-    return look_at_node(pool(node)), ()
+    return look_at_node(pool(node)), tuple
 
 
 def _shut(found: Result, why: str) -> Result:
@@ -98,12 +99,12 @@ def _shut(found: Result, why: str) -> Result:
 @clean_end
 def check_target(sweep: Sweep, target: str, name: str) -> NodeAnswer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
-    return _checked(sweep, target, [name])
+    with HostPool() as hosts:
+        return _checked(sweep, target, [name], hosts)
 
 
-def _checked(sweep: Sweep, target: str, names: list[str], pool: HostPool | None = None) -> NodeAnswer:
-    with pool or HostPool() as hosts:
-        results = [r for name in names for r in _all(sweep, target, name, hosts)]
+def _checked(sweep: Sweep, target: str, names: list[str], hosts: HostPool) -> NodeAnswer:
+    results = [r for name in names for r in _all(sweep, target, name, hosts)]
     unread = [f"{target}: {u}" for r in results for u in r.unknowns]
     return NodeAnswer(results, list(dict.fromkeys(unread)))
 

@@ -15,14 +15,14 @@ from tasks.credentials import where
 from tasks.gpu.leader import read_status, without_login
 from tasks.systems.orchestrator import tries_of
 from tasks.systems.s3 import try_reports, try_tiers
-from tasks.systems.trying import SILENT, Checks, Try, told, try_all
+from tasks.systems.trying import SILENT, Later, Try, begin_all, told
 from tasks.transport.open import open_host
 
 
-def try_here(fleet: Fleet, *, named_only: bool = False) -> Checks:
-    """All of them, side by side. `named_only`: those of `systems` alone. Never raises."""
+def begin_here(fleet: Fleet, *, named_only: bool = False) -> Later:
+    """Begins all of them, side by side. `named_only`: those of `systems` alone. Never raises."""
     tries = [Try(s.name, s.url, partial(_system, s), _reach(s)) for s in fleet.systems]
-    return try_all(tries if named_only else [*tries, *_others(fleet)])
+    return begin_all(tries if named_only else [*tries, *_others(fleet)])
 
 
 def _others(fleet: Fleet) -> Iterator[Try]:

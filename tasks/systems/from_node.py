@@ -1,5 +1,6 @@
 """The first look at a node: whether it can be entered, and the systems that are asked from it: Ray's dashboard and rendezvous endpoints."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,7 +15,7 @@ from tasks.clients.ray_dashboard import get
 from tasks.context import Context
 from tasks.remote.node_look import look_at_node
 from tasks.rendezvous.etcd import ask_etcd, parse_facts
-from tasks.systems.trying import SILENT, Checks, Try, not_tried, told, try_all
+from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, told
 from tasks.transport.base import Host
 
 KNOCK = """import socket, sys
@@ -31,12 +32,12 @@ except OSError as e:
 C10D_PORT = "29400"  # torchrun's own where an endpoint names none
 
 
-def first_look(fleet: Fleet, name: str, host: Host) -> tuple[NodeLook, Checks]:
-    """The node itself, then what is asked from it, over the same connection. Never raises."""
+def first_look(fleet: Fleet, name: str, host: Host) -> tuple[NodeLook, Later]:
+    """The node itself; what is asked from it is begun over the same connection, which stays open until it has ended. Never raises."""
     look, tries = look_at_node(host), list(_tries(fleet, name, host))
     if look.shut:
-        return look, not_tried(tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)
-    return look, try_all(tries)
+        return look, partial(not_tried, tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)
+    return look, begin_all(tries)
 
 
 def _tries(fleet: Fleet, name: str, host: Host) -> Iterator[Try]:
@@ -49,7 +50,7 @@ def _tries(fleet: Fleet, name: str, host: Host) -> Iterator[Try]:
             title, fix = f"rendezvous {place.name}", f"gpu-runbooks run stale-rendezvous {place.name} names the cause"
             one = place.model_copy(update={"endpoints": (endpoint,)})
             etcd, knock = partial(_etcd, context, host, title, one, fix), partial(_knocked, host, title, endpoint, fix)
-            yield Try(title, endpoint, etcd if endpoint.startswith("http") else knock, fix)
+            yield Try(title, endpoint, etcd if endpoint.startswith(("http://", "https://")) else knock, fix)
 
 
 def _dashboard(context: Context, host: Host, ray: RayCluster, fix: str) -> Iterator[SystemCheck]:
@@ -76,7 +77,7 @@ def _etcd(context: Context, host: Host, title: str, place: Rendezvous, fix: str)
 
 def _knocked(host: Host, title: str, endpoint: str, fix: str) -> Iterator[SystemCheck]:
     """A c10d store is there only while a job runs: that nobody listens is no fault, that its host is not found is one."""
-    name, _, port = endpoint.rpartition(":") if ":" in endpoint else (endpoint, "", C10D_PORT)
+    name, _, port = endpoint.rpartition(":") if re.search(r":\d+$", endpoint) else (endpoint, "", C10D_PORT)
     where = f"{name}:{port}, asked from {host.name}"
     done = host.run(("python3", "-c", KNOCK, name.strip("[]"), port), timeout_s=15)
     word, _, why = done.out.strip().partition(" ")

@@ -39,7 +39,7 @@ def _tier_client(tier: Tier) -> Any:
 def _report_client() -> Any:
     from tasks.report_s3 import report_client
 
-    return report_client(tries=1)
+    return report_client(retries=0)
 
 
 def _listed(name: str, field: str, client: Client, bucket: str, prefix: str) -> Iterator[SystemCheck]:

@@ -1,8 +1,6 @@
 """Tries systems side by side, each for a bounded time: one that hangs holds up neither the others nor who asks."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as Late
 from contextvars import copy_context
 from threading import Thread
 from time import monotonic
@@ -16,6 +14,8 @@ from tasks.transport.base import TransportError
 BOUND_S = 45.0  # for all of them together; each client has shorter time-outs of its own
 SILENT = (UnknownReason.UNREACHABLE, UnknownReason.TIMED_OUT)
 Checks = tuple[SystemCheck, ...]
+Later = Callable[[], Checks]
+"""Waits for what is left of the bound, then gives what each said, in their order. Never raises."""
 
 
 class Try(NamedTuple):
@@ -32,45 +32,51 @@ def told(name: str, state: str, says: str, fix: str = "", *, silent: bool = Fals
     return SystemCheck(name=name, state=CheckState(state), detail=says, fix=fix, reachable=not silent)
 
 
-def try_all(tries: Sequence[Try], bound_s: float = BOUND_S) -> Checks:
-    """What each said, in their order. Never raises."""
+def begin_all(tries: Sequence[Try], bound_s: float = BOUND_S) -> Later:
+    """Begins them all, so that the caller can do something else meanwhile."""
     until = monotonic() + bound_s
-    begun = [(one, _begun(one)) for one in tries]
-    return tuple(check for one, answer in begun for check in _ended(one, answer, until, bound_s))
+    begun = [(one, *_begun(one)) for one in tries]
+    return lambda: tuple(check for one, said, thread in begun for check in _ended(one, said, thread, until, bound_s))
 
 
 def not_tried(tries: Sequence[Try], why: str, first: str) -> Checks:
     """The same where there is no way to ask. `first`: what is to be put right before."""
-    return tuple(told(t.name, "FAULT", f"not tried: {why}", first, silent=True).model_copy(update={"url": _clean(t.url)}) for t in tries)
+    return tuple(_whole(t, told(t.name, "FAULT", f"not tried: {why}", first, silent=True), 0.0) for t in tries)
 
 
-def _begun(one: Try) -> "Future[Checks]":
-    """A daemon's answer: a process that ends does not wait for it."""
-    answer: Future[Checks] = Future()
-    context = copy_context()
-    Thread(target=lambda: answer.set_result(context.run(_answers, one)), daemon=True, name=f"try {one.name}").start()
-    return answer
+def _begun(one: Try) -> tuple[list[SystemCheck], Thread]:
+    """What it says from now on, and the thread that asks: a process that ends does not wait for it."""
+    said: list[SystemCheck] = []
+    thread = Thread(target=copy_context().run, args=(_asks, one, said), daemon=True, name=f"try {one.name}")
+    thread.start()
+    return said, thread
 
 
-def _ended(one: Try, answer: "Future[Checks]", until: float, bound_s: float) -> Checks:
-    try:
-        return answer.result(max(0.0, until - monotonic()))
-    except Late:
-        late = told(one.name, "FAULT", f"no answer within {bound_s:g} s", one.fix, silent=True)
-        return (late.model_copy(update={"url": _clean(one.url), "seconds": bound_s}),)
+def _ended(one: Try, said: list[SystemCheck], thread: Thread, until: float, bound_s: float) -> Checks:
+    """What it said in time, and that more was to come where it was not over."""
+    thread.join(max(0.0, until - monotonic()))
+    if not thread.is_alive():
+        return tuple(said)
+    return (*said, _whole(one, told(one.name, "FAULT", f"no answer within {bound_s:g} s", one.fix, silent=True), bound_s))
 
 
-def _answers(one: Try) -> Checks:
+def _asks(one: Try, said: list[SystemCheck]) -> None:
     began = monotonic()
     try:
-        found = tuple(one.ask())
-    except TransportError as e:
-        found = (told(one.name, "FAULT", f"{e.reason}: {e.detail}", one.fix, silent=e.reason in SILENT),)
-    except Exception as e:  # a client of a kind of its own; what it says is the answer
-        found = (told(one.name, "FAULT", f"{type(e).__name__}: {e}"[:300], one.fix, silent=isinstance(e, OSError)),)
-    took, url = round(monotonic() - began, 3), _clean(one.url)
-    return tuple(c.model_copy(update={"url": c.url or url, "seconds": took, "detail": _clean(c.detail)}) for c in found)
+        for check in one.ask():
+            said.append(_whole(one, check, monotonic() - began))
+    except BaseException as e:  # a client of a kind of its own; what it says is the answer, and nobody is above it to end
+        said.append(_whole(one, _broken(one, e), monotonic() - began))
 
 
-def _clean(text: str) -> str:
-    return installation_redactor().text(text)
+def _broken(one: Try, error: BaseException) -> SystemCheck:
+    if isinstance(error, TransportError):
+        return told(one.name, "FAULT", f"{error.reason}: {error.detail}", one.fix, silent=error.reason in SILENT)
+    return told(one.name, "FAULT", f"{type(error).__name__}: {error}"[:300], one.fix, silent=isinstance(error, OSError))
+
+
+def _whole(one: Try, check: SystemCheck, seconds: float) -> SystemCheck:
+    """With its address and how long it took, and without secrets: nothing else makes a line of the answer."""
+    clean = installation_redactor().text
+    fields = {"url": clean(check.url or one.url), "detail": clean(check.detail), "fix": clean(check.fix)}
+    return check.model_copy(update=fields | {"seconds": round(seconds, 3)})

@@ -3,7 +3,11 @@
 import json
 import os
 import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import yaml
@@ -61,8 +65,33 @@ def test_every_system_of_the_fleet_file_is_tried_and_told_with_its_fix(rig: Rig,
     assert [s["reachable"] for s in report["systems"]] == [False, False, False]
     assert "no answer from registry, leader, ray" in report_line(page)
     for check in said:
-        assert f"fix: {check.fix}" in page.replace("\\", "")
+        assert f"fix: {check.fix}" in re.sub(r"[\\`]", "", page)
         assert f"{check.name} " in str(labels["table"])
+
+
+@contextmanager
+def answers_once_knocked() -> Iterator[tuple[str, str]]:
+    """A page that is not answered before somebody has connected to a second address. Both addresses."""
+    with socket.create_server(("127.0.0.1", 0)) as page, socket.create_server(("127.0.0.1", 0)) as door:
+
+        def serve() -> None:
+            with suppress(OSError), page.accept()[0] as asks:
+                asks.recv(4096)
+                door.accept()[0].close()
+                asks.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+        Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{page.getsockname()[1]}/", f"127.0.0.1:{door.getsockname()[1]}"
+
+
+def test_no_node_waits_for_a_system_that_is_slow(rig: Rig, tmp_path: Path) -> None:
+    """The page answers only after the node was looked at; one after the other it never would."""
+    well = rig.world(sick=False)
+    with answers_once_knocked() as (page, door):
+        place = {"name": "p2p", "backends": ["c10d"], "endpoints": [door], "nodes": [well.name]}
+        node, systems = {"name": well.name, "local": True}, [{"name": "slow", "url": page, "timeout_s": 40}]
+        report, _, _ = nightly(rig, tmp_path, [node], systems=systems, rendezvous=[place])
+    assert [(s["name"], s["state"]) for s in report["systems"]] == [("slow", "ok"), ("rendezvous p2p", "ok")], report["systems"]
 
 
 def report_line(page: str) -> str:

@@ -3,13 +3,13 @@
 import pytest
 
 from deployments.lab import fake_runpod
-from tasks.systems.answers import try_here
+from tasks.systems.answers import begin_here
 from tasks.systems.scaling import check_scaling
 from tests.tasks.spawning.conftest import World
 
 
 def faults(world: World) -> dict[str, str]:
-    found = list(try_here(world.fleet()))
+    found = list(begin_here(world.fleet())())
     assert all(c.fix for c in found if c.state == "FAULT"), "every fault says how it is put right"
     assert "-----BEGIN" not in str(found)
     return {c.name: c.detail for c in found if c.state == "FAULT"}
@@ -71,7 +71,7 @@ def test_credentials_that_look_wrong_are_noted(world: World, monkeypatch: pytest
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.setenv("SUPABASE_URL", "project.supabase.co")
     monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "anon")
-    found = {c.name: c for c in try_here(world.fleet())}
+    found = {c.name: c for c in begin_here(world.fleet())()}
     assert "blanks or quotes" in found["runpod key"].detail
     assert found["runpod"].state == "FAULT"
     assert "supabase.co" in found["database url"].detail

@@ -2,6 +2,7 @@
 
 import json
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,9 +22,9 @@ from runbooks.core.nightly_table import nightly_table
 from runbooks.core.outcome import Outcome
 from runbooks.core.render import nightly_headline, render_nightly
 from runbooks.notify.nightly import message_of_nightly
-from tasks.systems.answers import try_here
+from tasks.systems.answers import begin_here
 from tasks.systems.from_node import first_look
-from tasks.systems.trying import Checks, Try, told, try_all
+from tasks.systems.trying import Try, begin_all, told
 from tasks.transport.local import LocalHost
 from tests.core.nights import night, result
 from tests.deployments.test_cli import call
@@ -66,7 +67,7 @@ def serving(pages: dict[str, str], status: int = 200) -> Iterator[str]:
 
 def asked(whole: Fleet) -> dict[str, SystemCheck]:
     """By name, from here and from the node; every fault says how it is put right."""
-    found = (*try_here(whole), *first_look(whole, "n", LocalHost("n"))[1])
+    found = (*begin_here(whole)(), *first_look(whole, "n", LocalHost("n"))[1]())
     assert all(c.fix for c in found if c.state is CheckState.FAULT), found
     return {c.name: c for c in found}
 
@@ -174,6 +175,7 @@ def test_an_etcd_that_answers_is_not_yet_well(health: str, alarm: str, says: str
         (dead(), "note", "nobody listens"),
         ("no-such-host.invalid:29500", "FAULT", "cannot be resolved"),
         ("no-such-host.invalid", "FAULT", ":29400"),
+        ("[::1]", "note", "[::1]:29400"),
     ],
 )
 def test_a_c10d_store_is_there_only_while_a_job_runs(endpoint: str, state: str, says: str) -> None:
@@ -188,33 +190,52 @@ def test_what_hangs_holds_up_nobody() -> None:
     with hanging() as silent, serving({}) as page:
         names = [{"name": f"s{i}", "url": silent, "timeout_s": 1} for i in range(10)]
         began = time.monotonic()
-        found = try_here(fleet(systems=[*names, {"name": "web", "url": page}]))
+        found = begin_here(fleet(systems=[*names, {"name": "web", "url": page}]))()
         took = time.monotonic() - began
     assert [c.name for c in found if c.wrong] == [f"s{i}" for i in range(10)]
     assert not any(c.reachable for c in found[:10])
     assert took < 5, "one after the other these are 10 s"
 
 
-def test_a_client_without_an_end_is_not_waited_for() -> None:
-    def sleeps() -> Checks:
+def test_a_client_without_an_end_is_not_waited_for_and_what_it_said_is_kept() -> None:
+    def sleeps() -> Iterator[SystemCheck]:
+        yield told("key", "ok", "a pair")
         time.sleep(20)
-        return ()
 
     began = time.monotonic()
     tries = [Try("slow", "http://slow", sleeps, "wake it"), Try("well", "", lambda: (told("well", "ok", "is well"),), "")]
-    slow, well = try_all(tries, bound_s=0.5)
+    said, slow, well = begin_all(tries, bound_s=0.5)()
     assert time.monotonic() - began < 5
     assert (slow.state, slow.reachable, slow.detail, slow.fix) == ("FAULT", False, "no answer within 0.5 s", "wake it")
+    assert (said.name, said.detail) == ("key", "a pair")
     assert well.state is CheckState.OK
 
 
-def test_a_client_that_breaks_is_a_fault_and_breaks_nothing_else() -> None:
-    def breaks() -> Any:
-        raise ZeroDivisionError("of its own")
+def test_what_is_asked_from_a_node_holds_up_no_runbook_there() -> None:
+    """The look at the node is over while a dashboard on it says nothing; what that says is waited for later."""
+    with hanging() as silent:
+        began = time.monotonic()
+        look, later = first_look(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
+        took = time.monotonic() - began
+    assert look.blind is None
+    assert took < 5, "curl waits 8 s for it"
+    (ray,) = later()
+    assert (ray.state, ray.reachable) == ("FAULT", False)
 
-    (found,) = try_all([Try("odd", "http://user:hunter22hunter@odd/", breaks, "mend it")])
-    assert (found.state, found.detail, found.fix) == ("FAULT", "ZeroDivisionError: of its own", "mend it")
-    assert "hunter22hunter" not in found.model_dump_json()
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, CancelledError])
+def test_a_client_that_breaks_is_a_fault_and_breaks_nothing_else(error: type[BaseException]) -> None:
+    at = "http://user:hunter22hunter@odd/"
+
+    def breaks() -> Iterator[SystemCheck]:
+        yield told("key", "ok", f"for {at}")
+        raise error("of its own")
+
+    said, found = begin_all([Try("odd", at, breaks, f"see that {at} runs")])()
+    assert (said.name, said.state) == ("key", "ok"), "what it said before is kept"
+    assert (found.state, found.detail) == ("FAULT", f"{error.__name__}: of its own")
+    assert found.fix.endswith("@odd/ runs")
+    assert "hunter22hunter" not in said.model_dump_json() + found.model_dump_json()
 
 
 def test_behind_a_node_that_is_shut_nothing_is_asked() -> None:
@@ -234,10 +255,10 @@ def test_a_sweep_of_every_few_minutes_asks_no_system(trigger: str, asked_for: li
 
     whole = fleet(ray={"head": "n", "dashboard": f"http://{dead()}"})
     with HostPool() as pool:
-        look, systems = _first(Sweep(whole, ("zombie-gpu",), tmp_path, "r", trigger), whole.node("n"), pool)
-    assert (look.node, [s.name for s in systems]) == ("n", asked_for)
+        look, later = _first(Sweep(whole, ("zombie-gpu",), tmp_path, "r", trigger), whole.node("n"), pool)
+        assert (look.node, [s.name for s in later()]) == ("n", asked_for)
     named = fleet(systems=[{"name": "web", "url": f"http://{dead()}"}], leader={"url": f"http://{dead()}"})
-    assert [s.name for s in try_here(named, named_only=True)] == ["web"]
+    assert [s.name for s in begin_here(named, named_only=True)()] == ["web"]
 
 
 def nightly_of(*systems: SystemCheck) -> NightlyReport:
@@ -256,6 +277,8 @@ def test_a_nightly_tells_what_is_silent_what_is_wrong_and_how_it_is_put_right() 
     assert "| leader | NO | refused (0.0 s); fix: start it |" in page
     assert "| reports.s3 | yes, at fault | NoSuchBucket (0.0 s); fix: make the bucket |" in page
     assert "nobody listens" not in page, "what works without is no news of a night"
+    assert "## Systems" in page
+    assert "## Systems" not in render_nightly(nightly_of(told("p2p", "note", "nobody listens")))
     table = nightly_table(report)
     assert "refused; fix: start it" in table
     assert "NoSuchBucket; fix: make the bucket" in table
