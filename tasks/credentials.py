@@ -52,6 +52,15 @@ def read_secret(block: str) -> str:
     return str(cast(Any, Secret).load(block, _sync=True).get())
 
 
+def secret_blocks() -> tuple[str, ...]:
+    """The names of all Prefect Secret blocks, and no value. Raises whatever the client raises."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:  # the server knows no pages here: it gives all of a type
+        found = client.read_block_documents_by_type("secret", include_secrets=False)
+    return tuple(sorted(str(block.name) for block in found))
+
+
 def write_secret(block: str, value: str) -> None:
     """Store a text as a Prefect Secret block, over one of that name. Raises whatever the client raises."""
     from prefect.blocks.system import Secret

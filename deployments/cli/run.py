@@ -7,17 +7,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deployments.cli.console import brief
 from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named
+from deployments.cli.missing_secrets import tell_missing
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
 from deployments.errors import NO_SERVER, CommandError
 from deployments.paths import absolute
 from deployments.server import ensure_up
 from runbooks.core.outcome import Outcome
+
+if TYPE_CHECKING:
+    from runbooks.core.fleet import Fleet
 
 FOLLOW_EVERY_S = 1.0
 
@@ -67,8 +71,9 @@ def run_online(
 
     `allowed`: digest of the one plan that the operator's command named, and the operator's name.
     """
-    _check(slug, target, fleet, policy)
+    given = _check(slug, target, fleet, policy)
     ready()
+    tell_missing(given)
     from deployments.register import load
     from flows.launch import create_pending, run_here
     from flows.specs import entrypoint
@@ -111,8 +116,8 @@ def cleaned(options: dict[str, str] | None) -> dict[str, str]:
     return {name: installation_redactor().text(value) for name, value in (options or {}).items()}
 
 
-def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> None:
-    """Bad words and files are refused before anything is started."""
+def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> "Fleet":
+    """Bad words and files are refused before anything is started. Returns the fleet."""
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import SLUGS, load_spec
     from runbooks.core.names import there_are
@@ -123,6 +128,7 @@ def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> Non
     given = bool(fleet or os.environ.get("GPU_RUNBOOKS_FLEET"))
     with_target(found, target, given, load_spec(slug).targets(found))
     load_policy(policy)
+    return found
 
 
 def _show_progress(quiet: bool) -> None:
@@ -179,9 +185,10 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     """`gpu-runbooks nightly`: succeeds when the report exists."""
     from flows.config import load_fleet, load_policy
 
-    load_fleet(ns.fleet)
+    fleet = load_fleet(ns.fleet)
     load_policy(ns.policy)
     ready()
+    tell_missing(fleet)
     from deployments.register import load
     from flows.launch import create_pending, run_here
 

@@ -8,6 +8,7 @@ import sys
 import time
 
 from deployments.cli.login import login_lines
+from deployments.cli.missing_secrets import tell_missing
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
 from deployments.paths import absolute
@@ -59,6 +60,10 @@ def cmd_up(ns: argparse.Namespace) -> int:
     """`gpu-runbooks up`."""
     fleet, policy = _checked(ns)
     state = ensure_up(fleet=fleet, policy=policy)
+    if fleet:
+        from flows.config import load_fleet
+
+        tell_missing(load_fleet(fleet))
     if state is None:
         from deployments.register import register_all
 

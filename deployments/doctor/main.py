@@ -7,6 +7,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -142,6 +143,17 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
             yield Check("key", "ok", str(path))
 
 
+def _secrets(ns: Namespace) -> Iterator[Check]:
+    """Every Prefect Secret block that the fleet file names, where the server answers."""
+    from deployments.cli.missing_secrets import missing_secrets
+    from flows.config import load_fleet
+
+    with suppress(ConfigError):  # told by the check of the fleet file
+        for need, says in missing_secrets(load_fleet(ns.fleet)) if ns.server_answers else ():
+            fix = f"correct the name in the fleet file, or store it: gpu-runbooks secrets --set {need.name}"
+            yield Check("secret", "FAULT" if need.block else "note", says, fix)
+
+
 def _fleet(ns: Namespace) -> Iterator[Check]:
     """Every node and every system of the fleet file, where there is one."""
     from deployments.doctor.fleet import check_fleet
@@ -168,6 +180,7 @@ LOOKS: tuple[Callable[[Namespace], Iterator[Check]], ...] = (
     _folders,
     _server,
     _files,
+    _secrets,
     _fleet,
     _people,
 )

@@ -7,6 +7,7 @@ import signal
 import sys
 from typing import Any
 
+from deployments.cli.missing_secrets import tell_missing
 from deployments.errors import CommandError
 from deployments.gateway.settings import (
     GatewaySettings,
@@ -26,8 +27,9 @@ def cmd_gateway(ns: argparse.Namespace) -> int:
     settings = checked(_settings(ns))
     from deployments.gateway.files import load_files
 
-    load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything else
+    files = load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything else
     use_running_server()
+    tell_missing(files.fleet)
     return serve(settings)
 
 

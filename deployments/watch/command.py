@@ -6,6 +6,7 @@ import signal
 import sys
 from types import FrameType
 
+from deployments.cli.missing_secrets import tell_missing
 from deployments.errors import CommandError
 from deployments.paths import absolute
 from deployments.serving import use_running_server
@@ -21,6 +22,7 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     fleet = load_fleet(absolute(ns.fleet))
     load_policy(absolute(ns.policy))
     use_running_server()
+    tell_missing(fleet)
     from deployments.watch.service import Watch
     from deployments.watch.settings import Settings
     from runbooks.core.policy import Mode

@@ -7,8 +7,9 @@ from pathlib import Path
 import paramiko
 
 from runbooks.core.fleet import KeySource
+from runbooks.core.names import nearest
 from runbooks.core.reading import UnknownReason
-from tasks.credentials import credential, read_secret, where
+from tasks.credentials import credential, read_secret, secret_blocks, where
 from tasks.installation import lasting
 from tasks.transport.base import TransportError
 
@@ -74,7 +75,18 @@ def _prefect_secret(name: str) -> str:
     try:
         return read_secret(name)
     except Exception as e:  # the client's errors have no common base
-        raise TransportError(UnknownReason.DENIED, f"Prefect Secret {name} cannot be read: {type(e).__name__}") from None
+        why = f"cannot be read: {type(e).__name__}{_near(name)}"
+        raise TransportError(UnknownReason.DENIED, f"Prefect Secret {name} {why}") from None
+
+
+def _near(name: str) -> str:
+    """The block that may be meant; "" where that one is there, none is like it, or the server does not say."""
+    try:
+        blocks = secret_blocks()
+    except Exception:  # as above
+        return ""
+    near = nearest(name, blocks) if name not in blocks else ""
+    return f"; nearest: {near}" if near else ""
 
 
 def tidy_key_text(text: str) -> str:
