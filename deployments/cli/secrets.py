@@ -20,9 +20,9 @@ from runbooks.core.names import there_are
 from runbooks.core.orchestrator_config import DatabaseConfig
 
 USED_BY = {
-    "nodes": "every runbook on that node, nightly, sweep",
-    "leader": "zombie-gpu, nightly, sweep",
-    "orchestrator": "stuck-spawning, doctor",
+    "nodes": "every runbook on that node, nightly, sweep, doctor",
+    "leader": "zombie-gpu, nightly, sweep, doctor",
+    "orchestrator": "stuck-spawning, nightly, doctor",
 }
 LARGEST = 64 << 10
 
