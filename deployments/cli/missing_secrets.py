@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from deployments.cli.secrets import Need, needs
+from deployments.cli.needed_secrets import Need, needs
 from deployments.errors import CommandError
 
 if TYPE_CHECKING:

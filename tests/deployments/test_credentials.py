@@ -7,7 +7,8 @@ from argparse import Namespace
 import pytest
 
 from deployments.cli import secrets as credentials
-from deployments.cli.secrets import Need, _either, cmd_secrets, needs, place_of, store_value, table
+from deployments.cli.needed_secrets import Need, needs
+from deployments.cli.secrets import _either, cmd_secrets, place_of, store_value, table
 from deployments.errors import CommandError
 from flows.config import load_fleet
 from tasks.credentials import credential
