@@ -10,7 +10,7 @@ import pytest
 
 from flows.engine.observe import context_of
 from flows.specs import load_spec
-from flows.sweep.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, check_target
 from runbooks.core.data_config import DataSet
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.nightly import Result
@@ -28,7 +28,7 @@ def fleet(*data: DataSet, **limits: Any) -> Fleet:
 
 def night(folder: Path, given: Fleet) -> list[Result]:
     sweep = Sweep(fleet=given, slugs=("data-check",), folder=folder / "reports", run_id="r1", trigger="nightly")
-    return _checked(sweep, "here", ["data-check"])[0]
+    return check_target.fn(sweep, "here", "data-check")[0]
 
 
 def file(folder: Path, name: str, content: bytes) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.specs import load_spec
-from flows.sweep.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, check_target
 from runbooks.core.fleet import Fleet
 from tests.faults.real import RealWorld, outcome
 from tests.support.engine_rig import Rig
@@ -73,7 +73,7 @@ def test_the_nightly_looks_at_all_late_workers_as_one(
     world.pod(desired="EXITED", change="Outbid: Mon Aug 04 2025")
     sweep = Sweep(fleet=world.fleet(), slugs=("stuck-spawning",), folder=folder / "out", run_id="r", trigger="nightly")
     assert load_spec("stuck-spawning").nightly_targets(world.fleet()) == ("workers",)
-    (result,), *_ = _checked(sweep, "workers", ["stuck-spawning"])
+    (result,), *_ = check_target.fn(sweep, "workers", "stuck-spawning")
     assert (result.node, result.outcome, result.causes) == ("workers", "sick", ("outbid",)), result
     assert "1 worker stuck" in result.headline
 

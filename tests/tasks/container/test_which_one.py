@@ -8,7 +8,7 @@ import yaml
 from flows.config import load_fleet
 from flows.spec import about_one
 from flows.specs import load_spec
-from flows.sweep.sweeping import Sweep, _checked
+from flows.sweep.sweeping import Sweep, check_target
 from tests.deployments.test_cli import call
 from tests.support.docker_engine import Engine
 from tests.tasks.container.world import World
@@ -61,7 +61,7 @@ def test_a_sweep_looks_at_each(engine: Engine, two: tuple[str, str], tmp_path: P
         run_id="12345678-night",
         trigger="nightly",
     )
-    results, *_ = _checked(sweep, "n", ["container-death"])
+    results, *_ = check_target.fn(sweep, "n", "container-death")
     assert [("which-a" in r.headline, "which-b" in r.headline) for r in results] == [(True, False), (False, True)]
     assert [r.outcome.exit_code == 1 for r in results] == [False, True]
     assert len({r.report for r in results}) == 2
