@@ -32,7 +32,8 @@ def public_key(path: Path) -> str:
 
 
 class Sshd:
-    """One sshd. Files are below `folder`/`name`; `options` are lines of sshd_config that win over the defaults."""
+    """One sshd. Files are below `folder`/`name`; `options` are lines of sshd_config that win over the defaults,
+    `environment` is that of a shell above it, as the start script of a pod is."""
 
     def __init__(
         self,
@@ -43,7 +44,9 @@ class Sshd:
         options: Mapping[str, str] | None = None,
         host_kinds: tuple[str, ...] = ("ed25519",),
         addresses: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self.environment = dict(environment or {})
         self.folder, self.name, self.address = folder / name, name, address
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.port = free_port(address)
@@ -64,7 +67,8 @@ class Sshd:
         """The listener. Raises RuntimeError when it is not started."""
         if self._process is None:
             raise RuntimeError(f"sshd {self.name} is not started")
-        return self._process.pid
+        own = self._process.pid
+        return next(p for p in _all_pids() if _parent(p) == own) if self.environment else own
 
     def authorize(self, *keys: Path) -> None:
         """Let these keys in, and no others."""
@@ -99,7 +103,10 @@ class Sshd:
             Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
         (self.folder / "config").write_text(self._config())
         command = [SSHD, "-D", "-f", str(self.folder / "config"), "-E", str(self.log)]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        if self.environment:
+            command = ["sh", "-c", '"$@"; true', "sh", *command]
+        env = os.environ | self.environment
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, env=env)
         self._wait()
         return self
 
@@ -159,10 +166,11 @@ class Sshd:
         """Stop the listener and its connections; commands that clients started there end by their own limits."""
         if self._process is None:
             return
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGCONT)
-        self.cut()
-        self._process.terminate()
+        with suppress(ProcessLookupError, StopIteration):
+            listener = self.pid
+            os.kill(listener, signal.SIGCONT)
+            self.cut()
+            os.kill(listener, signal.SIGTERM)
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:

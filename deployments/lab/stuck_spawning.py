@@ -44,7 +44,7 @@ while True:
 def scene(folder: Path) -> Iterator[Scene]:
     """Builds the fault below `folder` and takes it away again, whatever happens."""
     runpod, railway = FakeRunPod(), FakeRailway()
-    sshd = Sshd(folder, "pod").start()
+    sshd = Sshd(folder, "pod", environment={"RUNPOD_POD_ID": POD}).start()
     try:
         started = datetime.now(UTC) - timedelta(minutes=15)
         runpod.add(POD, name=WORKER, started=started.timestamp(), port=sshd.port)

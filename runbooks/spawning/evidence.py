@@ -56,12 +56,22 @@ class PodProcess(Frozen):
     command: str
 
 
+class PodOther(PodProcess):
+    """Another process of the pod, and how far it moved while it was watched."""
+
+    cpu_s: float = 0.0
+    io_bytes: int = 0  # read and written, pipes and files
+    first: bool = False  # it began all the others: its own age says nothing of what it does
+
+
 class PodInside(Frozen):
     """What the pod itself shows."""
 
     boot_id: str
     pod_id: str = ""  # as its own environment says
     processes: tuple[PodProcess, ...] = ()
+    others: tuple[PodOther, ...] | None = None  # all else that the pod's start began; None: not read, or not told apart
+    watched_s: float = 0.0  # how long `others` were watched
     log_exists: bool = False
     log: tuple[str, ...] = ()
     log_age_s: float | None = None

@@ -3,6 +3,7 @@
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.spawning.evidence import PodInside, SshLook
 from runbooks.spawning.parsers.orchestrator_log import last_words, line_time
+from runbooks.spawning.starting import start_at_work
 from runbooks.spawning.view import SpawningView
 
 FULL = 256 << 20  # bytes: less cannot hold a worker's log and its temporary files
@@ -98,7 +99,8 @@ def _worker(v: SpawningView, i: PodInside) -> None:
         elif v.waits_s > v.limits.boot_s:
             said = [f"no worker process and no log in the pod {v.waits_s:.0f} s after its start"]
             said += [f"the orchestrator says: {x}" for x in (v.orch.ssh_failed[-1:] if v.orch else ())]
-            v.say("worker-not-started", SURE, *said)
+            seen, decides = start_at_work(v, i)
+            v.say("worker-not-started", POSSIBLE if seen else SURE, *said, *seen, decides=decides)
         return
     pid = i.processes[0].pid
     beat = v.age(v.row.heartbeat)

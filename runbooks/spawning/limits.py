@@ -14,6 +14,7 @@ class Limits(Frozen):
     still_s: float
     cycle_s: float
     gap_s: float
+    watch_s: float
     container_s: float
     visible_s: float
     usual_least: int

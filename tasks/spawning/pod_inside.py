@@ -6,13 +6,15 @@ from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
-from runbooks.spawning.evidence import PodInside, PodProcess, SshLook
+from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshLook
 from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
 from tasks.context import Context, LogIn
 from tasks.remote.probe import run_probe
 from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.transport.base import TransportError
+
+WATCH_S = 3.0  # where a task calls this without the runbook's limits
 
 
 def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
@@ -89,6 +91,7 @@ def read_inside(
     source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
     p = config.process
     ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}
+    ask["watch_s"] = float(context.limits.get("watch_s", WATCH_S))
     try:
         host = context.open_host(pod_node(config, pod, trust_of(config.ssh, pod.id).key))
         got = run_probe(host, "pod_inside", ask)
@@ -96,7 +99,9 @@ def read_inside(
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     inside = PodInside(
         boot_id=str(got["boot_id"]), pod_id=str(got["pod_id"]),
-        processes=tuple(PodProcess(**x) for x in got["processes"]),
+        processes=tuple(PodProcess(**x) for x in got["processes"]), watched_s=got["watched_s"],
+        others=None if got["others"] is None
+        else tuple(PodOther(**x | {"command": context.redactor.text(x["command"])}) for x in got["others"]),
         log_exists=bool(got["log"]["exists"]), log_age_s=got["log"]["age_s"],
         log=tuple(context.redactor.text(line)[:500] for line in got["log"]["lines"]),
         free_bytes=got["free"], gpus=got["gpus"], driver_cuda=got["driver_cuda"], image_cuda=got["image_cuda"],

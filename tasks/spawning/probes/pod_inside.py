@@ -1,6 +1,7 @@
-"""In the pod: worker processes, the worker's log, disks, GPUs, driver. Changes nothing.
+"""In the pod: worker processes, what else its start began and whether it moves, the worker's log, disks, GPUs, driver.
+Changes nothing.
 
-Argument: {match, log, disks, lines}."""
+Argument: {match, log, disks, lines, watch_s}."""
 
 import json
 import os
@@ -8,9 +9,23 @@ import re
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
-from tasks.spawning.probes.pod_processes import boot_id, matching, pod_id
+from tasks.spawning.probes.pod_processes import all_below, boot_id, matching, pod_id
+
+
+def moved(before: "Optional[Dict[int, Dict[str, Any]]]", began: float, watch_s: float) -> "Optional[List[Dict[str, Any]]]":
+    """What was there at the first look or is new, and how far it moved since."""
+    if before is None:
+        return None
+    time.sleep(max(0.0, watch_s - (time.monotonic() - began)))
+    found = []
+    for pid, now in sorted((all_below() or {}).items()):
+        old = before.get(pid)
+        if old is None or old["start_ticks"] != now["start_ticks"]:
+            old = {"cpu_s": 0.0, "io_bytes": 0}
+        found.append(dict(now, cpu_s=now["cpu_s"] - old["cpu_s"], io_bytes=now["io_bytes"] - old["io_bytes"]))
+    return sorted(found, key=lambda p: (-p["io_bytes"], -p["cpu_s"], p["age_s"]))[:100]
 
 
 def smi() -> Dict[str, Any]:
@@ -51,13 +66,18 @@ def free(paths: List[str]) -> Dict[str, int]:
 
 if __name__ == "__main__":
     ask = json.loads(sys.argv[1])
-    answer = {
+    workers = matching(ask["match"])
+    began = time.monotonic()
+    first = None if workers else all_below()
+    answer = {  # type: Dict[str, Any]
         "boot_id": boot_id(),
         "pod_id": pod_id(),
-        "processes": matching(ask["match"]),
+        "processes": workers,
         "log": tail(ask["log"], ask["lines"]),
     }
     answer["free"] = free(ask["disks"])
     answer["image_cuda"] = os.environ.get("CUDA_VERSION", "")
     answer.update(smi())
+    answer["others"] = moved(first, began, ask["watch_s"])
+    answer["watched_s"] = time.monotonic() - began
     print(json.dumps(answer))

@@ -37,7 +37,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def pod_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     """The sshd inside the pod."""
-    with Sshd(tmp_path_factory.mktemp("pod"), "pod") as sshd:
+    with Sshd(tmp_path_factory.mktemp("pod"), "pod", environment={"RUNPOD_POD_ID": POD}) as sshd:
         yield sshd
 
 
@@ -107,7 +107,7 @@ class World:
             "ssh": {"user": "root", "trust_file": str(self.folder / "trust.json")},
         }
         me |= self.fields
-        limits = {"stuck-spawning": {"gap_s": 0.05}}
+        limits = {"stuck-spawning": {"gap_s": 0.05, "watch_s": 0.3}}
         return Fleet.model_validate({"nodes": [Node(name="local", local=True)], "orchestrator": me, "limits": limits})
 
     def context(self, target: str = f"worker/{WORKER}") -> Context:
