@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, Node
+from runbooks.core.knowledge import usual_limits
 from runbooks.core.log_in import LogInSeen
 from runbooks.core.redact import Redactor
 from runbooks.core.refusal import Refusal, RefusalCode
@@ -102,6 +103,10 @@ class Context:
     def not_used(self) -> tuple[str, ...]:
         """Names of options that the run was given and that no reader has asked for."""
         return self.options.unread() if isinstance(self.options, TrackedOptions) else ()
+
+    def limit(self, name: str, runbook: str) -> float:
+        """The run's own limit; where its runbook has none of that name, what `runbook` usually has. Raises KeyError."""
+        return float(self.limits[name] if name in self.limits else usual_limits(runbook)[name])
 
     @property
     def node(self) -> Node:

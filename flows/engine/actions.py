@@ -99,7 +99,7 @@ def _joining(_step: Step, context: Context) -> float:
 
 
 def _join_s(context: Context) -> float:
-    return 180 + float(context.limits.get("join_s", 30))  # its command, and the head asked twice
+    return 180 + context.limit("join_s", "container-death")  # its command, and the head asked twice
 
 
 @takes(CopyCheckpoint)

@@ -2,7 +2,10 @@
 
 from datetime import datetime, timedelta
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
+from runbooks.core.knowledge import usual_limits
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 
@@ -23,12 +26,16 @@ class ContainerSeen(Frozen):
     unreachable: str = ""  # why the node could not be asked
 
 
+def _join_s() -> float:
+    return float(usual_limits("container-death")["join_s"])
+
+
 class Patience(Frozen):
     """How long a fault must last before a run starts, and how tries are spread. Seconds."""
 
     engine_s: float = 10  # a daemon that is restarted is back by then
     node_s: float = 30  # a network that flickers
-    join_s: float = 30  # an application and its Ray node need time to come up
+    join_s: float = Field(default_factory=_join_s)  # an application and its Ray node need time to come up
     soon_s: float = 2  # after a run that could not be begun (no server, another run holds the node) or could not tell
     longest_soon_s: float = 10
     first_retry_s: float = 15

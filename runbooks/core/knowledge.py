@@ -33,7 +33,8 @@ class Signature(Frozen):
     Conditions in `where` are comparisons over the pattern's named groups and over facts found in the text or given
     (runbooks/triage/expr.py, names in runbooks/knowledge/facts.yaml): "free > tried", "exit_code == 137". A number that
     is not known makes its condition false. Without a pattern, the conditions alone are the signature. A named group that
-    the pattern shares with one of `unless`, `recovered` or `needs` must have taken the same text: the same thing.
+    the pattern shares with one of `unless`, `recovered` or `needs` must have taken the same text: the same thing. A limit of a
+    runbook is named, never repeated: "age >= {{stuck-spawning.heartbeat_s}}".
     """
 
     pattern: str = ""
@@ -175,6 +176,12 @@ def load_runbook(slug: str) -> Runbook:
     from runbooks.core.config import parse_yaml  # PyYAML takes longer to import than triage takes for a small text
 
     return parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
+
+
+@cache
+def usual_limits(slug: str) -> dict[str, Any]:
+    """The runbook's limits where no fleet file changes them. Raises as load_runbook does."""
+    return load_runbook(slug).limit_values()
 
 
 def load_table(name: str) -> dict[str, Any]:

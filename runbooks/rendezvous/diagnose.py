@@ -73,7 +73,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
     found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
-    return [*found, *launch_causes(evidence), *store_causes(evidence), *port_causes(evidence, limits.old_agent_age_s)]
+    import_s = limits.old_agent_age_s
+    return [*found, *launch_causes(evidence), *store_causes(evidence, import_s), *port_causes(evidence, import_s)]
 
 
 def _skew(evidence: Evidence, limit_s: float) -> list[Cause]:

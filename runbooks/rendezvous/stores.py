@@ -7,11 +7,9 @@ from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachabilit
 from runbooks.rendezvous.launches import live_agents, live_workers
 from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
 
-STARTS_S = 60.0  # an agent imports torch before it opens its store
 
-
-def store_causes(evidence: Evidence) -> list[Cause]:
-    """Every cause of every C10d endpoint."""
+def store_causes(evidence: Evidence, import_s: float) -> list[Cause]:
+    """Every cause of every C10d endpoint. `import_s`: what an agent takes before it opens its store."""
     causes = []
     for store in evidence.stores:
         here = place_of(store.endpoint, evidence)
@@ -19,7 +17,7 @@ def store_causes(evidence: Evidence) -> list[Cause]:
         shut = _shut(store, users, evidence)
         causes += shut
         if users and not store.answers and not shut:
-            causes.append(_nobody(store, users, evidence))
+            causes.append(_nobody(store, users, evidence, import_s))
         if store.answers and users:
             causes += _cut_off(store, users, evidence)
         if store.answers and not users:
@@ -54,15 +52,14 @@ def _shut(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Caus
     return [likely("proxy-closes", store.endpoint, *words, decides=check)]
 
 
-def _nobody(store: StoreView, users: list[Agent], evidence: Evidence) -> Cause:
+def _nobody(store: StoreView, users: list[Agent], evidence: Evidence, import_s: float) -> Cause:
     """Nobody reaches it: its host is gone, or lives and never opened it, or the way is closed for all."""
-    host = address_of(store.endpoint, 29400).rpartition(":")[0].strip("[]")
-    owners = hosts_of(host, known_nodes(evidence))
+    owners = hosts_of(_host(store), known_nodes(evidence))
     words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
     for node in owners:
         there = [a for a in users if a.node == node.node]
         if there:
-            return _lives(store, there, node, host, words, evidence)
+            return _lives(store, there, node, words, evidence, import_s)
     words += [f"{n.node} owns that address and runs no agent of it" for n in owners]
     if held := [n.node for n in owners if _open(store, n)]:
         seen = f"yet its port is open on {', '.join(held)}: something else listens there"
@@ -70,9 +67,11 @@ def _nobody(store: StoreView, users: list[Agent], evidence: Evidence) -> Cause:
     return (confirmed if owners else possible)("store-host-died", store.endpoint, *words)
 
 
-def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, words: list[str], evidence: Evidence) -> Cause:
+def _lives(
+    store: StoreView, agents: list[Agent], node: NodeFacts, words: list[str], evidence: Evidence, import_s: float
+) -> Cause:
     """An agent lives on the store's machine."""
-    port = _port(store)
+    port, host = _port(store), _host(store)
     words = [*words, f"{_who(agents)} lives on the machine of that address"]
     if _open(store, node):
         return likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
@@ -88,8 +87,12 @@ def _lives(store: StoreView, agents: list[Agent], node: NodeFacts, host: str, wo
         told = [f"{k} is given" for a in agents for k in [f"is_host={a.launch.conf.get('is_host')}"] if "is_host" in a.launch.conf]
         return confirmed("store-never-hosted", store.endpoint, *words, f"nothing listens on port {port} there", names, *told)
     age = min(node.clock_s - a.started_s for a in agents)
-    check = ("its log: does it still start, or did its store end?", *((f"it is {age:.0f} s old",) if age < STARTS_S else ()))
+    check = ("its log: does it still start, or did its store end?", *((f"it is {age:.0f} s old",) if age < import_s else ()))
     return possible("store-host-died", store.endpoint, *words, f"nothing listens on port {port} there", decides=check)
+
+
+def _host(store: StoreView) -> str:
+    return address_of(store.endpoint, 29400).rpartition(":")[0].strip("[]")
 
 
 def _port(store: StoreView) -> int:

@@ -1,5 +1,6 @@
 """Everything that triage knows: the causes of all runbooks and family files, facts and failure words, as probes."""
 
+import re
 from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any
@@ -17,6 +18,7 @@ from runbooks.triage.probe import Plan, plan_of
 from runbooks.triage.words import spelled
 
 FORMAT = 18  # of the cache file
+_LIMIT = re.compile(r"\{\{([a-z-]+\.\w+)\}\}")
 
 
 class FamilyCause(CauseKnowledge):
@@ -120,8 +122,11 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
     codes: dict[str, CodeTable] = {}
     said = FailureWords(says={}, denies={})
     families: list[Family] = []
-    for path, text in sources:
-        data = _parse(text)
+    parsed = [(path, _parse(text)) for path, text in sources]
+    limits = {f"{data['slug']}.{n}": x["value"] for path, data in parsed if path.endswith("runbook.yaml")
+              for n, x in data.get("limits", {}).items()}  # fmt: skip
+    for path, data in parsed:
+        _put_limits(data.get("causes", {}), limits)
         if path.endswith("runbook.yaml"):
             for known in _runbook_causes(data):
                 causes[known.family, known.slug] = known
@@ -150,6 +155,12 @@ def _parse(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
+
+
+def _put_limits(causes: dict[str, Any], limits: dict[str, Any]) -> None:
+    """Puts the number of a runbook's limit in place of its name in every condition. Raises KeyError for one that there is not."""
+    for signature in (s for cause in causes.values() for s in cause.get("signatures", ()) if "where" in s):
+        signature["where"] = [_LIMIT.sub(lambda found: str(limits[found[1]]), c) for c in signature["where"]]
 
 
 def _runbook_causes(data: dict[str, Any]) -> list[Rule]:

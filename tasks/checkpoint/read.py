@@ -34,9 +34,9 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     base: dict[str, Any] = {"node": node.name, "taken_at": context.now(), "hands_off": node.hands_off}
     if config is None:
         return Evidence(**base, config=Absent(proof="the fleet file has no `checkpoints` section"))
-    newest, budget = int(_limit(context, "structure_newest", 50)), _limit(context, "content_seconds", 900)
+    newest, budget = int(context.limit("structure_newest", "checkpoint-fallback")), context.limit("content_seconds", "checkpoint-fallback")
     looks = tuple(_look(context, node, config, tier, newest) for tier in config.tiers_on(node.name))
-    looks = prove_tiers(context, node, config, looks, budget, _limit(context, "free_saves", 2))
+    looks = prove_tiers(context, node, config, looks, budget, context.limit("free_saves", "checkpoint-fallback"))
     facts = _facts(context)
     log, crashed = _log(context)
     seen = Evidence(
@@ -48,10 +48,6 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     return seen.model_copy(update={"load": read_load(context, config, seen)})
 
 
-def _limit(context: Context, name: str, default: float) -> float:
-    return float(context.limits.get(name, default))
-
-
 def _look(context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int) -> TierLook:
     if tier.kind is TierKind.S3:
         return read_s3_tier(context, config, tier, spec_of(config), newest)
@@ -60,11 +56,11 @@ def _look(context: Context, node: Node, config: Checkpoints, tier: Tier, newest:
 
 def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNode, ...]:
     """Steps that look whole on the other nodes' own tiers."""
-    found, newest = [], int(_limit(context, "structure_newest", 50))
+    found, newest = [], int(context.limit("structure_newest", "checkpoint-fallback"))
     for tier in config.tiers:
         if tier.kind is TierKind.S3 or tier.shared:
             continue
-        for other in _names(context, node, tier)[: int(_limit(context, "cross_nodes", 64))]:
+        for other in _names(context, node, tier)[: int(context.limit("cross_nodes", "checkpoint-fallback"))]:
             look = read_node_tier(context, context.fleet.node(other), config, tier, newest, 60)
             steps: Reading[tuple[int, ...]]
             if isinstance(look.candidates, Known):
@@ -81,7 +77,7 @@ def _others(context: Context, node: Node, config: Checkpoints) -> tuple[OtherNod
 def _left_out(context: Context, node: Node, config: Checkpoints) -> tuple[str, ...]:
     """Nodes with such a tier beyond the limit of the look."""
     own = [t for t in config.tiers if t.kind is not TierKind.S3 and not t.shared]
-    names = {n for t in own for n in _names(context, node, t)[int(_limit(context, "cross_nodes", 64)) :]}
+    names = {n for t in own for n in _names(context, node, t)[int(context.limit("cross_nodes", "checkpoint-fallback")) :]}
     return tuple(sorted(names))
 
 

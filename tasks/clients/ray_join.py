@@ -35,7 +35,7 @@ def wait_joined(context: Context, it: ManagedContainer | None, before: frozenset
 
 def wait_for_new(context: Context, ip: str, before: frozenset[str]) -> list[str]:
     """The same for the Ray node at an address."""
-    began, limit = time.monotonic(), float(context.limits.get("join_s", 30))
+    began, limit = time.monotonic(), context.limit("join_s", "container-death")
     while True:
         new = [n for n in nodes_at(context, ip) if n.alive and n.node_id not in before]
         waited = time.monotonic() - began

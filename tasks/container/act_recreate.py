@@ -38,9 +38,9 @@ def recreation_wait(args: RecreateContainer, context: Context) -> tuple[float, s
     it = ManagedContainer(name=args.name, node=context.target, engine=args.engine)
     found = read_siblings(context, context.host, it, args.id)
     kept = [s for s in found.value if is_kept(s.name, it.name)] if isinstance(found, Known) else []
-    window = float(context.limits.get("deaths_window_s", 3600))
+    window = context.limit("deaths_window_s", "container-death")
     deaths = recent([s.finished_at for s in kept if s.finished_at], context.now(), window)
-    base, cap = float(context.limits.get("backoff_base_s", 1)), float(context.limits.get("backoff_cap_s", 60))
+    base, cap = context.limit("backoff_base_s", "container-death"), context.limit("backoff_cap_s", "container-death")
     wait = delay_s(len(deaths) + 1, base, cap)
     return max(0.0, wait), f"waited {wait:.0f} s: {len(deaths) + 1} deaths within {window:.0f} s"
 

@@ -22,11 +22,11 @@ SAME_LIFE = (  # $1 its id, $2 the life it was looked at in, then the engine's c
     f'[ "$now" = "$life" ] || exit {ANOTHER_LIFE}; exec "$@" restart "$id"'
 )
 OPT_OUT = "gpu-runbooks.hands-off"  # a container label
-QUIET = {  # what it is asked by, and the limit's name; the values are used only where the runbook's limits don't say
-    "window_s": ("window_s", 6.0),
-    "cpu_percent": ("idle_cpu_percent", 1.0),
-    "io_bytes_per_s": ("idle_io_bytes_per_s", 256.0),
-    "socket_bytes_per_s": ("idle_socket_bytes_per_s", 256.0),
+QUIET = {  # what it is asked by, and the limit's name
+    "window_s": "window_s",
+    "cpu_percent": "idle_cpu_percent",
+    "io_bytes_per_s": "idle_io_bytes_per_s",
+    "socket_bytes_per_s": "idle_socket_bytes_per_s",
 }
 UNSEEN = "its processes were watched right before; work that began in it after that could not be seen"
 
@@ -68,7 +68,7 @@ def restart_container(args: RestartContainer, context: Context) -> ActionResult:
 
 def _nobody_at_work(context: Context, args: RestartContainer) -> None:
     """Every process of it, over a window. Raises ActionRefused where one is at work, or none could be seen."""
-    limits = {asked: float(context.limits.get(name, usual)) for asked, (name, usual) in QUIET.items()}
+    limits = {asked: context.limit(name, "zombie-gpu") for asked, name in QUIET.items()}
     ask = {"container": args.container, "boot_id": args.boot_id, "moving": [m.plain() for m in args.moving]}
     got = run_probe(context.host, "at_work_inside", ask | limits, timeout_s=limits["window_s"] + 40)
     if "refused" in got:

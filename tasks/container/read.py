@@ -26,7 +26,6 @@ from tasks.context import Context
 from tasks.transport.base import Host, TransportError
 
 DENIED = 'for d do if (: <"$d") 2>/dev/null; then :; else echo "$d"; fi; done\n'
-WINDOW_S = 3600.0
 LOW_TENTHS = 2  # free parts of ten below which it is asked what the engine's own things take
 
 
@@ -77,7 +76,7 @@ def gather_container_death(context: Context) -> Evidence:
     return Evidence(
         node=node.name, name=it.name, taken_at=context.now(), container=first, hands_off=node.hands_off,
         wanted=_wanted(it) if configured or c else None,
-        before=read_before(node.name, it.name, context.now(), WINDOW_S), **readings,
+        before=read_before(node.name, it.name, context.now(), context.limit("deaths_window_s", "container-death")), **readings,
         remove_kept=str(context.options.get("remove_kept", "")).lower() in ("yes", "true", "1"),
     )  # fmt: skip
 
@@ -93,7 +92,7 @@ def _silent(host: Host) -> TransportError | None:
 
 def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None) -> dict[str, Any]:
     """The other readings, side by side; what needs the processes inside comes after them."""
-    since, until = event_window(context.now(), c.finished_at if c else None, WINDOW_S)
+    since, until = event_window(context.now(), c.finished_at if c else None, context.limit("deaths_window_s", "container-death"))
     none = Absent(proof="there is no container to ask about")
     runs = c is not None and c.status in ("running", "paused", "restarting")
     with ThreadPoolExecutor(max_workers=10) as pool:
@@ -180,7 +179,7 @@ def _unreachable(context: Context, it: ManagedContainer, node: Node, error: Tran
     why = Unknown(reason=error.reason, detail=error.detail)
     names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe", "ray", "ray_head")
     fields: dict[str, Any] = dict.fromkeys(names, why)
-    before = read_before(node.name, it.name, context.now(), WINDOW_S)
+    before = read_before(node.name, it.name, context.now(), context.limit("deaths_window_s", "container-death"))
     return Evidence(
         node=node.name, name=it.name, taken_at=context.now(), wanted=_wanted(it), before=before, **fields
     )  # fmt: skip

@@ -6,11 +6,11 @@ from typing import Any
 from runbooks.container.parsers.docker import parse_time
 from runbooks.container.watching import ContainerSeen
 from runbooks.core.containers_config import ManagedContainer
+from runbooks.core.knowledge import usual_limits
 from runbooks.core.ray_config import RayCluster
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host
 
-CLOCKS_S = 60.0  # how far two machines' clocks may be apart
 MARGIN_S = 40.0  # beyond the wait: a slow engine, a slow line
 
 
@@ -63,7 +63,7 @@ def living_node(seen: ContainerSeen, answer: Mapping[str, Any], ip: str) -> str 
     if answer["problem"] or ip not in answer["nodes"]:
         return None
     node = answer["nodes"][ip]
-    began = parse_time(seen.started)
-    if began is not None and node["started_ms"] / 1000 < began.timestamp() - CLOCKS_S:
+    began, apart_s = parse_time(seen.started), float(usual_limits("container-death")["clocks_apart_s"])
+    if began is not None and node["started_ms"] / 1000 < began.timestamp() - apart_s:
         return ""
     return str(node["id"])

@@ -63,11 +63,11 @@ def _files(context: Context, paths: tuple[str, ...], key: str, vocabulary: Any) 
     """Each file; a sweep begins no further one when the time of that data set is over."""
     began = context.now()
     found: dict[str, Reading[DataFile]] = {}
-    whole = float(context.limits.get("check_seconds", 1800))
+    whole = context.limit("check_seconds", "data-check")
     for path in paths:
         left = whole
         if context.sweep:
-            left = min(whole, float(context.limits["sweep_seconds"]) - (context.now() - began).total_seconds())
+            left = min(whole, context.limit("sweep_seconds", "data-check") - (context.now() - began).total_seconds())
         found[path] = (
             _left_out(context, path, "the time that a sweep has was over") if left < 1 else _read(context, path, key, vocabulary, left)
         )

@@ -15,7 +15,6 @@ from tasks.remote.gpus import Gpus, read_gpus, read_presence
 from tasks.transport.base import TransportError
 
 TOLERANCE = 64 << 20  # bytes: a context's own overhead and rounding to MiB
-BACK_WITHIN_S = 50.0  # how long a driver may take to give memory back (gpu-fleet facts: at most 50 s)
 LOOK_EVERY_S = 1.0
 WATCH_S = 3.0  # how long it is watched after SIGCONT
 
@@ -100,7 +99,8 @@ def _memory(context: Context, args: TerminateProcesses, before: Gpus) -> tuple[l
     used = _used(before, args.gpu_uuids)
     want = args.expect_freed_bytes
     after, waited = before, 0.0
-    while waited <= BACK_WITHIN_S:
+    within_s = context.limit("vanish_s", "zombie-gpu")
+    while waited <= within_s:
         now = _gpus(context)
         if not isinstance(now, Known):
             return ["GPU memory could not be read after, so that its return is not proven"], False
@@ -110,7 +110,7 @@ def _memory(context: Context, args: TerminateProcesses, before: Gpus) -> tuple[l
         context.sleep(LOOK_EVERY_S)
         waited += LOOK_EVERY_S
     back = used - _used(after, args.gpu_uuids)
-    missing = f"only {_mib(back)} of {_mib(want)} came back within {BACK_WITHIN_S:.0f} s: something else still holds it"
+    missing = f"only {_mib(back)} of {_mib(want)} came back within {within_s:.0f} s: something else still holds it"
     return [missing], False
 
 

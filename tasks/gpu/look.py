@@ -9,8 +9,6 @@ from tasks.gpu.progress import ProgressLook, look_at_progress
 from tasks.gpu.window import Window, read_window
 from tasks.transport.base import TransportError
 
-SHARE_S = 60.0  # used only where the runbook's limits don't say
-
 
 class Look(NamedTuple):
     """One look."""
@@ -26,7 +24,7 @@ def read_look(context: Context, own: bool = True) -> Look:
     (`own`) only one that got through. Raises TransportError."""
     if context.shared is None:
         return _look(context)
-    age_s = float(context.limits.get("share_s", SHARE_S))
+    age_s = context.limit("share_s", "zombie-gpu")
     found = context.shared.get(
         f"look at {context.target}", context.now, age_s, lambda: _or_error(context), lambda seen: not own or _got_through(seen)
     )

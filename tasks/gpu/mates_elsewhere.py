@@ -12,8 +12,6 @@ from tasks.gpu.look import read_look
 from tasks.gpu.processes import ProcessLook
 from tasks.transport.base import TransportError
 
-MOST = 8  # nodes; used only where the runbook's limits don't say
-
 
 def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -> Known[tuple[Elsewhere, ...]] | Absent | Unknown:
     """A look at each of those nodes, all at once, each bounded by the time that its commands have. Which they are is known only
@@ -26,7 +24,7 @@ def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -
     names = places(context.node.name, found, jobs, [n.name for n in context.fleet.nodes])
     if not names:
         return Absent(proof="the fleet file has no other node for it")
-    most = int(context.limits.get("mate_nodes", MOST))
+    most = int(context.limit("mate_nodes", "zombie-gpu"))
     with ThreadPoolExecutor(max_workers=most) as pool:
         looks = tuple(pool.map(lambda name: _look(replace(context, target=name)), names[:most]))
     left = Unknown(reason=UnknownReason.NOT_ASKED, detail=f"more than {most} other nodes")

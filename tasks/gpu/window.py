@@ -10,8 +10,6 @@ from tasks.context import Context
 from tasks.gpu.processes import ProcessLook, read_processes
 from tasks.remote.gpus import Gpus, Presence, read_gpus, read_presence
 
-WINDOW_S, SAMPLES = 6.0, 13  # used only where the runbook's limits don't say
-
 
 class Window(NamedTuple):
     """One look."""
@@ -25,7 +23,7 @@ def read_window(context: Context, jobs: tuple[Job, ...]) -> Window:
     """The context's node. GPUs that gave no answer once are not asked again."""
     presence = read_presence(context)
     first = presence if isinstance(presence, Unknown) else read_gpus(context, presence, 0, 1)
-    window_s = 0.0 if isinstance(first, Absent) else float(context.limits.get("window_s", WINDOW_S))
+    window_s = 0.0 if isinstance(first, Absent) else context.limit("window_s", "zombie-gpu")
     return Window(*_over(context, presence, first, window_s, jobs), window_s)
 
 
@@ -35,7 +33,7 @@ def _over(
     pids = pids_of(first)
     if isinstance(presence, Unknown) or not isinstance(first, Known) or not window_s:
         return first, read_processes(context, window_s, pids, jobs)
-    samples = int(context.limits.get("samples", SAMPLES))
+    samples = int(context.limit("samples", "zombie-gpu"))
     with ThreadPoolExecutor(max_workers=1) as pool:
         gpus = pool.submit(read_gpus, context, presence, window_s, samples)
         look = read_processes(context, window_s, pids, jobs)

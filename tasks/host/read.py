@@ -37,7 +37,7 @@ def gather_host_limits(context: Context) -> Evidence:
     names = names_of(context)
     ask = {
         "match": "|".join(f"(?:{j.match})" for j in jobs), "names": list(names)[:MAX_NAMES],
-        "limit_s": SCAN_S, "names_s": NAMES_S,
+        "limit_s": SCAN_S, "names_s": NAMES_S, "near": context.limit("possible_share", "host-limits"),
     }  # fmt: skip
     before = context.now()
     try:

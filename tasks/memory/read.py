@@ -109,7 +109,7 @@ def _host(
     """The machine, its groups, and what runs under these numbers: those that the driver names `now`, and those that a log named
     when it was written. A process that began later only has the number of the one that is meant."""
     try:
-        got = run_probe(context.host, "memory_node", {"pids": pids, "share": float(context.limits.get("cgroup_share", 0.9))})
+        got = run_probe(context.host, "memory_node", {"pids": pids, "share": context.limit("cgroup_share", "memory-pressure")})
     except TransportError as e:
         no = unknown(context, e, "cat /proc/meminfo")
         return no, no, no

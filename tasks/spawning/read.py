@@ -23,7 +23,6 @@ from tasks.spawning.worker_logs_s3 import read_stored_log
 from tasks.transport.base import TransportError
 
 T = TypeVar("T")
-GAP_S = 5.0  # used only where the runbook's limits don't say
 ALL = "workers"
 OWN = ("row", "pod", "pod_log", "usual", "ssh", "inside", "stored_log")  # what belongs to one worker alone
 
@@ -230,7 +229,7 @@ def _twice(context: Context, client: RunPodClient, pod_id: str) -> tuple[PodRead
     first = PodRead(at=context.now(), pod=_pod(client, pod_id))
     if first.pod is not None and first.pod.ip and first.pod.ssh_port and first.pod.gpus != 0:
         return (first,)
-    context.sleep(float(context.limits.get("gap_s", GAP_S)))
+    context.sleep(context.limit("gap_s", "stuck-spawning"))
     return first, PodRead(at=context.now(), pod=_pod(client, pod_id))
 
 

@@ -17,7 +17,7 @@ def read_alike(context: Context, mark: str) -> tuple[str, ...]:
     """Nodes whose newest report is not older than the limit and says that the same key was refused."""
     if not mark:
         return ()
-    oldest = context.now() - timedelta(seconds=float(context.limits.get("rollout_window_s", 0)))
+    oldest = context.now() - timedelta(seconds=context.limit("rollout_window_s", SLUG))
     found = []
     for node in context.fleet.nodes:
         path = reports_root(context.fleet.reports.folder) / slug(SLUG) / slug(node.name) / "latest.json"

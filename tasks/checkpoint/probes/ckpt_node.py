@@ -104,7 +104,7 @@ def scan(ask: dict[str, Any]) -> dict[str, Any]:
     except OSError as e:
         out["space"]["error"] = errno.errorcode.get(e.errno or 0, "?")
         return out
-    newest = ask.get("newest", 50)
+    newest = ask["newest"]
     out["candidates"] = [describe(root, n, s, spec, i < newest) for i, (s, n) in enumerate(names)]
     out["holders"] = holders(root, out["space"].get("fs_type", ""))
     out["pointer"] = pointer(root, ask["latest"]) if ask.get("latest") else None

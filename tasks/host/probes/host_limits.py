@@ -15,7 +15,7 @@ from tasks.host.probes.host_disks import look
 from tasks.remote.probes.names import resolve
 from tasks.remote.probes.proc import command, link, matching, names, pids, read, stat, status
 
-JOBS, MOST_FILES, NEAR = 200, 20, 0.8
+JOBS, MOST_FILES = 200, 20
 IPC_LOCK, SYS_ADMIN, SYS_RESOURCE = 14, 21, 24
 SHM, DEFAULT_SHM = "/dev/shm", 64 << 20  # noqa: S108 - read, never written
 unread = []  # type: list[dict[str, str]]
@@ -207,11 +207,11 @@ def of_inotify(instances: "dict[int, set[str]]", watches: "dict[int, int]", out:
             out["inotify"].append(gauge("user %d" % user, "inotify " + what, n, most, setting))
 
 
-def chosen(seen: "dict[int, dict[str, Any]]", jobs: "set[int]") -> "list[int]":
-    """The jobs' processes, else those with the most open files; and whoever is near its own limit of them."""
+def chosen(seen: "dict[int, dict[str, Any]]", jobs: "set[int]", share: float) -> "list[int]":
+    """The jobs' processes, else those with the most open files; and whoever is near (that `share`) its own limit of them."""
     busy = sorted((p for p in seen if seen[p]["fds"] is not None), key=lambda p: -seen[p]["fds"])
     near = [p for p in busy if (limits(p) or {}).get("Max open files") is not None
-            and seen[p]["fds"] >= NEAR * ((limits(p) or {}).get("Max open files") or 1 << 62)]  # fmt: skip
+            and seen[p]["fds"] >= share * ((limits(p) or {}).get("Max open files") or 1 << 62)]  # fmt: skip
     return list(dict.fromkeys([*sorted(jobs)[:JOBS], *([] if jobs else busy[:MOST_FILES]), *near[:MOST_FILES]]))
 
 
@@ -221,7 +221,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     out = {k: [] for k in ("files", "threads", "locked", "shm", "inotify")}  # type: dict[str, list[Any]]
     seen, instances, watches = scan(time.monotonic() + ask["limit_s"])
     jobs = {p["pid"] for p in matching(ask["match"])} & set(seen) if ask["match"] else set()
-    watched, users = chosen(seen, jobs), {}  # type: list[int], dict[int, int]
+    watched, users = chosen(seen, jobs, ask["near"]), {}  # type: list[int], dict[int, int]
     for now in seen.values():
         users[now["uid"]] = users.get(now["uid"], 0) + now["threads"]
     of_machine(out)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,14 +200,14 @@ def test_what_stands_above_the_check_itself_is_refused() -> None:
     refused(terminate_step(os.getpid()), words="above this check")
 
 
-def test_memory_that_stays_is_said(driver: StubDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "BACK_WITHIN_S", 1.0)
+def test_memory_that_stays_is_said(driver: StubDriver) -> None:
+    impatient = replace(context(driver), limits={"vanish_s": 1.0})
     with running("sleep") as p, running("sleep") as other:
         gpu = holding(p.pid, mib=1000)
         gpu.processes.append(HeldMemory(other.pid, 8 << 30, "C", 0, "hidden"))
         driver.show(gpu)
         with pytest.raises(TransportError, match="only 1000 MiB of 9192 MiB came back"):  # nothing may build on it
-            terminate_processes(terminate_step(p.pid, freed=9192 << 20, uuids=(UUID,)), context(driver))
+            terminate_processes(terminate_step(p.pid, freed=9192 << 20, uuids=(UUID,)), impatient)
 
 
 def test_memory_that_cannot_be_read_is_not_proven(driver: StubDriver) -> None:
