@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.refusal import TABLE, RefusalCode
-from tasks.remote.probe import probe_text
+from tests.support.sent import Sent
 
 ROOT = Path(__file__).parents[1]
 CODES = {c.value for c in RefusalCode}
@@ -83,8 +83,7 @@ def test_every_code_is_used() -> None:
 
 def test_a_probe_answers_with_its_code() -> None:
     """As it is sent to a node: one program."""
-    asked: dict[str, object] = {}
-    exec(compile(probe_text("refused"), "refused", "exec"), asked)  # noqa: S102 - our own probe
+    asked = Sent("refused")
     refused, refusal = asked["Refused"], asked["refusal"]
     assert refusal(refused("in-use", "pid 7 has it open")) == {"refused": "pid 7 has it open", "code": "in-use"}  # type: ignore[operator]
     assert json.dumps(

@@ -18,19 +18,17 @@ from runbooks.core.reading import Known
 from runbooks.core.refusal import RefusalCode
 from tasks.arguments import takes
 from tasks.checkpoint import act_store as store
-from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.node import read_node_tier, spec_of
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change
 
-ACTING = ("refused", "ckpt_node", "ckpt_journal", "ckpt_copy", "aside", "ckpt_guard", "ckpt_prune", "ckpt_transfer")
 SLOWEST = 20e6  # bytes/s assumed for the time limit of a copy
 
 
 def act_on_node(context: Context, node: str, ask: dict[str, Any], timeout_s: float = 60) -> dict[str, Any]:
     """Runs the changing program on the node. Raises ActionRefused (nothing changed), TransportError."""
     host = context.open_host(context.fleet.node(node))
-    return change(context, host, "ckpt_act", ask, timeout_s, program=bundle("ckpt_act", *ACTING))
+    return change(context, host, "ckpt_act", ask, timeout_s)
 
 
 def config_of(context: Context) -> Checkpoints:

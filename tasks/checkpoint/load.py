@@ -1,6 +1,5 @@
 """Loads the chosen checkpoint in a sandbox on its node, where the run asks for it. Changes nothing."""
 
-from functools import cache
 
 from pydantic import ValidationError
 
@@ -13,17 +12,12 @@ from tasks.checkpoint.node import ask_node
 from tasks.checkpoint.proof import YES
 from tasks.context import Context
 from tasks.remote.probe import run_program
-from tasks.remote.program import source_of
+from tasks.remote.program import program
 from tasks.transport.base import TransportError
 
 SECONDS = 600
 ROOM = 16 << 30  # address space of torch itself
 WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
-
-
-@cache
-def _program() -> str:
-    return source_of("ckpt_load")
 
 
 def read_load(context: Context, config: Checkpoints, evidence: Evidence) -> Reading[LoadProof]:
@@ -47,7 +41,7 @@ def _run(context: Context, best: Copy) -> Reading[LoadProof]:
         listed = ask_node(context.host, {"do": "members", "root": best.look.where, "name": c.name}, 60)
         files = sorted(n for n in listed["files"] if n.endswith(WEIGHTS)) if listed["folder"] else []
         ask = {"path": best.where, "form": c.format, "files": files, "seconds": SECONDS, "bytes": ROOM + 2 * c.size}
-        got = run_program(context.host, "load", _program(), ask, timeout_s=SECONDS + 30)
+        got = run_program(context.host, "load", program("ckpt_load"), ask, timeout_s=SECONDS + 30)
         proof = LoadProof(**{**got, "error": context.redactor.text(got.get("error", "")), "where": best.where})
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)

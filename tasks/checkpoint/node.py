@@ -9,10 +9,10 @@ from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
-from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.s3 import candidate, with_content
 from tasks.context import Context
 from tasks.remote.probe import run_program
+from tasks.remote.program import program
 from tasks.transport.base import Host, TransportError
 
 LARGEST_ANSWER = 32 << 20
@@ -26,11 +26,9 @@ def spec_of(config: Checkpoints) -> CheckpointSpec:
     )  # fmt: skip
 
 
-def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "") -> dict[str, Any]:
-    """Runs the constant program there, or another `script`. Raises TransportError."""
-    return run_program(
-        host, "ckpt", script or bundle("ckpt_node"), ask, timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER
-    )
+def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "ckpt_node") -> dict[str, Any]:
+    """Runs the constant program of that script there. Raises TransportError."""
+    return run_program(host, "ckpt", program(script), ask, timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER)
 
 
 def read_node_tier(

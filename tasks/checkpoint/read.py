@@ -16,7 +16,6 @@ from tasks.checkpoint.s3 import read_s3_tier
 from tasks.checkpoint.s3_metadata import read_instance_roles
 from tasks.context import Context
 from tasks.remote.probe import run_probe
-from tasks.remote.program import program
 from tasks.transport.base import TransportError
 
 STORAGE = (
@@ -118,7 +117,7 @@ def _log(context: Context) -> tuple[Reading[str], int | None]:
 def _facts(context: Context) -> tuple[Reading[str], Reading[tuple[str, ...]]]:
     source = Source(command="python3 -m pip show torch; ls ~/.aws", host=context.node.name, taken_at=context.now())
     try:
-        got = ask_node(context.host, {"do": "facts"}, 20, program(("tasks.checkpoint.probes.ckpt_fs",), "ckpt_facts"))
+        got = ask_node(context.host, {"do": "facts"}, 20, "ckpt_facts")
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail, source=source)
         return no, no

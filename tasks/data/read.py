@@ -1,6 +1,5 @@
 """Reads training data files on a node from front to back. Changes nothing."""
 
-from functools import cache
 from typing import Any
 
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
@@ -10,11 +9,6 @@ from tasks.context import Context
 from tasks.remote.probe import run_program
 from tasks.remote.program import program
 from tasks.transport.base import TransportError
-
-
-@cache
-def _program() -> str:
-    return program(("runbooks.parsers.file_magic", "runbooks.data.parsers.data_jsonl", "runbooks.data.parsers.data_index"), "data_node")
 
 
 def gather_data_check(context: Context) -> Evidence:
@@ -78,7 +72,7 @@ def _read(context: Context, path: str, key: str, vocabulary: Any, limit: float) 
     source = Source(command=f"read {path}", host=context.node.name, taken_at=context.now())
     ask = {"files": [{"path": path, "text_key": key, "vocabulary": int(vocabulary or 0)}]}
     try:
-        got = run_program(context.host, "data", _program(), ask, timeout_s=limit, limit_bytes=4 << 20)["files"][0]
+        got = run_program(context.host, "data", program("data_node"), ask, timeout_s=limit, limit_bytes=4 << 20)["files"][0]
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     except (KeyError, IndexError) as e:

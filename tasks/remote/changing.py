@@ -13,7 +13,8 @@ from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.context import ActionRefused, Context, RunningAction
 from tasks.installation import lasting
-from tasks.remote.probe import probe_text, redact, run_probe, run_program
+from tasks.remote.probe import redact, run_probe, run_program
+from tasks.remote.program import program
 from tasks.transport.base import CommandResult, Host, TransportError
 from tasks.transport.local import LocalHost
 
@@ -22,17 +23,16 @@ GRACE_S = 10.0  # beyond a command's time-out: where nobody is left to end it, i
 
 
 def change(
-    context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, program: str = "",
-    limit_bytes: int = 8 << 20,
+    context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, limit_bytes: int = 8 << 20
 ) -> dict[str, Any]:  # fmt: skip
     """The changing probe's answer. Raises ActionRefused (nothing was changed) or TransportError (how far it got is unknown).
 
     Refused as well while a command of another act on the same owner still works there, whatever became of its engine; and
     where `data` is not what the probe's own table WANTS."""
-    acting, text = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name), program or probe_text(probe)
+    acting, text = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name), program(probe)
     lock: dict[str, Any] = {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S, "wants": wants_of(text)}
     got = run_program(
-        host, probe, probe_text("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
+        host, probe, program("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,
         more=(json.dumps(_place(host, acting.lock or acting.owner) | lock), text),
     )  # fmt: skip
     if "refused" in got:
@@ -43,10 +43,10 @@ def change(
 
 
 @cache
-def wants_of(program: str) -> dict[str, Any]:
+def wants_of(text: str) -> dict[str, Any]:
     """The table WANTS of a changing program: what it must be told. {} if it has none."""
     found: dict[str, Any] = {}
-    for node in ast.parse(program).body:
+    for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "WANTS":
             found = ast.literal_eval(node.value)
     return found

@@ -2,14 +2,12 @@
 it shows in a process list."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from runbooks.core.reading import Source, Unknown, UnknownReason
 from tasks.context import Context
-from tasks.remote.program import source_of
+from tasks.remote.program import program
 from tasks.transport.base import CommandResult, Host, TransportError
 from tasks.transport.local import LocalHost
 
@@ -18,22 +16,6 @@ BOOT = (  # $2 the probe's name, for people who look at a process list; $3 bytes
     "import sys;t=sys.stdin.buffer.read();len(t)==int(sys.argv[3])or sys.exit('the program came cut off');"
     "p,*d=t.decode().split(chr(0));sys.argv=['-']+d;exec(compile(p,'probe','exec'))"
 )
-_OURS = re.compile(r"^from tasks\.\w+\.probes\.(\w+) import (?:\([^)]*\)|[^\n(]*)\n", re.M)
-
-
-@cache
-def probe_text(name: str) -> str:
-    """The probe as it is sent: the probes that it imports in front, one program without an import of ours."""
-    return "\n".join(_parts(name, []))
-
-
-def _parts(name: str, seen: list[str]) -> list[str]:
-    if name in seen:
-        return []
-    seen.append(name)
-    text = source_of(name)
-    before = [part for other in _OURS.findall(text) for part in _parts(other, seen)]
-    return [*before, _OURS.sub("", text)]
 
 
 def run_probe(
@@ -42,20 +24,20 @@ def run_probe(
 ) -> dict[str, Any]:  # fmt: skip
     """The probe's answer. Raises TransportError: whatever the host raises, failed (it ended badly), unparsable."""
     return run_program(
-        host, name, probe_text(name), data, timeout_s=timeout_s, env=env, python=python, limit_bytes=limit_bytes
+        host, name, program(name), data, timeout_s=timeout_s, env=env, python=python, limit_bytes=limit_bytes
     )
 
 
 def run_program(
-    host: Host, name: str, program: str, data: Mapping[str, Any], *, timeout_s: float,
+    host: Host, name: str, text: str, data: Mapping[str, Any], *, timeout_s: float,
     env: Mapping[str, str] | None = None, python: str = "python3", limit_bytes: int = 8 << 20, more: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The same for a program that is built another way. It finds `data` as JSON in `sys.argv[1]`, and `more` behind it.
+    """The same for the text of a program. It finds `data` as JSON in `sys.argv[1]`, and `more` behind it.
 
     The mark stands in its arguments: it keeps probes from being taken for jobs whose pattern they were given."""
     if isinstance(host, LocalHost):
         host.let_see(_variables(data))
-    sent = "\0".join((program, json.dumps(data, separators=(",", ":")), *more))
+    sent = "\0".join((text, json.dumps(data, separators=(",", ":")), *more))
     argv: tuple[str, ...] = (python, "-c", BOOT, MARK, name, str(len(sent.encode())))
     if env:
         argv = ("env", *(f"{k}={v}" for k, v in env.items()), *argv)

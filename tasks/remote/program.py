@@ -1,8 +1,11 @@
-"""Builds one program of a script for a node and the modules that it imports. Knows where every probe lies."""
+"""Builds the program that a node is sent: a script, and before it every module of ours that it imports. Knows where each probe lies."""
 
+import ast
 from functools import cache
 from importlib import resources
 
+OURS = ("tasks.", "runbooks.")
+FUTURE = "from __future__ import annotations\n"
 LOADER = """
 import sys, types
 def _module(name, text, package=False):
@@ -47,8 +50,25 @@ def source_of(name: str) -> str:
     return (resources.files(package) / f"{stem}.py").read_text(encoding="utf-8")
 
 
-def program(modules: tuple[str, ...], script: str) -> str:
-    """One program without imports of ours: the modules, in the order in which they need each other, then the script."""
-    parts = [(name, source_of(name)) for name in map(probe_module, modules)]
-    main = source_of(script).replace("from __future__ import annotations\n", "", 1)
-    return f"from __future__ import annotations\nSOURCES = {parts!r}\n{LOADER}\n{main}"
+def parts(script: str) -> tuple[tuple[str, str], ...]:
+    """(module, text) of everything of ours that a probe imports, each behind what it needs itself; the probe last."""
+    found: dict[str, str] = {}
+    _add(probe_module(script), found)
+    return tuple(found.items())
+
+
+def _add(module: str, found: dict[str, str]) -> None:
+    text = source_of(module)
+    imports = [n.module or "" for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
+    for needed in imports:
+        if needed.startswith(OURS) and needed not in found:
+            _add(needed, found)
+    found[module] = text
+
+
+@cache
+def program(script: str) -> str:
+    """The program of the probe `script`: it needs nothing of ours on the node. Always the same text."""
+    *needed, (_, main) = parts(script)
+    head = FUTURE if FUTURE in main else ""
+    return f"{head}SOURCES = {needed!r}\n{LOADER}\n{main.replace(FUTURE, '', 1)}" if needed else main

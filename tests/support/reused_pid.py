@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.remote.probe import probe_text
 from tests.support.racing import meanwhile
+from tests.support.sent import Sent
 
 ROOT = Path(__file__).parents[2]
 IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
@@ -30,8 +30,7 @@ def outcomes(probe: str, moments: Sequence[Moment]) -> list[dict[str, Any]]:
 
 def one(probe: str, moment: Moment) -> dict[str, Any]:
     """The probe is told to end a process; at that moment it has ended and its number is another's."""
-    space: dict[str, Any] = {"__name__": "probe"}
-    exec(compile(probe_text(probe), probe, "exec"), space)  # noqa: S102
+    space = Sent(probe)
     old = subprocess.Popen([sys.executable, "-c", IGNORES], stdout=subprocess.PIPE, start_new_session=True)
     assert old.stdout is not None
     old.stdout.readline()

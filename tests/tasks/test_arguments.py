@@ -11,13 +11,11 @@ from runbooks.core.args.nodes import QuarantineNode
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
 from runbooks.core.refusal import RefusalCode
-from tasks.checkpoint.act_node import ACTING
-from tasks.checkpoint.bundle import bundle
 from tasks.context import ActionRefused, Context
 from tasks.gpu.act_quarantine import quarantine_node
 from tasks.remote.changing import change, wants_of
-from tasks.remote.probe import probe_text
 from tasks.remote.probes.wants import misfit
+from tasks.remote.program import program
 from tasks.transport.local import LocalHost
 from tests.support.arguments import sample
 
@@ -85,12 +83,12 @@ def test_a_node_is_not_changed_by_a_probe_that_was_told_something_else(tmp_path:
 @pytest.mark.parametrize("probe", sorted(SENT))
 def test_a_probe_wants_the_arguments_of_its_action_and_each_as_its_type(probe: str) -> None:
     for kind in SENT[probe]:
-        _wanted_as_given(kind, wants_of(probe_text(probe)), {})
+        _wanted_as_given(kind, wants_of(program(probe)), {})
 
 
 @pytest.mark.parametrize("do", sorted(CHECKPOINTS))
 def test_what_is_done_to_a_checkpoint_decides_what_is_wanted(do: str) -> None:
-    wants = wants_of(bundle("ckpt_act", *ACTING))
+    wants = wants_of(program("ckpt_act"))
     assert set(wants["do"]) == set(CHECKPOINTS)
     _wanted_as_given(CHECKPOINTS[do], wants["do"][do], {"do": do}, wants)
 
@@ -112,7 +110,7 @@ def test_every_program_that_changes_something_has_a_table() -> None:
             if ast.unparse(call.func) in ("change", "_through"):
                 found |= {a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
     assert found == {*SENT, "ckpt_act"}
-    assert [p for p in sorted({*SENT, "run_command"}) if not wants_of(probe_text(p))] == []
+    assert [p for p in sorted({*SENT, "run_command"}) if not wants_of(program(p))] == []
 
 
 def test_kinds_of_value() -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.checkpoint.act_node import ACTING
-from tasks.checkpoint.bundle import bundle
 from tasks.checkpoint.probes.ckpt_files import identity, members
 from tasks.context import Context
+from tasks.remote.program import program
 from tests.support.ckpt_files import judge, read_tree, spec_for
 from tests.support.ckpt_fleet import Shelf, context, do, folder, look
 
@@ -39,7 +38,7 @@ _dying("renameat2")
 _Libc.renameat2 = staticmethod(os.renameat2)
 ctypes.CDLL = lambda *a, **k: _Libc
 """
-PROGRAM = bundle("ckpt_act", *ACTING)
+PROGRAM = program("ckpt_act")
 
 
 def run(ask: dict[str, object], die_at: int) -> int:

@@ -11,9 +11,9 @@ from runbooks.core.plan import Step
 from runbooks.core.refusal import RefusalCode
 from tasks.context import ActionRefused
 from tasks.gpu.act_reset import reset_gpu
-from tasks.remote.probe import probe_text
 from tests.support.gpu_node import BOOT, context, running
 from tests.support.racing import before_call
+from tests.support.sent import Sent
 
 
 def step(**change: Any) -> Step:
@@ -101,8 +101,7 @@ def test_no_tool_is_refused(tmp_path: Path) -> None:
     ("inside", "uid", "words"), [("container=docker", 0, "on its machine"), ("", 1000, "not root")]
 )
 def test_inside_a_container_or_without_root(inside: str, uid: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    space: dict[str, Any] = {"__name__": "probe"}
-    exec(compile(probe_text("reset_gpu"), "reset_gpu", "exec"), space)  # noqa: S102
+    space = Sent("reset_gpu")
     space["in_container"] = lambda: inside
     monkeypatch.setattr("os.geteuid", lambda: uid)
     found = space["main"]({**step().args, "smi": "/bin/false", "timeout_s": 5})

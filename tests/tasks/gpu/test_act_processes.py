@@ -17,9 +17,9 @@ from runbooks.core.plan import Step
 from tasks.context import ActionRefused
 from tasks.gpu import act_processes as processes
 from tasks.gpu.act_processes import terminate_processes
-from tasks.remote.probe import probe_text
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import ALIVE, context, running, state, terminate_step, wait_state
+from tests.support.sent import Sent
 
 UUID = H100["uuid"]
 ROUTES = pytest.mark.parametrize("local", [True, False], ids=["nvml", "nvidia-smi"])
@@ -234,6 +234,5 @@ def test_a_survivor_in_the_kernel_is_named() -> None:
     ],
 )
 def test_which_cgroups_are_one_piece_of_work(path: str, one: bool) -> None:
-    space: dict[str, Any] = {"__name__": "probe"}
-    exec(compile(probe_text("terminate"), "terminate", "exec"), space)  # noqa: S102
+    space = Sent("terminate")
     assert space["one_job"](path) is one

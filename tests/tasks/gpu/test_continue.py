@@ -16,10 +16,10 @@ from runbooks.core.signals import continued
 from tasks.context import ActionRefused
 from tasks.gpu import act_processes as processes
 from tasks.gpu.act_processes import continue_processes
-from tasks.remote.probe import probe_text
 from tasks.transport.base import TransportError
 from tests.support.gpu_node import BOOT, context, job, look, running, state, wait_state
 from tests.support.printed import by_hand
+from tests.support.sent import Sent
 from tests.tasks.gpu.test_printed import judged, step_of
 
 
@@ -128,8 +128,7 @@ def test_what_a_debugger_holds_is_left_to_it() -> None:
 @pytest.mark.parametrize(("sent", "says"), [(signal.SIGKILL, "ended"), (signal.SIGCONT, "runs")])
 def test_one_that_ends_or_goes_on_between_the_look_and_the_signal(sent: signal.Signals, says: str) -> None:
     """Nobody else gets the signal, and what became of it is told."""
-    space: dict[str, Any] = {"__name__": "probe"}
-    exec(compile(probe_text("go_on"), "go_on", "exec"), space)  # noqa: S102
+    space = Sent("go_on")
     with running("sleep", stopped=True) as p:
         args = step_for(p.pid).args
         check = space["check"]

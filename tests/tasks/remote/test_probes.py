@@ -6,13 +6,15 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tasks.remote import probe
-from tasks.remote.probe import probe_text, run_probe
+from tasks.remote.probe import run_probe
+from tasks.remote.program import OURS as OUR_ROOMS
+from tasks.remote.program import parts, program
 from tests.support.gpu_node import context, job, look, state, tagged, wait_state
+from tests.support.sent import Sent
 
 OURS = "processes presence gpus kernel progress container_gpus terminate gone start_job reset_gpu quarantine"
 OURS += " node_lock lock_state run_command"
@@ -22,11 +24,17 @@ OURS += " node_lock lock_state run_command"
 def test_probes_are_one_program_of_the_standard_library(name: str) -> None:
     import ast
 
-    tree = ast.parse(probe_text(name), feature_version=(3, 6))
-    found = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    assert {f.split(".")[0] for f in found} <= set(sys.stdlib_module_names)
-    assert 'if __name__ == "__main__"' in probe_text(name)
+    sent = parts(name)
+    assert ast.parse(program(name), feature_version=(3, 6))
+    for module, text in sent:
+        tree = ast.parse(text, feature_version=(3, 6))
+        found = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        ours = {f for f in found if f.startswith(OUR_ROOMS)}
+        assert {f.split(".")[0] for f in found - ours} <= set(sys.stdlib_module_names)
+        before = [m for m, _ in sent]
+        assert ours <= set(before[: before.index(module)]), "what a module needs stands before it"
+    assert 'if __name__ == "__main__"' in program(name)
 
 
 NEWER = {  # keyword or attribute -> the Python that brought it
@@ -44,9 +52,10 @@ def test_no_probe_needs_a_newer_python(name: str) -> None:
     """Nodes may have Python 3.6: its grammar, and none of what later ones brought."""
     import ast
 
-    tree = ast.parse(probe_text(name), feature_version=(3, 6))
-    words = {str(k.arg) for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
-    words |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    assert ast.parse(program(name), feature_version=(3, 6))
+    trees = [ast.parse(text, feature_version=(3, 6)) for _, text in parts(name)]
+    words = {str(k.arg) for t in trees for n in ast.walk(t) if isinstance(n, ast.Call) for k in n.keywords}
+    words |= {n.attr for t in trees for n in ast.walk(t) if isinstance(n, ast.Attribute)}
     assert sorted(words & set(NEWER)) == []
 
 
@@ -54,9 +63,8 @@ def test_the_stack_of_a_stuck_process_cannot_hang_the_probe() -> None:
     """A read that the kernel does not answer is left behind in a child: shown with a FIFO that nobody writes."""
     fifo = Path("/tmp") / f"probe-fifo-{os.getpid()}"
     os.mkfifo(fifo)
-    space: dict[str, Any] = {"__name__": "probe"}
+    space = Sent("proc")
     try:
-        exec(compile(probe_text("proc"), "proc", "exec"), space)  # noqa: S102
         assert space["guarded"](str(fifo), 0.2) == ""
         assert space["guarded"]("/proc/self/comm", 5).strip() != ""
     finally:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tasks.remote.probe import probe_text
 from tasks.remote.probes.proc import boot_id, command, stat
 from tests.support.gpu_node import ALIVE, state, wait_state
 from tests.support.racing import meanwhile
 from tests.support.reused_pid import Moment, outcomes
+from tests.support.sent import Sent
 
 BECOMES = (
     "import os, signal, time\n"
@@ -56,8 +56,7 @@ def test_a_number_that_is_given_to_another_while_a_supervisor_is_stopped() -> No
 @pytest.mark.parametrize(("probe", "moment"), [("terminate", "outsiders"), ("stop_process", "open_pidfd")])
 def test_one_that_becomes_another_program_before_its_signal(probe: str, moment: str) -> None:
     """exec keeps number, start and descriptor; what it runs is compared last of all."""
-    space: dict[str, Any] = {"__name__": "probe"}
-    exec(compile(probe_text(probe), probe, "exec"), space)  # noqa: S102
+    space = Sent(probe)
     p = subprocess.Popen([sys.executable, "-c", BECOMES], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert p.stdout is not None

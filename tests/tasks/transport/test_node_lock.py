@@ -19,8 +19,8 @@ from runbooks.core.fleet import Fleet, Node
 from tasks.context import ActionRefused, Context, RunningAction
 from tasks.remote import changing
 from tasks.remote.changing import ask_over, change, command
-from tasks.remote.probe import probe_text
 from tasks.remote.probes import node_lock
+from tasks.remote.program import program
 from tasks.transport.base import Host
 from tasks.transport.local import LocalHost
 from tasks.transport.ssh import SshHost
@@ -275,4 +275,4 @@ def test_every_change_goes_through_the_one_place() -> None:
                 if name in ("run_probe", "run_program") or (name.endswith(".run") and "host" in name):
                     found.add(f"{path.relative_to(REPO / 'tasks')}:{function.name}")
     assert found == READS
-    assert "def main" in probe_text("lock_state")
+    assert "def main" in program("lock_state")
