@@ -3,8 +3,8 @@
 import logging
 import threading
 import time
-from collections import OrderedDict, defaultdict, deque
-from datetime import datetime, timedelta
+from collections import OrderedDict, defaultdict
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ from runbooks.alerts.alert import Alert, Status, plain
 from runbooks.alerts.mapping import Unusable, WantedRun, wanted
 from runbooks.alerts.targets import NoTarget
 from runbooks.alerts.targets import resolve as resolve_target
+from runbooks.core.alike import many_alike
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
@@ -64,7 +65,7 @@ class Service:
         self.draining = False
         self._known: OrderedDict[tuple[str, str], tuple[AlertAnswer, float]] = OrderedDict()  # and since when
         self._locks = [threading.Lock() for _ in range(LOCKS)]
-        self._recent: defaultdict[str, deque[tuple[datetime, str]]] = defaultdict(deque)
+        self._recent: defaultdict[str, dict[str, datetime]] = defaultdict(dict)  # runbook -> target -> its newest alert
         self._about: dict[str, tuple[str, str]] = {}  # run -> (runbook, target), of runs that this gateway started
 
     def _counts(self) -> tuple[int, int]:
@@ -150,11 +151,9 @@ class Service:
         if files.policy is None:
             return ""
         recent, limits = self._recent[row.runbook], files.policy.storm
-        recent.append((now, row.target))
-        while recent and now - recent[0][0] > timedelta(seconds=limits.window_s):
-            recent.popleft()
-        targets = {target for _, target in recent}
-        if len(targets) < limits.alike:
+        recent[row.target] = now
+        targets = many_alike([(at, target) for target, at in list(recent.items())], now, limits.window_s, limits.alike)
+        if not targets:
             return ""
         return f"{len(targets)} targets alert alike within {limits.window_s:.0f} s: one incident, so this run only diagnoses"
 

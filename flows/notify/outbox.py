@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from flows import store
 from flows.notify.notify_file import load_notifications
+from runbooks.core.alike import many_alike
 from runbooks.core.base import Frozen
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message, grouped
@@ -134,12 +135,10 @@ def _alike(message: Message) -> str:
 def _group(message: Message, config: Notifications, now: datetime) -> Message:
     """Many targets with the same news at once are told as one incident."""
     since = now - timedelta(seconds=config.fold_s)
-    targets = {message.target}
-    for run in store.find_runs([_alike(message)], since=since - timedelta(hours=1), limit=100):
-        other = message_on(run)
-        if other and other.at >= since:
-            targets.add(other.target)
-    return grouped(message, tuple(sorted(targets - {message.target}))) if len(targets) >= config.fold else message
+    runs = store.find_runs([_alike(message)], since=since - timedelta(hours=1), limit=100)
+    seen = [(other.at, other.target) for other in map(message_on, runs) if other]
+    targets = many_alike([*seen, (now, message.target)], now, config.fold_s, config.fold)
+    return grouped(message, tuple(t for t in targets if t != message.target)) if targets else message
 
 
 def label_and_mark_pending(run_id: str, labels: dict[str, str], message: Message, now: datetime) -> None:
