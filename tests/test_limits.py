@@ -9,7 +9,8 @@ import pytest
 
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs, usual_limits
 from runbooks.triage.expr import parse
-from runbooks.triage.load import _put_limits, library
+from runbooks.triage.load import library
+from runbooks.triage.words import put_limits
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("runbooks", "tasks")
@@ -160,8 +161,8 @@ def _written(slug: str) -> Iterator[str]:
 
 def test_a_limit_in_a_condition_is_its_number_there() -> None:
     causes = {"slow": {"signatures": [{"where": ["age >= {{a-b.old_s}} * 2", "n > 1"]}, {"pattern": "x"}]}}
-    _put_limits(causes, {"a-b.old_s": 600})
+    put_limits(causes, {"a-b.old_s": 600})
     assert causes["slow"]["signatures"][0] == {"where": ["age >= 600 * 2", "n > 1"]}
     with pytest.raises(KeyError):
-        _put_limits({"slow": {"signatures": [{"where": ["age >= {{a-b.new_s}}"]}]}}, {"a-b.old_s": 600})
+        put_limits({"slow": {"signatures": [{"where": ["age >= {{a-b.new_s}}"]}]}}, {"a-b.old_s": 600})
     assert [c for k in library().causes for s in k.cause.signatures for c in s.where if "{{" in c] == []

@@ -1,6 +1,5 @@
 """Everything that triage knows: the causes of all runbooks and family files, facts and failure words, as probes."""
 
-import re
 from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any
@@ -15,10 +14,9 @@ from runbooks.triage.codes import CodeTable, xid_table
 from runbooks.triage.failing import FailureWords
 from runbooks.triage.literals import required
 from runbooks.triage.probe import Plan, plan_of
-from runbooks.triage.words import spelled
+from runbooks.triage.words import limits_by_name, put_limits, spelled
 
 FORMAT = 18  # of the cache file
-_LIMIT = re.compile(r"\{\{([a-z-]+\.\w+)\}\}")
 
 
 class FamilyCause(CauseKnowledge):
@@ -123,10 +121,9 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
     said = FailureWords(says={}, denies={})
     families: list[Family] = []
     parsed = [(path, _parse(text)) for path, text in sources]
-    limits = {f"{data['slug']}.{n}": x["value"] for path, data in parsed if path.endswith("runbook.yaml")
-              for n, x in data.get("limits", {}).items()}  # fmt: skip
+    limits = limits_by_name(data for path, data in parsed if path.endswith("runbook.yaml"))
     for path, data in parsed:
-        _put_limits(data.get("causes", {}), limits)
+        put_limits(data.get("causes", {}), limits)
         if path.endswith("runbook.yaml"):
             for known in _runbook_causes(data):
                 causes[known.family, known.slug] = known
@@ -155,12 +152,6 @@ def _parse(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
-
-
-def _put_limits(causes: dict[str, Any], limits: dict[str, Any]) -> None:
-    """Puts the number of a runbook's limit in place of its name in every condition. Raises KeyError for one that there is not."""
-    for signature in (s for cause in causes.values() for s in cause.get("signatures", ()) if "where" in s):
-        signature["where"] = [_LIMIT.sub(lambda found: str(limits[found[1]]), c) for c in signature["where"]]
 
 
 def _runbook_causes(data: dict[str, Any]) -> list[Rule]:

@@ -23,13 +23,15 @@ GRACE_S = 10.0  # beyond a command's time-out: where nobody is left to end it, i
 
 
 def change(
-    context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, limit_bytes: int = 8 << 20
+    context: Context, host: Host, probe: str, data: Mapping[str, Any], timeout_s: float, *, text: str = "",
+    limit_bytes: int = 8 << 20,
 ) -> dict[str, Any]:  # fmt: skip
     """The changing probe's answer. Raises ActionRefused (nothing was changed) or TransportError (how far it got is unknown).
 
-    Refused as well while a command of another act on the same owner still works there, whatever became of its engine; and
-    where `data` is not what the probe's own table WANTS."""
-    acting, text = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name), program(probe)
+    `text`: of a program that is none of the probes. Refused as well while a command of another act on the same owner still works
+    there, whatever became of its engine; and where `data` is not what the probe's own table WANTS."""
+    acting = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name)
+    text = text or program(probe)
     lock: dict[str, Any] = {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S, "wants": wants_of(text)}
     got = run_program(
         host, probe, program("node_lock"), data, timeout_s=timeout_s, limit_bytes=limit_bytes,

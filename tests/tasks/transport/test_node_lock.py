@@ -64,7 +64,7 @@ def acting(host: Host, run: str, owner: str = "node-1") -> Context:
 def sleep_there(host: Host, run: str, mark: Path, s: float, timeout_s: float = 30) -> dict[str, object]:
     """A change that takes that long."""
     return change(
-        acting(host, run), host, "sleeper", {"mark": str(mark), "name": run, "s": s}, timeout_s, program=SLEEPER
+        acting(host, run), host, "sleeper", {"mark": str(mark), "name": run, "s": s}, timeout_s, text=SLEEPER
     )
 
 
