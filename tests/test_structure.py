@@ -350,9 +350,15 @@ def test_one_place_says_why_a_reading_is_unknown() -> None:
     assert said == ["runbooks/core/reading.py"]
 
 
+BESIDE_THE_TABLE = {  # and why that list is none of what follows from an outcome
+    "flows/engine/carry_out.py": "the two ends of a plan of which no step was done",
+    "tasks/report_store.py": "what a look alone can say that is an answer",
+}
+
+
 def test_what_follows_from_an_outcome_stands_in_one_table() -> None:
     """No second list: a dict, tuple, set or list of several outcomes outside of the table is one."""
-    lists = []
+    lists = set()
     for room in ROOMS:
         for path in sources(room):
             if path.name == "outcome.py":
@@ -360,9 +366,9 @@ def test_what_follows_from_an_outcome_stands_in_one_table() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
                 named = [p for p in parts if isinstance(p, ast.Attribute) and isinstance(p.value, ast.Name) and p.value.id == "Outcome"]
-                if len(named) > 3:
-                    lists.append(f"{path.relative_to(ROOT)}:{named[0].lineno}")
-    assert lists == []
+                if len(named) > 1:
+                    lists.add(str(path.relative_to(ROOT)))
+    assert lists == set(BESIDE_THE_TABLE)
 
 
 def test_links_into_prefects_ui_are_made_in_one_place() -> None:

@@ -37,6 +37,7 @@ def main(args: list[str] | None = None) -> int:
     from flows.config import load_fleet, load_policy
     from runbooks.core.names import there_are
     from runbooks.core.rendezvous_config import find_named
+    from runbooks.core.verdict import State
     from runbooks.rendezvous.saved import BadSave
     from tasks.rendezvous.saved import read_saved
 
@@ -53,7 +54,7 @@ def main(args: list[str] | None = None) -> int:
         return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {names}", 2)
     seen = _look(ns, fleet, place)
     if not seen.plans:
-        code = {"cannot-tell": 4 if seen.causes else 3}.get(seen.state.value, 0)
+        code = 0 if seen.state is not State.CANNOT_TELL else 4 if seen.causes else 3
         return _say(ns, ("refused: " if code == 4 else "") + seen.headline, code)
     if ns.dry_run:
         step = seen.plans[0].steps[0]

@@ -145,7 +145,7 @@ def _note_verified(run: Run, work: PlanRun, gone: bool) -> None:
             continue
         helped = gone and record.outcome == "done"
         try:
-            store.label(lock.act_run, {"verified": "fixed" if helped else "not-fixed"})
+            store.label(lock.act_run, {"verified": (Outcome.FIXED if helped else Outcome.NOT_FIXED).value})
             deliver(lock.act_run)
         except Exception as e:
             run.record.guards.append(f"the result of the action on {lock.owner} could not be recorded on its run: {in_words(e)}")

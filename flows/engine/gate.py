@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from flows.engine.knowingly import how_to, on_offer
 from runbooks.core.base import Frozen
+from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import KindPolicy, Mode, Policy
 from runbooks.core.refusal import Refusal, RefusalCode
@@ -28,7 +29,7 @@ class PastAction(Frozen):
     kinds: tuple[str, ...]
     causes: tuple[str, ...]
     started_at: datetime
-    verified: str = ""  # "fixed", "not-fixed", "" when nobody saw
+    verified: str = ""  # Outcome.FIXED or NOT_FIXED; "" when nobody saw
     going_on: str = ""  # name of its run while it has not ended
     ended_at: datetime | None = None
     of: tuple[str, ...] = ()  # what its steps were about, besides the owner
@@ -197,7 +198,7 @@ def _too_soon(kind: str, limits: KindPolicy, last: PastAction, now: datetime) ->
     if age < limits.cooldown_s:
         said = f"{kind} was done here {age:.0f} s ago for the same cause (cooldown {limits.cooldown_s:.0f} s)"
         reasons.append(_no(RefusalCode.COOLDOWN, said))
-    if last.verified != "fixed":
+    if last.verified != Outcome.FIXED:
         said = f"the last {kind} here is not proven to have worked; nothing is retried automatically"
         reasons.append(_no(RefusalCode.LAST_NOT_PROVEN, said))
     return reasons

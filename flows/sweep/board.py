@@ -88,7 +88,7 @@ def wrong_now() -> tuple[Verdict, ...]:
     runs = _runs(server_now())
     fleets = sorted({str(r.labels["fleet"]) for r in runs if r.labels.get("fleet")})
     found = [v for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
-    wrong = [v for v in found if v.outcome.exit_code in (1, 4) and v.outcome not in (Outcome.WAITING, Outcome.CANCELLED)]
+    wrong = [v for v in found if v.outcome.row.wrong]
     return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
 
 

@@ -112,7 +112,7 @@ def follow(case: Case | None, trouble: ContainerFault | None, was_well: bool, no
 
 def _settled(outcome: Outcome) -> bool:
     """True if the same fault is not tried again: it is over, or a person has it."""
-    return outcome.row.closing or outcome in (Outcome.WAITING, Outcome.REJECTED, Outcome.PARTLY_FIXED)
+    return outcome.row.closing or outcome.row.with_person
 
 
 def is_due(case: Case, now: datetime) -> bool:

@@ -29,7 +29,7 @@ class Result(Frozen):
     @property
     def answered(self) -> bool:
         """True if a fault that is not named here is really not there."""
-        return self.outcome not in (Outcome.CANNOT_TELL, Outcome.UNFINISHED, Outcome.REFUSED)
+        return self.outcome.row.answered
 
 
 class CheckState(StrEnum):

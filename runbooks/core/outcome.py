@@ -63,6 +63,10 @@ class OutcomeRow(NamedTuple):
     state: str = ""  # type of its last state in Prefect, where its exit code does not say it
     closing: bool = False  # nothing is left to do: it ends an incident
     quiet: bool = False  # nobody is told unless it ends an incident
+    answered: bool = True  # a fault that the run did not name is really not there
+    well: bool = False  # it was judged, and nothing is wrong now
+    with_person: bool = False  # a person has it: a watch does not try the same fault again
+    wrong: bool = False  # the landing page lists it: wrong, and not fixed
 
     @property
     def state_type(self) -> str:
@@ -72,9 +76,10 @@ class OutcomeRow(NamedTuple):
 
 C, W, I = Severity.CRITICAL, Severity.WARNING, Severity.INFO  # noqa: E741 - a table
 TABLE = {
-    Outcome.WAITING: OutcomeRow("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED"),
+    Outcome.WAITING: OutcomeRow("Waiting", "Waiting for your decision", "waits for a decision", C, 1, state="PAUSED", with_person=True),
     Outcome.NOT_FIXED: OutcomeRow(
-        "Not fixed", "NOT FIXED: the action ran, but the fault is still there", "NOT fixed: a person is needed", C, 1
+        "Not fixed", "NOT FIXED: the action ran, but the fault is still there", "NOT fixed: a person is needed", C, 1,
+        wrong=True,
     ),
     Outcome.PARTLY_FIXED: OutcomeRow(
         "Partly fixed",
@@ -82,6 +87,8 @@ TABLE = {
         "PARTLY fixed: a step was not done, a person is needed",
         C,
         1,
+        with_person=True,
+        wrong=True,
     ),
     Outcome.UNFINISHED: OutcomeRow(
         "Unfinished",
@@ -90,17 +97,21 @@ TABLE = {
         C,
         1,
         state="CRASHED",
+        answered=False,
+        wrong=True,
     ),
-    Outcome.UNHEALTHY: OutcomeRow("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1),
-    Outcome.REFUSED: OutcomeRow("Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4),
-    Outcome.EXPIRED: OutcomeRow("Not decided", "Not decided in time; nothing was changed", "not decided in time", W, 1),
-    Outcome.REJECTED: OutcomeRow("Rejected", "Rejected; nothing was changed", "rejected", I, 1),
-    Outcome.CANNOT_TELL: OutcomeRow("Cannot tell", "Cannot tell; a deciding reading is missing", "cannot tell", W, 3),
+    Outcome.UNHEALTHY: OutcomeRow("Something is wrong", "Something is wrong; nothing was changed", "something is wrong", W, 1, wrong=True),
+    Outcome.REFUSED: OutcomeRow(
+        "Refused by a guard", "Refused by a guard; see below what was done", "refused by a guard", W, 4, answered=False, wrong=True
+    ),
+    Outcome.EXPIRED: OutcomeRow("Not decided", "Not decided in time; nothing was changed", "not decided in time", W, 1, wrong=True),
+    Outcome.REJECTED: OutcomeRow("Rejected", "Rejected; nothing was changed", "rejected", I, 1, with_person=True, wrong=True),
+    Outcome.CANNOT_TELL: OutcomeRow("Cannot tell", "Cannot tell; a deciding reading is missing", "cannot tell", W, 3, answered=False),
     Outcome.CANCELLED: OutcomeRow(
         "Cancelled", "Cancelled before it had an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
-    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True),
-    Outcome.HEALTHY: OutcomeRow("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True),
+    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True, well=True),
+    Outcome.HEALTHY: OutcomeRow("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True, well=True),
     Outcome.NOT_APPLICABLE: OutcomeRow(
         "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True
     ),

@@ -35,7 +35,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         many=how_many(report, known),
         causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
-        open=report.outcome not in (Outcome.FIXED, Outcome.HEALTHY),
+        open=not report.outcome.row.well,
         findings=tuple(folded(_now(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
         must_not=_must_not(report, known),
@@ -115,7 +115,7 @@ def node_says(results: Sequence[Result]) -> str:
         return "needs a person"
     if any(not r.answered for r in results):
         return "cannot tell"
-    return "healthy" if found & {Outcome.HEALTHY, Outcome.FIXED} else "nothing here to judge"
+    return "healthy" if any(o.row.well for o in found) else "nothing here to judge"
 
 
 def _now(report: Report) -> Diagnosis:
