@@ -1,5 +1,6 @@
 """YAML text to pydantic models, with errors that name file, line, field, what was found and what is allowed."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -71,6 +72,19 @@ def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterab
     if faults := [ErrorDetails(type="value_error", loc=loc, msg=said, input="") for loc, said in names(found)]:
         raise ConfigError("\n".join(explain(path, node, faults, model, shown=False)))
     return found
+
+
+def parse_json(text: str, model: type[M], path: str) -> M:
+    """`text` of the JSON file `path` as `model`. Raises ConfigError with every fault; its words show no value."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ConfigError(f"{path}: not JSON: {str(e)[:300]}") from e
+    try:
+        return model.model_validate(data)
+    except ValidationError as e:
+        node = yaml.compose(text, Loader=_SAFE) if len(text) <= LARGEST else None  # only to say in which line
+        raise ConfigError("\n".join(explain(path, node, e.errors(include_url=False), model, shown=False))) from None
 
 
 def _read(text: str, path: str) -> tuple[yaml.Node | None, Any]:

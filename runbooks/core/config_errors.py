@@ -25,7 +25,8 @@ def explain(
         places.setdefault((line, field), []).append(error)
     for (line, field), faults in sorted(places.items(), key=lambda item: item[0][0]):
         said = " or ".join(dict.fromkeys(_message(f, model) for f in faults))
-        yield f"{path}: line {line}: {field}: {said}{_found(faults[0]) if shown else ''}"
+        where = f"line {line}: {field}" if root is not None else "in a line that was not looked for"
+        yield f"{path}: {where}: {said}{_found(faults[0]) if shown else ''}"
 
 
 def kind(value: object) -> str:

@@ -1,14 +1,12 @@
 """A run's keys as they were saved before their deletion, and what putting them back would write."""
 
 import hashlib
-import json
 from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from runbooks.core.base import Frozen
+from runbooks.core.config import ConfigError, parse_json
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, RunKeys, belongs, store_name
 
 FORMAT = 1
@@ -36,13 +34,9 @@ class BadSave(Exception):
 def parse_saved(text: str, name: str) -> SavedKeys:
     """The content of a saved file. Raises BadSave."""
     try:
-        saved = SavedKeys.model_validate(json.loads(text))
-    except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the whole file"
-        raise BadSave(f"{name}: not a saved run: {where}: {first['msg'].lower()}; give the file that the report names") from None
-    except (ValueError, RecursionError) as e:
-        raise BadSave(f"{name}: not a saved run: {str(e)[:300]}") from e
+        saved = parse_json(text, SavedKeys, name)
+    except ConfigError as e:
+        raise BadSave(f"{e}; not a saved run: give the file that the report names") from None
     if saved.format != FORMAT:
         raise BadSave(f"{name}: format {saved.format}, this version reads {FORMAT}")
     if strange := [k.key for k in saved.keys if not _of_run(k.key, saved)]:
