@@ -9,7 +9,6 @@ from runbooks.core.plan import Plan, Step
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NAMED = re.compile(r"\b(?:pid|worker|pod|job|run|container|node) ([^\s,:;()]+)")  # the id in "pid 460 on GPU 0"
-OF_BACKEND = re.compile(r"^run \S+ \(([\w-]+)\)$")  # "run job (etcd-v2)"
 
 
 def allowed(book: Runbook, found: Diagnosis) -> Diagnosis:
@@ -60,9 +59,8 @@ def _stands(cause: Cause) -> bool:
 
 def is_about(cause: Cause, step: Step) -> bool:
     """Whether the step is about the very thing that the cause is about: an id of its subject stands in the step's arguments."""
-    backend = OF_BACKEND.search(cause.subject)
-    if backend and step.args.get("backend", backend[1]) != backend[1]:
-        return False  # one id in two backends is two runs
+    if any(step.args.get(name, value) != value for name, value in cause.told_apart):
+        return False
     ids = set(NAMED.findall(cause.subject)) or {cause.subject}
     return bool(ids & {step.owner, *_words(step.args)})
 

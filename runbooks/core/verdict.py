@@ -36,6 +36,7 @@ class Cause(Frozen):
     evidence: tuple[str, ...]  # each a plain sentence with the number that was read
     decides: tuple[str, ...] = ()  # what would make it surer, or tell it from its rival (reading or command)
     innocent: bool = False  # explains the symptom and must be left alone
+    told_apart: tuple[tuple[str, str], ...] = ()  # (argument of a step, value): with another value it is about a namesake of the subject
 
 
 class Finding(Frozen):

@@ -16,7 +16,7 @@ from runbooks.rendezvous.life import known_nodes, life_of
 from runbooks.rendezvous.plans import plans_for
 from runbooks.rendezvous.ports import port_causes
 from runbooks.rendezvous.putback import judge_putback
-from runbooks.rendezvous.runs import judge_run
+from runbooks.rendezvous.runs import judge_run, subject, told_apart
 from runbooks.rendezvous.stores import store_causes
 from runbooks.triage.text import meanings
 
@@ -91,7 +91,8 @@ def _runs(evidence: Evidence) -> list[Cause]:
     if not isinstance(evidence.runs, Known):
         return []
     chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
-    return [c for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
+    found = [(r, c) for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
+    return [told_apart(c, r) if c.subject == subject(r) else c for r, c in found]
 
 
 def _follows(evidence: Evidence) -> list[Cause]:

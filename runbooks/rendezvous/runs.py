@@ -50,6 +50,11 @@ def subject(run: RunKeys) -> str:
     return f"run {run.run} ({run.backend})"
 
 
+def told_apart(cause: Cause, run: RunKeys) -> Cause:
+    """One id in two backends is two runs."""
+    return cause.model_copy(update={"told_apart": (("backend", str(run.backend)),)})
+
+
 def judge_run(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     """Every cause of that one run."""
     if run.unreadable:
@@ -146,7 +151,7 @@ def _half_dead(run: RunKeys, life: Life) -> list[Cause]:
             subject(run),
             f"alive: {', '.join(m.label for m in alive)}",
             f"gone: {', '.join(m.label for m in dead)}",
-            f"restart the agent on {', '.join(sorted({m.addr for m in dead}))}; the others notice within three beats"
+            f"restart the agent on {', '.join(sorted({m.addr for m in dead}))}. The others notice within three beats"
             " when their worker fails, or hang in silence if the round formed with the dead one",
         )
     ]

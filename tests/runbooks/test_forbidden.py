@@ -76,6 +76,22 @@ def test_a_step_is_about_what_its_arguments_name() -> None:
         assert is_about(cause, step) is is_it, subject
 
 
+@pytest.mark.parametrize(("args", "is_it"), [({"backend": "etcd-v2"}, True), ({"backend": "etcd"}, False), ({}, True)])
+def test_a_step_on_a_namesake_of_the_subject_is_not_about_it(args: dict[str, str], is_it: bool) -> None:
+    cause = Cause(
+        slug="c", certainty=Certainty.CONFIRMED, subject="run job (etcd-v2)", evidence=(), told_apart=(("backend", "etcd-v2"),)
+    )
+    step = Step(kind="x", owner="t", args={"run": "job"} | args, commands=(), effect="")
+    assert is_about(cause, step) is is_it
+
+
+def test_each_run_of_a_rendezvous_is_told_from_its_namesake_by_its_backend() -> None:
+    causes = {c for case in situations() if case.runbook == "stale-rendezvous" for c in case.judge().causes}
+    found = {(c.subject, c.told_apart) for c in causes if c.subject.startswith("run ") and c.subject.endswith(")")}
+    assert len(found) > 3
+    assert {(s, a) for s, a in found if a != (("backend", s.rpartition("(")[2].rstrip(")")),)} == set()
+
+
 ORDERS = {  # kind -> how a prohibition that names it begins
     "recreate-container": r"recreate\b",
     "restart-container": r"restart (?:the|a|that|its) container",
