@@ -22,7 +22,7 @@ def said(role: InstanceRole) -> str:
     if role.token == 0 and role.plain == 0:
         return "accepts a connection and answers nothing"
     if role.token == 0:
-        with_role = f", and gives role {role.role} without one" if role.role else ""
+        with_role = f". It gives role {role.role} without a token" if role.role else ""
         return f"answers a read without a token ({role.plain}) and never the token request{with_role}"
     if role.token != 200:
         return f"the token request is answered by {role.token}"
@@ -60,7 +60,7 @@ def _hop_limit(roles: Sequence[InstanceRole], shut: Sequence[InstanceRole], wher
     proven = machine is not None and machine.token == 200 and bool(machine.role)
     sure = Certainty.CONFIRMED if failed and proven else Certainty.LIKELY if failed else Certainty.POSSIBLE
     words = [f"on the machine itself instance metadata {said(machine)}"] if machine and machine.pid not in [r.pid for r in shut] else []
-    words += [f"{_place(r)}: no variable or file holds credentials, instance metadata {said(r)}" for r in shut]
+    words += [f"{_place(r)}: no variable or file holds credentials. Instance metadata {said(r)}" for r in shut]
     words += ["the job's log says that it found no credentials"] if failed else []
     decides = (*(() if proven else (ON_THE_MACHINE,)), *(() if failed else ("whether the job's log says that it finds no credentials",)))
     return Cause(slug="s3-hop-limit", certainty=sure, subject=where, evidence=tuple(words), decides=decides)

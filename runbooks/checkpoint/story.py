@@ -29,8 +29,8 @@ TRUST_WORDS = {
 
 
 MENDED = {
-    "parts-on-hosts": "its parts lie on several hosts: join them, then resume from it",
-    "rename-missing": "its commit marker still has a temporary name: give it the final one, then resume from it",
+    "parts-on-hosts": "its parts lie on several hosts. Join them, then resume from it",
+    "rename-missing": "its commit marker still has a temporary name. Give it the final one, then resume from it",
 }  # what makes an open one whole
 OPEN = {
     "part-elsewhere": "a part of it may lie on a host that was not read", "unreadable": "it could not be read",

@@ -48,7 +48,7 @@ def _down(e: Evidence, host: HostFacts, subject: str, answer: str, limits: Limit
     if upgrade is None:
         return [down]
     sure, words = _effective(e, host, upgrade, limits)
-    log = f"package log: {said(upgrade)}; {words}"
+    log = f"package log: {said(upgrade)}. {words[0].upper()}{words[1:]}"
     if sure is None:
         return [_with(down, log)]
     check = ("the daemon's log since then",) if sure is Certainty.LIKELY else ()
@@ -138,8 +138,8 @@ def driver_gap(host: HostFacts) -> str:
     installed = ", ".join(d.libraries)
     if d.loaded:
         return f"the kernel runs driver {d.loaded}, installed are the libraries of {installed}"
-    module = f"a module of {d.module} is there" if d.module else "no module file for the running kernel is there"
-    return f"no NVIDIA driver is loaded, installed are the libraries of {installed}; {module}" if not host.nvidia_devices else ""
+    module = f"A module of {d.module} is there" if d.module else "No module file for the running kernel is there"
+    return f"no NVIDIA driver is loaded, installed are the libraries of {installed}. {module}" if not host.nvidia_devices else ""
 
 
 def _disks(e: Evidence, host: HostFacts, limits: Limits) -> list[Cause]:
@@ -191,8 +191,8 @@ def _served_by(e: Evidence) -> list[str]:
 
 
 PODMAN = (
-    "this engine is Podman: its OOMKilled is always false and its socket gives few or no events, so both prove nothing; "
-    "the exit code and the kernel log decide, and who sent a signal is not known"
+    "this engine is Podman: its OOMKilled is always false and its socket gives few or no events, so both prove nothing. "
+    "The exit code and the kernel log decide, and who sent a signal is not known"
 )
 
 

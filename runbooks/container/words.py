@@ -136,5 +136,5 @@ def last_words(e: Evidence, count: int = 3) -> str:
     if error := closing_error(lines):
         return "its own last error: " + " | ".join(error[-2 * count :])
     if earlier := telling(lines):
-        return f"its words tell of an error before their end: {' | '.join(earlier[-count:])}; they end: {' | '.join(lines[-count:])}"
+        return f"its words tell of an error before their end: {' | '.join(earlier[-count:])}. They end: {' | '.join(lines[-count:])}"
     return "its last words: " + " | ".join(lines[-count:]) if lines else ""

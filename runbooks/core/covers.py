@@ -22,7 +22,7 @@ def covering(evidence: BaseModel, found: Diagnosis) -> Diagnosis:
             read.append(label)
         elif parts := [p for item in _items(value) for p in _readings(item)]:
             read.append(f"{label} ({sum(isinstance(p, Known) for p in parts)} of {len(parts)})")
-    words = f"read: {', '.join(read)}" + (f"; not there: {'; '.join(absent)}" if absent else "")
+    words = f"read: {', '.join(read)}" + (f". Not there: {'; '.join(absent)}" if absent else "")
     return found.model_copy(update={"covers": words})
 
 

@@ -4,7 +4,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, Step
 
 NAME = "let it go on"
-ASK_FIRST = "nothing is lost; ask first who stopped it, and why"
+ASK_FIRST = "nothing is lost. Ask first who stopped it, and why"
 
 
 class Halted(Frozen):
@@ -35,6 +35,11 @@ def withheld(pid: int | None, why: str) -> str:
     return f"{f'pid {pid}' if pid else 'it'} is not continued from here: {why}"
 
 
+def asking(*more: str) -> str:
+    """Why the plan may be chosen, and what speaks against it, a sentence each."""
+    return ". ".join((ASK_FIRST, *(f"{line[0].upper()}{line[1:]}" for line in more if line)))
+
+
 def go_on(step: Step, slug: str, settle_s: float, why: str = "") -> Plan:
     """The first plan for what is stopped: this step (signals.py) continues it."""
-    return Plan(name=NAME, steps=(step,), for_causes=(slug,), why="; ".join(filter(None, (ASK_FIRST, why))), settle_s=settle_s)
+    return Plan(name=NAME, steps=(step,), for_causes=(slug,), why=asking(why), settle_s=settle_s)

@@ -41,4 +41,4 @@ def _told(plan: Plan, before: list[Plan]) -> Plan:
     if not before:
         return plan
     words = f"harsher than “{before[0].name}”: it can cost {LOSES[harshness(plan)]}"
-    return plan if words in plan.why else plan.model_copy(update={"why": "; ".join(filter(None, (plan.why, words)))})
+    return plan if words in plan.why else plan.model_copy(update={"why": f"{plan.why}. It is {words}" if plan.why else words})

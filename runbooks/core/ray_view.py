@@ -136,9 +136,9 @@ def _told(what: str, it: Served) -> str:
         Answer.REFUSED: f"refuses at {it.at}", Answer.WRONG: f"answers at {it.at} with an error: {it.said}",
         Answer.UNREACHED: f"was not reached at {it.at}: {it.said}",
     }[it.answer]  # fmt: skip
-    process = "no process of it is seen" if it.pid is None else f"its process {it.pid} runs"
+    process = "No process of it is seen" if it.pid is None else f"Its process {it.pid} runs"
     state = STATES.get(it.state, "")
-    return f"{what} {how}; {f'process {it.pid}: {state}' if state else process}"
+    return f"{what} {how}. {f'Process {it.pid}: {state}' if state else process}"
 
 
 def differ(head: Versions, other: Versions, accepted: bool = False) -> str:

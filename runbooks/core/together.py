@@ -30,7 +30,7 @@ def objection(groups: tuple[Group, ...], plan: Plan) -> str:
             hit = sorted(ends(step) & set(group.members)) if group.at_work else []
             if hit:
                 more = "" if len(hit) == 1 else f" and {len(hit) - 1} more"
-                return f"{hit[0]}{more} belongs to {group.name}, of which {'; '.join(group.at_work[:MOST_NAMED])}"
+                return f"{hit[0]}{more} belongs to {group.name}. There, {'; '.join(group.at_work[:MOST_NAMED])}"
     return ""
 
 

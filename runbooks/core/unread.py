@@ -90,7 +90,7 @@ def _line(book: Runbook, gap: Lost, needed: bool) -> str:
 def _headline(open_: Sequence[Lost], headline: str) -> str:
     names = ", ".join(x.label for x in open_[:MOST_NAMED])
     more = f" and {len(open_) - MOST_NAMED} more" if len(open_) > MOST_NAMED else ""
-    return f"cannot tell: not read: {names}{more} ({open_[0].why}); as far as it was read: {headline}"
+    return f"cannot tell: not read: {names}{more} ({open_[0].why}). As far as it was read: {headline}"
 
 
 def _walk(value: Any, at: ReadingAt, root: type[BaseModel]) -> Iterator[ReadingAt]:

@@ -59,7 +59,8 @@ def unjudged(view: GpuView, gpu: Gpu, extra: int | None) -> str:
     rest = at_rest(view, gpu)
     if extra is None or not rest.least < extra <= rest.most:
         return ""
-    return f"{extra // MIB} MiB of GPU {gpu.index} belong to no listed process; {rest_words(gpu)}"
+    words = rest_words(gpu)
+    return f"{extra // MIB} MiB of GPU {gpu.index} belong to no listed process. {words[0].upper()}{words[1:]}"
 
 
 def rest_words(gpu: Gpu) -> str:

@@ -37,6 +37,7 @@ class Busy(NamedTuple):
     pid: int
     who: str
     does: str
+    tie: str  # what makes them one job
 
 
 @dataclass(frozen=True)
@@ -66,26 +67,26 @@ class Company:
         nodes = ", ".join(unread(self.view.evidence)) if size > here else ""
         if not nodes:
             return own
-        asks = (f"whether a mate of its run is at work on {nodes}: its world has {size} ranks, {here} of them here",)
+        asks = (f"whether a mate of its run is at work on {nodes}. Its world has {size} ranks, {here} of them here",)
         return replace(own, certainty=Certainty.POSSIBLE, decides=(*asks, *own.decides))
 
     def _near(self, p: Process) -> Iterator[Busy]:
         """Its mates here."""
         for m in self.jobs.mates(p):
             q = m.process
-            yield Busy(self.works[q.pid], m.sure, q.pid, f"{self.view.label(q)} of its job ({m.tie})", self.words(q))
+            yield Busy(self.works[q.pid], m.sure, q.pid, f"{self.view.label(q)} of its job", self.words(q), m.tie)
 
     def _far(self, p: Process) -> Iterator[Busy]:
         """Its mates on other nodes: nothing but the environment ties them."""
         for there in self.elsewhere:
             for q in there.jobs.parties.values():
                 if tie := of_one_run(p, q):
-                    who = f"pid {q.pid} on {there.view.evidence.node}, of its job (one run by its environment: {tie})"
+                    who = f"pid {q.pid} on {there.view.evidence.node}, of its job,"
                     does = next(iter(activity(there.view, q).moves), "") or there.words(q)
-                    yield Busy(there.works[q.pid], True, q.pid, who, does)
+                    yield Busy(there.works[q.pid], True, q.pid, who, does, f"one run by its environment, {tie}")
 
     def _beside(self, own: GpuVerdict, mate: Busy) -> GpuVerdict:
-        words = f"{mate.who} is at work: {mate.does}"
+        words = f"{mate.who} is at work: {mate.does}. What makes them one job: {mate.tie}"
         if mate.level is Work.WORKS:
             sure = Certainty.CONFIRMED if mate.sure else Certainty.LIKELY
             asks = () if mate.sure else (f"whether pid {mate.pid} is of the same job: its launcher and its environment",)

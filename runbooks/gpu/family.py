@@ -97,7 +97,7 @@ def _forbidden(case: KillCase, root: Process, v: GpuVerdict) -> str:
     """What stands above this cause: hardware, a supervisor, trouble of all, ranks elsewhere."""
     for h in case.hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
-            return f"{h.slug} ({h.subject}) comes first; a process that waits in the driver can't be ended"
+            return f"{h.slug} ({h.subject}) comes first. A process that waits in the driver can't be ended"
     if v.slug in IDLE_CAUSES and any(w.slug == "all-peers-at-once" and w.credible for w in case.verdicts):
         return "all peers look idle at once: the leader or the network first"
     return _ranks_elsewhere(case, root, v)
@@ -116,16 +116,16 @@ def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
     job = case.view.jobs.get(root.job)
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:
-        return f"its world has {size} ranks and {here} of them were seen here: the others may keep it waiting, look at all of them first"
+        return f"its world has {size} ranks and {here} of them were seen here. The others may keep it waiting: look at all of them first"
     if size > here and (nodes := unread(case.view.evidence)):
-        return f"its world has {size} ranks, {here} of them here, and whether a mate works on {', '.join(nodes)} could not be read"
+        return f"its world has {size} ranks, {here} of them here. Whether a mate works on {', '.join(nodes)} could not be read"
     if job is not None and job.single_node:
         return ""
     if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
     if v.slug in IDLE_CAUSES and job is not None and not _own_progress_stands(case, root.job):
         return (
-            f"ranks of {root.job} on other nodes may keep it waiting (a barrier, an upload): look at all of them first"
+            f"ranks of {root.job} on other nodes may keep it waiting (a barrier, an upload). Look at all of them first"
         )
     spins = [w for w in case.verdicts if w.slug == "collective-spin"]
     mates = [p for w in spins for p in w.pids if root.job and case.view.processes[p].job == root.job]

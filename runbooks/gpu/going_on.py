@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from runbooks.core.halted import ASK_FIRST, NAME, withheld
+from runbooks.core.halted import NAME, asking, withheld
 from runbooks.core.plan import Plan
 from runbooks.core.signals import continued
 from runbooks.gpu.evidence import Process
@@ -34,7 +34,7 @@ def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, 
         return GoingOn(None, tuple(notes))
     boot = view.facts.boot_id if view.facts else ""
     step = continued(view.evidence.node, boot, [kept[k] for k in sorted(kept)])
-    why = "; ".join((ASK_FIRST, *_beside(view, jobs, kept)))
+    why = asking(*_beside(view, jobs, kept))
     return GoingOn(Plan(name=NAME, steps=(step,), for_causes=("stopped",), why=why, settle_s=5.0), tuple(notes))
 
 
@@ -59,7 +59,7 @@ def _stopped_with(view: GpuView, root: Process) -> list[Process]:
 def _hardware(hardware: tuple[GpuVerdict, ...], v: GpuVerdict) -> str:
     for h in hardware:
         if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
-            return f"{h.slug} ({h.subject}) comes first; what goes on would only meet it"
+            return f"{h.slug} ({h.subject}) comes first. What goes on would only meet it"
     return ""
 
 

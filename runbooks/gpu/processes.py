@@ -119,7 +119,7 @@ def _asks(view: GpuView, p: Process, seen: Activity, known: bool) -> tuple[str, 
     if seen.bridged_s < view.limits.idle_s:
         asks.append(f"a reading at least {span(view.limits.idle_s)} apart from another: run this again")
     if not known:
-        asks.append("no job of the fleet file matches it: whether it waits on purpose is for its owner to say")
+        asks.append("whether it waits on purpose: no job of the fleet file matches it, so its owner has to say")
     asks.append(f"what it waits for: `py-spy dump --pid {p.pid}` or `cat /proc/{p.pid}/wchan`")
     return tuple(asks)
 

@@ -32,15 +32,15 @@ def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> s
     if faults:
         first, more = faults[0], len(faults) - 1
         sure = "" if first.confirmed else f" ({first.certainty})"
-        rest = f"; {more} more below" if more else ""
+        rest = f". {more} more below" if more else ""
         return f"{knowledge().causes[first.slug].title}{sure}: {first.subject}: {first.evidence[0]}{rest}"
     if state is State.CANNOT_TELL:
         unread = missing(view.evidence)
         return f"cannot tell: {unread[0] if unread else 'the driver lists no GPU, and proves no absence'}"
     innocent = [v for v in verdicts if v.innocent]
-    limit = "; the kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
+    limit = ". The kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
     held = [words for g in view.gpus for words in idle_shares(view, g)] + [f.issue for f in of_unknown_cards(view)]
-    limit = f"; {held[0]}{limit}" if held else limit
+    limit = f". {held[0][:1].upper()}{held[0][1:]}{limit}" if held else limit
     if innocent:
         return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"
     return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
@@ -52,7 +52,7 @@ def symptom(view: GpuView) -> str:
     peers = view.leader.peers if view.leader else ()
     parts += [words for g in view.gpus for words in idle_shares(view, g)]
     parts += [f"the leader counts {p.jobs} jobs here" for p in peers if p.node == view.evidence.node]
-    return "; ".join(parts)
+    return ". ".join(f"{words[:1].upper()}{words[1:]}" for words in parts)
 
 
 def idle_shares(view: GpuView, g: Gpu) -> tuple[str, ...]:

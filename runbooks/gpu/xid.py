@@ -102,7 +102,7 @@ def _line(e: KernelEvent) -> str:
     row = entry(e)
     when = "at an unknown time" if e.at_s is None else f"{span(e.at_s)} after boot"
     role = ", which usually follows another" if row["role"] == "follows" else ""
-    words = f"Xid {e.xid} ({row['meaning']}{role}) {when}: NVIDIA says {row['nvidia']}"
+    words = f"Xid {e.xid} ({row['meaning']}{role}) {when}. NVIDIA says {row['nvidia']}"
     return words + (f"; gpud says {row['gpud']}" if row["gpud"] != row["nvidia"] else "")
 
 

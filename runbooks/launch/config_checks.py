@@ -12,7 +12,7 @@ from runbooks.launch.evidence import ConfigText
 from runbooks.launch.parsers.yaml_traps import SWALLOWED, Loader, Trap, find_traps, is_exponent
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
-MEANT = "whether a key is meant, or a text (an image and its tag, a host and its port): the launch's `keys` in the fleet file"
+MEANT = "whether a key or a text (image and tag, host and port) is meant: the launch's `keys` in the fleet file"
 
 
 def config_causes(config: ConfigText, launch: Launch) -> list[Cause]:

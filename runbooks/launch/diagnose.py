@@ -157,8 +157,8 @@ def _memory(node: LaunchNodeFacts, launch: Launch, limits: Limits) -> list[Cause
     elif node.rdma_devices and node.rdma_library and small_lock(node, limits) and not _without_rdma(node, launch):
         words = f"NCCL takes {', '.join(node.rdma_devices[:4])} unasked, and locked memory is limited to {size(node.memlock_bytes or 0)}"
         found.append(possible("rdma-missing", node.node, words, decides=(
-            "whether the job gets this log-in's limit (its unit's or container's own counts), and is to use these cards: `rdma: true` in "
-            "its launch, or NCCL_IB_DISABLE=1",)))  # fmt: skip
+            "whether the job gets this log-in's limit (its unit's or container's own counts) and uses these cards: `rdma: true` in its "
+            "launch, or NCCL_IB_DISABLE=1",)))  # fmt: skip
     odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
     if odd:
         words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))

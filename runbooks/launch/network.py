@@ -50,7 +50,7 @@ def address_causes(nodes: Sequence[LaunchNodeFacts], launch: Launch) -> list[Cau
     return [
         failed("interface-wrong", ", ".join(n.rpartition(" on ")[2] for n in there), words, sure=False, decides=check)
         for address, there in same.items() if len(there) > 1
-        for words in (f"NCCL would use {' and '.join(there)}, which have one address, {address}: no node reaches another by its own",)
+        for words in (f"NCCL would use {' and '.join(there)}, which have one address, {address}. No node reaches another by its own",)
     ]  # fmt: skip
 
 

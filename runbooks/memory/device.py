@@ -94,7 +94,7 @@ def _shared(evidence: Evidence, oom: CudaOom | None, limits: "Limits") -> Iterat
     name, host = integrated(evidence), evidence.host.value if isinstance(evidence.host, Known) else None
     if not name or host is None or host.free is None:
         return
-    words = (f"{name} has no memory of its own; of the machine's {size(host.total)}, {size(host.free)} are free (MemFree) and "
+    words = (f"{name} has no memory of its own. Of the machine's {size(host.total)}, {size(host.free)} are free (MemFree) and "
              f"{size(host.available)} available (MemAvailable)")  # fmt: skip
     cached = f"page cache and buffers: {size(host.cached)}" if host.cached is not None else ""
     asked = f"{size(oom.tried)} were asked for, {size(oom.free)} were called free" if oom else ""

@@ -37,7 +37,7 @@ def _wrong_api(facts: EtcdFacts, evidence: Evidence) -> list[Cause]:
     runs = evidence.runs.value.second if isinstance(evidence.runs, Known) else ()
     there = f"v2 holds {sum(len(r.keys) + r.cut for r in runs)} keys of {len(runs)} runs"
     seen = "" if facts.v3_keys is None else f"; v3 holds {facts.v3_keys} below the same names"
-    words = f"`etcdctl get/del --prefix` speaks v3, torch writes in v2: it shows nothing and deletes nothing ({there}{seen})"
+    words = f"`etcdctl get/del --prefix` speaks v3, torch writes in v2. It shows nothing and deletes nothing ({there}{seen})"
     return [confirmed("etcdctl-v3", facts.endpoint, words)]
 
 

@@ -66,7 +66,7 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
 def _why_not_again(v: SpawningView, inside: PodInside) -> str:
     """Why the process is not started again in its pod: it would fail the same way, or nothing would promote it."""
     if last_words(inside.log) or last_words(v.stored):
-        return "its log shows the error that ended it, and a new start would fail the same way"
+        return "its log shows the error that ended it: a new start would fail the same way"
     if v.row is not None and v.row.status in UP and (not v.cycling or v.has("orchestrator-down")):
         return "the orchestrator is not seen cycling now, so nothing would promote it"
     return common_cause(v)
@@ -139,7 +139,7 @@ def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
         return []
     why = _why_not(v, pod)
     if why:
-        return [f"pod {pod.id} is not terminated from here: {why}; by hand, after that: {asking(v.e.names, pod.id, method='DELETE')}"]
+        return [f"pod {pod.id} is not terminated from here: {why}. By hand, after that: {asking(v.e.names, pod.id, method='DELETE')}"]
     other = " and must not get the same machine again" if any(c in OTHER_HOST for c in causes) else ""
     held = [t.id for t in v.tasks if t.worker == v.e.worker]
     tasks = f"; in progress at it and to be given back: {', '.join(held)}" if held else "; no task is in progress at it"
@@ -159,7 +159,7 @@ def _respawn(v: SpawningView, sure: list[Cause]) -> list[Plan | str]:
 def _why_no_stop(v: SpawningView, pod: Pod) -> str:
     """Why the gentler choice, which keeps its volume disk, is none."""
     if pod.network_volume:
-        return "a pod with a network volume is only ever ended; what is on that volume stays"
+        return "a pod with a network volume is only ever ended. What is on that volume stays"
     if pod.interruptible:
         return "an interruptible pod is only ever ended"
     return "" if v.running else "it does not run"

@@ -177,7 +177,7 @@ def _started(v: SpawningView, pod: Pod, line: str) -> None:
     since = v.age(at) if at else None
     fresh = since <= v.limits.container_s if since is not None else v.waits_s <= v.limits.boot_s and not v.unusual
     when = f"{since:.0f} s ago" if since is not None else f"within the {v.waits_s:.0f} s since the pod's start"
-    said = (f"its log says “{line.strip()[:120]}”, {when}: the image is there and its container was started",
+    said = (f"its log says “{line.strip()[:120]}”, {when}. So the image is there and its container was started",
             f"there is no container {'on two reads apart' if v.apart else 'in one answer'}", *_usually(v))  # fmt: skip
     if fresh:
         v.say("image-pulling", LIKELY, *said, about=about, innocent=True)

@@ -1,0 +1,24 @@
+"""What is known of a cause is read once: none of its sentences is longer than a person reads at 3 a.m."""
+
+import pytest
+
+from runbooks.core.knowledge import load_runbook, runbook_slugs
+from tests.support.prose import CODE, LONGEST, length, sentences
+
+ROOM = 4  # words of a subject, which stands before a remedy: "container c0ffee00aa11: …"
+
+
+def long_ones(text: str, longest: int = LONGEST) -> list[str]:
+    """Its sentences that are too long; a piece of code counts as one word."""
+    return [f"{length(s)} words: {s}" for s in sentences(CODE.sub("Code", text)) if length(s) > longest]
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_what_is_known_of_a_cause_is_read_once(slug: str) -> None:
+    found = []
+    for cause in load_runbook(slug).causes.values():
+        for text in (cause.title, cause.explanation, cause.remedy, *cause.decided_by, *cause.must_not):
+            found += long_ones(text)
+        first = next(sentences(CODE.sub("Code", cause.remedy)), "")
+        found += long_ones(first, LONGEST - ROOM)
+    assert found == []
