@@ -13,7 +13,7 @@ from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
-CUT = ("truncated", "tiny", "empty", "all-zero")
+CUT = ("truncated", "tiny", "empty")
 IMPOSTORS = ("lfs-pointer", "html", "xml-error", "json-error", "not-a-checkpoint")
 HALF = ("unfinished", "metadata-missing", "shard-missing", "part-missing", "manifest-missing-file")
 STRUCTURE = (
@@ -21,7 +21,7 @@ STRUCTURE = (
 )  # fmt: skip
 BY_KIND = {
     "trailing-bytes": "extra-bytes", "prepended-bytes": "extra-bytes", "crc": "bit-flip", "hash": "bit-flip",
-    "zero-hole": "zero-hole", "mixed-saves": "mixed-saves", "keys-missing": "missing-keys",
+    "zero-hole": "zero-hole", "all-zero": "zero-hole", "mixed-saves": "mixed-saves", "keys-missing": "missing-keys",
     "step-mismatch": "wrong-step", "not-finite": "not-finite",
     "world-size": "world-size-differs", "unreadable": "unreadable", "manifest-size": "truncated",
     **dict.fromkeys(HALF, "killed-mid-save"), **dict.fromkeys(IMPOSTORS, "not-a-checkpoint"),
@@ -125,7 +125,7 @@ def _damaged(evidence: Evidence, copy: Copy, joined: Together) -> Cause:
     slug = BY_KIND.get(kind, "damaged-structure")
     if slug == "truncated" and len(faults) > 1 and copy.candidate.folder and kinds & set(HALF):
         slug = "killed-mid-save"
-    if slug in ("truncated", "killed-mid-save"):
+    if slug in ("truncated", "killed-mid-save") or kind == "all-zero":
         full = _disk_was_full(evidence, copy)
         if full:
             return _cause("truncated-by-full-disk", Certainty.CONFIRMED, copy, [*lines, *full])

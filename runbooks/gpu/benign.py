@@ -104,7 +104,7 @@ def waiting(view: GpuView, p: Process) -> GpuVerdict | None:
         words = (f"job {p.job} is of kind {job.kind}: it waits for requests or for a person",)
         return _benign(view, p, "waiting-for-work", Certainty.CONFIRMED, words)
     looks = WAITERS.search(p.command)
-    left = is_orphan(view, p) or _lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
+    left = is_orphan(view, p) or lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
     serves = bool(looks and p.listening and p.pid in (p.pgid, p.sid)) if left else bool(looks or p.listening)
     if job is None and serves:
         ports = f"it listens on {', '.join(map(str, p.listening))}" if p.listening else ""
@@ -115,7 +115,7 @@ def waiting(view: GpuView, p: Process) -> GpuVerdict | None:
     return None
 
 
-def _lost_its_leader(view: GpuView, p: Process) -> bool:
+def lost_its_leader(view: GpuView, p: Process) -> bool:
     """Inside a container, where the first process is the parent of all orphans: who led its process group is not there any more."""
     return view.in_container and p.ppid == 1 and p.pgid not in (1, p.pid) and p.pgid not in view.processes
 

@@ -102,12 +102,12 @@ def _nothing_moved(p: Process) -> bool:
 
 
 def judge_idle(view: GpuView, p: Process, seen: Activity) -> GpuVerdict:
-    """Alive, and nothing moves: sure only if the limit is covered and every sign could be read."""
+    """Alive, and nothing moves: sure only if the limit is covered and every sign could be read. That of no job may be a service."""
     orphan = benign.is_orphan(view, p)
     covered = seen.bridged_s >= view.limits.idle_s
     known = bool(p.job) or orphan
     certainty = Certainty.POSSIBLE
-    if covered:
+    if covered and (known or benign.lost_its_leader(view, p)):
         certainty = Certainty.CONFIRMED if known and not seen.unread else Certainty.LIKELY
     parent = (f"its parent is gone (PPID {p.ppid}, session {p.sid})",) if orphan else ()
     words = (*parent, *seen.still, *seen.bridge, *_holds(view, p))

@@ -102,7 +102,8 @@ def findings(verdicts: tuple[GpuVerdict, ...]) -> tuple[Finding, ...]:
         known = knowledge().causes[v.slug]
         priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
         issue = f"{known.title}: {v.subject}: {v.evidence[0]}"
-        found.append(Finding(priority=priority, category="GPU", issue=issue, action=remedy("zombie-gpu", v.cause)))
+        action = v.decides[0] if v.decides and tier(v) else remedy("zombie-gpu", v.cause)
+        found.append(Finding(priority=priority, category="GPU", issue=issue, action=action))
     return tuple(found)
 
 

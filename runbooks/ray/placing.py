@@ -1,5 +1,6 @@
 """Whether the living nodes could place a request at all, however long it waits: by what each has, not by what is free. Pure."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from runbooks.core.verdict import Cause, Certainty
@@ -48,6 +49,24 @@ def all_of(request: Request) -> dict[str, float]:
     for name, amount in (item for bundle in request for item in bundle.items()):
         every[name] = every.get(name, 0.0) + amount
     return every
+
+
+def packed_on_one_node(e: Evidence, request: Request) -> bool:
+    """Whether a pending demand of these very bundles says STRICT_PACK. Every such demand must: a group's record has no strategy."""
+    usage = known(e.usage)
+    groups = [g for words in (usage.demands if usage else ()) if (g := _group_demand(words))]
+    said = [strategy for strategy, wanted in groups if wanted == all_of(request)]
+    return bool(said) and all(s == "STRICT_PACK" for s in said)
+
+
+def _group_demand(words: str) -> tuple[str, dict[str, float]] | None:
+    """(strategy, all that it wants) of a placement group's demand, `[{"strategy", "bundles": [[bundle, count]]}, times]`."""
+    try:
+        demand = json.loads(words)[0]
+        bundles = [b for b, count in demand["bundles"] for _ in range(int(count))]
+        return str(demand["strategy"]), all_of(bundles)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None  # a demand of tasks, or words that were cut
 
 
 def _living(e: Evidence) -> list[dict[str, float]]:

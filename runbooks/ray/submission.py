@@ -7,8 +7,8 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import node_logs
 from runbooks.ray.cluster import NAME, holders
 from runbooks.ray.errors import first_error
-from runbooks.ray.evidence import Actor, Evidence, RayJob
-from runbooks.ray.placing import all_of, no_such_resource, placed_when_empty
+from runbooks.ray.evidence import Actor, Evidence, PlacementGroup, RayJob
+from runbooks.ray.placing import all_of, no_such_resource, packed_on_one_node, placed_when_empty
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TYPES = {"RUNTIME_ENV_SETUP_FAILURE": "runtime-env-failed", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": "start-timed-out"}
 NO_WORDS = "its record gives no reason"
+STRATEGY = ("the group's strategy in `ray list placement-groups --detail`: STRICT_PACK wants it all on one node",
+            "`ray status` once more: was the group only just asked for?")  # fmt: skip
 SAYS = {slug: (f"ray-job/{slug}",) for slug in TYPES.values()}  # the same where an older Ray gives words and no type
 
 
@@ -134,13 +136,27 @@ def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     return [lacking] if lacking else []
 
 
+def _nobody_holds_any(e: Evidence, groups: list[PlacementGroup]) -> tuple[str, ...]:
+    """Words where all that the groups ask for is free: nobody is waited for. Empty where some of it is held, or that was not read."""
+    usage = known(e.usage)
+    wanted = all_of([b for g in groups for b in g.bundles])
+    read = [usage.usage.get(name, (0.0, 0.0)) for name in wanted] if usage else []
+    if not read or any(used or not total for used, total in read):
+        return ()
+    have = ", ".join(f"0 of {total:g} {name}" for name, (_, total) in zip(wanted, read, strict=True))
+    return (f"{len(groups)} placement groups are PENDING, and nobody holds any of what they ask for: {have} are in use",)
+
+
 def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
     if not groups:
         return []
-    lacking = no_such_resource(e, [g.bundles for g in groups], subject)
+    packed = [[all_of(g.bundles)] if packed_on_one_node(e, g.bundles) else g.bundles for g in groups]
+    lacking = no_such_resource(e, packed, subject)
     if lacking:
         return [lacking]
+    if idle := _nobody_holds_any(e, groups):
+        return [cause("no-such-resource", Certainty.POSSIBLE, subject, *idle, decides=STRATEGY)]
     busy = [(g, said) for g in groups if (said := _not_free(e, all_of(g.bundles)))]  # each is placed for itself
     short = busy[0][1] if busy else ""
     enough = "enough is free in all, not on the nodes it needs" if known(e.usage) else "what is free was not read"

@@ -108,4 +108,4 @@ def parse_usage(text: str) -> Usage:
     scaler = json.loads(text)["data"]["clusterStatus"].get("autoscalerReport") or {}
     coming = [*(scaler.get("pendingNodes") or ()), *(scaler.get("pendingLaunches") or ())]
     words = tuple(json.dumps(c)[:100] for c in coming[:20])
-    return Usage(usage=usage, demands=tuple(json.dumps(d)[:200] for d in demands[:20]), coming=words)
+    return Usage(usage=usage, demands=tuple(json.dumps(d)[:1000] for d in demands[:20]), coming=words)

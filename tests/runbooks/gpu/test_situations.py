@@ -76,3 +76,13 @@ def test_causes_that_are_judged_are_explained() -> None:
     for p in situations():
         for c in judge(evidence(p.values[0]["evidence"])).causes:
             assert known[c.slug].innocent == c.innocent, c.slug
+
+
+def test_what_is_only_possible_is_to_be_asked_not_ended() -> None:
+    """A process of no job that is idle may be somebody's service: its owner tells. One of a job is still to be ended."""
+    held = {"gpus": [{"holders": {460: 8.5}}], "earlier": {"ago_s": 900, "processes": {460: None}}}
+    (asked,) = judge(evidence(held | {"processes": [{"pid": 460, "command": "./sim"}]})).findings
+    assert "its owner" in asked.action
+    assert "end it" not in asked.action
+    (ended,) = judge(evidence(held | {"processes": [{"pid": 460, "job": "train"}], "jobs": [{}]})).findings
+    assert "end it" in ended.action
