@@ -9,6 +9,7 @@ import yaml
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.launch.evidence import ConfigText
+from runbooks.launch.parsers.launch_kind import started_by
 from runbooks.launch.parsers.yaml_traps import SWALLOWED, Loader, Trap, find_traps, is_exponent
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
@@ -180,6 +181,7 @@ def world_sizes(launch: Launch) -> tuple[int, ...]:
     """Smallest and largest number of processes that the command line allows; () when it does not say."""
     parsed = parse_launch(list(launch.command), b"")
     if parsed is None:
-        return ()
+        total = started_by(list(launch.command)).total if launch.command else None
+        return (total,) if total else ()
     per = int(parsed.per_node) if parsed.per_node.isdigit() else launch.gpus_per_node
     return tuple(dict.fromkeys((parsed.min_nodes * per, parsed.max_nodes * per))) if per else ()

@@ -9,13 +9,13 @@ from runbooks.core.sizes import size
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.launch.causes import failed, possible
+from runbooks.launch.commands import command_causes, command_unknowns
 from runbooks.launch.config_checks import config_causes, world_sizes
 from runbooks.launch.evidence import Evidence, LaunchNodeFacts
 from runbooks.launch.fixes import MUST_NOT, fix_for
 from runbooks.launch.launchers import batch_causes, port_causes
 from runbooks.launch.network import address_causes, interface_causes, peer_causes, route_causes
 from runbooks.launch.visible import process_causes
-from runbooks.parsers.torchrun_cmdline import parse_launch
 
 SLUG = "distributed-setup"
 
@@ -53,7 +53,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
     nodes = [v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)]
-    found = [*_command(launch), *batch_causes(evidence), *_alike(nodes, launch), *_skew(nodes, limits)]
+    found = [*command_causes(nodes, launch), *batch_causes(evidence), *_alike(nodes, launch), *_skew(nodes, limits)]
     found += [] if any(c.slug == "launch-command" for c in found) else process_causes(nodes, launch)
     found += address_causes(nodes, launch)
     for node in nodes:
@@ -68,36 +68,6 @@ def _causes(evidence: Evidence, launch: Launch, limits: Limits) -> list[Cause]:
     if isinstance(evidence.config, Known):
         found += config_causes(evidence.config.value, launch)
     return found
-
-
-def _command(launch: Launch) -> list[Cause]:
-    """Sanity of the command line itself."""
-    if not launch.command:
-        return []
-    parsed = parse_launch(list(launch.command), b"")
-    subject = "launch command"
-    if parsed is None:
-        return [
-            failed("launch-command", subject, f"{launch.command[0]} is not torchrun: RANK and WORLD_SIZE stay unset")
-        ]
-    words = []
-    if parsed.max_nodes < parsed.min_nodes:
-        words.append(f"--nnodes={parsed.min_nodes}:{parsed.max_nodes}: the maximum is below the minimum")
-    if len(launch.nodes) < parsed.min_nodes:
-        words.append(f"--nnodes asks for {parsed.min_nodes}, the launch has {len(launch.nodes)} nodes")
-    if len(launch.nodes) > parsed.max_nodes:
-        words.append(f"--nnodes allows {parsed.max_nodes}, the launch has {len(launch.nodes)} nodes")
-    if len(launch.nodes) > 1 and parsed.standalone:
-        words.append("--standalone is for one node")
-    if len(launch.nodes) > 1 and (parsed.endpoint or parsed.master_addr).startswith(("localhost", "127.")):
-        words.append(f"{parsed.endpoint or parsed.master_addr} is a loopback address: each node would meet itself")
-    if len(launch.nodes) > 1 and parsed.backend != "static" and parsed.run_id == "none":
-        words.append("no --rdzv-id: the default 'none' is shared with every other job that gives none")
-    if parsed.per_node.isdigit() and launch.gpus_per_node is not None and int(parsed.per_node) > launch.gpus_per_node:
-        words.append(f"--nproc-per-node={parsed.per_node} and {launch.gpus_per_node} GPUs on a node")
-    if not parsed.script:
-        words.append("no script is given")
-    return [failed("launch-command", subject, w) for w in words]
 
 
 def _alike(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
@@ -188,7 +158,7 @@ def _paths(node: LaunchNodeFacts) -> list[Cause]:
 
 def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
     """What the readings that were made leave open."""
-    found = []
+    found = [*command_unknowns(launch)]
     for facts in (v.facts.value for v in evidence.nodes if isinstance(v.facts, Known)):
         found += [f"{facts.node}: versions: {facts.versions_error}"] if facts.versions_error else []
         if facts.paths and facts.paths.denied and not facts.paths.virtual:

@@ -4,6 +4,8 @@ import shlex
 
 from runbooks.core.launch_config import Launch
 from runbooks.core.verdict import Cause
+from runbooks.launch.commands import set_before
+from runbooks.launch.parsers.launch_kind import Kind, started_by
 from runbooks.launch.visible import listed
 from runbooks.parsers.address import is_loopback
 from runbooks.parsers.torchrun_cmdline import parse_launch, with_options
@@ -41,8 +43,8 @@ def fix_for(cause: Cause, launch: Launch) -> str:
     corrected = [e for e in cause.evidence if e.startswith("corrected: ")]
     if corrected:
         return f"{cause.subject}: {corrected[0].removeprefix('corrected: ')}"
-    text = _FIXES.get(cause.slug, "")
-    if not text:
+    text, right = _FIXES.get(cause.slug, ""), right_command(launch, launch.port)
+    if not text or (cause.slug == "launch-command" and not right):
         return f"{cause.subject}: {cause.evidence[0]}"
     return text.format(
         subject=cause.subject,
@@ -51,8 +53,8 @@ def fix_for(cause: Cause, launch: Launch) -> str:
         peers=", ".join(dict.fromkeys(w.partition("-> ")[2].split(" ")[0] for w in cause.evidence if "-> " in w))
         or "the other node",
         install=_install(cause),
-        right=right_command(launch, launch.port),
-        moved=right_command(launch, launch.port + 1),
+        right=right,
+        moved=right_command(launch, launch.port + 1) or f"give the launch another port than {launch.port}",
     )
 
 
@@ -66,29 +68,35 @@ def _install(cause: Cause) -> str:
 
 
 def right_command(launch: Launch, port: int) -> str:
-    """The launch's own command line with what a launch over these nodes needs."""
+    """The launch's own command line with what a launch over these nodes needs; "" where another launcher is to be corrected."""
     argv = list(launch.command)
+    bare = bool(argv) and started_by(argv).kind is Kind.PYTHON and not set_before(launch)
+    if bare:  # torchrun in Python's place
+        argv = ["torchrun", *argv[next(i for i, w in enumerate(argv) if w.endswith(".py")) :]]
     parsed = parse_launch(argv, b"")
-    if parsed is None:  # plain python: torchrun in its place
-        at = next((i for i, w in enumerate(argv) if w.endswith(".py")), 0)
-        argv = ["torchrun", *(argv[at:] or ["train.py"])]
-        parsed = parse_launch(argv, b"")
-    if not (parsed and parsed.script):
+    if parsed is None:
+        return ""
+    if not parsed.script:
         argv.append("train.py")
-    assert parsed is not None  # noqa: S101 - it begins with torchrun
     many, own = len(launch.nodes), address_parts(parsed.endpoint or parsed.master_addr)
     fits = parsed.min_nodes <= many <= parsed.max_nodes
     host = launch.nodes[0] if not own or is_loopback(own) else own
     etcd = parsed.backend.startswith("etcd")
     wanted = {
         "nnodes": "" if fits else str(many),
-        "nproc-per-node": str(_most(launch)) if _too_many(parsed.per_node, launch) else "",
+        "nproc-per-node": _per_node(launch) if bare or _too_many(parsed.per_node, launch) else "",
         "rdzv-backend": "c10d" if many > 1 and (parsed.backend == "static" or parsed.standalone) else "",
         "rdzv-endpoint": "" if etcd and not is_loopback(own) else f"{host}:{port}",
         "rdzv-id": "" if parsed.run_id != "none" else f"{launch.name}-1",
     }
     dropped = [w for w in argv if not (many > 1 and w == "--standalone")]
     return shlex.join(with_options(dropped, {k: v for k, v in wanted.items() if v}))
+
+
+def _per_node(launch: Launch) -> str:
+    """A process for each GPU; torchrun counts those of the node where the launch does not say."""
+    most = _most(launch)
+    return "gpu" if most is None else str(max(most, 1))
 
 
 def _too_many(per_node: str, launch: Launch) -> bool:

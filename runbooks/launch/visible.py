@@ -5,6 +5,7 @@ from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
 from runbooks.launch.causes import failed
 from runbooks.launch.evidence import LaunchNodeFacts
+from runbooks.launch.parsers.launch_kind import started_by
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
 NAME = "CUDA_VISIBLE_DEVICES"
@@ -13,12 +14,20 @@ SHARED = "whether its processes share GPUs on purpose: each that takes the one o
 
 def process_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
     """More processes than GPUs that they see. What has no GPU on purpose is none of it. A launch's own count is compared elsewhere."""
-    parsed = parse_launch(list(launch.command), b"")
-    each = int(parsed.per_node) if parsed and parsed.per_node.isdigit() else 0
+    each, said = _asked(launch)
     if (count := listed(launch)) and each > count:
-        words = f"--nproc-per-node={each}, and {NAME}={launch.env[NAME]} shows {count} GPUs to all of them"
+        words = f"{said}, and {NAME}={launch.env[NAME]} shows {count} GPUs to all of them"
         return [failed("launch-command", "launch command", words, sure=False, decides=(SHARED,))]
-    return [c for n in nodes for c in _on(n, launch, each)] if launch.gpus_per_node is None else []
+    return [c for n in nodes for c in _on(n, launch, each, said)] if launch.gpus_per_node is None else []
+
+
+def _asked(launch: Launch) -> tuple[int, str]:
+    """Processes that the command starts on a node, each with a GPU, and the words that say so; 0: it does not say."""
+    parsed = parse_launch(list(launch.command), b"")
+    if parsed is not None:
+        return (int(parsed.per_node), f"--nproc-per-node={parsed.per_node}") if parsed.per_node.isdigit() else (0, "")
+    start = started_by(list(launch.command)) if launch.command else None
+    return (start.each, start.on_each) if start is not None and start.each and start.cards else (0, "")
 
 
 def listed(launch: Launch) -> int | None:
@@ -26,7 +35,7 @@ def listed(launch: Launch) -> int | None:
     return None if NAME not in launch.env else len(_entries(launch.env[NAME]))
 
 
-def _on(node: LaunchNodeFacts, launch: Launch, each: int) -> list[Cause]:
+def _on(node: LaunchNodeFacts, launch: Launch, each: int, said: str) -> list[Cause]:
     """Of one node: its GPUs, and which of them the launch or a log-in there makes visible."""
     have = len(node.gpus.value) if isinstance(node.gpus, Known) else 0
     named = launch.env.get(NAME, node.env.get(NAME))
@@ -34,8 +43,8 @@ def _on(node: LaunchNodeFacts, launch: Launch, each: int) -> list[Cause]:
     if not have or each <= seen or (named is not None and not _entries(named)):
         return []
     whose = "" if NAME in launch.env else ", set in the login environment"
-    words = f"{have} GPUs, and --nproc-per-node={each}" if named is None else (
-        f"{seen} of its {have} GPUs are visible ({NAME}={named}{whose}), and --nproc-per-node={each}")  # fmt: skip
+    words = f"{have} GPUs, and {said}" if named is None else (
+        f"{seen} of its {have} GPUs are visible ({NAME}={named}{whose}), and {said}")  # fmt: skip
     decides = (SHARED,) if named is None or not whose else (SHARED, f"whether the job gets that {NAME}")
     return [failed("gpus-missing", node.node, words, sure=False, decides=decides)]
 

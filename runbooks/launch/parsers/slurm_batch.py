@@ -4,9 +4,9 @@ import re
 import shlex
 
 from runbooks.core.base import Frozen
+from runbooks.launch.parsers.launch_kind import LAUNCHER
 
 _DIRECTIVE = re.compile(r"^#SBATCH\s+(.*)$")
-_LAUNCHER = re.compile(r"\btorchrun\b|torch\.distributed\.(?:run|launch)\b|\baccelerate\s+launch\b|(?:^|[\s/])deepspeed\b(?!_)")
 _PER_NODE = re.compile(r"--n?proc[-_]per[-_]node[= ]+(\S+)")
 _FIXED = re.compile(r"--(?:node|machine)[-_]rank[= ]+\d+\b")
 _RANK = re.compile(r"--(?:node|machine)[-_]rank[= ]+\S*SLURM_PROCID|^\s*(?:export\s+)?NODE_RANK=\S*SLURM_PROCID")
@@ -33,7 +33,7 @@ def parse_batch(text: str) -> Batch:
         if found := _DIRECTIVE.match(line):
             job |= _options(found[1])
     body = [line.split(" #")[0].strip() for line in lines if not line.lstrip().startswith("#")]
-    launcher = next((line for line in body if _LAUNCHER.search(line)), "")
+    launcher = next((line for line in body if LAUNCHER.search(line)), "")
     step = _step(body, launcher)
     tasks, said = _tasks(job | _options(step.partition("srun")[2]) if step else job)
     per_node = _PER_NODE.search(" ".join(body))
@@ -52,7 +52,7 @@ def _step(body: list[str], launcher: str) -> str:
         return ""
     name = re.match(r"(?:export\s+)?(\w+)=", launcher)
     through = [s for s in steps if name and re.search(rf"\$\{{?{name[1]}\b", s)]
-    direct = [s for s in steps if _LAUNCHER.search(s)]
+    direct = [s for s in steps if LAUNCHER.search(s)]
     return (direct or through or [""])[0]
 
 
@@ -80,7 +80,7 @@ def _options(text: str) -> dict[str, str]:
             found[word[2:]] = following
         elif short:
             found[short] = word[2:].lstrip("=") or following
-        elif not word.startswith("-") and _LAUNCHER.search(word):
+        elif not word.startswith("-") and LAUNCHER.search(word):
             break  # the launcher's own options follow
     return found
 

@@ -69,9 +69,10 @@ def test_situation(doc: dict[str, Any]) -> None:
     shown = d.model_dump_json(indent=1)
     assert d.state == want["state"], shown
     assert [c.slug for c in d.causes] == want.get("causes", []), shown
-    for field in ("do_now", "must_not"):
+    for field in ("do_now", "must_not", "unknowns"):
         for words in want.get(field, []):
             assert words in " | ".join(getattr(d, field)), shown
+    assert not any(words in " | ".join((*d.do_now, *d.by_hand)) for words in want.get("never", [])), shown
     assert d.plans == ()
     assert len(d.findings) == sum(c.certainty is not Certainty.POSSIBLE for c in d.causes)
 
