@@ -9,6 +9,8 @@ from runbooks.rendezvous.causes import confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.life import known_nodes, place_of
 
+MASTER_PORT = 29500  # torchrun's own default
+
 
 def live_agents(evidence: Evidence) -> list[Agent]:
     """Agents on all nodes that could be read."""
@@ -29,6 +31,7 @@ def launch_causes(evidence: Evidence) -> list[Cause]:
         mine = list(group)
         causes += _one_id(run, mine, evidence) or _min_above(run, mine, evidence)
     causes += _different_ids(meeting)
+    causes += _static(agents, evidence)
     causes += _loopback(agents, evidence)
     return [*causes, *_workers(evidence)]
 
@@ -75,6 +78,49 @@ def _different_ids(agents: list[Agent]) -> list[Cause]:
 def _short(agents: list[Agent]) -> bool:
     """Fewer than they ask for, and none has started a worker."""
     return len(agents) < agents[0].launch.min_nodes and not any(a.workers for a in agents)
+
+
+def meets_at(agent: Agent) -> str:
+    """The endpoint of its store as it was given: host:port; "" where it has none."""
+    launch = agent.launch
+    if launch.endpoint or launch.backend != "static" or not launch.master_addr:
+        return launch.endpoint
+    host = f"[{launch.master_addr}]" if ":" in launch.master_addr else launch.master_addr
+    return f"{host}:{launch.master_port or MASTER_PORT}"
+
+
+def _static(agents: list[Agent], evidence: Evidence) -> list[Cause]:
+    """Agents of one script at one master address, each told its own rank: do their ranks and counts fit together?"""
+    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
+    groups: dict[tuple[str, str], list[Agent]] = {}
+    for a in agents:
+        host = meets_at(a).rpartition(":")[0]
+        if a.launch.backend == "static" and not a.launch.standalone and host and not is_loopback(host.strip("[]")):
+            groups.setdefault((place_of(meets_at(a), evidence), a.launch.script), []).append(a)
+    return [c for mine in groups.values() if max(a.launch.max_nodes for a in mine) > 1 for c in _ranks(mine, boots)]
+
+
+def _ranks(agents: list[Agent], boots: dict[str, str]) -> list[Cause]:
+    subject = f"{agents[0].launch.script} at {meets_at(agents[0])}"
+    if len({(a.launch.min_nodes, a.launch.max_nodes) for a in agents}) > 1:
+        said = "; ".join(f"{a.node}: --nnodes={a.launch.min_nodes}:{a.launch.max_nodes}" for a in agents)
+        return [confirmed("settings-differ", subject, f"one master address, different --nnodes: {said}")]
+    numbered = [a for a in agents if a.launch.node_rank.isdigit()]
+    beyond = [a for a in numbered if int(a.launch.node_rank) >= a.launch.max_nodes]
+    words = [f"pid {a.pid} on {a.node}: --node-rank={a.launch.node_rank} of {a.launch.max_nodes} nodes, which count from 0" for a in beyond]
+    causes = [confirmed("settings-differ", subject, *words)] if words else []
+    for rank in sorted({int(a.launch.node_rank) for a in numbered}):
+        same = [a for a in numbered if int(a.launch.node_rank) == rank]
+        if len({boots[a.node] for a in same}) < 2:
+            continue  # on one machine it is an earlier start: its port is judged
+        said = f"{_who(same)} all have node rank {rank}, so the {same[0].launch.max_nodes} nodes never are complete"
+        left = [a for a in same if a.ppid == 1]
+        if left:
+            check = f"whether {_who(left)} is left from an earlier start"
+            causes.append(likely("settings-differ", subject, said, decides=(check,)))
+        else:
+            causes.append(confirmed("settings-differ", subject, said))
+    return causes
 
 
 def _min_above(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:

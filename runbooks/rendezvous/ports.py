@@ -76,12 +76,32 @@ def _port(port: Port, node: NodeFacts, evidence: Evidence, age_s: float) -> list
     return _other(port, node, where, asked)
 
 
+def _boss(port: Port, node: NodeFacts) -> Agent | None:
+    """The living agent whose living worker, or a process below it, listens on the port."""
+    parents = {w.pid: w.ppid for w in node.workers if w.state not in "ZX"}
+    agents = {a.pid: a for a in node.agents if a.state not in "ZX"}
+    for pid in port.listeners:
+        seen: set[int] = set()
+        while pid in parents and pid not in seen:
+            seen.add(pid)
+            pid = parents[pid]
+        if pid in agents and seen:
+            return agents[pid]
+    return None
+
+
+def _mates(one: Agent, other: Agent) -> bool:
+    """Two agents of one static job on this machine: rank 0 has the port for all of them."""
+    a, b = one.launch, other.launch
+    alike = (a.script, a.master_addr, a.max_nodes) == (b.script, b.master_addr, b.max_nodes)
+    return alike and a.backend == b.backend == "static" and a.node_rank != b.node_rank
+
+
 def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
     agent = holder_agent(port, node)
-    wants = [a for a in node.agents if a.launch.master_port == port.port and a is not agent]
-    if agent is not None and not asked and not wants:
-        return []
-    if agent is None and not asked and not wants:
+    of = agent or _boss(port, node)
+    wants = [a for a in node.agents if a.launch.master_port == port.port and a is not of and not (of and _mates(a, of))]
+    if not asked and not wants:
         return []
     if agent is not None and not wants and agent.ppid == 1 and not agent.workers:
         words = f"agent pid {agent.pid} (id {agent.launch.run_id}) listens without a worker; its launcher is gone"

@@ -4,7 +4,7 @@ from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of, is_loopback
 from runbooks.rendezvous.causes import benign, confirmed, likely, possible
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachability, StoreView
-from runbooks.rendezvous.launches import live_agents, live_workers
+from runbooks.rendezvous.launches import live_agents, live_workers, meets_at
 from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
 
 
@@ -13,20 +13,25 @@ def store_causes(evidence: Evidence, import_s: float) -> list[Cause]:
     causes = []
     for store in evidence.stores:
         here = place_of(store.endpoint, evidence)
-        users = [a for a in live_agents(evidence) if a.launch.backend == "c10d" and place_of(a.launch.endpoint, evidence) == here]
+        users = [a for a in live_agents(evidence) if _uses(a) and place_of(meets_at(a), evidence) == here]
+        asks = [a for a in users if a.launch.backend == "c10d"]  # rank 0 opens a static one, whenever it comes
         shut = _shut(store, users, evidence)
         causes += shut
-        if users and not store.answers and not shut:
-            causes.append(_nobody(store, users, evidence, import_s))
+        if asks and not store.answers and not shut:
+            causes.append(_nobody(store, asks, evidence, import_s))
         if store.answers and users:
             causes += _cut_off(store, users, evidence)
         if store.answers and not users:
             causes.append(_alone(store))
-        jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest) for a in users}
+        jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest * (a in asks)) for a in users}
         if store.answers and len(jobs) > 1:
             words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
             causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
     return causes
+
+
+def _uses(agent: Agent) -> bool:
+    return agent.launch.backend in ("c10d", "static") and bool(meets_at(agent))
 
 
 def _who(agents: list[Agent]) -> str:

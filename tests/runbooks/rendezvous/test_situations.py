@@ -49,6 +49,7 @@ def test_situation(doc: dict[str, Any]) -> None:
     for field in ("must_not", "do_now", "by_hand", "unknowns"):
         for words in want.get(field, []):
             assert words in " | ".join(getattr(d, field)), f"{field}: {words}\n{shown}"
+    assert not {c.slug for c in d.causes} & set(want.get("not_causes", [])), shown
     assert d.must_not or d.state == "not-applicable"
     known = load_runbook("stale-rendezvous").causes
     assert all(c.slug in known and c.innocent == known[c.slug].innocent for c in d.causes)
