@@ -15,9 +15,11 @@ from runbooks.launch.evidence import Evidence, LaunchNodeFacts
 from runbooks.launch.fixes import MUST_NOT, fix_for
 from runbooks.launch.launchers import batch_causes, port_causes
 from runbooks.launch.network import address_causes, interface_causes, peer_causes, route_causes
+from runbooks.launch.parsers.nccl_interfaces import cards
 from runbooks.launch.visible import process_causes
 
 SLUG = "distributed-setup"
+HCA = "NCCL_IB_HCA"
 
 
 class Limits(Frozen):
@@ -111,21 +113,33 @@ def _without_rdma(node: LaunchNodeFacts, launch: Launch) -> bool:
     return env.get("NCCL_IB_DISABLE") == "1" or env.get("NCCL_NET", "").lower() == "socket"
 
 
+def _no_card(node: LaunchNodeFacts, launch: Launch, taken: tuple[str, ...]) -> list[Cause]:
+    """No device at all, or none that NCCL_IB_HCA takes."""
+    if not node.rdma_devices:
+        return [failed("rdma-missing", node.node, "no device under /sys/class/infiniband")]
+    if taken:
+        return []
+    words = f"{HCA}={(node.env | launch.env)[HCA]} takes none of {', '.join(node.rdma_devices[:8])}"
+    own = HCA in launch.env
+    decides = () if own else (f"whether the job gets the {HCA} of a log-in",)
+    return [failed("rdma-missing", node.node, words, sure=own, decides=decides)]
+
+
 def _memory(node: LaunchNodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
     """Shared memory, and what RDMA needs."""
     found = []
     if node.shm_bytes is not None and node.shm_bytes < launch.shm_gb * 1e9:
         words = f"shared memory has {size(node.shm_bytes)}, {launch.shm_gb:g} GB are asked for"
         found.append(failed("shm-small", node.node, words))
+    taken = cards(node.rdma_devices, (node.env | launch.env).get(HCA, ""))
     if launch.rdma:
-        if not node.rdma_devices:
-            found.append(failed("rdma-missing", node.node, "no device under /sys/class/infiniband"))
+        found += _no_card(node, launch, taken)
         if node.rdma_library is False:
             found.append(failed("rdma-missing", node.node, "libibverbs is not installed"))
         if small_lock(node, limits):
             found.append(failed("rdma-missing", node.node, f"locked memory is limited to {size(node.memlock_bytes or 0)}"))
-    elif node.rdma_devices and node.rdma_library and small_lock(node, limits) and not _without_rdma(node, launch):
-        words = f"NCCL takes {', '.join(node.rdma_devices[:4])} unasked, and locked memory is limited to {size(node.memlock_bytes or 0)}"
+    elif taken and node.rdma_library and small_lock(node, limits) and not _without_rdma(node, launch):
+        words = f"NCCL takes {', '.join(taken[:4])} unasked, and locked memory is limited to {size(node.memlock_bytes or 0)}"
         found.append(possible("rdma-missing", node.node, words, decides=(
             "whether the job gets this log-in's limit (its unit's or container's own counts) and uses these cards: `rdma: true` in its "
             "launch, or NCCL_IB_DISABLE=1",)))  # fmt: skip

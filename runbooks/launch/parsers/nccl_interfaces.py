@@ -22,6 +22,12 @@ def matches(name: str, spec: str) -> bool:
     return hit is not negative
 
 
+def cards(devices: tuple[str, ...], spec: str) -> tuple[str, ...]:
+    """The RDMA devices that NCCL_IB_HCA `spec` takes: as for interfaces, and an entry may name a port (`mlx5_0:1`)."""
+    plain = ",".join(entry.partition(":")[0] for entry in spec.split(","))
+    return tuple(d for d in devices if matches(d, plain)) if spec else devices
+
+
 def pick(interfaces: tuple[Interface, ...], spec: str = "") -> tuple[Interface, ...]:
     """Interfaces that NCCL would use, best first; () when it finds none ("no socket interface found")."""
     usable = tuple(i for i in interfaces if i.up and i.addresses)

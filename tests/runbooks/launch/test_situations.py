@@ -13,7 +13,7 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.launch.diagnose import Limits, diagnose
 from runbooks.launch.evidence import ConfigText, Evidence, LaunchNodeFacts, LaunchNodeView, Peer
-from runbooks.launch.parsers.nccl_interfaces import Interface, pick
+from runbooks.launch.parsers.nccl_interfaces import Interface, cards, pick
 from runbooks.launch.parsers.slurm_batch import Batch
 
 LIMITS = Limits(**load_runbook("distributed-setup").limit_values())
@@ -97,3 +97,19 @@ def test_every_cause_has_a_situation() -> None:
 )
 def test_the_interface_that_nccl_picks(spec: str, expected: list[str]) -> None:
     assert [i.name for i in pick(FACES, spec)] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("", ["mlx5_0", "mlx5_1", "mlx5_10"]),
+        ("mlx5_1", ["mlx5_1", "mlx5_10"]),
+        ("=mlx5_1:1", ["mlx5_1"]),
+        ("=mlx5_0:1,mlx5_1:1", ["mlx5_0", "mlx5_1"]),
+        ("^=mlx5_0", ["mlx5_1", "mlx5_10"]),
+        ("^mlx5_0,mlx5_1", []),
+        ("ib", []),
+    ],
+)
+def test_the_rdma_devices_that_nccl_takes(spec: str, expected: list[str]) -> None:
+    assert list(cards(("mlx5_0", "mlx5_1", "mlx5_10"), spec)) == expected
