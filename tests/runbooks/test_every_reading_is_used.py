@@ -113,7 +113,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
         READER: "Wire.addresses",
     },
     "stale-rendezvous": {
-        SHOWN: "AgentLaunch.local_addr AgentLaunch.node_rank DynamicState.deadline Evidence.start_data Key.created LegacyState.waiting "
+        SHOWN: "AgentLaunch.local_addr DynamicState.deadline Evidence.start_data Key.created LegacyState.waiting "
                "StoreView.host_node",
         READER: "Evidence.backends",
         TARGET: "Agent.start_ticks Agent.uid Worker.start_ticks",
