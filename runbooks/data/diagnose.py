@@ -94,9 +94,12 @@ def _grouped(slug: str, path: str, faults: list[Fault], innocent: bool) -> Cause
 def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     grouped: dict[str, list[Fault]] = {}
     for fault in found.faults:
-        grouped.setdefault(CAUSE.get(fault.kind, "bad-record"), []).append(fault)
+        grouped.setdefault("bom" if fault.kind == "bom" else CAUSE.get(fault.kind, "bad-record"), []).append(fault)
+    mark = grouped.pop("bom", [])
     alone = path.endswith(".json") and {f.kind for f in found.faults} == {"json-array"}  # one value is what .json promises
     out = [_grouped(slug, path, faults, alone) for slug, faults in grouped.items()]
+    if mark and "encoding" not in grouped:
+        out.append(_marked(path, mark[0], evidence))
     for f in found.limits[:5]:
         ask = (f"the job's own loader on {path}",)
         cause = _cause(LIMIT.get(f.kind, "beyond-reader"), path, _words(path, f), sure=Certainty.POSSIBLE)
@@ -107,9 +110,16 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
         words = f"{path}: the index is older than its data, and still fits it"
         out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
     reader = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/jsonl-named-json")
-    if found.kind == "jsonl" and not found.faults and found.lines > 1 and (path.endswith(".json") or reader):
+    if found.kind == "jsonl" and not grouped and found.lines > 1 and (path.endswith(".json") or reader):
         out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
     return out
+
+
+def _marked(path: str, mark: Fault, evidence: Evidence) -> Cause:
+    """A byte order mark: many readers take it, others refuse the first record. Which one the job's is, its log may say."""
+    told = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/encoding")
+    cause = _cause("encoding", path, _words(path, mark), sure=Certainty.LIKELY if told else Certainty.POSSIBLE)
+    return cause.model_copy(update={"decides": (f"whether the job's own loader takes the mark at the head of {path}",)})
 
 
 def _words(path: str, f: Fault) -> str:
@@ -117,13 +127,18 @@ def _words(path: str, f: Fault) -> str:
     return f"{path}: {where}byte {f.offset}: {f.detail}"
 
 
+def _unsure(found: DataFile) -> tuple[Fault, ...]:
+    """What the reader could not judge, and a mark that the job's own loader may take or not."""
+    return (*found.limits, *(f for f in found.faults if f.kind == "bom"))
+
+
 def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
     if credible(causes):
         return State.UNHEALTHY
     if not evidence.files:
         return State.NOT_APPLICABLE
-    unseen = any(isinstance(r, Known) and r.value.limits for r in evidence.files.values())
-    return State.CANNOT_TELL if unread or unseen else State.HEALTHY
+    unsure = any(isinstance(r, Known) and _unsure(r.value) for r in evidence.files.values())
+    return State.CANNOT_TELL if unread or unsure else State.HEALTHY
 
 
 def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
@@ -132,7 +147,7 @@ def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
         return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
     if not evidence.files:
         return "No data file was named for this run"
-    unseen = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in r.value.limits]
-    if unseen:
-        return f"Nothing was found wrong, and not all could be judged: {_words(*unseen[0])}"
+    unsure = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in _unsure(r.value)]
+    if unsure:
+        return f"Nothing was found wrong, and not all could be judged: {_words(*unsure[0])}"
     return f"{unread} files could not be read" if unread else f"{len(evidence.files)} data files are whole"

@@ -56,9 +56,12 @@ class PodProcess(Frozen):
     command: str
 
 
-class PodOther(PodProcess):
+class PodOther(Frozen):
     """Another process of the pod, and how far it moved while it was watched."""
 
+    pid: int
+    age_s: float
+    command: str
     cpu_s: float = 0.0
     io_bytes: int = 0  # read and written, pipes and files
     first: bool = False  # it began all the others: its own age says nothing of what it does

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from runbooks.parsers.file_magic import format_of, packed_with
 
+BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 64 << 20
 PIECE = 1 << 20  # unpacked bytes at a time
 MOST = 20  # faults that are kept
@@ -141,6 +142,8 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
         faults.append(DataFault("empty", "no line"))
     if count > 1 and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
         faults, more = [DataFault("other-format", f"no line of {count} begins like JSON: a text of another form")], 0
+    if head.startswith(BOM):
+        faults.insert(0, DataFault("bom", "a byte order mark (EF BB BF) before the first value", 1, 0))
     return DataFound(count, tuple(faults), more, ranked, offset, final)
 
 

@@ -24,6 +24,7 @@ def moved(before: "Optional[Dict[int, Dict[str, Any]]]", began: float, watch_s: 
         old = before.get(pid)
         if old is None or old["start_ticks"] != now["start_ticks"]:
             old = {"cpu_s": 0.0, "io_bytes": 0}
+        del now["start_ticks"]
         found.append(dict(now, cpu_s=now["cpu_s"] - old["cpu_s"], io_bytes=now["io_bytes"] - old["io_bytes"]))
     return sorted(found, key=lambda p: (-p["io_bytes"], -p["cpu_s"], p["age_s"]))[:100]
 

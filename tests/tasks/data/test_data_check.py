@@ -36,7 +36,7 @@ def judge(path: Path, **options: Any) -> Diagnosis:
 
 
 JSONL = {
-    "whole": (GOOD, "", 0), "crlf and bom": (b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n"), "", 0),
+    "whole": (GOOD, "", 0), "crlf": (GOOD.replace(b"\n", b"\r\n"), "", 0),
     "no final newline": (GOOD[:-1], "", 0), "cut": (GOOD[:-20], "cut-off", 50),
     "two on a line": (GOOD[:-1] + b'{"text": "x"}\n', "several-values", 50), "array": (b"[" + GOOD[:-1].replace(b"\n", b",\n") + b"]",
     "json-array", 0), "array cut": (b"[" + GOOD[:-20].replace(b"\n", b",\n"), "cut-off", 0),
@@ -63,6 +63,22 @@ def test_jsonl(tmp_path: Path, name: str) -> None:
         assert f"line {line}, byte " in got.causes[0].evidence[0]
     assert got.must_not
     assert path.read_bytes() == data
+
+
+REFUSED = "json.decoder.JSONDecodeError: Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)\n"
+
+
+@pytest.mark.parametrize(("log", "sure", "state"), [("", "possible", State.CANNOT_TELL), (REFUSED, "likely", State.UNHEALTHY)])
+def test_a_byte_order_mark_is_told(tmp_path: Path, log: str, sure: str, state: State) -> None:
+    """Whether the job's loader takes it, its log says; a file without one is whole with the same log of another file."""
+    path, said = tmp_path / "train.jsonl", tmp_path / "log"
+    said.write_text(log)
+    for data, want in ((b"\xef\xbb\xbf" + GOOD, [("encoding", sure)]), (GOOD, [])):
+        path.write_bytes(data)
+        got = judge(path, **({"log": str(said)} if log else {}))
+        assert [(c.slug, str(c.certainty)) for c in got.causes] == want
+        assert got.state is state or not want
+        assert "are whole" not in got.headline or not want
 
 
 def test_keys_that_occur_are_named(tmp_path: Path) -> None:
