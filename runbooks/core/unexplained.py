@@ -63,15 +63,19 @@ def _rest(count: int, more: bool) -> tuple[str, ...]:
 
 
 def _said(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[list[tuple[str, str]], bool]:
-    """(place, line) of every line that reports a failure which no cause of the judgment names; whether there may be more."""
-    from runbooks.triage.text import failures  # imports this package in its turn
+    """(place, line) of every line that reports a failure which no cause of the judgment names; whether there may be more.
+
+    Also where the same words name a cause: their other lines that report a failure speak for themselves.
+    """
+    from runbooks.triage.text import besides, failures  # imports this package in its turn
 
     known, lines, more = frozenset(c.slug for c in found.causes), [], False
     for path in book.speaks:
         if words := _words(evidence, path.split(".")):
             read, beyond = failures("\n".join(words))
-            lines += [(path, line) for slug, line in read if slug not in known]
-            more = more or beyond
+            others, further = besides("\n".join(words))
+            lines += [(path, line) for slug, line in read if slug not in known] + [(path, line) for line in others]
+            more = more or beyond or further
     return lines, more
 
 

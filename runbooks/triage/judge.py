@@ -74,11 +74,14 @@ def judge(
     outcome = _weigh(seen, show)
     silent = all(c.innocent for c in outcome.causes) and not outcome.undecided  # an innocent line explains itself alone
     left, more = _unexplained(lib, probes, show, seen) if silent else ((), False)
+    besides, further = _besides(lib, probes, show, seen) if not silent else ((), False)
     answer = outcome.model_copy(
         update={
             "verdict": "not-enough" if left else outcome.verdict,
             "unexplained": left,
             "more_unexplained": more,
+            "besides": besides,
+            "more_besides": further,
             "codes": _codes(lib, probes),
             "facts": {n: tuple(facts_of.plain((v,)) for v in vs) for n, vs in known.items()},
             "files": tuple(files),
@@ -182,3 +185,14 @@ def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: l
     mine = [probes[p] for p in lib.failure]
     raws = [h.line for p in mine for h in p.hits if (h.line.file, h.line.number) not in told]
     return show.each(raws), any(p.full for p in mine)
+
+
+def _besides(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
+    """The same beside causes and starting points, each text once: without what would speak for one of them as well."""
+    patterns = {s.pattern for x in seen for s in x.known.cause.signatures if s.pattern}
+    mine = [probes[p] for p in lib.failure]
+    raws = [h.line for p in mine for h in p.hits if not any(probes[p].stands(h.line) for p in patterns)]
+    once = {r.cooked.text: r for r in sorted(raws, key=lambda r: -r.order)}
+    lines, _ = _unexplained(lib, probes, show, seen)
+    keep = {(r.file, r.number) for r in once.values()}
+    return tuple(x for x in lines if (x.file, x.number) in keep), any(p.full for p in mine)

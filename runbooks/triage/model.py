@@ -70,6 +70,8 @@ class TriageResult(Frozen):
     nearest: tuple[Near, ...] = ()  # only where no cause is named: what the words come close to, best first
     unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause: the first and the last of each kind
     more_unexplained: bool = False  # there may be more of them
+    besides: tuple[Line, ...] = ()  # the same beside a cause or a starting point: lines that none of these explains
+    more_besides: bool = False
     codes: tuple[Code, ...] = ()
     facts: dict[str, tuple[str, ...]] = {}
     files: tuple[str, ...] = ()

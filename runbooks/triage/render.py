@@ -28,8 +28,12 @@ def render(outcome: TriageResult) -> str:
     if outcome.undecided:
         parts.append("Left open by this text:" if outcome.causes else "What it shows is a starting point, not a cause:")
         parts += [_open(c) for c in outcome.undecided]
+    if outcome.besides:
+        title = "Not explained by these: lines that report a failure as well\n"
+        parts.append(title + _lines(few(outcome.besides)) + _rest(outcome.besides, outcome.more_besides))
     if outcome.unexplained:
-        parts.append("Lines that report a failure and fit no known cause:\n" + _lines(few(outcome.unexplained)) + _rest(outcome))
+        title = "Lines that report a failure and fit no known cause:\n"
+        parts.append(title + _lines(few(outcome.unexplained)) + _rest(outcome.unexplained, outcome.more_unexplained))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
     if (
         not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest)
@@ -89,9 +93,9 @@ def _lines(lines: tuple[Line, ...]) -> str:
     return "\n".join(f"     {x.file}:{x.number}: {x.text}" + (f"  (x{x.times})" if x.times > 1 else "") for x in lines)
 
 
-def _rest(outcome: TriageResult) -> str:
+def _rest(lines: tuple[Line, ...], more: bool) -> str:
     """How many lines of that kind are not shown."""
-    rest, least = len(outcome.unexplained) - len(few(outcome.unexplained)), "at least " if outcome.more_unexplained else ""
+    rest, least = len(lines) - len(few(lines)), "at least " if more else ""
     return f"\n     and {least}{rest} more" if rest else ""
 
 

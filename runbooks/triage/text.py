@@ -108,6 +108,17 @@ def _failures(whole: str) -> tuple[tuple[tuple[str, str], ...], bool]:
     return (*named, *(("", line.text) for line in outcome.unexplained)), outcome.more_unexplained
 
 
+def besides(text: Text) -> tuple[tuple[str, ...], bool]:
+    """Lines that report a failure beside the causes that `text` points to, and that none of these explains; and whether more."""
+    return _beside(_whole(text))
+
+
+@lru_cache(maxsize=32)
+def _beside(whole: str) -> tuple[tuple[str, ...], bool]:
+    outcome = judge_lines(whole)
+    return tuple(line.text for line in outcome.besides), outcome.more_besides
+
+
 def _is_cause(candidate: CandidateCause) -> bool:
     return candidate.certainty is Certainty.LIKELY and not candidate.innocent
 

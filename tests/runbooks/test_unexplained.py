@@ -189,6 +189,22 @@ def test_an_error_that_only_the_knowledge_base_names_is_told_as_well() -> None:
     assert set(seen) == {State.CANNOT_TELL}
 
 
+def test_beside_a_named_error_another_one_is_told_as_well() -> None:
+    """Healthy is neither; of a fault the second line is read and not used."""
+    for case, evidence in worlds("data-check", "log", f"{NAMED}\n{ERROR}"):
+        d = case.judge(evidence)
+        assert d.state is State.CANNOT_TELL
+        assert [words for words in ("CUDA out of memory", "frobnicator") if not any(words in u for u in d.unknowns)] == [], case.title
+    listed = []
+    for case in [c for c in situations() if c.runbook == "zombie-gpu" and c.judge().state is State.UNHEALTHY]:
+        if (new := spoken(case.evidence, ["log"], f"{NAMED}\n{ERROR}")) is not None:
+            d = case.judge(new)
+            assert [(c.slug, c.certainty) for c in d.causes] == [(c.slug, c.certainty) for c in case.judge().causes]
+            listed.append(any("frobnicator" in f.issue for f in d.findings if f.category == NOT_USED))
+    assert listed
+    assert all(listed)
+
+
 def test_the_runbooks_that_read_words_say_where() -> None:
     assert {slug for slug, _ in PLACES} >= {
         "container-death", "ray-job", "stuck-spawning", "checkpoint-fallback", "data-check", "memory-pressure", "stale-rendezvous",

@@ -3,6 +3,7 @@
 import pytest
 
 from runbooks.triage.expr import Value, holds, size
+from runbooks.triage.render import render
 from runbooks.triage.text import judge_lines, judge_text
 
 
@@ -140,3 +141,31 @@ def test_links_titles_and_colours_of_a_terminal_hide_nothing(end: str) -> None:
     link = f"\x1b]8;id=1;file:///a.py{end}can't\x1b]8;;{end}"
     line = f"\x1b]0;title{end}RuntimeError: {link} \x1b[38:2::255:0:0mstart\x1b[m new thread"
     assert slugs(line) == slugs(f"{line}\n\x07") == slugs("RuntimeError: can't start new thread") != []
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 60.00 MiB (GPU 0; 11.17 GiB total capacity)"
+OTHER = "ERROR flux: calibration of the frobnicator failed"
+
+
+def test_beside_a_named_cause_the_lines_that_it_does_not_explain_are_listed() -> None:
+    alone, out = judge_lines(OOM), judge_lines(f"{OOM}\nstep 4 done\n{OTHER}\n{OTHER}")
+    assert (out.verdict, out.causes) == (alone.verdict, alone.causes)
+    assert [(x.number, x.text) for x in out.besides] == [(3, OTHER)]
+    assert out.unexplained == ()
+    assert f"Not explained by these: lines that report a failure as well\n     text:3: {OTHER}\n\n" in render(out)
+    assert alone.besides == ()
+    assert "Not explained" not in render(alone)
+
+
+def test_they_are_bounded_and_counted() -> None:
+    many = "\n".join(f"{OTHER} {chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300))
+    out = judge_lines(f"{OOM}\n{many}")
+    assert 4 < len(out.besides) < 40
+    assert out.more_besides
+    assert f"and at least {len(out.besides) - 4} more" in render(out)
+
+
+def test_what_speaks_for_the_cause_is_explained_however_often_it_stands_there() -> None:
+    """Of very many lines alike only the first and the last are kept as evidence."""
+    ranks = "\n".join(f"[rank{n}]: {OOM}" for n in range(200))
+    assert judge_lines(ranks).besides == ()
