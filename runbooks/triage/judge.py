@@ -181,18 +181,19 @@ def _explained(one: Support, guilty: list[Support], decided: list[Support]) -> b
 
 def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
     """Lines that report a failure and speak for no cause, in order; whether there may be more of them."""
+    raws, more = _untold(lib, probes, seen)
+    return show.each(raws), more
+
+
+def _untold(lib: RuleSet, probes: dict[str, Matcher], seen: list[Support]) -> tuple[list[Raw], bool]:
     told = {(r.file, r.number) for s in seen for raws in s.by_role.values() for r in raws}
     mine = [probes[p] for p in lib.failure]
-    raws = [h.line for p in mine for h in p.hits if (h.line.file, h.line.number) not in told]
-    return show.each(raws), any(p.full for p in mine)
+    return [h.line for p in mine for h in p.hits if (h.line.file, h.line.number) not in told], any(p.full for p in mine)
 
 
 def _besides(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
     """The same beside causes and starting points, each text once: without what would speak for one of them as well."""
-    patterns = {s.pattern for x in seen for s in x.known.cause.signatures if s.pattern}
-    mine = [probes[p] for p in lib.failure]
-    raws = [h.line for p in mine for h in p.hits if not any(probes[p].stands(h.line) for p in patterns)]
+    raws, more = _untold(lib, probes, seen)
     once = {r.cooked.text: r for r in sorted(raws, key=lambda r: -r.order)}
-    lines, _ = _unexplained(lib, probes, show, seen)
-    keep = {(r.file, r.number) for r in once.values()}
-    return tuple(x for x in lines if (x.file, x.number) in keep), any(p.full for p in mine)
+    mine = [probes[p] for p in {s.pattern for x in seen for s in x.known.cause.signatures if s.pattern}]
+    return show.each([r for r in once.values() if not any(p.stands(r) for p in mine)]), more
