@@ -14,8 +14,6 @@ from tasks.remote.probe import run_probe
 from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.transport.base import TransportError
 
-WATCH_S = 3.0  # where a task calls this without the runbook's limits
-
 
 def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
     """The pod as a node. Without a recorded key no host key is accepted."""
@@ -91,7 +89,7 @@ def read_inside(
     source = Source(command="python3 - (probe pod_inside)", host=pod.id, taken_at=context.now())
     p = config.process
     ask = {"match": p.match, "log": p.log.replace("{worker}", worker), "disks": list(p.disks), "lines": 200}
-    ask["watch_s"] = float(context.limits.get("watch_s", WATCH_S))
+    ask["watch_s"] = context.limit("watch_s", "stuck-spawning")
     try:
         host = context.open_host(pod_node(config, pod, trust_of(config.ssh, pod.id).key))
         got = run_probe(host, "pod_inside", ask)
