@@ -85,6 +85,6 @@ def test_a_probe_answers_with_its_code() -> None:
     """As it is sent to a node: one program."""
     asked = Sent("refused")
     refused, refusal = asked["Refused"], asked["refusal"]
-    assert refusal(refused("in-use", "pid 7 has it open")) == {"refused": "pid 7 has it open", "code": "in-use"}  # type: ignore[operator]
+    assert refusal(refused("in-use", "pid 7 has it open")) == {"refused": "pid 7 has it open", "code": "in-use"}
     assert json.dumps(
-        refusal(OSError(5, "I/O error"))) == '{"refused": "[Errno 5] I/O error", "code": "cannot-check"}'  # type: ignore[operator]
+        refusal(OSError(5, "I/O error"))) == '{"refused": "[Errno 5] I/O error", "code": "cannot-check"}'

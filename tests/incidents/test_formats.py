@@ -74,7 +74,7 @@ def test_a_save_on_two_hosts_is_whole_together(disks: dict[str, Path], tmp_path:
     assert cause.certainty is Certainty.CONFIRMED
     assert "2 files on host-0" in cause.evidence[0]
     assert "2 files on host-1" in cause.evidence[0]
-    assert got.headline.startswith("Step 200 on nvme is whole, but its parts lie on several hosts: join them")
+    assert got.headline.startswith("Step 200 on nvme is whole, but its parts lie on several hosts. Join them")
     assert "killed-mid-save" not in slugs(got)
     assert any("shared storage" in line for line in got.do_now)
     lets_it_stay(got, 200)
