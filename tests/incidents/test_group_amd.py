@@ -88,7 +88,7 @@ def test_the_child_of_a_parent_that_lives(tmp_path: Path) -> None:
         d = diagnosed(tree)
     assert verdicts(d, [pid]) == {pid: ("waiting-for-work", Certainty.LIKELY)}
     assert d.plans == ()
-    assert f"pid {pid}" in d.symptom
+    assert f"Pid {pid}" in d.symptom
     assert "106.3 GiB of the 192.0 GiB of GPU 1" in d.symptom, "a large idle share is said, innocent or not"
 
 
