@@ -13,6 +13,7 @@ from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.context import ActionRefused, Context, RunningAction
 from tasks.installation import lasting
+from tasks.parsed import module_of
 from tasks.remote.probe import redact, run_probe, run_program
 from tasks.remote.program import program
 from tasks.transport.base import CommandResult, Host, TransportError
@@ -48,7 +49,7 @@ def change(
 def wants_of(text: str) -> dict[str, Any]:
     """The table WANTS of a changing program: what it must be told. {} if it has none."""
     found: dict[str, Any] = {}
-    for node in ast.parse(text).body:
+    for node in module_of(text).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "WANTS":
             found = ast.literal_eval(node.value)
     return found

@@ -1,10 +1,11 @@
 """Builds the program that a node is sent: a script, and before it every module of ours that it imports. Knows where each probe lies."""
 
-import ast
+import re
 from functools import cache
 from importlib import resources
 
 OURS = ("tasks.", "runbooks.")
+IMPORT = re.compile(rf"^[ ]*from ((?:{'|'.join(map(re.escape, OURS))})[\w.]+) import", re.M)  # no ast: see tasks/parsed.py
 FUTURE = "from __future__ import annotations\n"
 LOADER = """
 import sys, types
@@ -59,9 +60,8 @@ def parts(script: str) -> tuple[tuple[str, str], ...]:
 
 def _add(module: str, found: dict[str, str]) -> None:
     text = source_of(module)
-    imports = [n.module or "" for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
-    for needed in imports:
-        if needed.startswith(OURS) and needed not in found:
+    for needed in IMPORT.findall(text):
+        if needed not in found:
             _add(needed, found)
     found[module] = text
 

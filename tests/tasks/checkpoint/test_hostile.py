@@ -87,7 +87,7 @@ def test_a_pointer_that_is_no_file(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def scanned(root: Path) -> list[dict[str, Any]]:
-    ask = {"root": str(root), "pattern": step_pattern("checkpoint_step_{step}.pt"), "spec": CheckpointSpec()._asdict()}
+    ask = {"root": str(root), "pattern": step_pattern("checkpoint_step_{step}.pt"), "spec": CheckpointSpec()._asdict(), "newest": 3}
     return list(scan(ask)["candidates"])
 
 
