@@ -86,10 +86,11 @@ def opens(opened: list[str], url: str) -> bool:
     return True
 
 
-def test_every_link_lands(
-    rig: Rig, told: Told, browser: Browser, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All that our own renderers write: from the command line, a message or a file without cookies; from a page of the UI logged in."""
+@pytest.fixture
+def written(
+    rig: Rig, told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[dict[str, set[str]], str]]:
+    """The links of all that our own renderers write, by its kind; the key of the page of what waits."""
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", partial(opens, opened))
     monkeypatch.setattr("deployments.cli.login._has_screen", lambda: True)
@@ -118,7 +119,13 @@ def test_every_link_lands(
     }
     assert len(told_of) == 2
     assert opened
-    found = {kind: {x for x in links_in(text) if x not in sources()} for kind, text in texts.items()}
+    yield {kind: {x for x in links_in(text) if x not in sources()} for kind, text in texts.items()}, board
+    set_state(run, Cancelled(message="the test is over"))
+
+
+def test_every_link_lands(rig: Rig, browser: Browser, written: tuple[dict[str, set[str]], str]) -> None:
+    """From the command line, a message or a file without cookies; from a page of the UI logged in."""
+    found, board = written
     assert [kind for kind in ("login", "status", "show", "files", "message 0", board, "form of nightly") if not found[kind]] == []
     every = set().union(*found.values())
     web = {x for x in every if x.startswith("http") and not x.startswith("http://gw.test/approve/")}
@@ -129,4 +136,3 @@ def test_every_link_lands(
     with landed(browser, rig.state.ui, artifacts.addresses([board])[board], auth_string(), "What waits for a person") as page:
         dead |= {x for x in within - set(same) if not clicked(page, rig, x)}
     assert {kind: links & dead for kind, links in found.items() if links & dead} == {}
-    set_state(run, Cancelled(message="the test is over"))
