@@ -129,6 +129,8 @@ def _damaged(evidence: Evidence, copy: Copy, joined: Together) -> Cause:
         full = _disk_was_full(evidence, copy)
         if full:
             return _cause("truncated-by-full-disk", Certainty.CONFIRMED, copy, [*lines, *full])
+        if kind == "all-zero" and not isinstance(copy.look.space, Known):
+            return _cause(slug, Certainty.LIKELY, copy, lines, ("whether the disk was full: its space was not read",))
     if slug == "unreadable":
         return _unreadable(copy, lines)
     if kind not in BY_KIND:  # a record of another version

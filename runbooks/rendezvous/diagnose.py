@@ -92,7 +92,7 @@ def _runs(evidence: Evidence) -> list[Cause]:
         return []
     chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
     found = [(r, c) for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
-    return [told_apart(c, r) if c.subject == subject(r) else c for r, c in found]
+    return [told_apart(c, str(r.backend)) if c.subject == subject(r) else c for r, c in found]
 
 
 def _follows(evidence: Evidence) -> list[Cause]:

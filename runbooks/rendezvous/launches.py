@@ -111,7 +111,7 @@ def _ranks(agents: list[Agent], boots: dict[str, str]) -> list[Cause]:
     causes = [confirmed("settings-differ", subject, *words)] if words else []
     for rank in sorted({int(a.launch.node_rank) for a in numbered}):
         same = [a for a in numbered if int(a.launch.node_rank) == rank]
-        if len({boots[a.node] for a in same}) < 2:
+        if len({boots.get(a.node) or a.node for a in same}) < 2:
             continue  # on one machine it is an earlier start: its port is judged
         said = f"{_who(same)} all have node rank {rank}, so the {same[0].launch.max_nodes} nodes never are complete"
         left = [a for a in same if a.ppid == 1]

@@ -10,6 +10,7 @@ from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.evidence import Evidence, Putback
 from runbooks.rendezvous.plans import owner
+from runbooks.rendezvous.runs import told_apart
 
 SLUG = "stale-rendezvous"
 MUST_NOT = (
@@ -29,7 +30,8 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     found = saved.value
     subject = f"run {found.run} ({found.backend})"
     if found.refusal:
-        no = possible("run-to-restore", subject, found.refusal, decides=("a look at the keys that are there now",))
+        look = "a look at the keys that are there now"
+        no = told_apart(possible("run-to-restore", subject, found.refusal, decides=(look,)), str(found.backend))
         headline = f"{evidence.name}: {subject} must not be put back: {found.refusal}"
         return diagnosis(SLUG, (no,), state=State.CANNOT_TELL, headline=headline, must_not=MUST_NOT)
     if not found.missing:
@@ -38,7 +40,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
         )
     words = [f"{len(found.missing)} keys of {found.file} are not in etcd"]
     words += [f"{found.expired} more have expired meanwhile and stay away"] if found.expired else []
-    cause = confirmed("run-to-restore", subject, *words)
+    cause = told_apart(confirmed("run-to-restore", subject, *words), str(found.backend))
     return diagnosis(
         SLUG,
         (cause,),

@@ -50,9 +50,9 @@ def subject(run: RunKeys) -> str:
     return f"run {run.run} ({run.backend})"
 
 
-def told_apart(cause: Cause, run: RunKeys) -> Cause:
+def told_apart(cause: Cause, backend: str) -> Cause:
     """One id in two backends is two runs."""
-    return cause.model_copy(update={"told_apart": (("backend", str(run.backend)),)})
+    return cause.model_copy(update={"told_apart": (("backend", backend),)})
 
 
 def judge_run(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:

@@ -118,6 +118,7 @@ NOT_THAT = {  # (cause, kind): what the plan of that kind does instead, so that 
     ("copy-unfinished", "quarantine-checkpoint"): TO_ITS_NAME,
     ("defunct-keeps-memory", "reset-gpu"): SHARERS,
     ("memory-without-holder", "reset-gpu"): SHARERS,
+    ("worker-not-started", "start-worker"): "it is planned only where the pod's own processes were watched and none is at work",
 }
 
 
