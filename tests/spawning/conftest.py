@@ -7,7 +7,7 @@ import pytest
 
 from deployments.lab.sshd import Sshd
 from tests.support.postgres import Postgres
-from tests.tasks.spawning.conftest import World
+from tests.tasks.spawning.conftest import POD, World
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def world(folder: Path, postgres: Postgres) -> Iterator[World]:
     """One worker and everything around it."""
-    with Sshd(folder, "pod") as sshd:
+    with Sshd(folder, "pod", environment={"RUNPOD_POD_ID": POD}) as sshd:
         made = World(folder, postgres, sshd)
         yield made
         made.runpod.close()

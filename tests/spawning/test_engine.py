@@ -60,7 +60,7 @@ def test_nothing_is_done_by_itself_over_a_host_key_that_was_only_seen_first(
     world.row()
     world.pod()
     runs = real(rig, folder, "stuck-spawning", f"worker/{WORKER}", world.fleet(), world.environment())
-    assert outcome(runs.run("auto")) == "waiting", runs.report()
+    assert outcome(runs.run("auto")) == "waiting", runs.report()["diagnosis"]["causes"]
     assert outcome(runs.run("auto")) == "waiting", "having been seen twice vouches for nothing"
 
 
