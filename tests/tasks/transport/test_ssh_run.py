@@ -113,7 +113,7 @@ def test_a_stopped_limit_is_ended_through_a_second_channel(host: SshHost) -> Non
 def test_a_flood_is_capped_in_memory_and_ended(host: SshHost) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TransportError) as caught:
-        host.run(["yes", "x" * 100], timeout_s=2, limit_bytes=1000)
+        host.run(["sh", "-c", "yes | head -c 200000000; sleep 60"], timeout_s=4, limit_bytes=1000)  # less than new keys are made for
     assert caught.value.reason is UnknownReason.TIMED_OUT
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000  # KiB
     done = host.run(["head", "-c", "3000000", "/dev/zero"], limit_bytes=1000)
