@@ -78,13 +78,14 @@ def says(text: Text, *names: str) -> bool:
 
 def telling(text: Text) -> tuple[str, ...]:
     """Lines that say what went wrong, in order: those of what the knowledge base names, else those that report a failure."""
-    return _telling(_whole(text))
+    lines = failing_lines(_outcome(_whole(text)))
+    return tuple(lines[n] for n in sorted(lines))
 
 
 @lru_cache(maxsize=32)
-def _telling(whole: str) -> tuple[str, ...]:
-    lines = failing_lines(judge_lines(whole))
-    return tuple(lines[n] for n in sorted(lines))
+def _outcome(whole: str) -> TriageResult:
+    """The judgment of a text, once for all that is asked about it."""
+    return judge_lines(whole)
 
 
 def failing_lines(outcome: TriageResult) -> dict[int, str]:
@@ -98,24 +99,14 @@ def failures(text: Text) -> tuple[tuple[tuple[str, str], ...], bool]:
 
     And whether there may be more lines of the last kind: of very many alike the first and the last are kept.
     """
-    return _failures(_whole(text))
-
-
-@lru_cache(maxsize=32)
-def _failures(whole: str) -> tuple[tuple[tuple[str, str], ...], bool]:
-    outcome = judge_lines(whole)
+    outcome = _outcome(_whole(text))
     named = [(c.slug, c.evidence[0].text) for c in (*outcome.causes, *outcome.undecided) if c.evidence and not c.innocent]
     return (*named, *(("", line.text) for line in outcome.unexplained)), outcome.more_unexplained
 
 
 def besides(text: Text) -> tuple[tuple[str, ...], bool]:
     """Lines that report a failure beside the causes that `text` points to, and that none of these explains; and whether more."""
-    return _beside(_whole(text))
-
-
-@lru_cache(maxsize=32)
-def _beside(whole: str) -> tuple[tuple[str, ...], bool]:
-    outcome = judge_lines(whole)
+    outcome = _outcome(_whole(text))
     return tuple(line.text for line in outcome.besides), outcome.more_besides
 
 
