@@ -11,21 +11,21 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from tasks.spawning.probes.pod_processes import all_below, boot_id, matching, pod_id
+from tasks.remote.probes.moved import moved
+from tasks.remote.probes.proc import boot_id
+from tasks.spawning.probes.pod_processes import all_below, matching, pod_id
 
 
-def moved(before: "Optional[Dict[int, Dict[str, Any]]]", began: float, watch_s: float) -> "Optional[List[Dict[str, Any]]]":
+def at_work(before: "Optional[Dict[int, Dict[str, Any]]]", began: float, watch_s: float) -> "Optional[List[Dict[str, Any]]]":
     """What was there at the first look or is new, and how far it moved since."""
     if before is None:
         return None
     time.sleep(max(0.0, watch_s - (time.monotonic() - began)))
     found = []
-    for pid, now in sorted((all_below() or {}).items()):
-        old = before.get(pid)
-        if old is None or old["start_ticks"] != now["start_ticks"]:
-            old = {"cpu_s": 0.0, "io_bytes": 0}
-        del now["start_ticks"]
-        found.append(dict(now, cpu_s=now["cpu_s"] - old["cpu_s"], io_bytes=now["io_bytes"] - old["io_bytes"]))
+    for _, now in sorted((all_below() or {}).items()):
+        cpu_s, io = moved(now, before)
+        shown = {"pid": now["pid"], "command": now["words"][:200], "age_s": now["age_s"], "first": now["first"]}
+        found.append(dict(shown, cpu_s=cpu_s, io_bytes=io or 0))
     return sorted(found, key=lambda p: (-p["io_bytes"], -p["cpu_s"], p["age_s"]))[:100]
 
 
@@ -79,6 +79,6 @@ if __name__ == "__main__":
     answer["free"] = free(ask["disks"])
     answer["image_cuda"] = os.environ.get("CUDA_VERSION", "")
     answer.update(smi())
-    answer["others"] = moved(first, began, ask["watch_s"])
+    answer["others"] = at_work(first, began, ask["watch_s"])
     answer["watched_s"] = time.monotonic() - began
     print(json.dumps(answer))

@@ -12,7 +12,8 @@ import time
 from typing import Any, Dict
 
 from tasks.remote.probes.below import open_trusted
-from tasks.spawning.probes.pod_processes import boot_id, matching, pod_id
+from tasks.remote.probes.proc import boot_id
+from tasks.spawning.probes.pod_processes import matching, pod_id
 
 WANTS = {
     "argv": "list", "match": "str", "lock": "str", "boot_id": "str", "pod": "str", "out": "str", "watch_s": "number",

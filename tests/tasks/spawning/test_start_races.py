@@ -13,8 +13,9 @@ import pytest
 from runbooks.core.orchestrator_config import WorkerProcess
 from tasks.remote.probe import run_probe
 from tasks.remote.probes.below import open_trusted
+from tasks.remote.probes.proc import boot_id
 from tasks.spawning.probes import pod_start_worker
-from tasks.spawning.probes.pod_processes import boot_id, matching
+from tasks.spawning.probes.pod_processes import matching
 from tasks.transport.local import LocalHost
 from tests.support.racing import Steps, every_step, writing_at
 
