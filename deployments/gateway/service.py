@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -152,6 +152,8 @@ class Service:
             return ""
         recent, limits = self._recent[row.runbook], files.policy.storm
         recent[row.target] = now
+        for target in [t for t, at in list(recent.items()) if now - at > timedelta(seconds=limits.window_s)]:
+            recent.pop(target, None)  # in time: alerts name new pods and workers every day
         targets = many_alike([(at, target) for target, at in list(recent.items())], now, limits.window_s, limits.alike)
         if not targets:
             return ""
