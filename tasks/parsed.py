@@ -10,4 +10,3 @@ def module_of(text: str) -> ast.Module:
     """The text as a module. Raises SyntaxError."""
     with _ONE:
         return ast.parse(text)
-

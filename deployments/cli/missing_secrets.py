@@ -5,10 +5,10 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from deployments.cli.needed_secrets import Need, needs
 from deployments.errors import CommandError
 
 if TYPE_CHECKING:
+    from deployments.cli.needed_secrets import Need
     from runbooks.core.fleet import Fleet
 
 MOST = 8  # names in a line
@@ -18,7 +18,7 @@ _TOLD: set[str] = set()
 class Missing(NamedTuple):
     """A credential of the fleet file, and what is wrong with its name."""
 
-    need: Need
+    need: "Need"
     says: str
 
 
@@ -35,6 +35,8 @@ def missing_secrets(fleet: "Fleet") -> tuple[Missing, ...]:
 
     What may also be a variable is told only where a block of almost its name belongs to nobody: it may be set for workers alone.
     """
+    from deployments.cli.needed_secrets import needs
+
     wanted = [n for n in needs(fleet) if not n.variable]
     blocks = _blocks() if wanted else None
     if blocks is None:
@@ -56,7 +58,7 @@ def _blocks() -> tuple[str, ...] | None:
     return None
 
 
-def _told(need: Need, blocks: tuple[str, ...], spare: list[str]) -> str:
+def _told(need: "Need", blocks: tuple[str, ...], spare: list[str]) -> str:
     from runbooks.core.names import nearest, there_are
 
     if need.block:

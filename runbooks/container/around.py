@@ -7,6 +7,7 @@ from runbooks.container.others import mate, pod_mates
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.shared_end import said
 from runbooks.container.words import Limits, cause, clock, known, log_of, near, span
+from runbooks.core.distinct import capital
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.sizes import size as sized
@@ -48,7 +49,7 @@ def _down(e: Evidence, host: HostFacts, subject: str, answer: str, limits: Limit
     if upgrade is None:
         return [down]
     sure, words = _effective(e, host, upgrade, limits)
-    log = f"package log: {said(upgrade)}. {words[0].upper()}{words[1:]}"
+    log = f"package log: {said(upgrade)}. {capital(words)}"
     if sure is None:
         return [_with(down, log)]
     check = ("the daemon's log since then",) if sure is Certainty.LIKELY else ()

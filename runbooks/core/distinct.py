@@ -16,6 +16,11 @@ def names_of(names: Sequence[str]) -> str:
     return ", ".join(names[:FEW]) + more
 
 
+def capital(text: str) -> str:
+    """As the beginning of a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:
     """The texts in their order without those that say what another says; of two the one that says more stays.
 

@@ -1,6 +1,7 @@
 """Processes of a service that a signal has stopped, and the plan that continues them. Pure."""
 
 from runbooks.core.base import Frozen
+from runbooks.core.distinct import capital
 from runbooks.core.plan import Plan, Step
 
 NAME = "let it go on"
@@ -37,7 +38,7 @@ def withheld(pid: int | None, why: str) -> str:
 
 def asking(*more: str) -> str:
     """Why the plan may be chosen, and what speaks against it, a sentence each."""
-    return ". ".join((ASK_FIRST, *(f"{line[0].upper()}{line[1:]}" for line in more if line)))
+    return ". ".join((ASK_FIRST, *(capital(line) for line in more if line)))
 
 
 def go_on(step: Step, slug: str, settle_s: float, why: str = "") -> Plan:

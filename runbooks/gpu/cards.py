@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from runbooks.core.distinct import capital
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.knowledge import load_table
 from runbooks.gpu.view import MIB, GpuView
@@ -59,8 +60,7 @@ def unjudged(view: GpuView, gpu: Gpu, extra: int | None) -> str:
     rest = at_rest(view, gpu)
     if extra is None or not rest.least < extra <= rest.most:
         return ""
-    words = rest_words(gpu)
-    return f"{extra // MIB} MiB of GPU {gpu.index} belong to no listed process. {words[0].upper()}{words[1:]}"
+    return f"{extra // MIB} MiB of GPU {gpu.index} belong to no listed process. {capital(rest_words(gpu))}"
 
 
 def rest_words(gpu: Gpu) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from runbooks.core.distinct import capital
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView
@@ -10,16 +11,11 @@ from runbooks.gpu.view import GpuView
 def cautions(view: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     """Sentences of the form "do not … : …". Empty for what is ruled out."""
     if v.certainty is Certainty.RULED_OUT:
-        return (f"do not act on {v.slug} ({v.subject}). {_cap(v.evidence[-1])}",)
+        return (f"do not act on {v.slug} ({v.subject}). {capital(v.evidence[-1])}",)
     if v.innocent:
         return _benign(v)
     found = _RULES.get(v.slug)
     return found(view, v) if found else ()
-
-
-def _cap(text: str) -> str:
-    """As the beginning of a sentence."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _pids(v: GpuVerdict) -> str:
@@ -28,21 +24,21 @@ def _pids(v: GpuVerdict) -> str:
 
 def _benign(v: GpuVerdict) -> tuple[str, ...]:
     if v.pids:
-        return (f"do not kill pid {_pids(v)} for low GPU use. {_cap(v.evidence[0])}",)
-    return (f"do not reset {v.subject} and kill nothing by name because its table is empty. {_cap(v.evidence[0])}",)
+        return (f"do not kill pid {_pids(v)} for low GPU use. {capital(v.evidence[0])}",)
+    return (f"do not reset {v.subject} and kill nothing by name because its table is empty. {capital(v.evidence[0])}",)
 
 
 def _off_the_bus(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     return (
         f"do not run `nvidia-smi --gpu-reset` on {v.subject}: it is gone from the bus, only a reboot brings it back",
         "do not kill -9 in a loop: a process that waits in the driver for a lost GPU can't end",
-        f"do not give the node new work before a soak test. {_cap(v.evidence[0])}",
+        f"do not give the node new work before a soak test. {capital(v.evidence[0])}",
     )
 
 
 def _needs_reset(view: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     users = sorted(p for p, held in view.holdings.items() if any(h.gpu.uuid in v.gpus for h in held))
-    found = [f"do not put new work on {v.subject}. {_cap(v.evidence[0])}"]
+    found = [f"do not put new work on {v.subject}. {capital(v.evidence[0])}"]
     if users:
         found.append(
             f"do not reset {v.subject} while pid {', '.join(map(str, users))} is on it: it would lose its work"
@@ -97,7 +93,7 @@ def _collective(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
 
 def _device_spin(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     return (
-        f"do not take {v.subject} for healthy because it reads 100 %. {_cap(v.evidence[0])}",
+        f"do not take {v.subject} for healthy because it reads 100 %. {capital(v.evidence[0])}",
         f"do not end pid {_pids(v)} if it is one rank of a job on several nodes: stop the whole job",
     )
 
@@ -117,7 +113,7 @@ def _idle(view: GpuView, v: GpuVerdict) -> tuple[str, ...]:
 
 def _memory(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     return (
-        f"do not reset {v.subject}, and kill nothing by name, because no holder is listed. {_cap(v.evidence[-1])}",
+        f"do not reset {v.subject}, and kill nothing by name, because no holder is listed. {capital(v.evidence[-1])}",
         "do not change batch sizes or allocator settings for it: the memory is held outside the job that fails",
     )
 
@@ -135,7 +131,7 @@ def _latched(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
 
 def _nobody(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     return (
-        f"do not take {v.subject} for healthy because it is busy. {_cap(v.evidence[0])}, and nobody is listed on it",
+        f"do not take {v.subject} for healthy because it is busy. {capital(v.evidence[0])}, and nobody is listed on it",
         f"do not reset {v.subject} before its user was looked for from the host",
     )
 
@@ -145,7 +141,7 @@ def _event(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
 
 
 def _application(_: GpuView, v: GpuVerdict) -> tuple[str, ...]:
-    return (f"do not reset or replace {v.subject} for one application fault. {_cap(v.evidence[0])}",)
+    return (f"do not reset or replace {v.subject} for one application fault. {capital(v.evidence[0])}",)
 
 
 _RULES: dict[str, Callable[[GpuView, GpuVerdict], tuple[str, ...]]] = {

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from runbooks.core.distinct import names_of
+from runbooks.core.distinct import capital, names_of
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import remedy, tier
 from runbooks.core.reading import Known
@@ -40,7 +40,7 @@ def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> s
     innocent = [v for v in verdicts if v.innocent]
     limit = ". The kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
     held = [words for g in view.gpus for words in idle_shares(view, g)] + [f.issue for f in of_unknown_cards(view)]
-    limit = f". {held[0][:1].upper()}{held[0][1:]}{limit}" if held else limit
+    limit = f". {capital(held[0])}{limit}" if held else limit
     if innocent:
         return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"
     return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
@@ -52,7 +52,7 @@ def symptom(view: GpuView) -> str:
     peers = view.leader.peers if view.leader else ()
     parts += [words for g in view.gpus for words in idle_shares(view, g)]
     parts += [f"the leader counts {p.jobs} jobs here" for p in peers if p.node == view.evidence.node]
-    return ". ".join(f"{words[:1].upper()}{words[1:]}" for words in parts)
+    return ". ".join(map(capital, parts))
 
 
 def idle_shares(view: GpuView, g: Gpu) -> tuple[str, ...]:

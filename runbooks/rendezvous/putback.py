@@ -10,7 +10,7 @@ from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.evidence import Evidence, Putback
 from runbooks.rendezvous.plans import owner
-from runbooks.rendezvous.runs import told_apart
+from runbooks.rendezvous.runs import subject, told_apart
 
 SLUG = "stale-rendezvous"
 MUST_NOT = (
@@ -28,24 +28,24 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
             state=State.CANNOT_TELL, headline=f"{evidence.name}: {why}", must_not=MUST_NOT, unknowns=(why,)
         )
     found = saved.value
-    subject = f"run {found.run} ({found.backend})"
+    who = subject(found)
     if found.refusal:
         look = "a look at the keys that are there now"
-        no = told_apart(possible("run-to-restore", subject, found.refusal, decides=(look,)), str(found.backend))
-        headline = f"{evidence.name}: {subject} must not be put back: {found.refusal}"
+        no = told_apart(possible("run-to-restore", who, found.refusal, decides=(look,)), str(found.backend))
+        headline = f"{evidence.name}: {who} must not be put back: {found.refusal}"
         return diagnosis(SLUG, (no,), state=State.CANNOT_TELL, headline=headline, must_not=MUST_NOT)
     if not found.missing:
         return Diagnosis(
-            state=State.HEALTHY, headline=f"{evidence.name}: {subject} is there as it was saved", must_not=MUST_NOT
+            state=State.HEALTHY, headline=f"{evidence.name}: {who} is there as it was saved", must_not=MUST_NOT
         )
     words = [f"{len(found.missing)} keys of {found.file} are not in etcd"]
     words += [f"{found.expired} more have expired meanwhile and stay away"] if found.expired else []
-    cause = told_apart(confirmed("run-to-restore", subject, *words), str(found.backend))
+    cause = told_apart(confirmed("run-to-restore", who, *words), str(found.backend))
     return diagnosis(
         SLUG,
         (cause,),
         state=State.UNHEALTHY,
-        headline=f"{evidence.name}: {subject}: {words[0]}, and a person wants them back",
+        headline=f"{evidence.name}: {who}: {words[0]}, and a person wants them back",
         must_not=MUST_NOT,
         plans=(restore_plan(evidence, found),),
         after=("approve it only if the deletion was a mistake",),

@@ -5,7 +5,7 @@ import re
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
 from runbooks.rendezvous.causes import benign, confirmed, likely, possible
-from runbooks.rendezvous.evidence import Agent, Evidence
+from runbooks.rendezvous.evidence import Agent, Evidence, Putback
 from runbooks.rendezvous.life import Life, known_nodes
 from runbooks.rendezvous.parsers.etcd_v2 import LegacyState, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState
@@ -45,7 +45,7 @@ def joined(run: RunKeys) -> int:
     return len(run.state.participants) if run.state is not None else 0
 
 
-def subject(run: RunKeys) -> str:
+def subject(run: RunKeys | Putback) -> str:
     """How a run is named in a verdict."""
     return f"run {run.run} ({run.backend})"
 

@@ -1,6 +1,5 @@
 """Loads the chosen checkpoint in a sandbox on its node, where the run asks for it. Changes nothing."""
 
-
 from pydantic import ValidationError
 
 from runbooks.checkpoint.choose import choose

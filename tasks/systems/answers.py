@@ -21,13 +21,13 @@ from tasks.transport.open import open_host
 
 def begin_here(fleet: Fleet, *, named_only: bool = False) -> Later:
     """Begins all of them, side by side. `named_only`: those of `systems` alone. Never raises."""
-    tries = [Try(s.name, s.url, partial(_system, s), _reach(s)) for s in fleet.systems]
+    tries = [Try(s.name, s.url, partial(_system, s), _reach(s.url, "its url")) for s in fleet.systems]
     return begin_all(tries if named_only else [*tries, *_others(fleet)])
 
 
 def _others(fleet: Fleet) -> Iterator[Try]:
     if fleet.leader:
-        yield Try("leader", without_login(fleet.leader.url), partial(_leader, fleet, fleet.leader), _run_it(fleet.leader))
+        yield Try("leader", without_login(fleet.leader.url), partial(_leader, fleet, fleet.leader), _reach(fleet.leader.url, "leader.url"))
     if fleet.checkpoints:
         yield from try_tiers(fleet.checkpoints)
     if fleet.reports.s3:
@@ -55,19 +55,19 @@ def _http(system: System) -> tuple[str, str]:
         ) as answer:
             status = answer.status_code
     except httpx.HTTPError as e:
-        return f"{type(e).__name__}: {e}", _reach(system)
+        return f"{type(e).__name__}: {e}", _reach(system.url, "its url")
     return f"HTTP {status}", "" if status < 500 else "look at its own log"
 
 
-def _reach(system: System) -> str:
-    return f"see that it runs and that this machine may reach {without_login(system.url)}, or correct its url"
+def _reach(url: str, field: str) -> str:
+    return f"see that it runs and that this machine may reach {without_login(url)}, or correct {field}"
 
 
 def _leader(fleet: Fleet, leader: Leader) -> Iterator[SystemCheck]:
     found = read_status(Context(fleet=fleet, target="leader", open_host=open_host), leader)
     if isinstance(found, Unknown):
         token = f"set {where(leader.token_env)} to its token" if leader.token_env else "give leader.token_env in the fleet file"
-        fix = token if found.reason is UnknownReason.DENIED else _run_it(leader)
+        fix = token if found.reason is UnknownReason.DENIED else _reach(leader.url, "leader.url")
         yield told("leader", "FAULT", found.why, fix, silent=found.reason in SILENT)
         return
     status = found.value
@@ -75,7 +75,3 @@ def _leader(fleet: Fleet, leader: Leader) -> Iterator[SystemCheck]:
         yield told("leader", "ok", f"answers; it counts {len(status.peers)} peers")
     else:
         yield told("leader", "note", f"answers, but the leader is {status.leader_id or 'not known'}", "set leader.url to the leader's")
-
-
-def _run_it(leader: Leader) -> str:
-    return f"see that it runs and that this machine may reach {without_login(leader.url)}, or correct leader.url"
