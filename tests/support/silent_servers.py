@@ -43,10 +43,17 @@ def malformed() -> Iterator[str]:
 @contextmanager
 def answering(health: Answer, other: Answer) -> Iterator[str]:
     """Answers by HTTP: `/health` and everything else."""
+    with serving(lambda path: health if path.endswith("/health") else other) as base:
+        yield f"{base}/api"
+
+
+@contextmanager
+def serving(answer: Callable[[str], Answer]) -> Iterator[str]:
+    """Answers every request by its path; the address without one."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, body = health if self.path.endswith("/health") else other
+            code, body = answer(self.path)
             self.rfile.read(int(self.headers.get("content-length") or 0))
             self.send_response(code)
             self.send_header("content-length", str(len(body)))
@@ -59,9 +66,10 @@ def answering(health: Answer, other: Answer) -> Iterator[str]:
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/api"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -4,10 +4,8 @@ import json
 import time
 from asyncio import CancelledError
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -28,7 +26,7 @@ from tasks.systems.trying import Try, begin_all, told
 from tasks.transport.local import LocalHost
 from tests.core.nights import night, result
 from tests.deployments.test_cli import call
-from tests.support.silent_servers import hanging
+from tests.support.silent_servers import hanging, serving
 
 NODE = {"name": "n", "local": True}
 ETCD = {"/health": '{"health":"true"}', "/version": '{"etcdserver":"3.5.9"}', "/v3/maintenance/alarm": "{}"}
@@ -38,31 +36,14 @@ def fleet(**sections: Any) -> Fleet:
     return Fleet.model_validate({"nodes": [NODE], **sections})
 
 
-@contextmanager
-def serving(pages: dict[str, str], status: int = 200) -> Iterator[str]:
-    """Answers by path; anything else is 404."""
+def paged(pages: dict[str, str], status: int = 200) -> AbstractContextManager[str]:
+    """A server that answers by path; anything else is 404."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            page = next((text for path, text in pages.items() if self.path.startswith(path)), None)
-            self.send_response(404 if page is None else status)
-            self.end_headers()
-            self.wfile.write((page or "").encode())
+    def answer(path: str) -> tuple[int, bytes]:
+        page = next((text for start, text in pages.items() if path.startswith(start)), None)
+        return (404, b"") if page is None else (status, page.encode())
 
-        do_POST = do_GET
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return serving(answer)
 
 
 def asked(whole: Fleet) -> dict[str, SystemCheck]:
@@ -106,9 +87,9 @@ def test_what_is_dead_is_told_with_its_fix(tmp_path: Path) -> None:
 
 def test_what_is_well_is_told_too() -> None:
     version = {"/api/version": '{"ray_version": "2.9.0"}'}
-    with serving({}) as page, LabLeader() as leader, serving(ETCD) as etcd, serving(version) as ray:
+    with paged({}) as page, LabLeader() as leader, paged(ETCD) as etcd, paged(version) as ray:
         listed = {"/ckpt": "<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>"}
-        with serving(listed) as store, pytest.MonkeyPatch.context() as m:
+        with paged(listed) as store, pytest.MonkeyPatch.context() as m:
             for name, value in keys(store).items():
                 m.setenv(name, value)
             found = asked(fleet(
@@ -134,7 +115,7 @@ def test_what_is_well_is_told_too() -> None:
     ],
 )
 def test_what_a_store_answers_is_told_apart(code: str, status: int, state: str, fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving({"/": f"<Error><Code>{code}</Code><Message>said so</Message></Error>"}, status) as store:
+    with paged({"/": f"<Error><Code>{code}</Code><Message>said so</Message></Error>"}, status) as store:
         for name, value in keys(store).items():
             monkeypatch.setenv(name, value)
         found = asked(fleet(reports={"s3": "s3://gone/reports"}))["reports.s3"]
@@ -163,7 +144,7 @@ def test_a_leader_that_answers_is_not_yet_well(monkeypatch: pytest.MonkeyPatch) 
     [('{"health":"false"}', "{}", "not healthy"), ('{"health":"true"}', '{"alarms":[{"alarm":"NOSPACE"}]}', "alarms NOSPACE")],
 )
 def test_an_etcd_that_answers_is_not_yet_well(health: str, alarm: str, says: str) -> None:
-    with serving(ETCD | {"/health": health, "/v3/maintenance/alarm": alarm}) as etcd:
+    with paged(ETCD | {"/health": health, "/v3/maintenance/alarm": alarm}) as etcd:
         found = asked(fleet(rendezvous=[{"name": "main", "endpoints": [etcd], "nodes": ["n"]}]))["rendezvous main"]
     assert (found.state, found.reachable) == ("FAULT", True)
     assert says in found.detail
@@ -187,7 +168,7 @@ def test_a_c10d_store_is_there_only_while_a_job_runs(endpoint: str, state: str, 
 
 def test_what_hangs_holds_up_nobody() -> None:
     """Ten that take the connection and say nothing, a second each, beside one that answers."""
-    with hanging() as silent, serving({}) as page:
+    with hanging() as silent, paged({}) as page:
         names = [{"name": f"s{i}", "url": silent, "timeout_s": 1} for i in range(10)]
         began = time.monotonic()
         found = begin_here(fleet(systems=[*names, {"name": "web", "url": page}]))()
