@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 INITIAL_PIDS = "pid:[4026531836]"  # the machine's own pid namespace (Linux: PROC_PID_INIT_INO)
 OWN_MOUNTS = ("overlay", "tmpfs")  # of a container: nobody outside of it uses them
+ONE_DEVICE = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs")  # one number however often, and wherever, it is mounted
 MOST_NAMES = 200_000
+
+
+class _Tier(NamedTuple):
+    """What lies below a tier: its real path, file names by inode, and its device ("" where that tells nothing)."""
+
+    real: str
+    files: dict[str, dict[int, str]]
+    device: str
 
 
 def holders(root: str, fs_type: str = "") -> dict[str, Any]:
     """Processes with files open below the tier; `all` says whether every process could be looked at."""
     real, out = os.path.realpath(root), []
-    files, complete = _files(real)
+    tier, complete = _tier(real, fs_type)
     inside = os.path.exists("/proc/self/ns/pid") and os.readlink("/proc/self/ns/pid") != INITIAL_PIDS
     if inside:
         complete = complete and fs_type in OWN_MOUNTS
@@ -22,7 +33,7 @@ def holders(root: str, fs_type: str = "") -> dict[str, Any]:
         if pid == str(os.getpid()):
             continue
         try:
-            out.extend(_of_process(pid, real, files))
+            out.extend(_of_process(pid, tier))
         except PermissionError:
             complete = complete and pid == "1" and not inside  # a machine's init reads no checkpoints
         except OSError:
@@ -30,71 +41,103 @@ def holders(root: str, fs_type: str = "") -> dict[str, Any]:
     return {"all": complete, "list": out[:200]}
 
 
-def _files(real: str) -> tuple[dict[str, dict[int, str]], bool]:
+def _tier(real: str, fs_type: str) -> tuple[_Tier, bool]:
     found: dict[str, dict[int, str]] = {}
+    devices: set[int] = set()
     count = 0
     for folder, _, names in os.walk(real):
         for name in names:
             full = os.path.join(folder, name)
             try:
-                found.setdefault(name, {})[os.lstat(full).st_ino] = os.path.relpath(full, real)
+                seen = os.lstat(full)
+                found.setdefault(name, {})[seen.st_ino] = os.path.relpath(full, real)
+                devices.add(seen.st_dev)
             except OSError:
                 continue
         count += len(names)
         if count > MOST_NAMES:
-            return found, False
-    return found, True
+            return _Tier(real, found, ""), False
+    alone = fs_type in ONE_DEVICE and len(devices) == 1
+    return _Tier(real, found, _device_of(real) if alone else ""), True
 
 
-def _of_process(pid: str, real: str, files: dict[str, dict[int, str]]) -> list[dict[str, Any]]:
+def _device_of(path: str) -> str:
+    fd = os.open(path, os.O_PATH)
+    try:
+        return _device("self", str(fd))
+    finally:
+        os.close(fd)
+
+
+def _device(pid: str, fd: str) -> str:
+    """`major:minor` of the file system that a descriptor is on; "" where its mount is listed no more."""
+    mount = _fdinfo(pid, fd, "mnt_id:")
+    with open("/proc/%s/mountinfo" % pid, encoding="utf-8", errors="surrogateescape") as f:
+        return next((words[2] for words in (line.split(None, 3) for line in f) if words[0] == mount), "")
+
+
+def _fdinfo(pid: str, fd: str, name: str) -> str:
+    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
+        return next((line.split()[1] for line in f if line.startswith(name)), "")
+
+
+def _of_process(pid: str, tier: _Tier) -> list[dict[str, Any]]:
     out: dict[str, bool] = {}
     for fd in os.listdir("/proc/%s/fd" % pid):
         try:
             target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
-            path = _below(target, real, files, lambda fd=fd: _inode_of(pid, fd))
+            path = _below(target, tier, partial(_identity, pid, fd))
             if path:
                 out[path] = out.get(path, False) or _flags(pid, fd) & 3 != 0
         except OSError:
             continue
     with contextlib.suppress(FileNotFoundError):
         inside = os.readlink("/proc/%s/cwd" % pid)
-        if inside.startswith(real + "/"):  # it reaches what lies there whatever the folder is called
-            out.setdefault(os.path.relpath(inside, real), False)
-    for path, writing in _mapped(pid, real, files):
+        if inside.startswith(tier.real + "/"):  # it reaches what lies there whatever the folder is called
+            out.setdefault(os.path.relpath(inside, tier.real), False)
+    for path, writing in _mapped(pid, tier):
         out[path] = out.get(path, False) or writing
     return [_holder(pid, path, writing) for path, writing in out.items()]
 
 
-def _below(target: str, real: str, files: dict[str, dict[int, str]], inode: Any) -> str:
+def _below(target: str, tier: _Tier, identity: Callable[[], tuple[int, str]]) -> str:
     """The path below the tier that a link names, seen from here or by inode from another mount namespace."""
-    if target.startswith(real + "/"):
-        return os.path.relpath(target, real)
-    known = files.get(target.rpartition("/")[2])
-    return known.get(inode(), "") if known and target.startswith("/") else ""
+    if target.startswith(tier.real + "/"):
+        return os.path.relpath(target, tier.real)
+    known = tier.files.get(target.rpartition("/")[2])
+    if not known or not target.startswith("/"):
+        return ""
+    inode, device = identity()
+    elsewhere = tier.device and device and device != tier.device
+    return "" if elsewhere else known.get(inode, "")
 
 
-def _inode_of(pid: str, fd: str) -> int:
-    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
-        found = next((int(line.split()[1]) for line in f if line.startswith("ino:")), 0)
-    return found or os.stat("/proc/%s/fd/%s" % (pid, fd)).st_ino  # before Linux 5.14
+def _identity(pid: str, fd: str) -> tuple[int, str]:
+    inode = int(_fdinfo(pid, fd, "ino:") or 0) or os.stat("/proc/%s/fd/%s" % (pid, fd)).st_ino  # before Linux 5.14
+    return inode, _device(pid, fd)
 
 
 def _flags(pid: str, fd: str) -> int:
-    with open("/proc/%s/fdinfo/%s" % (pid, fd), encoding="ascii") as f:
-        return next((int(line.split()[1], 8) for line in f if line.startswith("flags:")), 0)
+    return int(_fdinfo(pid, fd, "flags:") or "0", 8)
 
 
-def _mapped(pid: str, real: str, files: dict[str, dict[int, str]]) -> list[tuple[str, bool]]:
+def _mapped(pid: str, tier: _Tier) -> list[tuple[str, bool]]:
     """Files that are mapped into memory (torch.load with mmap closes the file and keeps the mapping)."""
     out = []
     with open("/proc/%s/maps" % pid, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             words = line.rstrip("\n").split(None, 5)
             if len(words) == 6 and words[5].startswith("/"):
-                path = _below(words[5], real, files, lambda words=words: int(words[4]))
+                path = _below(words[5], tier, partial(_mapped_identity, words[3], words[4]))
                 if path:
                     out.append((path, "w" in words[1] and "s" in words[1]))
     return out
+
+
+def _mapped_identity(device: str, inode: str) -> tuple[int, str]:
+    """A mapping's `fd:01` is a mount's `253:1`."""
+    major, _, minor = device.partition(":")
+    return int(inode), "%d:%d" % (int(major, 16), int(minor, 16))
 
 
 def _holder(pid: str, path: str, writing: bool) -> dict[str, Any]:

@@ -100,6 +100,26 @@ def test_readers_that_closed_the_file_or_see_another_path(tmp_path: Path) -> Non
         proc.wait()
 
 
+def test_the_same_name_and_inode_on_another_file_system_is_no_holder(tmp_path: Path) -> None:
+    """Inodes of every tmpfs begin with small numbers: another job's file of that name is not this tier's."""
+    with tmpfs(tmp_path / "ours") as ours, tmpfs(tmp_path / "theirs") as theirs:
+        here, there = (place / "checkpoint_step_7.pt" for place in (ours, theirs))
+        here.write_bytes(bytes(9000))
+        there.write_bytes(bytes(9000))
+        assert here.stat().st_ino == there.stat().st_ino
+        with there.open("rb") as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ):
+            assert holders_elsewhere(ours) == []
+            assert holders_elsewhere(theirs) == [there.name]
+
+
+def holders_elsewhere(tier: Path) -> list[str]:
+    """What another process sees held by this one."""
+    code = "import sys\nfrom tasks.checkpoint.probes.ckpt_holders import holders\n"
+    code += "print(*(h['path'] for h in holders(*sys.argv[1:])['list']))"
+    done = subprocess.run([sys.executable, "-c", code, str(tier), "tmpfs"], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 def first(ctx_tier: Path, **options: str) -> Candidate:
     evidence, _ = look(context(folder("nvme", ctx_tier), options=options))
     assert isinstance(evidence.tiers[0].candidates, Known)

@@ -3,12 +3,14 @@
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from runbooks.core.verdict import State
 from tests.support.docker_engine import Engine
+from tests.support.waiting import until
 from tests.tasks.container.world import World, confirmed
 
 
@@ -16,6 +18,14 @@ def pids_of(engine: Engine, ident: str) -> list[int]:
     """Pids of a container's processes, first process first."""
     found = next(Path("/sys/fs/cgroup").glob(f"*/{engine.group}/{ident}/cgroup.procs"))
     return sorted(int(p) for p in found.read_text().split())
+
+
+def words_of(pid: int) -> list[str]:
+    """Its command line; empty where it ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    except OSError:
+        return []
 
 
 CASES = [
@@ -72,8 +82,8 @@ def test_stopped_by_a_person_is_left_alone(engine: Engine, words: tuple[str, ...
 
 
 def test_a_child_killed_for_memory_is_not_the_end_of_its_container(engine: Engine) -> None:
-    engine.create("child", "sh", "-c", "tail /dev/zero; exec sleep 100", options=("-m", "32m"))
-    time.sleep(2)
+    pids = partial(pids_of, engine, engine.create("child", "sh", "-c", "tail /dev/zero; exec sleep 100", options=("-m", "32m")))
+    until(lambda: [words_of(pid) for pid in pids()] == [["sleep", "100"]], 60, "the end of its child")
     assert "oom-child" in confirmed(World(engine, "child").judge())
 
 

@@ -15,6 +15,7 @@ from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.need import need_program
 from tests.support.printed import by_hand
+from tests.support.waiting import until
 from tests.tasks.container.world import World, confirmed
 
 
@@ -71,8 +72,7 @@ def test_an_application_is_started_again(engine: Engine) -> None:
     for argv in (("sleep", "790"), ("sh", "-c", "trap '' TERM; sleep 791 & wait"), ("sleep", "1234")):
         engine.run("exec", "-d", "app2", *argv)
     typed(found.plans[0])
-    time.sleep(0.5)
-    assert world.judge().state is State.HEALTHY
+    until(lambda: world.judge().state is State.HEALTHY, 20, "a healthy application")
     runs = [line.split(None, 1)[1] for line in engine.run("top", "app2", "-eo", "pid,args").splitlines()[1:]]
     assert sorted(runs) == ["sleep 1234", "sleep 79", "sleep infinity"], "what was left of it is gone, and nothing else"
 

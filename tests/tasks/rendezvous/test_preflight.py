@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,10 +57,11 @@ def test_one_direction_closed(hosts: list[NamespaceHost]) -> None:
 
 
 def test_port_taken_and_its_holder_is_named(hosts: list[NamespaceHost]) -> None:
-    code = "import socket,time; s=socket.socket(); s.bind(('0.0.0.0',29500)); s.listen(); time.sleep(60)"
-    holder = subprocess.Popen(["ip", "netns", "exec", hosts[0].namespace, sys.executable, "-c", code])
+    code = "import socket,time; s=socket.socket(); s.bind(('0.0.0.0',29500)); s.listen(); print(flush=True); time.sleep(60)"
+    holder = subprocess.Popen(["ip", "netns", "exec", hosts[0].namespace, sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
-        time.sleep(1)
+        assert holder.stdout is not None
+        assert holder.stdout.readline()
         d = check(hosts)
         assert slugs(d) == ["port-taken"], d
         assert f"pid {holder.pid}" in d.causes[0].evidence[0]
