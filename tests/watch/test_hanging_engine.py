@@ -59,7 +59,7 @@ def test_a_look_ends_in_its_time(how: str, tmp_path: Path, monkeypatch: pytest.M
     with dumb(tmp_path / "s", *ANSWERS[how]):
         began = time.monotonic()
         states, problem = watch_node.look(Api(str(tmp_path / "s")), ask)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 15
         assert watch_node.usage(Api(str(tmp_path / "s")), "a", time.monotonic() + 0.2) is None
     assert states == {}
     assert problem, "an engine that does not answer well is not a container that is well, or missing"
@@ -73,7 +73,7 @@ def test_one_that_crawls_is_not_asked_for_ever(tmp_path: Path, monkeypatch: pyte
     with dumb(tmp_path / "s", text, 0.003):
         began = time.monotonic()
         states, problem = watch_node.look(Api(str(tmp_path / "s")), {"containers": {f"c{i}": "" for i in range(50)}})
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 15, "all of them take more than 20 s"
     assert (states, "too slow" in problem or "did not answer" in problem) == ({}, True)
 
 

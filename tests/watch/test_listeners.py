@@ -38,7 +38,7 @@ def test_over_ssh(tmp_path: Path) -> None:
         began = time.monotonic()
         engine.run("kill", "far1")
         assert status(heard(box, "engine")) == "exited"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15  # it does not wait for its next look
         cut_and_lost(engine, sshd, box)
         listener.ending.set()
 

@@ -37,4 +37,4 @@ def test_without_a_server_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(credentials, "_server_is_configured", lambda: False)
     began = time.monotonic()
     assert credentials.credential("NO_SUCH_KEY") == ""
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5

@@ -167,26 +167,26 @@ def test_a_c10d_store_is_there_only_while_a_job_runs(endpoint: str, state: str, 
 
 
 def test_what_hangs_holds_up_nobody() -> None:
-    """Ten that take the connection and say nothing, a second each, beside one that answers."""
+    """Ten that take the connection and say nothing, three seconds each, beside one that answers."""
     with hanging() as silent, paged({}) as page:
-        names = [{"name": f"s{i}", "url": silent, "timeout_s": 1} for i in range(10)]
+        names = [{"name": f"s{i}", "url": silent, "timeout_s": 3} for i in range(10)]
         began = time.monotonic()
         found = begin_here(fleet(systems=[*names, {"name": "web", "url": page}]))()
         took = time.monotonic() - began
     assert [c.name for c in found if c.wrong] == [f"s{i}" for i in range(10)]
     assert not any(c.reachable for c in found[:10])
-    assert took < 5, "one after the other these are 10 s"
+    assert took < 15, "one after the other these are 30 s"
 
 
 def test_a_client_without_an_end_is_not_waited_for_and_what_it_said_is_kept() -> None:
     def sleeps() -> Iterator[SystemCheck]:
         yield told("key", "ok", "a pair")
-        time.sleep(20)
+        time.sleep(40)
 
     began = time.monotonic()
     tries = [Try("slow", "http://slow", sleeps, "wake it"), Try("well", "", lambda: (told("well", "ok", "is well"),), "")]
     said, slow, well = begin_all(tries, bound_s=0.5)()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert (slow.state, slow.reachable, slow.detail, slow.fix) == ("FAULT", False, "no answer within 0.5 s", "wake it")
     assert (said.name, said.detail) == ("key", "a pair")
     assert well.state is CheckState.OK
@@ -199,7 +199,7 @@ def test_what_is_asked_from_a_node_holds_up_no_runbook_there() -> None:
         look, later = first_look(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
         took = time.monotonic() - began
     assert look.blind is None
-    assert took < 5, "curl waits 8 s for it"
+    assert took < 7.5, "curl waits 8 s for it"
     (ray,) = later()
     assert (ray.state, ray.reachable) == ("FAULT", False)
 

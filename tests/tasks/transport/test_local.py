@@ -56,7 +56,7 @@ def test_the_limit_ends_the_whole_group(tmp_path: Path, script: str) -> None:
     with pytest.raises(TransportError, match="it was ended") as caught:
         HOST.run(["sh", "-c", f"echo $$ > {tmp_path}/pid; {script}"], timeout_s=0.5)
     assert caught.value.reason is UnknownReason.TIMED_OUT
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     group = int((tmp_path / "pid").read_text())
     assert read_state(group) in ("", "Z")
     until(lambda: not [p for p in Path("/proc").glob("[0-9]*/stat") if _group(p) == group], 10, "the end of its children")
@@ -90,8 +90,8 @@ def test_a_flood_is_capped_and_a_long_output_is_cut() -> None:
 
 def test_a_child_that_goes_on_does_not_hold_the_answer() -> None:
     began = time.monotonic()
-    assert HOST.run(["sh", "-c", "echo started; sleep 4 & exit 0"]).out == "started\n"
-    assert time.monotonic() - began < 2
+    assert HOST.run(["sh", "-c", "echo started; sleep 30 & exit 0"]).out == "started\n"
+    assert time.monotonic() - began < 15
 
 
 def test_secrets_of_the_engine_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:

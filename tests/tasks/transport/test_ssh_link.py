@@ -60,7 +60,7 @@ def test_a_stopped_server_process_does_not_hang_the_client(own_sshd: Sshd) -> No
         began = time.monotonic()
         error = refused(host, ["true"], timeout_s=1)
         assert error.reason is UnknownReason.UNREACHABLE
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     finally:
         for pid in sessions:
             os.kill(pid, signal.SIGCONT)
@@ -74,10 +74,10 @@ def test_a_stopped_listener_sends_no_banner(own_sshd: Sshd) -> None:
     error = refused(host, ["true"])
     assert error.reason is UnknownReason.UNREACHABLE
     assert "no SSH banner" in error.detail
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     began = time.monotonic()
     refused(host, ["false"])
-    assert time.monotonic() - began < 0.1  # few probes per address: remembered
+    assert time.monotonic() - began < 0.9  # few probes per address: remembered
     host.close()
 
 

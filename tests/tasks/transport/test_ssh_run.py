@@ -68,7 +68,7 @@ def test_the_limit_ends_the_command_on_the_node(host: SshHost, tmp_path: Path, s
     with pytest.raises(TransportError, match="it was ended on the node") as caught:
         host.run(["sh", "-c", f"echo $$ > {pid_file}; {script}"], timeout_s=1)
     assert caught.value.reason is UnknownReason.TIMED_OUT
-    assert time.monotonic() - began < 7
+    assert time.monotonic() - began < 30
     assert until_gone(int(pid_file.read_text()))
     assert host.run(["true"]).exit == 0  # the connection goes on
 
@@ -122,9 +122,9 @@ def test_a_flood_is_capped_in_memory_and_ended(host: SshHost) -> None:
 
 def test_a_child_that_goes_on_does_not_hold_the_answer(host: SshHost) -> None:
     began = time.monotonic()
-    done = host.run(["sh", "-c", "echo started; sleep 5 & exit 0"])
+    done = host.run(["sh", "-c", "echo started; sleep 40 & exit 0"])
     assert done.out == "started\n"
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
 
 
 def test_waiting_for_a_command_that_closed_its_streams_costs_no_cpu(host: SshHost) -> None:
