@@ -18,6 +18,7 @@ _BESIDE = re.compile(
     r"(?P<value>[A-Za-z0-9][\w!@#$%^&*+=./~\-]{7,400}+)(?![\w!@#$%^&*+=./~\-])",
     re.ASCII,
 )
+_ELEMENT = re.compile(r"<(?P<name>[A-Za-z_][\w.\-]{2,99}+)>(?P<value>[^<>\r\n]{1,400})</", re.ASCII)
 _PAIR = re.compile(
     r"\b[Nn]ame[\"']?\s{0,3}:\s{0,3}[\"']?(?P<name>[A-Za-z_][\w.\-]{1,99}+)[\"']?\s{0,3},?\s{0,40}[\"']?[Vv]alue[\"']?\s{0,3}:[ \t]{0,3}"
     r"(?:([\"'])(?P<quoted>[^\"'\n]+)|(?P<value>[^\s\"',}\]]+))",
@@ -56,6 +57,12 @@ def beside_hint() -> str:
 def beside(text: str, mark: Mark) -> str:
     """What stands beside a secret name without a colon: `ENV DB_PASS x`, `| password | x |`, `<token>x</token>`."""
 
+    def element(m: re.Match[str]) -> str:
+        name, value = m["name"], m["value"].strip()
+        said = is_human(name) and is_secret_name(name) and is_value(name, value) and not is_prose(value)
+        return m[0].replace(f">{m['value']}<", f">{mark(name, value)}<") if said else m[0]
+
+    text = _ELEMENT.sub(element, text) if "</" in text else text
     out, at, pos = [], 0, 0
     while m := _BESIDE.search(text, pos):
         pos, value = m.end("name"), m["value"].rstrip(_TRAIL)

@@ -24,8 +24,14 @@ _BEGINS = re.compile(r"(?i)://|www\.|mailto:|xmpp:|@(?=[\w-])")
 _GOES_ON = re.compile(r"[^\s|`<>]*")
 _OPEN_END = ".,;:!?)]}'\"”’"  # punctuation behind an address
 _OWN_LINK = re.compile(r"https?://[^\s<>()|`\\\"]+\Z")
-_NAMES = r"com|net|org|info|biz|io|ai|co|app|dev|me|xyz|site|online|top|link|click|cloud|live|shop|page"
-_NAMED = re.compile(rf"(?i)(?<=[\w-])\.(?=(?:{_NAMES})(?![\w-]|\.\w{{3}}))")  # name.com
+_NAMES = (  # ends of names that chats know; without those that end files of our readers: train.py, run.sh, model.pt, libnccl.so
+    r"com|net|org|info|biz|io|ai|co|app|dev|me|xyz|site|online|top|link|click|cloud|live|shop|page|pro|tech|store|space|website|"
+    r"fun|icu|vip|win|work|support|services|systems|host|team|world|today|blog|agency|group|company|solutions|email|help|security|"
+    r"ac|ae|ag|am|ar|at|au|be|bg|br|by|ca|ch|ci|cl|cn|cx|cz|de|dk|ee|es|eu|fi|fm|fr|ga|ge|gg|gq|gr|gs|hk|hr|hu|ie|il|im|in|ir|is|"
+    r"it|jp|ke|kr|kz|la|li|lt|lu|lv|ly|ma|mx|my|ng|nl|no|nu|nz|pe|ph|pk|pw|qa|re|ro|ru|sa|se|sg|si|sk|st|su|sx|th|tk|to|tr|tv|tw|"
+    r"ua|ug|uk|us|uy|vc|ve|vg|vn|ws|za"
+)
+_NAMED = re.compile(rf"(?i)(?<=[\w-])\.(?=(?:{_NAMES})(?!\w|-\w|\.\w{{3}}))")  # name.com
 _WITH_PATH = re.compile(r"(?i)(?<![\w./-])([\w.-]*[\w-])\.(?=[a-z]{2,24}[/?#])")  # name.example/path
 _WWW = re.compile(r"(?i)(?<=www)\.")
 _CALLS = re.compile(r"(?<!\w)@(?=\w)|@(?=(?:everyone|here|channel|all|room)\b)", re.I)

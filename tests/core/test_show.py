@@ -130,6 +130,7 @@ def shape(markdown: str) -> list[str]:
 @example(text="Decide (only for ann): https://evil.example/approve/x")
 @example(text="https://good.example@evil.example?x=/https://evil.example")
 @example(text="[Decide](https://evil.example) <https://evil.example|Decide> ![x](evil.com/x)")
+@example(text="Decide: evil.ru, or evil.co.uk- or EVIL.COM.")
 def test_nothing_foreign_can_be_followed_in_a_chat(text: str) -> None:
     shown = chat(text)
     assert [p.pattern for p in FOLLOWED if p.search(shown)] == []
@@ -139,7 +140,7 @@ def test_nothing_foreign_can_be_followed_in_a_chat(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["pid 1 on gpu-3 is stuck", "see train.py:12, torch.distributed", "/data/run.old/ckpt", "torch.io.read_file"]
+    "text", ["pid 1 on gpu-3 is stuck", "see train.py:12, torch.distributed", "/data/run.old/ckpt", "torch.io.read_file", "sh run.sh model.pt libnccl.so.2"]
 )
 def test_everyday_text_stays_as_it_is_in_a_chat(text: str) -> None:
     assert chat(text) == text

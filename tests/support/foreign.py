@@ -75,6 +75,8 @@ PIECES = [
     "ann@evil.example",
     "mailto:ann@evil.example",
     "evil.com/x",
+    "evil.ru",
+    "evil.co.uk",
     "@everyone",
     "<!channel>",
     "||",
@@ -101,7 +103,7 @@ AUTOLINKS = (
 # what chats, mail programs and pagers make a link, a call or markup of
 FOLLOWED = (
     re.compile(r"(?i)\b(?!hxxps?:)[a-z][\w+.-]*://"),
-    re.compile(r"(?i)\bwww\.|\bevil\.com\b|\w@[\w-]+\.\w"),
+    re.compile(r"(?i)\bwww\.|\bevil\.(?:com|ru|co\.uk)\b|\w@[\w-]+\.\w"),
     re.compile(r"(?i)@(everyone|here|channel)\b"),
     re.compile(r"\]\(|[<>`]|\|\|"),
 )
