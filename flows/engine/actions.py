@@ -94,6 +94,10 @@ def _starting(args: StartContainer, context: Context) -> float:
     return 90 + inside_s(args) + _join_s(context)
 
 
+def _restarting(_step: Step, context: Context) -> float:
+    return 220 + context.limit("window_s", "zombie-gpu")  # four reads, its processes watched for so long, its command
+
+
 def _joining(_step: Step, context: Context) -> float:
     return _join_s(context)
 
@@ -123,7 +127,7 @@ ACTIONS: dict[str, Action] = {
     "continue-processes": Action(continue_processes, within_s=90),
     "terminate-processes": Action(terminate_processes, within_s=_terminating),
     "restart-job": Action(restart_job, within_s=90),
-    "restart-container": Action(restart_container, within_s=180),
+    "restart-container": Action(restart_container, within_s=_restarting),
     "reset-node-jobs": Action(reset_node_jobs, within_s=150),
     "reset-gpu": Action(reset_gpu, within_s=260),
     "quarantine-node": Action(quarantine_node, within_s=60),

@@ -27,10 +27,15 @@ from flows.engine.in_progress import in_progress
 from flows.engine.lock import Lock
 from flows.engine.lock_key import LockKey
 from flows.engine.steps import read_steps
+from runbooks.core.fleet import Fleet, Node
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Step
 from runbooks.core.report import ActionRecord
-from tasks.context import ActionRefused, utc_now
+from tasks.container import act_restart
+from tasks.context import ActionRefused, Context, utc_now
+from tasks.remote.changing import GRACE_S
+from tasks.transport.base import CommandResult
+from tasks.transport.local import LocalHost
 from tests.faults.fault import struck
 from tests.faults.test_faults import carry_on, check
 from tests.faults.test_steps import acts_of, took, wait_for
@@ -244,6 +249,32 @@ def test_a_recreation_waits_before_its_step_begins() -> None:
 
 def test_every_kind_says_after_how_long_nothing_of_it_runs_any_more() -> None:
     assert [kind for kind, action in ACTIONS.items() if action.within_s == UNKNOWN_S] == []
+
+
+@pytest.mark.parametrize("window_s", [6.0, 90.0])
+def test_a_restart_keeps_its_lock_for_all_its_time_outs(monkeypatch: pytest.MonkeyPatch, window_s: float) -> None:
+    """Everything that it asks is answered at the last moment: then its command may work for so long after the step began."""
+    spent: list[float] = []
+
+    def late(*_: Any, timeout_s: float = 20) -> CommandResult:
+        spent.append(timeout_s)
+        state = [{"Id": "a" * 64, "State": {"Running": True, "StartedAt": str(len(spent)), "Status": "running"}}]
+        return CommandResult(command="", exit=0, out="b" if len(spent) == 1 else json.dumps(state), err="", seconds=0.0)
+
+    def watched(*_: Any, timeout_s: float) -> dict[str, Any]:
+        spent.append(timeout_s)
+        return {"seen": 1, "at_work": []}
+
+    monkeypatch.setattr(act_restart, "_run", late)
+    monkeypatch.setattr(act_restart, "run_probe", watched)
+    monkeypatch.setattr(act_restart, "command", lambda _c, _h, _a, timeout_s: late(timeout_s=timeout_s + GRACE_S))
+    args = {"container": "a" * 64, "boot_id": "b"}
+    step = Step(kind="restart-container", owner="n", args=args, commands=(), effect="")
+    fleet = Fleet(name="f", nodes=(Node(name="n", local=True),))
+    context = Context(fleet, "n", lambda _: LocalHost("n"), limits={"window_s": window_s})
+    ACTIONS["restart-container"].act(step, context)
+    assert len(spent) == 6
+    assert sum(spent) <= ACTIONS["restart-container"].deadline_s(step, context)
 
 
 def test_freeze_says_what_is_still_in_progress_and_can_wait_for_it(
