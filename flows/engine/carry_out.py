@@ -13,7 +13,9 @@ from flows.engine.lock import Lock, lock_all, release, used_by
 from flows.engine.run import Run
 from flows.engine.steps import deliver
 from flows.engine.stopping import wait
+from runbooks.core.confirmed import unseen
 from runbooks.core.fixed import ended_as, failed_proof, seen_gone, steps_left
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.refusal import Refusal, RefusalCode
@@ -46,7 +48,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
             return None, again
         said = take_budget_token(run.fleet, run.policy, run.context.target, locks[0].act_run, _machine(run, locks))
         run.record.timeline.reached("budgeted", said)
-        return _act(run, plan, locks), again
+        return _act(run, plan, locks, again), again
     finally:
         release(locks, "not needed")
 
@@ -116,7 +118,7 @@ class PlanRun:
         return [self.records[owner] for owner in self.started if owner in self.records]
 
 
-def _act(run: Run, plan: Plan, locks: tuple[Lock, ...]) -> Outcome:
+def _act(run: Run, plan: Plan, locks: tuple[Lock, ...], before: Diagnosis) -> Outcome:
     run.record.chosen = plan
     run.record.timeline.reached("acting", f"acting: {plan.name}")
     work = PlanRun(run, plan, locks)
@@ -130,7 +132,8 @@ def _act(run: Run, plan: Plan, locks: tuple[Lock, ...]) -> Outcome:
     after = run.observe("verified")
     run.record.after(run.evidence, after)
     disproved = _disproved(run, plan)
-    gone = seen_gone(plan, after) and not disproved
+    blind = unseen(load_runbook(run.spec.slug), plan, before, run.evidence) if run.evidence is not None else ()
+    gone = seen_gone(plan, after, blind) and not disproved
     _note_verified(run, work, gone)
     outcome = ended_as(plan, work.acts, after, gone)
     run.record.headline = disproved or _closing(plan, work.acts, after, outcome)

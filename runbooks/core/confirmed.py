@@ -6,7 +6,7 @@ an alternative that the same report lets stand, is likely at most, and no plan f
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pydantic import BaseModel
 
@@ -14,7 +14,8 @@ from runbooks.core.base import Frozen
 from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.plan import Plan
-from runbooks.core.unread import Lost, ReadingAt, readings_of
+from runbooks.core.reading import UnknownReason
+from runbooks.core.unread import Lost, ReadingAt, readings_of, unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 _PLACE = re.compile(r" \(([^()]+)\)$")
@@ -113,6 +114,35 @@ def _answered(path: str, subject: str, seen: Sequence[ReadingAt]) -> bool:
     if not mine:
         return any(x.absent and plain.startswith((f"{x.path}.", f"{x.path}[")) for x in seen)
     return not any(isinstance(x, Lost) for x in mine)
+
+
+def unseen(book: Runbook, plan: Plan, before: Diagnosis, evidence: BaseModel) -> tuple[str, ...]:
+    """Readings that a cause of the plan or the plan needs, and that failed now: that the cause is not found then proves nothing.
+
+    What nobody asked for, as the processes in a pod that is gone, is no failure.
+    """
+    lost = unread(evidence)
+    failed = [x for x in lost if x.reading.reason not in (UnknownReason.NOT_ASKED, UnknownReason.NOT_RECORDED)]
+    items = {(x.path.partition("[")[0], item) for x in readings_of(evidence) for item in x.items}
+    mine = [c for c in before.causes if c.slug in {*plan.for_causes, *plan.also_gone} and c.certainty is not Certainty.RULED_OUT]
+    found = []
+    for cause in mine:
+        for group in (*known.rests_on, *known.plan_needs) if (known := book.causes.get(cause.slug)) else ():
+            paths = [(p.replace(OWN, "[]"), _own(p, cause.subject, items)) for p in group.split(" or ")]
+            if all(any(_holds(x, *p) for x in lost) for p in paths) and any(_holds(x, *p) for p in paths for x in failed):
+                found.append(group.replace(OWN, "[]"))
+    return tuple(dict.fromkeys(found))
+
+
+def _own(path: str, subject: str, items: Collection[tuple[str, str]]) -> frozenset[str]:
+    """Of the list that the path goes through, the items that the subject names; none where it names none, or all count."""
+    here = path.partition("[")[0]
+    return frozenset(item for at, item in items if OWN in path and at == here and _names(subject, item))
+
+
+def _holds(lost: Lost, path: str, own: frozenset[str]) -> bool:
+    """Whether the lost reading is that one, or one that it stands in."""
+    return (path == lost.path or path.startswith((f"{lost.path}.", f"{lost.path}["))) and (not own or bool(own & {*lost.items}))
 
 
 def _names(subject: str, item: str) -> bool:

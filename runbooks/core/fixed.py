@@ -25,10 +25,14 @@ def part_left(plan: Plan, acts: Sequence[ActionRecord]) -> Plan:
     return plan.model_copy(update={"steps": tuple(step for _, step, _ in steps_left(plan, acts))})
 
 
-def seen_gone(plan: Plan, after: Diagnosis) -> bool:
-    """Not seen gone is not gone: the causes are not there any more, and what had to be read was read."""
+def seen_gone(plan: Plan, after: Diagnosis, unread: Collection[str] = ()) -> bool:
+    """Not seen gone is not gone: the causes are not there any more, and what had to be read was read.
+
+    `unread`: what they rest on and could not be read (confirmed.unseen). Only where all else is well can another reading stand for it.
+    """
     left = {c.slug for c in after.wrong}
-    return after.state in (State.HEALTHY, State.UNHEALTHY) and not left & {*plan.for_causes, *plan.also_gone}
+    told = after.state is State.HEALTHY or (after.state is State.UNHEALTHY and not unread)
+    return told and not left & {*plan.for_causes, *plan.also_gone}
 
 
 def failed_proof(acts: Sequence[ActionRecord], proving: Collection[str]) -> ActionRecord | None:

@@ -48,6 +48,13 @@ def test_gone(state: State, left: tuple[str, ...], gone: bool) -> None:
     assert seen_gone(PLAN, look(state, *left)) is gone
 
 
+@pytest.mark.parametrize(("state", "gone"), [(State.HEALTHY, True), (State.UNHEALTHY, False), (State.CANNOT_TELL, False)])
+def test_a_cause_is_not_seen_gone_where_what_it_rests_on_was_not_read(state: State, gone: bool) -> None:
+    """Beside another finding; where all else is well, runbook.yaml names the reading that stands for it."""
+    left = ("disk-full",) if state is State.UNHEALTHY else ()
+    assert seen_gone(PLAN, look(state, *left), unread=["fuse"]) is gone
+
+
 def test_a_cause_that_is_ruled_out_is_gone() -> None:
     assert seen_gone(PLAN, look(State.HEALTHY, "keep-alive-ended", certainty=Certainty.RULED_OUT)) is True
 

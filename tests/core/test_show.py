@@ -140,8 +140,12 @@ def test_nothing_foreign_can_be_followed_in_a_chat(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["pid 1 on gpu-3 is stuck", "see train.py:12, torch.distributed", "/data/run.old/ckpt", "torch.io.read_file", "sh run.sh model.pt libnccl.so.2"]
-)
+    "text",
+    [
+        "pid 1 on gpu-3 is stuck", "see train.py:12, torch.distributed", "/data/run.old/ckpt", "torch.io.read_file",
+        "sh run.sh model.pt libnccl.so.2",
+    ],
+)  # fmt: skip
 def test_everyday_text_stays_as_it_is_in_a_chat(text: str) -> None:
     assert chat(text) == text
 

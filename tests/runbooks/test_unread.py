@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from flows.specs import load_spec
-from runbooks.core.confirmed import OWN
+from runbooks.core.confirmed import OWN, unseen
+from runbooks.core.fixed import seen_gone
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
@@ -236,6 +237,20 @@ def test_no_plan_survives_the_loss_of_what_it_rests_on(slug: str) -> None:
             if (lost_ground or not same) and not _enough(x, plan):
                 wrong.append(f"{x}: {plan.name} for {plan.for_causes}: {[c.evidence for c in lost_ground]} {same}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_no_fault_is_seen_gone_because_what_shows_it_was_lost(slug: str) -> None:
+    """The world is as sick as it was, one reading is lost, and another finding is there: the plan did not fix it."""
+    tried, wrong = 0, []
+    for x in losses(slug):
+        for plan in (p for p in x.before.plans if not seen_gone(p, x.before)):
+            tried += 1
+            blind = unseen(books()[slug], plan, x.before, without(x.case.evidence, x.place))
+            if x.after.state is State.UNHEALTHY and seen_gone(plan, x.after, blind):
+                wrong.append(f"{x}: {plan.name} for {plan.for_causes}")
+    assert wrong == []
+    assert tried > 0 or not books()[slug].actions
 
 
 def _still_told(x: Loss, cause: Cause) -> bool:
