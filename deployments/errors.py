@@ -1,6 +1,6 @@
 """What a command raises to end with a plain sentence instead of a traceback."""
 
-NO_SERVER, FAULT = 5, 6  # exit codes; the others are outcomes (runbooks/core/outcome.py), 2 for usage
+NO_SERVER, FAULT, NO_WORKER = 5, 6, 7  # exit codes; the others are outcomes (runbooks/core/outcome.py), 2 for usage
 
 
 class CommandError(Exception):

@@ -11,7 +11,7 @@ from flows.engine.guards import FREEZE
 from flows.engine.in_progress import unsettled
 from flows.engine.state_table import OPEN
 from flows.engine.steps import unfinished
-from flows.pool import pool_is_paused
+from flows.pool import live_workers, pool_is_paused
 from flows.reaper_lead import Reaper, leader, reapers
 from runbooks.core.base import Frozen
 from tasks.this_machine import Owner
@@ -58,6 +58,7 @@ class Health(Frozen):
     reaper_age_s: float | None  # since the last round of any reaper; None: none was ever seen
     reapers: int  # that live
     pool_paused: bool | None  # None: there is no pool
+    workers: int | None  # that live; None: there is no pool
     frozen: bool
     breakers: tuple[str, ...]
 
@@ -76,6 +77,7 @@ def read_health(pool: str) -> Health:
         reaper_age_s=max(0.0, (now - last).total_seconds()) if last else None,
         reapers=sum(r.alive(now) for r in known),
         pool_paused=pool_is_paused(pool),
+        workers=live_workers(pool, now),
         frozen=bool(store.get_variable(FREEZE)),
         breakers=tuple(sorted(store.variables("gpu_runbooks_breaker_"))),
     )

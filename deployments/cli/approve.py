@@ -9,8 +9,11 @@ import sys
 from typing import Any
 
 from deployments.cli.facts import facts_of
-from deployments.cli.run import finish, follow, ready
+from deployments.cli.follow import follow, why_untaken
+from deployments.cli.run import finish, ready
 from deployments.errors import CommandError
+from deployments.own_server import own_server
+from deployments.pool import POOL
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
 
@@ -38,12 +41,21 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
     code = ns.code or _asked_code(run_id, decision)
     _answer(run_id, decision, ns.who.strip() or who_types(), ns.why, choice, code)
     if ns.wait:
-        follow(run_id, ns.json)
+        follow(run_id, ns.json, or_asks=True)
         return finish(ns, facts_of(run_id))
-    print(
-        json.dumps({"run": run_id, "decision": decision}) if ns.json else f"{decision}: {run_id}; a worker continues the run"
-    )
+    untaken = _untaken(run_id)
+    if ns.json:
+        print(json.dumps({"run": run_id, "decision": decision, "untaken": untaken}))
+    else:
+        print(f"{decision}: {run_id}; {untaken or 'a worker continues the run'}")
     return 0
+
+
+def _untaken(run_id: str) -> str:
+    """Why no worker continues it, "" if one does. The worker that `up` starts on this machine may not have reported yet."""
+    from flows import store
+
+    return why_untaken(store.read_run(run_id).work_pool_name or POOL)[0] if own_server() else ""
 
 
 def _choice(run_id: str, decision: str, choice: str, why: str) -> str:
@@ -98,10 +110,10 @@ def _answer(run_id: str, decision: str, who: str, why: str, choice: str, code: s
 
 
 def decide_and_follow(run_id: str, decision: str, who: str, quiet: bool = False, choice: str = "") -> dict[str, Any]:
-    """Decides a waiting run and follows it to its end. Returns its facts."""
+    """Decides a waiting run and follows it to its end, or until it asks again. Returns its facts."""
     ready()
     _answer(run_id, decision, who, "", choice)
-    follow(run_id, quiet)
+    follow(run_id, quiet, or_asks=True)
     return facts_of(run_id)
 
 

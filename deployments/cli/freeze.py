@@ -2,12 +2,13 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from deployments.cli.approve import who_types
+from deployments.cli.missing_secrets import tell_missing
 from deployments.contact import lost
 from deployments.errors import CommandError
 from deployments.server import ensure_server
@@ -31,7 +32,7 @@ def cmd_freeze(ns: argparse.Namespace) -> int:
         from flows.engine.guards import FREEZE
         from flows.store import set_variable
 
-        set_variable(FREEZE, {"at": at, "why": ns.why, "who": os.environ.get("USER", "")})
+        set_variable(FREEZE, {"at": at, "why": ns.why, "who": who_types()})
     except Exception as e:
         said = lost(e) or e
         code = said.exit_code if isinstance(said, CommandError) else 1
@@ -89,11 +90,13 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
     """`gpu-runbooks reset-breaker`: a person's word that the fleet may be changed again."""
     from flows.config import load_fleet
 
-    fleet = load_fleet(ns.fleet).name
+    given = load_fleet(ns.fleet)
     ensure_server()
+    tell_missing(given)
     from flows.engine.guards import reset_breaker
 
-    was = reset_breaker(fleet, ns.who or os.environ.get("USER", ""))
+    fleet = given.name
+    was = reset_breaker(fleet, ns.who.strip() or who_types())
     print(
         json.dumps({"fleet": fleet, "was_tripped": was})
         if ns.json

@@ -13,6 +13,7 @@ EXIT_CODES = """exit codes:
   4  refused by a guard
   5  the Prefect server cannot be used, or stopped answering
   6  a bug in gpu-runbooks; the message names the file with the traceback
+  7  `--wait`: no worker is there to carry the run on
 130  interrupted, or the input ended before an answer"""
 
 
@@ -94,7 +95,7 @@ def _add_decisions(commands: Commands) -> None:
         decide.add_argument(
             "--code", metavar="CODE", default="", help="your approver code (default: you are asked if one is needed)"
         )
-        decide.add_argument("--wait", action="store_true", help="wait until the run has ended")
+        decide.add_argument("--wait", action="store_true", help="wait until the run has ended, or asks again")
     show = _add(commands, "show", "print the findings and the question of a run")
     show.add_argument("run", metavar="RUN", help="id or name of the run, as its report shows it")
     show.add_argument("--web", action="store_true", help="print the address of its page instead")
@@ -202,7 +203,7 @@ def _add_alerts(commands: Commands) -> None:
     gateway.add_argument("--no-warm-processes", action="store_true", help="leave every run to the workers")
     alerts = commands.add_parser("alerts", help="test which alert starts what", description="Test the alerts file.")
     what = alerts.add_subparsers(dest="alerts_command", metavar="WHAT", required=True)
-    test = _add(what, "test", "show what a payload would start; offline, starts nothing")
+    test = _add(what, "test", "show what a payload would start; asks no node, starts nothing")
     test.add_argument("file", metavar="FILE", help="a request body: Alertmanager, Grafana, PagerDuty or generic JSON")
     test.add_argument("--format", dest="source", choices=("alertmanager", "grafana", "pagerduty", "generic"))
     test.add_argument("--alerts", metavar="FILE", help="the alerts file to test (default: the included one)")

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deployments.cli.console import brief
 from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named
+from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import tell_missing
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
@@ -22,8 +22,6 @@ from runbooks.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet
-
-FOLLOW_EVERY_S = 1.0
 
 
 def ready() -> None:
@@ -137,22 +135,6 @@ def _show_progress(quiet: bool) -> None:
     brief()
     if not quiet:
         LISTENERS.append(lambda _point, text: print(f"  {text}", file=sys.stderr, flush=True))
-
-
-def follow(run_id: str, quiet: bool = False) -> None:
-    """Waits until the run has ended. Ctrl-C stops waiting, not the run."""
-    from flows import store
-
-    said = ""
-    while True:
-        run = store.read_run(run_id)
-        if run.state is None or run.state.is_final():
-            return
-        if run.state.name != said:
-            said = str(run.state.name)
-            if not quiet:
-                print(f"  {said} …", file=sys.stderr, flush=True)
-        time.sleep(FOLLOW_EVERY_S)
 
 
 def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:

@@ -24,9 +24,11 @@ from tasks.transport.keys import load_key
 from tests.support.engine_rig import Rig
 
 BEGUN = "begun after all"
-NO_CREDENTIAL = {"reset-breaker", "alerts test"}  # they take no more than names from the fleet file
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "run": (["host-limits", "here"], "flows.launch.create_pending"),
+    "run --no-server": (["host-limits", "here"], "deployments.cli.run_offline.run_offline"),
+    "reset-breaker": ([], "flows.engine.guards.reset_breaker"),
+    "alerts test": (["no-such-file"], "deployments.cli.alerts.read_alerts"),
     "nightly": ([], "flows.launch.create_pending"),
     "watch": ([], "deployments.watch.service.Watch"),
     "gateway": ([], "deployments.gateway.main.serve"),
@@ -69,7 +71,7 @@ def told(block: str) -> str:
 
 
 def test_every_command_that_takes_a_fleet_file_is_tried_here() -> None:
-    assert {name for name in _with_fleet(build_parser()) if name not in NO_CREDENTIAL} == set(COMMANDS) - {"restore", "fleet check"}
+    assert set(_with_fleet(build_parser())) == set(COMMANDS) - {"restore", "fleet check", "run --no-server"}
 
 
 def _with_fleet(parser: argparse.ArgumentParser, name: str = "") -> Iterator[str]:

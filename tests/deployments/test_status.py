@@ -18,7 +18,8 @@ def at(**back: float) -> str:
 
 def facts(**more: Any) -> dict[str, Any]:
     health = {
-        "reaper": {"who": "hub pid 7"}, "reaper_age_s": 8.4312, "reapers": 1, "pool_paused": False, "open_runs": [], "locks": [],
+        "reaper": {"who": "hub pid 7"}, "reaper_age_s": 8.4312, "reapers": 1, "pool_paused": False, "workers": 1,
+        "open_runs": [], "locks": [],
     }  # fmt: skip
     given = {
         "at": NOW.isoformat(), "ui": "http://127.0.0.1:4200/v2/dashboard", "logs": "/s/logs", "own_server": False, "api_answers": True,
@@ -82,6 +83,11 @@ def test_what_is_missing_here_is_wrong() -> None:
     said = text(processes={"server": True, "worker": False, "reaper": True, "gateway": False})
     assert "not running on this machine: worker; `gpu-runbooks up`" in said
     assert "not running" not in text(own_server=True, processes={"server": False, "worker": False, "reaper": False, "gateway": False})
+
+
+@pytest.mark.parametrize(("own", "workers", "says"), [(True, 0, True), (True, None, True), (True, 2, False), (False, 0, False)])
+def test_an_own_server_without_a_worker_is_wrong(own: bool, workers: int | None, says: bool) -> None:
+    assert ("no worker is there" in text(own_server=own, health={"workers": workers})) == says
 
 
 def test_a_silent_server_is_what_is_wrong() -> None:

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
 from prometheus_client import CollectorRegistry, generate_latest
 
 from deployments.gateway.self_metrics import SelfHealth
 from deployments.pool import POOL
 from flows import store
 from flows.clock import server_now
-from flows.pool import pause_pool
+from flows.pool import live_workers, pause_pool
 from flows.reaper_lead import PREFIX, beat, leave, own_name, reapers
 from flows.self_health import Health, read_health
 from tests.faults.fault import struck
@@ -75,6 +77,22 @@ def test_a_paused_pool_is_shown(rig: Rig) -> None:
     finally:
         pause_pool(POOL, False)
     assert value(metrics(), "gpu_runbooks_pool_paused") == 0
+
+
+def test_a_worker_is_counted_while_it_reports(rig: Rig) -> None:
+    name = f"no-worker-yet-{os.urandom(3).hex()}"
+    assert live_workers(name, server_now()) is None
+    store.ask(lambda c: c.create_work_pool(WorkPoolCreate(name=name, type="process")))
+    assert live_workers(name, server_now()) == 0
+    store.ask(lambda c: _beat(c, name))
+    assert live_workers(name, server_now()) == 1
+    assert live_workers(name, server_now() + timedelta(seconds=7)) == 0
+    store.ask(lambda c: c.delete_work_pool(name))
+
+
+def _beat(client: SyncPrefectClient, pool: str) -> None:
+    says = {"name": "w", "heartbeat_interval_seconds": 2}
+    client.request("POST", "/work_pools/{work_pool_name}/workers/heartbeat", path_params={"work_pool_name": pool}, json=says)
 
 
 def test_of_two_reapers_the_one_that_was_there_leads_until_it_is_silent(no_reapers: None) -> None:

@@ -87,7 +87,7 @@ def waiting(not_with: str = "") -> str:
 
 def ended(run: str) -> None:
     """Waits for the run's end."""
-    from deployments.cli.run import follow
+    from deployments.cli.follow import follow
 
     follow(run, quiet=True)
 
