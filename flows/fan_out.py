@@ -11,7 +11,7 @@ from flows.ui_pages import UiPage, ui_path
 from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet
-from runbooks.core.names import LABEL
+from runbooks.core.names import LABEL, there_are
 from runbooks.core.names import slug as to_key
 from runbooks.core.show import joined, link, markdown, md
 
@@ -24,9 +24,8 @@ def nodes_with(fleet: Fleet, target: str) -> tuple[str, ...]:
     found = tuple(n.name for n in fleet.nodes if n.labels.get(key) == value)
     if not found:
         known = sorted({f"{k}={v}" for n in fleet.nodes for k, v in n.labels.items()})
-        raise ConfigError(
-            f"target {target!r}: no node of fleet {fleet.name!r} has this label; there are: {', '.join(known) or 'none'}"
-        )
+        label = target.removeprefix(LABEL)
+        raise ConfigError(f"target {target!r}: no node of fleet {fleet.name!r} has this label; {there_are(label, known)}")
     return found
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from deployments.errors import CommandError
 from deployments.state import state_dir
+from runbooks.core.names import there_are
 from runbooks.core.totp import base32, matching_step, provisioning_uri
 from tasks.approvers.secrets import NoSecrets, approvers_file, new_secret, put_approver, read_approvers
 
@@ -60,7 +61,7 @@ def _list(ns: argparse.Namespace) -> int:
 
 def _remove(ns: argparse.Namespace) -> int:
     if ns.name not in read_approvers():
-        raise CommandError(f"no approver {ns.name!r}; there are: {', '.join(sorted(read_approvers())) or 'none'}", 2)
+        raise CommandError(f"no approver {ns.name!r}; {there_are(ns.name, sorted(read_approvers()))}", 2)
     put_approver(ns.name, None)
     print(f"{ns.name} removed; also remove the name from the policy file")
     return 0

@@ -60,7 +60,7 @@ class _Untaken:
         why, gone = why_untaken(run.work_pool_name or POOL)
         self.alone = (self.since if self.alone is None else self.alone) if gone else None
         if self.alone is not None and now - self.alone > PATIENCE_S:
-            more = f"the run goes on when one is; `gpu-runbooks show {run.id}` shows it"
+            more = f"the run continues when one starts; `gpu-runbooks show {run.id}` shows it"
             raise CommandError(f"not waited for any longer: {why}; {more}", NO_WORKER)
         if waited >= self.say or why != self.why:
             self.say, self.why = waited + SAY_EVERY_S, why

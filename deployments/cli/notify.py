@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from deployments.errors import CommandError
 from deployments.serving import use_running_server
+from runbooks.core.names import there_are
 from runbooks.core.outcome import Severity
 from runbooks.core.show import chat_text
 from runbooks.notify.config import Notifications
@@ -51,7 +52,7 @@ def _test(ns: argparse.Namespace) -> int:
     config = _config(ns.file)
     names = [ns.to] if ns.to else sorted(config.channels)
     if ns.to and ns.to not in config.channels:
-        raise CommandError(f"no channel {ns.to!r}; there are: {', '.join(sorted(config.channels))}", 2)
+        raise CommandError(f"no channel {ns.to!r}; {there_are(ns.to, sorted(config.channels))}", 2)
     if any(config.channels[n].url.secret for n in names):
         use_running_server()
     results = test_channels(config, names)

@@ -11,6 +11,7 @@ from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named
 from deployments.errors import CommandError
 from deployments.serving import use_answering_server
+from runbooks.core.names import nearest
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, commands_block, kept, md
 from runbooks.core.unmark import plain, without_raw
@@ -40,7 +41,9 @@ def find_run(name: str) -> str:
     if len(found) == 1:
         return str(found[0].id)
     some = "; ".join(f"{r.id} ({r.name})" for r in (found or runs)[:10]) or "none"
-    raise CommandError(f"{name!r} is {'more than one run' if found else f'none of the newest {MOST} runs'}; there are: {some}")
+    near = "" if found else nearest(name, (usual_name(r.name) for r in runs))
+    says = f"more than one run: {some}" if found else f"none of the newest {MOST} runs, among them: {some}"
+    raise CommandError(f"{name!r} is {says}" + (f"; nearest: {near}" if near else ""))
 
 
 def question_page(run_id: str) -> Markdown | None:

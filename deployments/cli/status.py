@@ -121,7 +121,7 @@ def _engine(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     if h["pool_paused"]:
         yield "workers accept no runs: a worker is stopping, or the pool was paused by hand"
     if facts["own_server"] and not h["workers"]:
-        yield f"no worker is there: approved runs do not go on; start one with `prefect worker start --pool {POOL}`"
+        yield f"no worker is there: approved runs do not continue; start one with `prefect worker start --pool {POOL}`"
     dead = [n for n in ("worker", "reaper") if not facts["processes"][n]]
     if dead and facts["processes"]["server"] and not facts["own_server"]:
         yield f"not running on this machine: {', '.join(dead)}; `gpu-runbooks up` starts what is missing"

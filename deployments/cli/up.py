@@ -9,6 +9,7 @@ import time
 
 from deployments.cli.login import login_lines
 from deployments.cli.missing_secrets import tell_missing
+from deployments.contact import shown
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
 from deployments.paths import absolute
@@ -69,7 +70,8 @@ def cmd_up(ns: argparse.Namespace) -> int:
 
         count = register_all(fleet, policy)
         _publish_page(fleet)
-        print(f"registered {count} deployments on {os.environ['PREFECT_API_URL']}; start workers and reaper yourself")
+        print(f"registered {count} deployments on {shown(os.environ['PREFECT_API_URL'])}")
+        print(f"start workers and a reaper yourself: `prefect worker start --pool {POOL}`, `python -m deployments.reaper`")
         return 0
     gateway = start_beside(ns, fleet, policy) if getattr(ns, "gateway", False) else ""
     from flows.artifacts import addresses

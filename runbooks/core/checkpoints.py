@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.base import Frozen
+from runbooks.core.names import there_are
 
 TIER = r"^[a-z][a-z0-9-]{0,30}$"
 
@@ -104,7 +105,7 @@ class Checkpoints(Frozen):
         for tier in self.tiers:
             if tier.name == name:
                 return tier
-        raise KeyError(f"no tier {name!r}; there are: {', '.join(t.name for t in self.tiers)}")
+        raise KeyError(f"no tier {name!r}; {there_are(name, (t.name for t in self.tiers))}")
 
     def naming_on(self, tier: Tier) -> str:
         """How checkpoints are named on that tier."""

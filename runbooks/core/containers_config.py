@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.argv import Argv
 from runbooks.core.base import Frozen
+from runbooks.core.names import there_are
 from runbooks.core.ray_config import RayCluster
 
 CONTAINER = r"^[A-Za-z0-9][A-Za-z0-9_.-]{1,127}$"  # the engine's own rule for names
@@ -102,4 +103,4 @@ def check_containers(containers: Sequence[ManagedContainer], nodes: Collection[s
         wanted |= {f"ray.restart_raylet {n}": n for n in ray.restart_raylet}
     for what, node in wanted.items():
         if node not in nodes:
-            raise ValueError(f"{what}: no node {node}; there are: {', '.join(sorted(nodes))}")
+            raise ValueError(f"{what}: no node {node}; {there_are(node, sorted(nodes))}")

@@ -13,6 +13,7 @@ from runbooks.core.containers_config import ManagedContainer, check_containers
 from runbooks.core.data_config import DataSet
 from runbooks.core.fleet_names import UNNAMED
 from runbooks.core.launch_config import Launch
+from runbooks.core.names import there_are
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.rendezvous_config import Rendezvous
@@ -212,7 +213,7 @@ class Fleet(Frozen):
         for what, used in self._named():
             missing = [n for n in used if n not in known]
             if missing:
-                raise ValueError(f"{what}: no node {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+                raise ValueError(f"{what}: no node {', '.join(missing)}; {there_are(missing[0], sorted(known))}")
         check_containers(self.containers, known, self.ray)
         return self
 
@@ -230,7 +231,7 @@ class Fleet(Frozen):
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise UnknownNode(f"no node {name!r} in fleet {self.name!r}; there are: {', '.join(n.name for n in self.nodes)}")
+        raise UnknownNode(f"no node {name!r} in fleet {self.name!r}; {there_are(name, (n.name for n in self.nodes))}")
 
     def containers_on(self, node: str) -> tuple[ManagedContainer, ...]:
         """Containers that are looked after on that node."""

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
+from runbooks.core.names import there_are
 
 
 class Role(StrEnum):
@@ -161,7 +162,7 @@ def runbook_slugs() -> tuple[str, ...]:
 def folder_of(slug: str) -> str:
     """The runbook's package below runbooks/, dotted. Raises KeyError that names those there are."""
     if slug not in _folders():
-        raise KeyError(f"no runbook {slug!r}; there are: {', '.join(_folders())}")
+        raise KeyError(f"no runbook {slug!r}; {there_are(slug, _folders())}")
     return _folders()[slug]
 
 

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
+from runbooks.core.names import there_are
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.report import SCHEMA
 from runbooks.core.verdict import Diagnosis
@@ -58,7 +59,7 @@ def check_report(report: Any) -> tuple[str, dict[str, Any]]:
         raise ReplayError(f"report schema {version!r}: this version reads 1 to {SCHEMA}; use a newer gpu-runbooks")
     slug, evidence = report.get("runbook"), report.get("evidence")
     if slug not in runbook_slugs():
-        raise ReplayError(f"report of runbook {slug!r}; there are: {', '.join(runbook_slugs())}")
+        raise ReplayError(f"report of runbook {slug!r}; {there_are(str(slug), runbook_slugs())}")
     if not isinstance(evidence, dict):
         raise ReplayError("the report holds no evidence")
     return str(slug), evidence

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from runbooks.alerts.matchers import Matcher, matches
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import NAME
+from runbooks.core.names import there_are
 
 DAY = timedelta(days=1)
 HOUR = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
@@ -133,7 +134,7 @@ class Notifications(Frozen):
         for where, names in self._named():
             unknown = [n for n in names if n not in self.channels]
             if unknown:
-                raise ValueError(f"{where}: no channel {unknown[0]!r}; there are: {', '.join(sorted(self.channels))}")
+                raise ValueError(f"{where}: no channel {unknown[0]!r}; {there_are(unknown[0], sorted(self.channels))}")
         return self
 
     def _named(self) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -124,6 +124,9 @@ def test_replay_of_something_else(tmp_path: Path, content: bytes, says: str) -> 
 
 BAD = {
     "no such runbook": (["run", "nope", "local", "--no-server"], "no runbook 'nope'; there are: "),
+    "a misspelt runbook": (["run", "zombi-gpu", "local"], "; nearest: zombie-gpu"),
+    "a misspelt runbook without a server": (["run", "zombi-gpu", "local", "--no-server"], "; nearest: zombie-gpu"),
+    "a misspelt node": (["run", "zombie-gpu", "locl"], "; nearest: local"),
     "no such node": (["run", "zombie-gpu", "nope", "--no-server"], "nope"),
     "no such fleet file": (
         ["run", "zombie-gpu", "local", "--no-server", "--fleet", "/none.yaml"],

@@ -133,7 +133,7 @@ def test_diagnose_by_address_without_a_fleet_file(cli: Cli, stuck: Scene, tmp_pa
         (["run", "zombie-gpu", "nobody"], "no node of that name"),
         (["run", "zombie-gpu", "local", "--fleet", "/nonexistent.yaml"], "/nonexistent.yaml"),
         (["approve", "no-such-run"], "no waiting run"),
-        (["show", "no-such-run"], "there are:"),
+        (["show", "no-such-run"], "is none of the newest"),
         (["lab", "nothing"], "no rehearsal"),
     ],
 )

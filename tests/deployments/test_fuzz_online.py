@@ -12,7 +12,9 @@ from uuid import uuid4
 import pytest
 from prefect.states import Cancelled
 
+from deployments.cli import follow
 from deployments.cli.main import main
+from deployments.errors import NO_WORKER
 from deployments.state import auth_string
 from flows import store
 from tests.deployments.test_fuzz_commands import CODES, COMMANDS, wrong
@@ -36,6 +38,9 @@ def online(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """
     monkeypatch.setattr("flows.launch.run_here", lambda _flow, run: set_state(str(run.id), Cancelled(message="a test")))
     auth = auth_string()
+    monkeypatch.setattr("flows.pool.live_workers", lambda *_: 0)  # `--wait` is for a worker, and none is here
+    monkeypatch.setattr(follow, "FIRST_S", 0.5)
+    monkeypatch.setattr(follow, "PATIENCE_S", 0.5)
     with alone(tmp_path, monkeypatch):
         monkeypatch.setenv("PREFECT_API_URL", rig.state.api)
         monkeypatch.setenv("PREFECT_API_AUTH_STRING", auth)
@@ -78,8 +83,6 @@ def calls(words: tuple[str, ...], parser: argparse.ArgumentParser, meant: list[s
     for action in parser._actions:
         if not action.option_strings or action.metavar in PATHS or isinstance(action, argparse._HelpAction):
             continue
-        if words[0] in ASKED and action.dest == "wait":  # for a worker, and none is here
-            continue
         if action.nargs == 0:
             yield [*words, *meant, action.option_strings[-1]]
         else:
@@ -92,7 +95,7 @@ def test_every_argument_hostile_in_turn(
 ) -> None:
     found = []
     for argv in calls(words, COMMANDS[words], given(words, tmp_path)):
-        found.append(wrong([asking() if w == RUN else w for w in argv], capsys, CODES - {5}))
+        found.append(wrong([asking() if w == RUN else w for w in argv], capsys, (CODES | {NO_WORKER}) - {5}))
     assert [w for w in found if w] == []
     if words in (("approve",), ("reject",)):
         assert asking.runs > 1, "no answer was taken: nothing hostile reached the server"
