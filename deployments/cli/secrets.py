@@ -28,8 +28,9 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
     from flows.config import load_fleet
 
     fleet = load_fleet(ns.fleet)
-    ready()
     wanted = needs(fleet)
+    if wanted or ns.set:
+        ready()
     if ns.set:
         known = {n.name: n for n in (*wanted, *_of_channels())}
         if ns.set not in known:

@@ -111,7 +111,7 @@ def _since(switch: dict[str, Any], now: datetime) -> str:
 def _engine(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     """What is not as it should be with the engine itself."""
     if not facts["api_answers"]:
-        yield "the Prefect server does not answer: nothing can be asked or changed; see the last line"
+        yield "the Prefect server cannot be used: nothing can be asked or changed; see the last line"
         return
     h = facts["health"]
     if h["reaper"] is None:
@@ -150,8 +150,8 @@ def _work(facts: dict[str, Any], now: datetime) -> Iterator[str]:
 
 def _server(facts: dict[str, Any]) -> Iterator[str]:
     running = [n for n, up in facts["processes"].items() if up]
-    yield f"UI:      {facts['ui'] or '-'} ({'answers' if facts['api_answers'] else 'does not answer'})"
-    if not facts["own_server"]:
+    yield f"UI:      {facts['ui']} ({'answers' if facts['api_answers'] else 'does not answer'})" if facts["ui"] else "UI:      none yet"
+    if facts["ui"] and not facts["own_server"]:
         yield "log-in:  `gpu-runbooks login`"
     yield f"running: {', '.join(running) or 'nothing'}; logs in {facts['logs']}"
     h = facts.get("health")

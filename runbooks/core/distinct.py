@@ -11,9 +11,9 @@ _PREFIX = re.compile(r"(?i)^\s*(?:do not|don't|never)\s+")
 
 
 def names_of(names: Sequence[str]) -> str:
-    """The first few of them, and how many more there are."""
+    """The first few of them, and how many more there are; kept apart by semicolons where a name has a comma."""
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ", ".join(names[:FEW]) + more
+    return ("; " if any(", " in name for name in names[:FEW]) else ", ").join(names[:FEW]) + more
 
 
 def capital(text: str) -> str:

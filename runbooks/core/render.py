@@ -131,6 +131,9 @@ def _ruled_out(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is Certainty.RULED_OUT]
 
 
+NOTHING = ("Nothing.",)
+
+
 def do_now(report: Report) -> tuple[str | Markdown, ...]:
     """What the person must do; never empty, so that nobody has to guess."""
     said = (report.after or report.diagnosis).do_now
@@ -146,9 +149,9 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
         held = tuple(f"Held back: {guard}" for guard in report.guards)
         return (*said, *held, "Remove what held it back, or do it by hand as shown below.")
     if report.outcome is Outcome.FIXED:
-        return (report.after.do_now if report.after else ()) or ("Nothing.",)
+        return (report.after.do_now if report.after else ()) or NOTHING
     if said or report.outcome.exit_code == 0:
-        return said or ("Nothing.",)
+        return said or NOTHING
     if report.outcome is Outcome.CANNOT_TELL:
         return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
     return ("Read the causes below and decide; nothing else happens automatically.",)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from runbooks.core.distinct import names_of
 from runbooks.core.judgment import general, to_do
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.outcome import Outcome
@@ -42,7 +43,8 @@ def test_fifteen_causes_of_one_kind_are_told_once() -> None:
         assert re.search(rf"- pid {400 + i} on GPU {i}\n\s+- it holds 8.5 GiB of GPU {i}'s memory\n", why), why
     assert "(15 confirmed)" in why
     assert re.findall(r"-p PID\b", why), "the command that decides it, for any of them"
-    assert f"15 cases of “{STOPPED.title}”" in next(line for line in page.splitlines() if line.startswith("**"))
+    head = next(line for line in page.splitlines() if line.startswith("**"))
+    assert (head.count(STOPPED.title), head.count("14 more below"), "cases" in head) == (1, 1, False)
     assert len(re.findall(r"\bpid \d+", now)) == 3
     assert "and 12 more: Ask who stopped it" in now
     assert len(page.partition("## Findings")[2].partition("## ")[0].strip().splitlines()) == 3
@@ -65,6 +67,23 @@ def cause(subject: str, certainty: Certainty = Certainty.CONFIRMED, *proof: str,
 def shown(*causes: Cause, **more: object) -> str:
     d = Diagnosis(state=State.UNHEALTHY, headline="it is so", causes=causes)
     return plain(render(report(outcome=Outcome.UNHEALTHY, headline="it is so", diagnosis=d, approve_command="", **more), BOOK))
+
+
+def test_a_title_that_the_headline_has_is_not_repeated_in_it() -> None:
+    many = judged(15)
+
+    def head(line: str) -> str:
+        return render(many.model_copy(update={"headline": line}), BOOK).splitlines()[2]
+
+    assert head(f"{STOPPED.title}: pid 400").count(STOPPED.title) == 1
+    assert "; 15 such cases" in head(f"{STOPPED.title}: pid 400")
+    assert f"; 15 cases of “{STOPPED.title}”" in head("GPU 0 is held")
+
+
+def test_names_with_commas_are_kept_apart() -> None:
+    assert names_of(["a, b", "c", "d", "e"]) == "a, b; c; d and 1 more"
+    assert names_of(["a", "c, d"]) == "a; c, d"
+    assert names_of(["a", "c"]) == "a, c"
 
 
 def test_each_subject_says_how_sure_it_is_where_they_differ() -> None:

@@ -94,8 +94,14 @@ def test_a_silent_server_is_what_is_wrong() -> None:
     known_here = ("ui", "logs", "own_server", "api_answers", "processes", "freeze_file")
     silent = {k: v for k, v in facts(api_answers=False).items() if k in known_here}
     said = "\n".join(status_lines(silent, NOW))
-    assert said.startswith("WRONG NOW\n  the Prefect server does not answer")
+    assert said.startswith("WRONG NOW\n  the Prefect server cannot be used")
     assert "WAITS" not in said
+
+
+def test_where_no_server_was_ever_started_no_log_in_is_offered() -> None:
+    said = text(ui=None, api_answers=False)
+    assert "UI:      none yet" in said
+    assert "log-in" not in said
 
 
 def test_a_hundred_questions_are_counted() -> None:
