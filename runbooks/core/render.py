@@ -20,7 +20,7 @@ from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
-FEW = 20  # lines of what is well
+FEW, NOTHING = 20, ("Nothing.",)  # lines of what is well; what a person has to do then
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
@@ -129,9 +129,6 @@ def _shown(causes: Sequence[Cause]) -> list[Cause]:
 
 def _ruled_out(causes: Sequence[Cause]) -> list[Cause]:
     return [c for c in causes if c.certainty is Certainty.RULED_OUT]
-
-
-NOTHING = ("Nothing.",)
 
 
 def do_now(report: Report) -> tuple[str | Markdown, ...]:
