@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from runbooks.core.base import Frozen
 
+LONGEST = 300  # characters of a line that are kept
+MOST_OTHER = 10
 MULTIPLE = ("hostkey", "identityfile", "allowusers", "denyusers", "allowgroups", "denygroups", "port", "listenaddress")
 
 
@@ -47,6 +49,7 @@ class SshdMessage(StrEnum):
     PENALTY = "penalty"
     MAX_STARTUPS = "max-startups"
     REFUSED_BEFORE = "refused-before"
+    PAM_ACCOUNT = "pam-account"
 
 
 _WORDS: tuple[tuple[SshdMessage, str], ...] = (
@@ -69,6 +72,7 @@ _WORDS: tuple[tuple[SshdMessage, str], ...] = (
     (SshdMessage.PENALTY, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ penalty: "),
     (SshdMessage.MAX_STARTUPS, r"drop connection #\d+ from \[(?P<about>[^\]]+)\]\S* on \S+ past MaxStartups"),
     (SshdMessage.REFUSED_BEFORE, r"refused connect from (?:\S+ \()?(?P<about>[\da-fA-F.:]+)"),
+    (SshdMessage.PAM_ACCOUNT, r"Access denied for user (?P<about>\S+) by PAM account configuration"),
     (SshdMessage.FAILED_KEY, r"Failed publickey for (?:invalid user )?(?P<about>\S+)"),
 )
 _COMPILED = tuple((said, re.compile(pattern)) for said, pattern in _WORDS)
@@ -86,12 +90,44 @@ def parse_sshd_log(text: str) -> tuple[LogLine, ...]:
     """Lines that explain a refusal, in their order, the same one once."""
     found: dict[tuple[SshdMessage, str], LogLine] = {}
     for line in text.splitlines():
-        for said, pattern in _COMPILED:
-            if hit := pattern.search(line):
-                about = hit.groupdict().get("about") or ""
-                found[said, about] = LogLine(said=said, about=about, line=line.strip()[:300])
-                break
+        if known := _known(line):
+            found[known.said, known.about] = known
     return tuple(found.values())
+
+
+def _known(line: str) -> LogLine | None:
+    for said, pattern in _COMPILED:
+        if hit := pattern.search(line):
+            return LogLine(said=said, about=hit.groupdict().get("about") or "", line=line.strip()[:LONGEST])
+    return None
+
+
+_TAG = re.compile(r"(?:^|\s)(?P<tag>[\w./()-]+)\[(?P<pid>\d+)\]: ")
+_ROUTINE = re.compile(  # how far a log-in came; none of them says why it came no further
+    r"debug\d:|Server listening on|Connection (?:from|closed by|reset by)|Accepted |Postponed |Failed none |Disconnected from|"
+    r"Received (?:disconnect|signal)|Starting session|Close session|Closing connection|User child is on pid|Transferred: |"
+    r"pam_\w+\(sshd:session\): session (?:opened|closed) for user"
+)
+
+
+def other_lines(text: str, user: str, address: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """What sshd and its PAM modules said about one log-in in words that no kind of message above takes; the last ones, each once.
+
+    A line is about it that names the client's address or its key, or comes from the process of such a line; where none does (the
+    server may see another address), one that names the user."""
+    lines = [(line, _TAG.search(line)) for line in text.splitlines() if line.strip()]
+    own = [(line, tag) for line, tag in lines if tag is None or "sshd" in tag["tag"] or "(sshd:" in line]
+    seeds = [(line, tag) for line, tag in own if any(_names(line, x) for x in (address, *keys) if x)]
+    seeds = seeds or [(line, tag) for line, tag in own if _names(line, user)]
+    pids = {tag["pid"] for _, tag in seeds if tag}
+    told = {line for line, _ in seeds} | {line for line, tag in own if tag is None and _names(line, user)}
+    mine = [(line, tag) for line, tag in lines if line in told or (tag and tag["pid"] in pids)]
+    said = {line[tag.end() :] if tag else line: line.strip()[:LONGEST] for line, tag in mine if _known(line) is None}
+    return tuple(line for words, line in said.items() if not _ROUTINE.match(words.strip()))[-MOST_OTHER:]
+
+
+def _names(line: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", line) is not None
 
 
 def spoken(lines: tuple[str, ...]) -> SshdMessage | None:
@@ -117,7 +153,7 @@ _BANS = {"attempting authentication": "noauth", "failed authentication": "authfa
 def parse_accepted(text: str) -> tuple[Accepted, ...]:
     """Log-ins with a key, in their order."""
     found = ((_ACCEPTED.search(line), line) for line in text.splitlines())
-    return tuple(Accepted(user=m[1], address=m[2], fingerprint=m[3], line=line.strip()[:300]) for m, line in found if m)
+    return tuple(Accepted(user=m[1], address=m[2], fingerprint=m[3], line=line.strip()[:LONGEST]) for m, line in found if m)
 
 
 def ban_s(line: str, penalties: str) -> int | None:

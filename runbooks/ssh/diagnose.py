@@ -5,6 +5,7 @@ from runbooks.core.reading import Absent
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.ssh import story
+from runbooks.ssh.behind_key import judge_behind_key
 from runbooks.ssh.evidence import Auth, Evidence, Stage
 from runbooks.ssh.far_side import judge_far_side
 from runbooks.ssh.limits import Limits
@@ -24,6 +25,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     v = SshView(evidence, limits)
     judge_own_side(v)
     judge_wire(v)
+    judge_behind_key(v)
     judge_far_side(v)
     _rollout(v)
     v.sort()

@@ -137,6 +137,7 @@ class Wire(Frozen):
     signatures: tuple[str, ...] = ()  # server-sig-algs
     auth: Auth = Auth.NOT_TRIED
     auth_says: str = ""
+    auth_heard: tuple[str, ...] = ()  # what the server sent for a person to read, with its answer to the key
     offered: tuple[str, ...] = ()  # fingerprints of the keys that were offered
     remembered: bool = False  # the answer to the key is that of this run's one attempt, not a new one
     session_says: str = ""
@@ -177,6 +178,13 @@ class KeysFile(Frozen):
     lines: tuple[AuthorizedKey, ...] = ()  # a field named `keys` would make dict() take the model for a mapping
 
 
+class Nologin(Frozen):
+    """The file that closes a machine to all but root."""
+
+    path: str
+    text: str
+
+
 class FarSide(Frozen):
     """The server's side, read through another way in."""
 
@@ -190,12 +198,15 @@ class FarSide(Frozen):
     home: str = ""
     shell: str = ""
     shell_exists: bool = True
+    shell_in_chroot: bool | None = None  # None: no ChrootDirectory, or not read
+    nologin: Nologin | None = None
     locked: bool | None = None
     path: tuple[PathEntry, ...] = ()
     settings: dict[str, str] = {}  # sshd -T for that user; empty: could not be read
     settings_say: str = ""
     files: tuple[KeysFile, ...] = ()
     log: tuple[LogLine, ...] = ()
+    other_lines: tuple[str, ...] = ()  # what it says about this log-in in words of no known kind
     log_source: str = ""
     accepted: tuple[Accepted, ...] = ()  # log-ins with a key, as far back as its log was read
 

@@ -3,13 +3,12 @@
 from datetime import UTC, datetime
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.parsers.ssh_text import LogLine, SshdMessage, ban_s, spoken
+from runbooks.parsers.ssh_text import SshdMessage, ban_s, spoken
+from runbooks.ssh.behind_key import unexplained
 from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
 from runbooks.ssh.user_lists import left_out
-from runbooks.ssh.view import SshView
+from runbooks.ssh.view import SshView, quote
 from runbooks.triage.text import says
-
-NO_LOGIN = ("nologin", "false")
 
 
 def judge_far_side(v: SshView) -> None:
@@ -20,9 +19,6 @@ def judge_far_side(v: SshView) -> None:
     if w.stage is Stage.TCP and w.tcp is Tcp.REFUSED and v.far:
         said = "sshd runs there, but not on this port" if v.far.sshd_runs else "no sshd runs there"
         v.causes[-1] = v.causes[-1].model_copy(update={"evidence": (*v.causes[-1].evidence, f"{v.far.way}: {said}")})
-    if w.stage is Stage.COMMAND and v.far and v.far.shell.rpartition("/")[2] in NO_LOGIN:
-        v.causes.pop()
-        v.say("shell-missing", SURE, f"the shell of {v.e.user} is {v.far.shell}", about=f"account {v.e.user}")
     if w.stage is Stage.BANNER and any(c.slug == "banner-closed" for c in v.causes):
         _before_banner(v, w)
     if w.auth not in (Auth.REFUSED, Auth.TOO_MANY):
@@ -40,7 +36,7 @@ def judge_far_side(v: SshView) -> None:
         return
     if len(v.causes) == before and not explained & EXPLAINS:
         log = tuple(line.line for line in v.far.log[-3:])
-        v.say("publickey-denied", POSSIBLE, "the key is refused, and nothing on the far side explains it", *log,
+        v.say("publickey-denied", POSSIBLE, *unexplained(v), "the key is refused, and nothing on the far side explains it", *log,
               decides=("sshd -T -C user=…", "LogLevel VERBOSE for one try"))  # fmt: skip
 
 
@@ -57,7 +53,7 @@ def _before_banner(v: SshView, w: Wire) -> None:
     kind = here or (line.said if line else None)
     if kind is None:
         return
-    words = [f"TCP is accepted, then {w.banner_says}", *_quote(line)]
+    words = [f"TCP is accepted, then {w.banner_says}", *quote(line)]
     seconds = ban_s(line.line, settings.get("persourcepenalties", "")) if line else None
     words += [f"such a penalty lasts {seconds} s (PerSourcePenalties)"] if seconds is not None else []
     words += [f"MaxStartups is {settings['maxstartups']}"] if kind is SshdMessage.MAX_STARTUPS and "maxstartups" in settings else []
@@ -80,7 +76,7 @@ def _blind(v: SshView, w: Wire, explained: set[str]) -> None:
     if explained & (EXPLAINS | {"key-pair-mismatch"}):
         return
     _old_rsa(v, w, registered=False)
-    v.say("publickey-denied", POSSIBLE, f"{v.subject} refuses {', '.join(w.offered) or 'the key'}",
+    v.say("publickey-denied", POSSIBLE, *unexplained(v), f"{v.subject} refuses {', '.join(w.offered) or 'the key'}",
           "whether the key is wrong or the server refuses the right one shows only on the server",
           decides=("ssh-keygen -lf ~USER/.ssh/authorized_keys there", "sshd's log: 'Failed publickey' (wrong key) or "
                    "'Authentication refused' (right key, server refuses)", "second_way in the fleet file"))  # fmt: skip
@@ -97,14 +93,6 @@ def _old_rsa(v: SshView, w: Wire, registered: bool) -> bool:
     return True
 
 
-def _said(far: FarSide, *kinds: SshdMessage) -> LogLine | None:
-    return next((line for line in far.log if line.said in kinds), None)
-
-
-def _quote(line: LogLine | None) -> tuple[str, ...]:
-    return (f"sshd says: {line.line}",) if line else ()
-
-
 def _account(v: SshView, far: FarSide) -> None:
     user = f"account {v.e.user}"
     if not far.user_exists:
@@ -112,51 +100,51 @@ def _account(v: SshView, far: FarSide) -> None:
             "wrong-user",
             SURE,
             f"there is no user {v.e.user} on {far.host}",
-            *_quote(_said(far, SshdMessage.NO_USER)),
+            *quote(v.told(SshdMessage.NO_USER)),
             about=user,
         )
         return
-    line = _said(far, SshdMessage.LOCKED)
+    line = v.told(SshdMessage.LOCKED)
     if line or (far.locked and far.settings.get("usepam") == "no"):
-        v.say("account-locked", SURE, f"the password field of {v.e.user} begins with '!'", *_quote(line), about=user)
-    line = _said(far, SshdMessage.NO_SHELL)
+        v.say("account-locked", SURE, f"the password field of {v.e.user} begins with '!'", *quote(line), about=user)
+    line = v.told(SshdMessage.NO_SHELL)
     if line or not far.shell_exists:
         v.say(
             "shell-missing",
             SURE,
             f"the shell of {v.e.user}, {far.shell}, does not exist or may not be run",
-            *_quote(line),
+            *quote(line),
             about=user,
         )
 
 
 def _settings(v: SshView, far: FarSide) -> None:
     s, about = far.settings, f"sshd on {far.host}"
-    line = _said(far, SshdMessage.ROOT_REFUSED)
+    line = v.told(SshdMessage.ROOT_REFUSED)
     if v.e.user == "root" and (line or s.get("permitrootlogin") == "no"):
         v.say(
-            "root-login-refused", SURE, f"PermitRootLogin {s.get('permitrootlogin', '?')}", *_quote(line), about=about
+            "root-login-refused", SURE, f"PermitRootLogin {s.get('permitrootlogin', '?')}", *quote(line), about=about
         )
-    line, listed = _said(far, SshdMessage.NOT_ALLOWED), left_out(v.e.user, far)
+    line, listed = v.told(SshdMessage.NOT_ALLOWED), left_out(v.e.user, far)
     if line:
         v.say(
             "user-not-allowed",
             SURE,
             f"AllowUsers, DenyUsers or a group leaves {v.e.user} out",
-            *_quote(line),
+            *quote(line),
             about=about,
         )
     elif listed:
         check = () if listed.sure else (f"`id -nG {v.e.user}` there, and sshd's log: 'not allowed because'",)
         v.say("user-not-allowed", SURE if listed.sure else POSSIBLE, listed.words, about=about, decides=check)
-    line = _said(far, SshdMessage.ALGORITHM)
+    line = v.told(SshdMessage.ALGORITHM)
     if line and not any(c.slug == "key-type-not-accepted" for c in v.causes):
-        v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *_quote(line), about=about)
-    line = _said(far, SshdMessage.CERTIFICATE)
+        v.say("key-type-not-accepted", SURE, f"the server does not take {line.about}", *quote(line), about=about)
+    line = v.told(SshdMessage.CERTIFICATE)
     if line and not any(c.slug.startswith("certificate-") for c in v.causes):
         other = says(line.line, "ssh-auth-failure/certificate-wrong-principal")
         slug = "certificate-wrong-principal" if other else "certificate-refused"
-        v.say(slug, SURE, *_quote(line), about=about)
+        v.say(slug, SURE, *quote(line), about=about)
     if v.key and v.key.certificate and not any(c.slug.startswith("certificate-") for c in v.causes):
         cas = s.get("trustedusercakeys", "?")
         certainty = SURE if cas == "none" else LIKELY if cas == "?" else POSSIBLE
@@ -172,7 +160,7 @@ def wrong_entries(far: FarSide) -> tuple[PathEntry, ...]:
 
 
 def _path(v: SshView, far: FarSide) -> None:
-    line = _said(far, SshdMessage.STRICT_MODES)
+    line = v.told(SshdMessage.STRICT_MODES)
     strict = far.settings.get("strictmodes", "yes") == "yes"
     for p in wrong_entries(far) if strict else ():
         said = f"{p.path}: owner {p.uid}, mode {p.mode:04o}; {v.e.user} is {far.uid}"
@@ -181,14 +169,14 @@ def _path(v: SshView, far: FarSide) -> None:
             "home-of-another-user" if home else "server-strict-modes",
             SURE if line or p.exists else LIKELY,
             said,
-            *_quote(line),
+            *quote(line),
             about=p.path,
         )
     if line and not (strict and wrong_entries(far)):
-        v.say("server-strict-modes", LIKELY, *_quote(line), about=line.about)
-    line = _said(far, SshdMessage.UNREADABLE_KEYS)
+        v.say("server-strict-modes", LIKELY, *quote(line), about=line.about)
+    line = v.told(SshdMessage.UNREADABLE_KEYS)
     if line:
-        v.say("authorized-keys-unreadable", SURE, *_quote(line), about=line.about)
+        v.say("authorized-keys-unreadable", SURE, *quote(line), about=line.about)
 
 
 def _keys(v: SshView, far: FarSide, w: Wire) -> None:
@@ -200,7 +188,7 @@ def _keys(v: SshView, far: FarSide, w: Wire) -> None:
     aside = [f.path for f in far.files if not f.by_sshd and any(k.fingerprint in w.offered for k in f.lines)]
     files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in read) or "none is configured"
     if there:
-        _registered(v, far, there)
+        _registered(v, there)
     elif aside and far.settings:
         setting = far.settings.get("authorizedkeysfile", "?")
         said = f"the key stands in {', '.join(aside)}, and this sshd reads {files}: AuthorizedKeysFile {setting}"
@@ -236,10 +224,10 @@ def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:
     return words + ([f"this key was let in before: {before[-1].line}"] if before else [])
 
 
-def _registered(v: SshView, far: FarSide, there: list[tuple[str, AuthorizedKey]]) -> None:
-    line = _said(far, SshdMessage.FROM)
+def _registered(v: SshView, there: list[tuple[str, AuthorizedKey]]) -> None:
+    line = v.told(SshdMessage.FROM)
     path, key = there[0]
     limits = [o for o in key.options if o in ("from", "expiry-time", "cert-authority")]
     if line or limits:
         said = f"{path} line {key.line}: the key is there with {', '.join(limits) or 'a restriction'}"
-        v.say("key-restricted", SURE if line else LIKELY, said, *_quote(line), about=path)
+        v.say("key-restricted", SURE if line else LIKELY, said, *quote(line), about=path)

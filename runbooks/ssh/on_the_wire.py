@@ -16,7 +16,7 @@ def judge_wire(v: SshView) -> None:
         _host_key(v, w, w.host_key)
     judge = {
         Stage.NAME: _name, Stage.TCP: _tcp, Stage.BANNER: _banner, Stage.KEX: _kex, Stage.METHODS: _methods,
-        Stage.AUTH: _auth, Stage.SESSION: _session, Stage.COMMAND: _command,
+        Stage.AUTH: _auth, Stage.SESSION: _session,
     }.get(w.stage)  # fmt: skip
     if judge:
         judge(v, w)
@@ -99,8 +99,6 @@ def _methods(v: SshView, w: Wire) -> None:
 def _auth(v: SshView, w: Wire) -> None:
     if w.auth is Auth.PARTIAL:
         v.say("second-factor", SURE, w.auth_says)
-    elif w.auth is Auth.BROKEN:
-        v.say("connection-ends-in-authentication", LIKELY, w.auth_says, decides=("sshd's log of that moment",))
     elif w.auth is Auth.REFUSED and v.key and v.key.type and w.signatures and not _taken(v.key.type, w.signatures):
         v.say(
             "key-type-not-accepted",
@@ -119,8 +117,3 @@ def _session(v: SshView, w: Wire) -> None:
     v.say(
         "sessions-exhausted", SURE, f"the key is accepted, and then {w.session_says}", decides=("sshd -T: maxsessions",)
     )
-
-
-def _command(v: SshView, w: Wire) -> None:
-    v.say("shell-does-not-answer", SURE, f"the key is accepted, and then the command ends: {w.command_says}",
-          decides=("the account's shell and start-up files; ForceCommand and command= in authorized_keys",))  # fmt: skip

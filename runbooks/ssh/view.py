@@ -4,8 +4,17 @@ import shlex
 
 from runbooks.core.judgment import Judgment
 from runbooks.core.reading import Known
+from runbooks.parsers.ssh_text import LogLine, SshdMessage
 from runbooks.ssh.evidence import Evidence, FarSide, GivenKey, Wire
 from runbooks.ssh.limits import Limits
+
+OF_A_USER = (SshdMessage.LOCKED, SshdMessage.NO_SHELL, SshdMessage.NO_USER, SshdMessage.NOT_ALLOWED, SshdMessage.FROM,
+    SshdMessage.PAM_ACCOUNT)
+
+
+def quote(line: LogLine | None) -> tuple[str, ...]:
+    """What sshd itself said."""
+    return (f"sshd says: {line.line}",) if line else ()
 
 
 class SshView(Judgment):
@@ -31,3 +40,8 @@ class SshView(Judgment):
         """What a reading that was made left open."""
         settings = not self.far or self.far.settings
         return () if settings or self.far is None else (f"sshd -T: {self.far.settings_say or 'no answer (it needs root)'}",)
+
+    def told(self, *kinds: SshdMessage) -> LogLine | None:
+        """sshd's line of one of these kinds; of those that name a user, about this one."""
+        lines = self.far.log if self.far else ()
+        return next((x for x in lines if x.said in kinds and (x.said not in OF_A_USER or x.about == self.e.user)), None)

@@ -18,7 +18,7 @@ class Memory:
     connections: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Wire] = field(default_factory=dict)  # the answer to a key, by user, address and fingerprint
     by_ssh: dict[str, tuple[HostKeyFact, str]] = field(default_factory=dict)  # what `ssh` said of a host certificate
-    log: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
+    log: dict[str, tuple[tuple[LogLine, ...], tuple[str, ...]]] = field(default_factory=dict)  # known kinds, and other lines
 
     jumps: dict[str, SshConnection] = field(default_factory=dict)  # one connection and one log-in per jump host
     mended: bool = False  # something was changed: what other connections of the run heard before counts no longer

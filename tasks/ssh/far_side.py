@@ -1,12 +1,13 @@
 """Reads the server's side of a log-in through another way in. Changes nothing."""
 
+import getpass
 from collections.abc import Sequence
 from typing import Any
 
 from runbooks.core.fleet import Node, SecondWay
 from runbooks.core.reading import Absent, Known, Source, Unknown
-from runbooks.parsers.ssh_text import LogLine, parse_accepted, parse_settings, parse_sshd_log
-from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, PathEntry, Wire
+from runbooks.parsers.ssh_text import LogLine, other_lines, parse_accepted, parse_settings, parse_sshd_log
+from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, Nologin, PathEntry, Wire
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.ssh.attempts import Memory
@@ -34,6 +35,7 @@ KEPT = [
     "authenticationmethods",
     "authorizedkeyscommand",
     "forcecommand",
+    "chrootdirectory",
 ]
 
 
@@ -108,14 +110,20 @@ def read_far_side(
         got = run_probe(host, PROBE, _ask(node) | {"log_from": since})
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
-    lines = parse_sshd_log(context.redactor.text(str(got.get("log_text", ""))))
+    text = context.redactor.text(str(got.get("log_text", "")))
+    said = (parse_sshd_log(text), other_lines(text, node.user or getpass.getuser(), *_client(wire)))
     if wire is not None and wire.remembered:
-        lines = memory.log.get(node.name, lines)
-    memory.log[node.name] = lines
-    return Known(value=_far(got, way, node, lines), source=source)
+        said = memory.log.get(node.name, said)
+    memory.log[node.name] = said
+    return Known(value=_far(got, way, node, *said), source=source)
 
 
-def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) -> FarSide:
+def _client(wire: Wire | None) -> tuple[str, tuple[str, ...]]:
+    """The address and the keys by which sshd's log names this log-in."""
+    return (wire.own_address, wire.offered) if wire is not None else ("", ())
+
+
+def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...], others: tuple[str, ...]) -> FarSide:
     who = got.get("user") or {}
     text = str(got.get("settings") or "")
     kept = {k: v for k, v in parse_settings(text).items() if k in KEPT} if text.strip() else {}
@@ -136,6 +144,9 @@ def _far(got: dict[str, Any], way: str, node: Node, lines: tuple[LogLine, ...]) 
         settings_say=str(got.get("settings_say") or ""),
         files=tuple(_keys_file(f) for f in got.get("files", ())),
         log=lines,
+        other_lines=others,
+        shell_in_chroot=got.get("shell_in_chroot"),
+        nologin=Nologin(**got["nologin"]) if got.get("nologin") else None,
         accepted=parse_accepted("\n".join(got.get("accepted", ())))[-50:],
         log_source=str((got.get("log") or {}).get("path") or "journal"),
     )

@@ -16,6 +16,21 @@ MARK = "gpu-runbooks-answers"
 MOST_KEYS = 6  # a server's default MaxAuthTries
 
 
+class LogInTransport(paramiko.Transport):
+    """Keeps the words with which the server ended the connection."""
+
+    ended = ""
+
+    def _parse_disconnect(self, m: paramiko.Message) -> None:
+        m.get_int()
+        self.ended = m.get_text()
+
+
+def ended_with(transport: paramiko.Transport) -> str:
+    """The server's words, "" where it said none."""
+    return getattr(transport, "ended", "")
+
+
 def log_in(
     node: Node, wire: Wire, memory: Memory, keys: tuple[paramiko.PKey, ...], transport: paramiko.Transport
 ) -> Wire:
@@ -48,7 +63,7 @@ def _asked(wire: Wire, keys: tuple[paramiko.PKey, ...]) -> str:
 
 
 def _remembered(wire: Wire, earlier: Wire) -> Wire:
-    kept = ("stage", "auth", "auth_says", "offered", "session_says", "command_says")
+    kept = ("stage", "auth", "auth_says", "auth_heard", "offered", "session_says", "command_says")
     return wire.model_copy(update={name: getattr(earlier, name) for name in kept} | {"remembered": True})
 
 
@@ -62,7 +77,8 @@ def _methods(wire: Wire, transport: paramiko.Transport) -> Wire:
     except paramiko.BadAuthenticationType as e:
         methods = tuple(e.allowed_types)
     except (paramiko.SSHException, EOFError, OSError) as e:
-        return wire.model_copy(update={"auth": Auth.BROKEN, "auth_says": str(e) or type(e).__name__})
+        says = ended_with(transport) or str(e) or type(e).__name__
+        return wire.model_copy(update={"auth": Auth.BROKEN, "auth_says": says, "auth_heard": _heard(transport)})
     known: Any = getattr(transport, "server_extensions", {})
     with suppress(AttributeError):
         raw = known.get("server-sig-algs", b"")
@@ -76,7 +92,10 @@ def _offer(wire: Wire, transport: paramiko.Transport, keys: tuple[paramiko.PKey,
     for key in keys[:MOST_KEYS]:
         offered.append(fingerprint(key.asbytes()))
         auth, says = _one(transport, wire.user, key)
-        wire = wire.model_copy(update={"auth": auth, "auth_says": says, "offered": tuple(offered)})
+        heard = _heard(transport)
+        if auth is Auth.TOO_MANY and "oo many" not in says and (heard or len(offered) == 1):
+            auth = Auth.BROKEN  # one key is not too many
+        wire = wire.model_copy(update={"auth": auth, "auth_says": says, "auth_heard": heard, "offered": tuple(offered)})
         if auth is not Auth.REFUSED:
             break
     return wire.model_copy(update={"stage": Stage.SESSION}) if wire.auth is Auth.ACCEPTED else wire
@@ -90,12 +109,19 @@ def _one(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> tuple[
     except paramiko.AuthenticationException as e:
         text = str(e) or type(e).__name__
         if not transport.is_active():
-            return Auth.TOO_MANY, f"the server ended the connection: {text}"
+            return Auth.TOO_MANY, f"the server ended the connection: {ended_with(transport) or text}"
         return Auth.REFUSED, text
     except (paramiko.SSHException, EOFError, OSError) as e:
         text = str(e) or type(e).__name__
         return (Auth.TOO_MANY if "oo many" in text else Auth.BROKEN), text
     return (Auth.PARTIAL, f"the key is right; {', '.join(more)} is wanted as well") if more else (Auth.ACCEPTED, "")
+
+
+def _heard(transport: paramiko.Transport) -> tuple[str, ...]:
+    """What the server sent for a person to read (RFC 4252, 5.4) with its answer to the last request."""
+    sent = getattr(transport.auth_handler, "banner", None) or b""
+    text = sent.decode("utf-8", "replace") if isinstance(sent, bytes) else str(sent)
+    return tuple("".join(filter(str.isprintable, " ".join(line.split())))[:300] for line in text.splitlines() if line.strip())[-5:]
 
 
 def _session(wire: Wire, transport: paramiko.Transport, timeout_s: float) -> Wire:

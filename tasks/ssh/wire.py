@@ -16,7 +16,7 @@ from runbooks.ssh.evidence import Auth, HostKeyFact, Stage, Tcp, Wire
 from runbooks.ssh.parsers.ssh_wire import Offer, parse_kexinit, split_banner
 from tasks.ssh.attempts import CONNECTIONS, Memory
 from tasks.ssh.host_key import judge_shown, wanted_types
-from tasks.ssh.login import log_in
+from tasks.ssh.login import LogInTransport, log_in
 from tasks.transport.base import TransportError
 
 HELLO = b"SSH-2.0-gpu-runbooks\r\n"
@@ -192,7 +192,7 @@ def _exchange(
     keep: Keep | None,
 ) -> Wire:  # fmt: skip
     """Second connection: host key, then the one log-in if the host key is trusted."""
-    transport, kept = paramiko.Transport(sock), False
+    transport, kept = LogInTransport(sock), False
     transport.banner_timeout = transport.auth_timeout = node.connect_timeout_s
     options = transport.get_security_options()
     first = [k for k in wanted_types(node) if k in options.key_types]

@@ -10,11 +10,13 @@ from deployments.lab.sshd import SSHD, Sshd, public_key
 from runbooks.core.fleet import Fleet, Node
 
 UID = 4001
-_ENTER = 'mount --bind "$1" /etc/passwd && mount --bind "$2" /etc/shadow && shift 2 && exec "$@"'
+_ENTER = 'mount --bind "$1" /etc/passwd && mount --bind "$2" /etc/shadow && shift 2 && '
 
 
 class Room(Sshd):
     """An sshd with user `op`, whose home lies in the test's folder. `second_way` reads it from inside the namespace."""
+
+    inside = ""  # further commands of a shell that sets the namespace up, each with `&&` behind it
 
     def __init__(
         self,
@@ -54,11 +56,16 @@ class Room(Sshd):
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
         (self.folder / "config").write_text(self._config())
         files = [str(self.folder / "passwd"), str(self.folder / "shadow")]
-        sshd = [SSHD, "-D", "-f", str(self.folder / "config"), "-E", str(self.log)]
-        command = ["unshare", "-m", "--propagation", "private", "sh", "-c", _ENTER, "sh", *files, *sshd]
+        sshd = [SSHD, "-D", "-f", str(self.folder / "config"), *self.log_option()]
+        enter = f'{_ENTER}{self.inside}exec "$@"'
+        command = ["unshare", "-m", "--propagation", "private", "sh", "-c", enter, "sh", *files, *sshd]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         self._wait()
         return self
+
+    def log_option(self) -> list[str]:
+        """Where sshd itself writes to."""
+        return ["-E", str(self.log)]
 
     def fleet(self, folder: Path, way: bool = True, **fields: Any) -> Fleet:
         """A fleet of this server and, as its other way in, its own namespace."""

@@ -82,7 +82,7 @@ def log_place(log: str) -> Dict[str, Any]:
 def log_text(place: Dict[str, Any]) -> str:
     path = place.get("path", "")
     if not path:
-        code, out, _ = run(["journalctl", "-u", "ssh", "-u", "sshd", "--since", "-2min", "-o", "cat", "-n", "300"])
+        code, out, _ = run(["journalctl", "-u", "ssh", "-u", "sshd", "--since", "-2min", "-o", "short-iso", "-n", "300"])
         return out if code == 0 else ""
     try:
         with open(path, "rb") as f:
@@ -169,6 +169,28 @@ def leads_to(path: str, home: str) -> str:
     return real if real != os.path.join(os.path.realpath(home), os.path.relpath(path, home)) else ""
 
 
+def put_in(name: str, user: str, who: Dict[str, Any]) -> str:
+    """A path of sshd_config for that user."""
+    tokens = {"%h": who["home"], "%u": user, "%U": str(who["uid"]), "%%": "%"}
+    return re.sub("%.", lambda found: tokens.get(found.group(0), found.group(0)), name)
+
+
+def shell_in_chroot(text: str, user: str, who: Dict[str, Any]) -> Optional[bool]:
+    """Whether the user's shell is inside ChrootDirectory; None without one."""
+    found = re.search(r"^chrootdirectory (.+)$", text, re.M)
+    if not found or found.group(1) == "none":
+        return None
+    return os.access(put_in(found.group(1), user, who).rstrip("/") + who["shell"], os.X_OK)
+
+
+def nologin() -> Dict[str, str]:
+    """The file that closes a machine to all but root, and how it begins."""
+    for path in ("/etc/nologin", "/run/nologin"):
+        if os.path.exists(path):
+            return {"path": path, "text": read(path)[:2000]}
+    return {}
+
+
 def look(ask: Dict[str, Any]) -> Dict[str, Any]:
     runs, conf, log, text, said = choose(ask)
     place = log_place(log)
@@ -177,12 +199,14 @@ def look(ask: Dict[str, Any]) -> Dict[str, Any]:
     who = account(ask["user"])
     answer = {"sshd_runs": runs, "config": conf, "settings": text, "settings_say": said, "user": who}
     answer["locked"] = locked(ask["user"])
+    answer["nologin"] = nologin()
     answer["log"] = place
     answer["accepted"] = accepted(place)
     answer["log_text"] = log_text(ask.get("log_from") or {"path": place["path"], "size": 0})
     if who is None:
         return answer
     answer["shell_exists"] = os.access(who["shell"], os.X_OK)
+    answer["shell_in_chroot"] = shell_in_chroot(text, ask["user"], who)
     wanted = re.search(r"^authorizedkeysfile (.+)$", text, re.M)
     names = (wanted.group(1) if wanted else ".ssh/authorized_keys .ssh/authorized_keys2").split()
     files = []  # type: List[Dict[str, Any]]
@@ -190,7 +214,7 @@ def look(ask: Dict[str, Any]) -> Dict[str, Any]:
     for name in names:
         if name == "none":
             continue
-        name = name.replace("%h", who["home"]).replace("%u", ask["user"]).replace("%%", "%")
+        name = put_in(name, ask["user"], who)
         full = name if name.startswith("/") else os.path.join(who["home"], name)
         e = entry(full)
         files.append({"path": full, "exists": e["exists"], "entry": e, "keys": keys_in(full) if e["exists"] else []})

@@ -60,6 +60,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
     """The evidence of one situation."""
     wire = merged(WIRE, given.get("wire") or {})
     refused = wire["auth"] == "refused"
+    far = FAR | {"settings": {}} if given.get("settings_unread") else FAR
     data = {
         "node": "n", "taken_at": "2026-01-01T12:00:00Z", "user": wire["user"], "host": wire["host"], "port": 22,
         "hands_off": given.get("hands_off", False), "alike": given.get("alike", []),
@@ -69,6 +70,6 @@ def evidence(given: dict[str, Any]) -> Evidence:
         "agent": known({}, None) if "agent" not in given else {"kind": "known", "value": given["agent"]},
         "client": {"kind": "known", "value": given.get("client", {})},
         "wire": given.get("wire_unknown", {"kind": "known", "value": wire}),
-        "far": known(FAR, given["far"]) if "far" in given else known(FAR, {} if refused else None),
+        "far": known(far, given["far"]) if "far" in given else known(far, {} if refused else None),
     }  # fmt: skip
     return Evidence.model_validate(data)

@@ -25,6 +25,7 @@ def test_situation(doc: dict[str, Any]) -> None:
     assert doc.get("must_not", "") in " | ".join(d.must_not), shown
     assert doc.get("do_now", "") in " | ".join(d.do_now), shown
     assert d.must_not
+    assert doc.get("headline", "") in d.headline, shown
     assert d.headline
     known = load_runbook("ssh-auth-failure").causes
     assert all(c.slug in known and c.evidence for c in d.causes)

@@ -1,0 +1,103 @@
+"""Judges what refuses a log-in behind a right key: the account's rules (PAM), or what stands in the place of our command."""
+
+from collections.abc import Iterator
+
+from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
+from runbooks.parsers.ssh_text import SshdMessage
+from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, Stage, Wire
+from runbooks.ssh.view import SshView, quote
+
+NO_LOGIN = ("nologin", "false")
+
+
+def judge_behind_key(v: SshView) -> None:
+    """A connection that ends with the key's answer, and a command that does not answer."""
+    w = v.wire
+    if w is None:
+        return
+    if w.stage is Stage.AUTH and w.auth is Auth.BROKEN:
+        _ended(v, w)
+    if w.stage is Stage.COMMAND:
+        _command(v, w)
+
+
+def unexplained(v: SshView) -> tuple[str, ...]:
+    """What the server says of this log-in in words that no cause here is known by."""
+    heard = v.wire.auth_heard if v.wire else ()
+    lines = v.far.other_lines if v.far else ()
+    return (*(f"unexplained: sshd's log says: {x}" for x in lines), *(f"unexplained: the server sends: {x}" for x in heard))
+
+
+def _ended(v: SshView, w: Wire) -> None:
+    """OpenSSH ends a connection so, with words for the user, where PAM's account rules refuse after a right key (auth2.c)."""
+    line, closed = v.told(SshdMessage.PAM_ACCOUNT), _closed(v, w.auth_heard)
+    others = tuple(f"sshd's log says: {x}" for x in (v.far.other_lines if v.far else ()))
+    heard = tuple(f"the server sends: {x}" for x in w.auth_heard)
+    if closed:
+        v.say("logins-closed", SURE, closed, *heard, *quote(line))
+    elif line:
+        v.say("pam-refuses-the-account", SURE, *(others or heard), *quote(line), *(heard if others else ()), about=f"account {v.e.user}")
+    elif heard and w.banner.startswith("SSH-2.0-OpenSSH"):
+        v.say("pam-refuses-the-account", LIKELY, *heard, *others, f"with the answer to the key it ends the connection: {w.auth_says}",
+              about=f"account {v.e.user}",
+              decides=("sshd's log of that moment: 'Access denied for user … by PAM account configuration'",))  # fmt: skip
+    else:
+        said = unexplained(v)
+        v.say("connection-ends-in-authentication", POSSIBLE if said else LIKELY, *said, w.auth_says, decides=("sshd's log of that moment",))
+
+
+def _closed(v: SshView, heard: tuple[str, ...]) -> str:
+    """That the machine is closed to all but root, where the words that came are those of its nologin file."""
+    n = v.far.nologin if v.far and v.far.uid != 0 else None
+    words = " ".join(n.text.split()) if n else ""
+    if n is None or not words or words[:60] not in " ".join(" ".join(heard).split()):
+        return ""
+    return f"{n.path} closes this machine to all but root, and says what was heard: {words[:200]}"
+
+
+def _command(v: SshView, w: Wire) -> None:
+    said, far, user = f"the key is accepted, and then the command ends: {w.command_says}", v.far, f"account {v.e.user}"
+    closed, forced, key = _closed(v, (w.command_says,)), far.settings.get("forcecommand", "none") if far else "none", _own_line(v, w)
+    if far and far.shell.rpartition("/")[2] in NO_LOGIN:
+        v.say("shell-missing", SURE, f"the shell of {v.e.user} is {far.shell}", said, about=user)
+    elif closed:
+        v.say("logins-closed", SURE, closed, said)
+    elif far and forced != "none":
+        words = f"ForceCommand {forced} stands in the place of every command"
+        v.say("forced-by-the-server", SURE, words, said, about=f"sshd on {far.host}")
+    elif key:
+        words = f"{key[0]} line {key[1].line}: command= stands in the place of every command of this key"
+        v.say("forced-by-the-key", SURE, words, said, about=key[0])
+    elif far and far.shell_in_chroot is False:
+        root = far.settings.get("chrootdirectory", "?")
+        v.say("chroot-without-shell", SURE, f"ChrootDirectory {root} holds no {far.shell}", said, about=f"sshd on {far.host}")
+    else:
+        gaps, more = tuple(_not_read(v, far)), unexplained(v)
+        v.say("shell-does-not-answer", LIKELY if gaps or more else SURE, *more, said, *_excluded(far), decides=gaps or more)
+
+
+def _own_line(v: SshView, w: Wire) -> tuple[str, AuthorizedKey] | None:
+    """The line that sshd takes for the key that was let in, if a command is forced on it: the first with that key."""
+    mine = ((f.path, k) for f in (v.far.files if v.far else ()) if f.by_sshd for k in f.lines if k.fingerprint in w.offered[-1:])
+    first = next(mine, None)
+    return first if first and "command" in first[1].options else None
+
+
+def _not_read(v: SshView, far: FarSide | None) -> Iterator[str]:
+    """What may stand in the place of the command, and was not read."""
+    if far is None:
+        yield "not read, no second way in: the shell, command= in authorized_keys, ForceCommand, ChrootDirectory, /etc/nologin"
+        return
+    if not far.settings:
+        yield "not read: ForceCommand and ChrootDirectory (sshd -T)"
+    if v.key and v.key.certificate:
+        yield "not read: force-command in the certificate (ssh-keygen -L)"
+    if not any(f.by_sshd and f.lines for f in far.files) and not (v.key and v.key.certificate):
+        yield "not read: the line of this key, with command= or without"
+
+
+def _excluded(far: FarSide | None) -> tuple[str, ...]:
+    """What was read and does not stand in the place of the command."""
+    if far is None or not far.settings:
+        return ()
+    return (f"no ForceCommand, no command= on the key, no ChrootDirectory without a shell; the shell is {far.shell}",)
