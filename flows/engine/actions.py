@@ -36,6 +36,7 @@ from tasks.container.act_recreate import (
 )
 from tasks.container.act_restart import restart_container
 from tasks.container.act_start import start_container
+from tasks.container.at_work import watch_s
 from tasks.context import ActionResult, Context
 from tasks.gpu.act_jobs import restart_job
 from tasks.gpu.act_leader import reset_node_jobs
@@ -86,7 +87,7 @@ def _terminating(args: TerminateProcesses, _context: Context) -> float:
 
 @takes(RecreateContainer)
 def _recreating(args: RecreateContainer, context: Context) -> float:
-    return 90 + inside_s(args) + _join_s(context)
+    return 90 + inside_s(args) + _join_s(context) + watch_s(context)
 
 
 @takes(StartContainer)
@@ -96,6 +97,10 @@ def _starting(args: StartContainer, context: Context) -> float:
 
 def _restarting(_step: Step, context: Context) -> float:
     return 220 + context.limit("window_s", "zombie-gpu")  # four reads, its processes watched for so long, its command
+
+
+def _starting_application(_step: Step, context: Context) -> float:
+    return _join_s(context) + watch_s(context)
 
 
 def _joining(_step: Step, context: Context) -> float:
@@ -133,7 +138,7 @@ ACTIONS: dict[str, Action] = {
     "quarantine-node": Action(quarantine_node, within_s=60),
     "recreate-container": Action(recreate_container, within_s=_recreating, wait_s=recreation_wait),
     "start-container": Action(start_container, within_s=_starting),
-    "restart-application": Action(restart_application, within_s=_joining),
+    "restart-application": Action(restart_application, within_s=_starting_application),
     "remove-kept-container": Action(remove_kept_container, within_s=90),
     "remount-fuse": Action(remount_fuse, within_s=180),
     "start-engine": Action(start_engine, within_s=200),

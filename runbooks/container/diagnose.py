@@ -6,6 +6,7 @@ from collections.abc import Set
 from runbooks.container.alive import covers, judge_alive, too_young, unread
 from runbooks.container.around import host_notes, judge_daemon, judge_fuse, judge_host
 from runbooks.container.before import story
+from runbooks.container.company import company
 from runbooks.container.death import judge_death
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.kept import judge_kept, kept_findings
@@ -18,10 +19,9 @@ from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
 from runbooks.container.words import cause, deaths, known
 from runbooks.core.judgment import Judgment, state_of, tier
-from runbooks.core.members import container
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
 EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
@@ -80,18 +80,8 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
         findings=(*_findings(e, limits, causes), *left_over(e, c, causes)),
         unknowns=(young,) if young else (),
         by_hand=_by_hand(e, c),
-        groups=_together(e, c),
+        groups=company(e, c),
     )
-
-
-def _together(e: Evidence, c: ContainerFacts | None) -> tuple[Group, ...]:
-    """The container with all that runs in it: while its application answers, it is not ended for another fault."""
-    if c is None:
-        return ()
-    probe = known(e.probe)
-    answers = c.status == "running" and probe is not None and probe.exit == 0
-    words = (f"its application answers the configured probe in {probe.seconds:.1f} s",) if answers and probe else ()
-    return (Group(name=f"container {c.name}", members=(container(c.id),), ties=("one container",), at_work=words),)
 
 
 def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:

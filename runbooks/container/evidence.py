@@ -138,6 +138,14 @@ class ContainerInside(Frozen):
     shm: Disk | None = None  # its own /dev/shm
 
 
+class Mover(Frozen):
+    """A process of the container that was at work while it was watched."""
+
+    pid: int  # on the host
+    start_ticks: int
+    says: str  # its command line and what it did, secrets replaced
+
+
 class AppProbe(Frozen):
     """The configured question to the application."""
 
@@ -177,6 +185,7 @@ class Evidence(Frozen):
     fuse: Reading[tuple[FuseMount, ...]] = NOT_RECORDED
     supervisors: Reading[tuple[Supervisor, ...]] = NOT_RECORDED
     inside: Reading[ContainerInside] = NOT_RECORDED
+    work: Reading[tuple[Mover, ...]] = NOT_RECORDED  # who is at work inside; Absent: it does not run
     probe: Reading[AppProbe] = NOT_RECORDED  # Absent: none configured
     ray: Reading[RayView] = NOT_RECORDED  # Absent: not a Ray node
     ray_head: Reading[RayHead] = NOT_RECORDED

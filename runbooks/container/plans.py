@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runbooks.container.alive import steady_for
 from runbooks.container.backoff import KEPT, kept_name
+from runbooks.container.company import moving
 from runbooks.container.evidence import ContainerFacts, Evidence, WantedContainer
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.kept import removals
@@ -128,7 +129,7 @@ def recreate(e: Evidence, c: ContainerFacts, w: WantedContainer) -> Step:
             engine=w.engine, socket=w.socket, name=c.name, id=c.id, kept=old,
             started_at=c.started_at.isoformat() if c.started_at else "", running=c.status in ("running", "restarting"),
             sleep=(alive.at, alive.length) if alive and alive.seconds else (), setup=w.setup, setup_timeout_s=w.setup_timeout_s,
-            mounts=tuple((m[0], m[2]) for m in inside), start=w.start, detached=w.start_detached,
+            mounts=tuple((m[0], m[2]) for m in inside), start=w.start, detached=w.start_detached, moving=moving(e),
         ).plain(),
         commands=(
             _create(c, w),
@@ -169,7 +170,7 @@ def restart_application(e: Evidence, c: ContainerFacts, w: WantedContainer) -> S
     """The application inside a container that runs: its leftovers ended, then started again."""
     args = RestartApplication(
         engine=w.engine, socket=w.socket, name=c.name, id=c.id, match=w.match or r"(^|/)raylet(\s|$)",
-        started_at=c.started_at.isoformat() if c.started_at else "", start=w.start, detached=w.start_detached,
+        started_at=c.started_at.isoformat() if c.started_at else "", start=w.start, detached=w.start_detached, moving=moving(e),
     )  # fmt: skip
     return Step(
         kind="restart-application", owner=e.node, args=args.plain(), commands=starting_again(args),

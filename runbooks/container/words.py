@@ -39,6 +39,9 @@ class Limits(Frozen):
     clocks_apart_s: Amount
     listed_dead_s: Amount  # how long the head may list a node whose processes are gone
     health_streak: Count
+    work_window_s: Amount  # so long a container's processes are watched for somebody at work
+    work_cpu_percent: Amount  # of one core
+    work_bytes_per_s: Amount  # read and written, or through TCP
     keep_old_s: Amount  # a replaced container is kept at least this long
 
 

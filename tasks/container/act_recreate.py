@@ -9,6 +9,7 @@ from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import Known
 from tasks.arguments import takes
 from tasks.clients.ray_join import ids_at, ray_container, wait_joined
+from tasks.container.at_work import UNSEEN, nobody_else_at_work
 from tasks.container.docker import read_siblings
 from tasks.context import ActionResult, Context
 from tasks.remote.changing import change
@@ -24,11 +25,13 @@ def recreate_container(args: RecreateContainer, context: Context) -> ActionResul
     host = context.host
     it = ray_container(context, args.name)
     before = ids_at(context, it)
-    got = change(context, host, "recreate", args.plain(), 90 + inside_s(args))
+    if args.running:
+        nobody_else_at_work(context, args, it is not None)
+    got = change(context, host, "recreate", _asked(args), 90 + inside_s(args))
     said = [*got["said"], f"new container {got['id'][:12]} runs as {args.name}",
             f"the old one is kept as {args.kept}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
-    said += ran_inside(context, got["ran"])
+    said += ran_inside(context, got["ran"]) + ([UNSEEN] if args.running else [])
     return ActionResult(said=(*said, *wait_joined(context, it, before)))
 
 
@@ -43,6 +46,11 @@ def recreation_wait(args: RecreateContainer, context: Context) -> tuple[float, s
     base, cap = context.limit("backoff_base_s", "container-death"), context.limit("backoff_cap_s", "container-death")
     wait = delay_s(len(deaths) + 1, base, cap)
     return max(0.0, wait), f"waited {wait:.0f} s: {len(deaths) + 1} deaths within {window:.0f} s"
+
+
+def _asked(args: RecreateContainer | RestartApplication) -> dict[str, Any]:
+    """What the probe takes: who is at work was looked at before."""
+    return {name: value for name, value in args.plain().items() if name != "moving"}
 
 
 def _compared(context: Context, differences: list[str]) -> list[str]:
@@ -75,8 +83,9 @@ def restart_application(args: RestartApplication, context: Context) -> ActionRes
     """End what is left of the application inside a running container and start it again. Raises ActionRefused."""
     it = ray_container(context, args.name)
     before = ids_at(context, it)
-    got = change(context, context.host, "restart_application", args.plain(), 120)
-    return ActionResult(said=(*got["said"], *ran_inside(context, got["ran"]), *wait_joined(context, it, before)))
+    nobody_else_at_work(context, args, it is not None)
+    got = change(context, context.host, "restart_application", _asked(args), 120)
+    return ActionResult(said=(*got["said"], *ran_inside(context, got["ran"]), UNSEEN, *wait_joined(context, it, before)))
 
 
 @takes(RemoveKeptContainer)

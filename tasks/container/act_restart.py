@@ -9,6 +9,7 @@ from runbooks.core.args.containers import RestartContainer
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.arguments import takes
+from tasks.container.at_work import UNSEEN
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import command
 from tasks.remote.probe import redact, run_probe
@@ -28,7 +29,6 @@ QUIET = {  # what it is asked by, and the limit's name
     "io_bytes_per_s": "idle_io_bytes_per_s",
     "socket_bytes_per_s": "idle_socket_bytes_per_s",
 }
-UNSEEN = "its processes were watched right before; work that began in it after that could not be seen"
 
 
 @takes(RestartContainer)
@@ -69,14 +69,15 @@ def restart_container(args: RestartContainer, context: Context) -> ActionResult:
 def _nobody_at_work(context: Context, args: RestartContainer) -> None:
     """Every process of it, over a window. Raises ActionRefused where one is at work, or none could be seen."""
     limits = {asked: context.limit(name, "zombie-gpu") for asked, name in QUIET.items()}
-    ask = {"container": args.container, "boot_id": args.boot_id, "moving": [m.plain() for m in args.moving]}
+    ask = {"container": args.container, "boot_id": args.boot_id, "moving": [m.plain() for m in args.moving], "service": ""}
     got = run_probe(context.host, "at_work_inside", ask | limits, timeout_s=limits["window_s"] + 40)
     if "refused" in got:
         raise ActionRefused(RefusalCode(str(got["code"])), redact(context, str(got["refused"])))
     if not got["seen"]:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"no process of container {args.container[:12]} could be seen")
     if got["at_work"]:
-        raise ActionRefused(RefusalCode.IN_USE, redact(context, f"in container {args.container[:12]} {'; '.join(got['at_work'][:3])}"))
+        says = "; ".join(one["says"] for one in got["at_work"][:3])
+        raise ActionRefused(RefusalCode.IN_USE, redact(context, f"in container {args.container[:12]} {says}"))
 
 
 def _life(context: Context, engine: tuple[str, ...], box: str) -> str:

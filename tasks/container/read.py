@@ -10,6 +10,7 @@ from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from tasks.clients.ray_dashboard import read_ray
+from tasks.container.at_work import read_work
 from tasks.container.docker import (
     event_window,
     list_names,
@@ -118,7 +119,8 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         done["ray"], done["ray_head"] = done.pop("both")
     if runs or _disk_low(found.host):  # not while a dead container waits: it takes seconds where there are many layers
         done["daemon"] = with_usage(context, host, it, done["daemon"])
-    return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside}
+    work = read_work(context, host, it, c)  # last: what the other readings run inside is not at work in it
+    return {"log": none, "probe": none, **done, "host": found.host, "ooms": found.ooms, "inside": inside, "work": work}
 
 
 def _disk_low(host: Any) -> bool:
@@ -177,7 +179,7 @@ def _wanted(it: ManagedContainer) -> WantedContainer:
 
 def _unreachable(context: Context, it: ManagedContainer, node: Node, error: TransportError) -> Evidence:
     why = Unknown(reason=error.reason, detail=error.detail)
-    names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe", "ray", "ray_head")
+    names = ("container", "siblings", "log", "events", "host", "ooms", "fuse", "supervisors", "inside", "probe", "ray", "ray_head", "work")
     fields: dict[str, Any] = dict.fromkeys(names, why)
     before = read_before(node.name, it.name, context.now(), context.limit("deaths_window_s", "container-death"))
     return Evidence(

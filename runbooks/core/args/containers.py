@@ -39,6 +39,7 @@ class RecreateContainer(Args):
     mounts: tuple[tuple[str, Argv], ...]  # (path, command)
     start: Argv
     detached: Flag
+    moving: tuple[Moving, ...] = ()  # of whom it was known that they are at work in it: who else is, is not ended
 
 
 class StartContainer(Args):
@@ -67,6 +68,7 @@ class RestartApplication(Args):
     started_at: str
     start: Argv
     detached: Flag
+    moving: tuple[Moving, ...] = ()
 
 
 class RemoveKeptContainer(Args):

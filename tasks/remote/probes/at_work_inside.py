@@ -1,10 +1,12 @@
 """Looks at a container's processes over a window: who is at work in it now. Reads only. Python 3.6.
 
-JSON argument: container (full id), boot_id, window_s, cpu_percent (of one core), io_bytes_per_s, socket_bytes_per_s, moving
-[{pid, start_ticks}]: those of whom it is known that they move. Answer: {"seen": how many, "at_work": [words]}, or {"refused": why}.
+JSON argument: container (full id), boot_id ("": of any), window_s, cpu_percent (of one core), io_bytes_per_s, socket_bytes_per_s,
+moving [{pid, start_ticks}]: those of whom it is known that they move, service: a pattern for command lines of what only serves ("": none).
+Answer: {"seen": how many, "at_work": [{pid, start_ticks, says}]}, or {"refused": why}.
 """
 
 import json
+import re
 import sys
 import time
 from typing import Any
@@ -29,22 +31,27 @@ def does(row: "dict[str, Any]", ask: "dict[str, Any]", taken: float) -> str:
 
 def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """Two looks."""
-    if boot_id() != ask["boot_id"]:
+    if ask["boot_id"] not in ("", boot_id()):
         raise Refused("target-changed", "the node was booted since the judgment")
     began, first, sockets = time.monotonic(), look(), tcp_bytes()
     wait_until(began + float(ask["window_s"]))
     table, taken = look(), time.monotonic() - began
     rows = rows_inside(table, first, (sockets, tcp_bytes())).get(ask["container"], [])
     known = {(one["pid"], one["start_ticks"]) for one in ask["moving"]}
-    words = [(r, does(r, ask, taken)) for r in rows if (r["pid"], r["start_ticks"]) not in known]
-    busy = [(r["pid"], text) for r, text in words if text]
-    return {"seen": len(rows), "at_work": ["pid %d (%s) %s" % (pid, name(pid), text) for pid, text in busy]}
+    found = []
+    for row in rows:
+        words = "" if (row["pid"], row["start_ticks"]) in known else does(row, ask, taken)
+        line = name(row["pid"]) if words else ""
+        if words and not (ask["service"] and re.search(ask["service"], line)):
+            says = "pid %d (%s) %s" % (row["pid"], line[:120], words)
+            found.append({"pid": row["pid"], "start_ticks": row["start_ticks"], "says": says})
+    return {"seen": len(rows), "at_work": found}
 
 
 def name(pid: int) -> str:
     """Its command line."""
     now = stat(pid)
-    return command(pid, now["state"], now["comm"])[:120] if now else "it ended since"
+    return command(pid, now["state"], now["comm"]) if now else "it ended since"
 
 
 if __name__ == "__main__":

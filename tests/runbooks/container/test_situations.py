@@ -34,6 +34,9 @@ def test_situation(path: Path) -> None:
         assert slugs == expect.get(certainty, []), found
     assert found.state == expect["state"]
     assert [p.name for p in found.plans] == expect["plans"]
+    if "knowingly" in expect:
+        assert [p.name for p in found.knowingly] == [expect["knowingly"]]
+        assert expect["despite"] in found.knowingly[0].despite
     if "steps" in expect:
         assert [s.kind for s in found.plans[0].steps] == expect["steps"]
     for words in expect.get("must_not", ()):

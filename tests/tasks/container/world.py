@@ -40,7 +40,7 @@ class World:
             name=name, node="n", engine=engine.argv, socket=str(engine.socket), daemon_pidfile=str(engine.pidfile),
             disks=(str(engine.data),), **fields,
         )  # fmt: skip
-        values = load_runbook("container-death").limit_values(limits)
+        values = load_runbook("container-death").limit_values({"work_window_s": 0.8} | (limits or {}))
         self.limits = Limits(**values)
         fleet = Fleet(nodes=(Node(name="n", local=True),), containers=(it,))
         self.context = Context(fleet=fleet, target="n", open_host=lambda n: LocalHost(n.name), limits=values)
