@@ -85,6 +85,17 @@ def test_subjects_meet_in_shared_places_only() -> None:
     assert found == set(), "put what both need into a shared place, or have it given by the Context"
 
 
+def test_what_is_shared_knows_no_subject() -> None:
+    """Only `systems` may: it tries each system by the client of the subject that uses it."""
+    found = {
+        f"{name} -> {other}"
+        for name, others in graph().items()
+        for other in others
+        if (parts := name.split("."))[0] in SHARED and not subject_of(name) and "systems" not in parts and subject_of(other)
+    }
+    assert found == set(), "a client and what it gives belong into tasks/clients and runbooks/parsers"
+
+
 def test_no_modules_import_in_a_circle() -> None:
     assert circles(graph()) == []
 

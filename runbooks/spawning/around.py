@@ -2,8 +2,8 @@
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known, Unknown, UnknownReason
-from runbooks.spawning.evidence import TaskRow
-from runbooks.spawning.parsers.runpod import Phase, Pod
+from runbooks.parsers.runpod import Phase, Pod
+from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.view import SpawningView
 
 LIVE = ("active", "processing", "idle")

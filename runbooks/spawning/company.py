@@ -4,7 +4,7 @@ not deployed again while it spawns. Pure."""
 from runbooks.core.members import ORCHESTRATOR
 from runbooks.core.reading import value_or
 from runbooks.core.verdict import Group
-from runbooks.spawning.evidence import WorkerRow
+from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.inside import UP
 from runbooks.spawning.view import SpawningView
 

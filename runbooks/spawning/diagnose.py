@@ -9,13 +9,13 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
+from runbooks.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.all_workers import judge_all
 from runbooks.spawning.around import DONE, ELSEWHERE, judge_around, judge_others
 from runbooks.spawning.company import group_of, orchestrator_of
 from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
-from runbooks.spawning.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.plans import common_cause, offer
 from runbooks.spawning.pods import judge_pod
 from runbooks.spawning.typed import asking, log_in

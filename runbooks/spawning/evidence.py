@@ -4,28 +4,9 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.runpod import Pod
+from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog
-from runbooks.spawning.parsers.runpod import Pod
-
-
-class WorkerRow(Frozen):
-    """A row of the workers' table."""
-
-    id: str
-    status: str
-    created: datetime | None = None
-    heartbeat: datetime | None = None
-    changed: datetime | None = None
-    pod_id: str = ""
-
-
-class TaskRow(Frozen):
-    """A task that a worker holds."""
-
-    id: str
-    status: str
-    worker: str
-    claimed: datetime | None = None
 
 
 class PodRead(Frozen):

@@ -4,11 +4,11 @@ from runbooks.core.args.workers import EndPod, MarkWorkerRow, SetVariable, Start
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.parsers.runpod import Phase, Pod
 from runbooks.spawning.around import DONE
 from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.orchestrator_log import last_words
-from runbooks.spawning.parsers.runpod import Phase, Pod
 from runbooks.spawning.typed import asking, marking, setting, starting
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import is_plain

@@ -3,11 +3,11 @@
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
+from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
 from runbooks.spawning.around import refused
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import FULL, judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
-from runbooks.spawning.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
 from runbooks.spawning.view import SpawningView
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
@@ -73,7 +73,7 @@ def _missing(v: SpawningView) -> None:
     about, doubt = f"pod {pod}", _doubt(v, pod)
     young = v.age(v.row.created if v.row else None)
     if young is not None and young <= v.limits.visible_s:
-        doubt = doubt or f"its row is only {young:.0f} s old: the provider may not show a pod that new"
+        doubt = doubt or f"its row is only {young:.0f} s old: the provider may not list it yet"
     if v.gone and not doubt:
         v.say(
             "pod-gone", SURE, f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart", about=about

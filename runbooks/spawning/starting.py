@@ -1,8 +1,8 @@
 """Whether the pod's own start may still be at work: what moves or was begun lately in the pod, and what its start script says."""
 
+from runbooks.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.parsers.orchestrator_log import line_time
-from runbooks.spawning.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.view import SpawningView
 
 STILL_SHARE = 0.02  # of one core: less is what an idle service uses

@@ -5,8 +5,8 @@ import shlex
 
 from runbooks.core.args.workers import MarkWorkerRow, StartWorker
 from runbooks.core.by_hand import detached, while_booted
+from runbooks.parsers.runpod import Pod
 from runbooks.spawning.evidence import OwnNames
-from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import in_sql
 
 UPSERT = (

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from runbooks.core.judgment import Judgment
 from runbooks.core.reading import Known
+from runbooks.parsers.runpod import Phase, Pod, Runtime, layer_gb
 from runbooks.spawning.evidence import Evidence, PodRead
 from runbooks.spawning.limits import Limits
-from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime, layer_gb
 
 
 class SpawningView(Judgment):

@@ -10,8 +10,8 @@ import httpx
 from runbooks.core.orchestrator_config import RunPodConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
-from runbooks.spawning.parsers.runpod import Pod, merge, parse_pod, parse_pods
-from runbooks.spawning.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
+from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
+from runbooks.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 from tasks.transport.http import WHOLE, read_whole

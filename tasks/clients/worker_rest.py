@@ -8,7 +8,7 @@ import httpx
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
-from runbooks.spawning.evidence import TaskRow, WorkerRow
+from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError

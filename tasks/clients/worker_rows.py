@@ -5,7 +5,7 @@ from typing import Any
 
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
-from runbooks.spawning.evidence import TaskRow, WorkerRow
+from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.transport.base import TransportError
 
 MOST = 5000  # tasks in progress that are read

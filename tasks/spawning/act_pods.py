@@ -6,8 +6,8 @@ from runbooks.core.args.workers import EndPod, StartWorker
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
-from runbooks.spawning.evidence import TaskRow
-from runbooks.spawning.parsers.runpod import Pod
+from runbooks.parsers.runpod import Pod
+from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.words import is_plain
 from tasks.arguments import takes
 from tasks.clients.runpod import NotFound, RunPodClient

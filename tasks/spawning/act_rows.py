@@ -4,7 +4,7 @@ from datetime import datetime
 
 from runbooks.core.args.workers import MarkWorkerRow
 from runbooks.core.refusal import RefusalCode
-from runbooks.spawning.evidence import WorkerRow
+from runbooks.parsers.worker_rows import WorkerRow
 from tasks.arguments import takes
 from tasks.clients.worker_db import open_db
 from tasks.context import ActionRefused, ActionResult, Context

@@ -9,8 +9,8 @@ from typing import Any
 
 from runbooks.core.names import slug
 from runbooks.core.reading import Absent, Known, Source
+from runbooks.parsers.runpod import Pod, Runtime
 from runbooks.spawning.evidence import Usual
-from runbooks.spawning.parsers.runpod import Pod, Runtime
 from tasks.context import Context
 from tasks.report_store import LATEST, reports_root
 

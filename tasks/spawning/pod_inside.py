@@ -4,10 +4,10 @@ from runbooks.core.fleet import KeySource, Node
 from runbooks.core.log_in import LogInSeen
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.parsers.runpod import Pod
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshLook
-from runbooks.spawning.parsers.runpod import Pod
 from runbooks.spawning.words import is_plain
 from tasks.context import Context, LogIn
 from tasks.remote.probe import run_probe

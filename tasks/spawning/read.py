@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
+from runbooks.parsers.runpod import Phase, Pod, Runtime
+from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.all_workers import SHARED
 from runbooks.spawning.diagnose import Limits, is_coming
-from runbooks.spawning.evidence import Evidence, OwnNames, PodRead, WorkerRow
+from runbooks.spawning.evidence import Evidence, OwnNames, PodRead
 from runbooks.spawning.inside import UP
-from runbooks.spawning.parsers.runpod import Phase, Pod, Runtime
 from tasks.clients.railway import header_line
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db

@@ -5,8 +5,8 @@ import re
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.parsers.runpod_stock import TypeStock, Volume
 from runbooks.spawning.evidence import Stock
-from runbooks.spawning.parsers.runpod_stock import TypeStock, Volume
 from tasks.clients.railway import RailwayClient
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.context import Context

@@ -10,7 +10,7 @@ import pytest
 
 from deployments.lab.fake_runpod import KEY, FakeRunPod
 from runbooks.core.orchestrator_config import RunPodConfig
-from runbooks.spawning.parsers.runpod import Phase, Runtime, StoppedBy, parse_pod
+from runbooks.parsers.runpod import Phase, Runtime, StoppedBy, parse_pod
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor
 

@@ -13,7 +13,7 @@ from postgrest import CountMethod, SyncPostgrestClient
 
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
-from runbooks.spawning.evidence import WorkerRow
+from runbooks.parsers.worker_rows import WorkerRow
 from tasks.clients.worker_db import open_db
 from tasks.clients.worker_rest import RestDb
 from tasks.installation import installation_redactor
