@@ -26,7 +26,7 @@ def try_tiers(config: Checkpoints) -> Iterator[Try]:
 def try_reports(address: str) -> Try:
     """Where reports are copied to. That one may be put there is not tried: it would have to be."""
     place = urlparse(address)
-    ask = partial(_listed, "reports.s3", "reports.s3", _report_client, place.netloc, place.path.strip("/"))
+    ask = partial(_listed, "reports.s3", "reports.s3", _report_client, place.netloc, place.path.strip("/"), only_written=True)
     return Try("reports.s3", address, ask, "see that the store answers from this machine")
 
 
@@ -42,7 +42,8 @@ def _report_client() -> Any:
     return report_client(retries=0)
 
 
-def _listed(name: str, field: str, client: Client, bucket: str, prefix: str) -> Iterator[SystemCheck]:
+def _listed(name: str, field: str, client: Client, bucket: str, prefix: str, only_written: bool = False) -> Iterator[SystemCheck]:
+    """`only_written`: nothing is ever read there, so one who may write there and not list is well."""
     from tasks.checkpoint.s3_store import code_of
 
     where = f"s3://{bucket}/{prefix}"
@@ -51,8 +52,8 @@ def _listed(name: str, field: str, client: Client, bucket: str, prefix: str) -> 
     except Exception as e:  # the client also raises what is neither of its own kinds
         code, status, message = code_of(e)
         says = f"{where}: {code}: {message}"
-        if name == "reports.s3" and status == 403 and code not in CODES:  # who may put may still not list
-            yield told(name, "note", f"{says}; whether reports may be put there is not tried", f"s3:PutObject below {where} is enough")
+        if only_written and status == 403 and code not in CODES:
+            yield told(name, "note", f"{says}; whether reports may be written there is not tried", f"s3:PutObject below {where} is enough")
             return
         slug = CODES.get(code) or ("s3-permission" if status == 403 else "s3-unreachable")
         yield told(name, "FAULT", says, _fix(slug, field), silent=status == 0 and slug == "s3-unreachable")

@@ -13,7 +13,7 @@ from typing import Any
 
 from tasks.remote.probes.judged import judged, same_list
 from tasks.remote.probes.pidfd import ended, send
-from tasks.remote.probes.proc import ancestors, read, stat, status
+from tasks.remote.probes.proc import ancestors, io_bytes, stat, status
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {"boot_id": "str", "processes": "list", "watch_s": "number"}
@@ -41,12 +41,6 @@ def still_stopped(want: "dict[str, Any]", protected: "set[int]") -> "dict[str, A
     return {"pid": pid, "fd": fd, "cpu": now["cpu_s"], "io": io_bytes(pid), "looks": 0, "stopped": 0}
 
 
-def io_bytes(pid: int) -> "int | None":
-    """What it read and wrote so far; None where that may not be read."""
-    rows = dict(line.split(": ", 1) for line in (read("/proc/%d/io" % pid) or "").splitlines() if ": " in line)
-    return int(rows["rchar"]) + int(rows["wchar"]) if "rchar" in rows and "wchar" in rows else None
-
-
 def go_on(held: "list[dict[str, Any]]", watch_s: float) -> None:
     """SIGCONT to all, then looks until the time is over."""
     began = time.monotonic()
@@ -68,7 +62,7 @@ def look(h: "dict[str, Any]", began: float) -> None:
     h["state"], h["looks"] = now["state"], h["looks"] + 1
     h["stopped"] += now["state"] in "Tt"
     h["cpu_s"] = round(now["cpu_s"] - h["cpu"], 2)
-    h["io_bytes"] = None if io is None or h["io"] is None else io - h["io"]
+    h["io_bytes"] = None if io is None or h["io"] is None else sum(io) - sum(h["io"])
 
 
 def outcome(h: "dict[str, Any]") -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version, still_stopped, stopped_beside
 from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
-from tasks.remote.probes.proc import command, link, pids, read, stat
+from tasks.remote.probes.proc import command, io_bytes, link, pids, read, stat
 
 LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$")
 GONE = (errno.ENOENT, errno.ENOTDIR)
@@ -119,10 +119,9 @@ def look(temp_dir: str) -> "dict[int, dict[str, Any]]":
         now = stat(pid)
         text = command(pid, now["state"], now["comm"]) if now else ""
         if now and WORKER.search(text) and not of_another(pid, temp_dir):
-            io = dict(re.findall(r"^(rchar): (\d+)$", read("/proc/%d/io" % pid) or "", re.M))
             found[pid] = {
                 "cpu": now["cpu_s"],
-                "read": int(io.get("rchar", 0)),
+                "read": (io_bytes(pid) or (0, 0))[0],
                 "state": now["state"],
                 "command": text[:200],
             }

@@ -3,20 +3,12 @@
 A process that started after the first look counts with all that it did.
 """
 
-import re
 from typing import Any
 
-from tasks.remote.probes.proc import cgroup, container, pids, read, stat
+from tasks.remote.probes.proc import cgroup, container, io_bytes, pids, stat
 from tasks.remote.probes.sockets import same_network
 
 MOST = 4  # processes of a container that are named for each sign: if those that moved most are quiet, all are
-
-
-def io_bytes(pid: int) -> "tuple[int, int] | None":
-    """Bytes asked to be read and written since start (rchar, wchar), or None where that is not allowed."""
-    text = read("/proc/%d/io" % pid)
-    found = dict(re.findall(r"^(rchar|wchar): (\d+)$", text or "", re.M))
-    return (int(found["rchar"]), int(found["wchar"])) if len(found) == 2 else None
 
 
 def look() -> "dict[int, dict[str, Any]]":

@@ -70,6 +70,13 @@ def same(pid: int, start_ticks: int) -> "dict[str, Any] | None":
     return now if now is not None and now["start_ticks"] == start_ticks else None
 
 
+def io_bytes(pid: int) -> "tuple[int, int] | None":
+    """Bytes asked to be read and written since start (rchar, wchar), or None where that is not allowed."""
+    text = read("/proc/%d/io" % pid)
+    found = dict(re.findall(r"^(rchar|wchar): (\d+)$", text or "", re.M))
+    return (int(found["rchar"]), int(found["wchar"])) if len(found) == 2 else None
+
+
 def status(pid: int) -> "dict[str, str]":
     """/proc/PID/status as name -> text."""
     lines = (read("/proc/%d/status" % pid) or "").splitlines()
