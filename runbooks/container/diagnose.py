@@ -89,8 +89,8 @@ def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) 
     names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
-        more = f" (and {', '.join(names[1:])})" if len(names) > 1 else ""
-        return f"{e.name} on {e.node}: {names[0]}{more}: {first.evidence[0]}"
+        more = f". Besides: {', '.join(names[1:])}" if len(names) > 1 else ""
+        return f"{e.name} on {e.node}: {names[0]}: {first.evidence[0].rstrip('.')}{more}"
     if state is State.HEALTHY:
         return f"{e.name} on {e.node} runs, {covers(e)}"
     return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"

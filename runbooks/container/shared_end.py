@@ -10,7 +10,7 @@ from runbooks.core.verdict import Cause, Certainty
 
 ENDED_BY_ENGINE = (0, 137, 143, 255)  # what a daemon's own stop leaves behind
 WENT_DOWN = 255  # what the engine writes after it is back, for what it finds gone
-EITHER = "either the reboot ended it, or something did shortly before: "
+EITHER = "either the reboot ended it, or something did shortly before"
 WHEN = (
     "when the shutdown began: `journalctl -b -1 -n 20 -u systemd-logind` on the node",
     "who stopped it before: shell histories, the log of what deploys it",
@@ -43,8 +43,9 @@ def _host_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     return [
         cause(
             "host-rebooted", Certainty.CONFIRMED if sure else Certainty.LIKELY, e.node,
-            f"{'' if sure else EITHER}{e.node} was booted at {clock(host.booted_at)}; the container had run since {clock(c.started_at)} "
-            f"and is recorded as ended at {clock(end)} with code {c.exit_code}",
+            f"{e.node} was booted at {clock(host.booted_at)}; the container ended at {clock(end)} with code {c.exit_code}",
+            "" if sure else EITHER,
+            f"the container was started at {clock(c.started_at)}",
             "" if after else f"the shutdown began at {clock(began)}" if began else "when the shutdown began is not known",
             *(f"package log: {said(u)}; this boot made it effective" for u in since[-3:]),
             decides=() if sure else WHEN[1:] if began else WHEN,

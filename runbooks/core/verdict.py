@@ -35,6 +35,7 @@ class Cause(Frozen):
     subject: str  # what it is about: "pid 4242 on GPU 0", "GPU 3", "node-a"
     evidence: tuple[str, ...]  # each a plain sentence with the number that was read
     decides: tuple[str, ...] = ()  # what would make it surer, or tell it from its rival (reading or command)
+    fix: str = ""  # the command or the line that fixes this very case, where the remedy of runbook.yaml can't name it
     innocent: bool = False  # explains the symptom and must be left alone
     told_apart: tuple[tuple[str, str], ...] = ()  # (argument of a step, value): with another value it is about a namesake of the subject
 

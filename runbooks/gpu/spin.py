@@ -24,7 +24,8 @@ def judge_spin(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     together = _mates(view, p)
     slug = "collective-spin" if together or LAUNCHER.search(f"{p.command} {p.parent_command}") else "device-spin"
     words = (
-        *(_words(view, g) for g in held),
+        *(_words(g) for g in held),
+        *(_unsettled(g) for g in held if power_span(g) is not None and not of_card(view, g, "flat_power_w")),
         *_still(view, p),
         *(f"pid {q} of job {p.job} spins as well" for q in together),
     )
@@ -81,18 +82,20 @@ def _stood_since(view: GpuView, p: Process, held: list[Gpu]) -> bool:
     return still and all(busy.get(g.uuid, 0.0) >= view.limits.busy_percent for g in held)
 
 
-def _words(view: GpuView, gpu: Gpu) -> str:
+def _words(gpu: Gpu) -> str:
     values = [s.sm_percent for s in gpu.samples]
     power = [s.power_w for s in gpu.samples if s.power_w is not None]
     watts = f", power {min(power):.0f}-{max(power):.0f} W" if power else ", power not read"
-    settled = not power or of_card(view, gpu, "flat_power_w")
-    unknown = "" if settled else f"; how far that moves while a kernel waits is {UNKNOWN} ({gpu.name})"
     limit = f" of {gpu.power_limit_w:.0f} W" if power and gpu.power_limit_w else ""
     memory = max(s.memory_percent for s in gpu.samples)
     return (
         f"GPU {gpu.index} is {min(values):.0f}-{max(values):.0f} % busy in {len(values)} samples, "
-        f"memory traffic at most {memory:.0f} %{watts}{limit}{unknown}"
+        f"memory traffic at most {memory:.0f} %{watts}{limit}"
     )
+
+
+def _unsettled(gpu: Gpu) -> str:
+    return f"how far the power of GPU {gpu.index} moves while a kernel waits is {UNKNOWN} ({gpu.name})"
 
 
 def _still(view: GpuView, p: Process) -> tuple[str, ...]:

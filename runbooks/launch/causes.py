@@ -8,7 +8,7 @@ def possible(slug: str, subject: str, *words: str, decides: tuple[str, ...]) -> 
     return Cause(slug=slug, certainty=Certainty.POSSIBLE, subject=subject, evidence=words, decides=decides)
 
 
-def failed(slug: str, subject: str, *words: str, sure: bool = True, decides: tuple[str, ...] = ()) -> Cause:
+def failed(slug: str, subject: str, *words: str, sure: bool = True, decides: tuple[str, ...] = (), fix: str = "") -> Cause:
     """One failed check."""
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY
-    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides)
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=words, decides=decides, fix=fix)

@@ -87,8 +87,9 @@ def _total(start: Started, nodes: list[LaunchNodeFacts], launch: Launch) -> list
     cards = _cards(nodes, launch)
     if "total" not in start.said or not start.cards or (start.nodes or 1) < 2 or cards is None or start.total != cards:
         return []
-    words = f"{start.name}: {start.on_each}, and each has {cards} GPUs: the number counts all machines"
-    return [failed("launch-command", SUBJECT, words, sure=False, decides=("whether the other GPUs are left free on purpose",))]
+    words = f"{start.name}: {start.on_each}, and each has {cards} GPUs"
+    why = "the number counts the processes of all machines"
+    return [failed("launch-command", SUBJECT, words, why, sure=False, decides=("whether the other GPUs are left free on purpose",))]
 
 
 def _cards(nodes: list[LaunchNodeFacts], launch: Launch) -> int | None:

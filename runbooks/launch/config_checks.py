@@ -60,7 +60,8 @@ def _cause(trap: Trap, path: str, launch: Launch) -> Cause:
     certainty = _sure(trap, launch)
     decides = () if certainty is Certainty.CONFIRMED else (MEANT if _lost_key(trap) else "what its author meant",)
     where = f"{path}:{trap.line}:{trap.column}"
-    return Cause(slug=trap.kind, certainty=certainty, subject=where, evidence=tuple(words), decides=decides)
+    fix = f"{where}: {trap.corrected.rstrip()}" if trap.corrected else ""
+    return Cause(slug=trap.kind, certainty=certainty, subject=where, evidence=tuple(words), decides=decides, fix=fix)
 
 
 Entry = tuple[str, yaml.Node, yaml.Node]  # dotted path, key node, value node

@@ -122,7 +122,8 @@ def _no_card(node: LaunchNodeFacts, launch: Launch, taken: tuple[str, ...]) -> l
     words = f"{HCA}={(node.env | launch.env)[HCA]} takes none of {', '.join(node.rdma_devices[:8])}"
     own = HCA in launch.env
     decides = () if own else (f"whether the job gets the {HCA} of a log-in",)
-    return [failed("rdma-missing", node.node, words, sure=own, decides=decides)]
+    fix = f"export {HCA}=<a name from `ls /sys/class/infiniband`>   # on {node.node}, or unset it"
+    return [failed("rdma-missing", node.node, words, sure=own, decides=decides, fix=fix)]
 
 
 def _memory(node: LaunchNodeFacts, launch: Launch, limits: Limits) -> list[Cause]:
@@ -140,9 +141,9 @@ def _memory(node: LaunchNodeFacts, launch: Launch, limits: Limits) -> list[Cause
             found.append(failed("rdma-missing", node.node, f"locked memory is limited to {size(node.memlock_bytes or 0)}"))
     elif taken and node.rdma_library and small_lock(node, limits) and not _without_rdma(node, launch):
         words = f"NCCL takes {', '.join(taken[:4])} unasked, and locked memory is limited to {size(node.memlock_bytes or 0)}"
-        found.append(possible("rdma-missing", node.node, words, decides=(
-            "whether the job gets this log-in's limit (its unit's or container's own counts) and uses these cards: `rdma: true` in its "
-            "launch, or NCCL_IB_DISABLE=1",)))  # fmt: skip
+        decides = ("whether the job gets this log-in's limit: that of its unit or container counts",
+                   "whether it uses these cards: `rdma: true` in its launch, or NCCL_IB_DISABLE=1")  # fmt: skip
+        found.append(possible("rdma-missing", node.node, words, decides=decides))
     odd = {k: v for k, v in node.env.items() if k in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
     if odd:
         words = "; ".join(f"{k}={v}" for k, v in sorted(odd.items()))
@@ -184,7 +185,8 @@ def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
 
 def _headline(launch: Launch, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
     if causes:
-        return f"launch {launch.name}: {len(causes)} checks failed, first: {causes[0].subject}: {causes[0].evidence[0]}"
+        many = "a check failed" if len(causes) == 1 else f"{len(causes)} checks failed, first"
+        return f"launch {launch.name}: {many}: {causes[0].subject}: {causes[0].evidence[0]}"
     if unknowns:
         return f"launch {launch.name}: cannot tell, {unknowns[0]}"
     return f"launch {launch.name}: ready on {len(launch.nodes)} nodes"

@@ -40,11 +40,8 @@ _FIXES = {
 
 def fix_for(cause: Cause, launch: Launch) -> str:
     """The command for one cause; for the configuration the corrected line."""
-    corrected = [e for e in cause.evidence if e.startswith("corrected: ")]
-    if corrected:
-        return f"{cause.subject}: {corrected[0].removeprefix('corrected: ')}"
-    if cause.slug == "rdma-missing" and cause.evidence[0].startswith("NCCL_IB_HCA="):
-        return f"export NCCL_IB_HCA=<a name from `ls /sys/class/infiniband`>   # on {cause.subject}, or unset it"
+    if cause.fix:
+        return cause.fix
     text, right = _FIXES.get(cause.slug, ""), right_command(launch, launch.port)
     if not text or (cause.slug == "launch-command" and not right):
         return f"{cause.subject}: {cause.evidence[0]}"

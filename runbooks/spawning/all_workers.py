@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable
 
-from runbooks.core.distinct import names_of
-from runbooks.core.judgment import credible, ordered, tier, to_do
+from runbooks.core.distinct import capital, names_of
+from runbooks.core.judgment import credible, diagnosis, ordered, tier, to_do
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.around import LIVE, judge_stale
-from runbooks.spawning.evidence import Evidence, WorkerRow
+from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.limits import Limits
 from runbooks.spawning.view import SpawningView
 
@@ -32,14 +33,16 @@ def judge_all(e: Evidence, limits: Limits, judge: Judge, judge_shared: Judge) ->
     kept = () if alike else tuple(found.items())
     plans = [p.model_copy(update={"name": f"{p.name}: {w}"}) for w, d in kept for p in d.plans if p not in own]
     parts = (whole, *found.values())
-    return Diagnosis(
+    return diagnosis(
+        SLUG,
+        causes,
         state=_state(whole, found, stale),
         headline=_headline(e, found, alike, causes, whole),
         symptom=f"{len(e.each)} workers are past {limits.spawning_s:.0f} s in spawning",
-        causes=causes,
-        must_not=tuple(dict.fromkeys((*(m for d in parts for m in d.must_not), *ALWAYS))),
+        must_not=(*(m for d in parts for m in d.must_not), *ALWAYS),
         plans=(*whole.plans, *plans),
-        do_now=_do_now(e, whole, found, causes, alike),
+        before=("find the one cause that these workers share: no plan is offered for one of them",) if alike else (),
+        after=_besides(e, whole, found),
         waiting_costs=tuple(dict.fromkeys(c for d in parts for c in d.waiting_costs)),
         findings=tuple(dict.fromkeys(f for d in parts for f in d.findings)),
         groups=tuple(dict.fromkeys(g for d in parts for g in d.groups)),
@@ -95,10 +98,10 @@ def _headline(
 ) -> str:
     if alike:
         return f"one incident: {alike.evidence[0]}"
-    told = "; ".join(f"{c.subject}: {c.slug}: {c.evidence[0]}" for c in causes[:3] if tier(c) < 2)
+    told = ". ".join(capital(f"{c.subject}: {c.slug}: {c.evidence[0].rstrip('.')}") for c in causes[:3] if tier(c) < 2)
     if not found or whole.state is State.UNHEALTHY:
         late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
-        return f"{told}; {late}" if told else f"{late}, and the orchestrator, its records and its queue are well"
+        return f"{told}. {capital(late)}" if told else f"{late}, and the orchestrator, its records and its queue are well"
     said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]
     more = len(said) - 6 + len(e.not_looked_at)
     count = len(e.each) + len(e.not_looked_at)
@@ -107,18 +110,15 @@ def _headline(
     )
 
 
-def _do_now(
-    e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis], causes: tuple[Cause, ...], alike: Cause | None
-) -> tuple[str, ...]:
-    """What is to be done about each cause once, with all that have it; then what concerns one worker only."""
-    out = [f"find the one cause of {alike.evidence[0]}; nothing is offered worker by worker"] if alike else []
-    out += [*to_do(SLUG, causes), *whole.do_now]
+def _besides(e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:
+    """What is to be done besides the remedies: for all, then each thing once with the workers that it concerns."""
     said = {line for d in (whole, *found.values()) for line in to_do(SLUG, d.causes)}
     each: dict[str, list[str]] = {}
     for w, d in found.items():
         for x in d.do_now:
             each.setdefault(x, []).append(w)
-    out += [f"{names_of(who)}: {x}" for x, who in each.items() if x not in said]
+    lines = [x for x in whole.do_now if x not in said]
+    lines += [f"{names_of(who)}: {x}" for x, who in each.items() if x not in said]
     if e.not_looked_at:
-        out.append(f"{len(e.not_looked_at)} more workers were not looked at: {names_of(e.not_looked_at)}")
-    return tuple(dict.fromkeys(x for x in out if x not in said or x in to_do(SLUG, causes)))
+        lines.append(f"{len(e.not_looked_at)} more workers were not looked at: {names_of(e.not_looked_at)}")
+    return tuple(lines)

@@ -1,5 +1,6 @@
 """The words around the causes: headline, what must not be done, what a person does now, commands by hand."""
 
+from runbooks.core.distinct import capital
 from runbooks.core.judgment import credible
 from runbooks.core.unread import missing
 from runbooks.core.verdict import State
@@ -32,7 +33,7 @@ def headline(v: SshView, state: State) -> str:
         return f"{v.subject}: cannot tell: {'; '.join((*missing(v.e), *v.open)) or 'nothing was read'}"
     stage = f" (stops at: {w.stage})" if w and w.stage is not Stage.DONE else ""
     key = verdict_on_key(v)
-    return f"{v.subject}{stage}: {sure[0].slug}: {sure[0].evidence[0]}" + (f"; {key}" if key else "")
+    return f"{v.subject}{stage}: {sure[0].slug}: {sure[0].evidence[0].rstrip('.')}" + (f". {capital(key)}" if key else "")
 
 
 def symptom(v: SshView) -> str:

@@ -1,5 +1,8 @@
 """One judgment for every runbook: causes in the order of runbook.yaml, remedies as what a person does now, unknowns in one form."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from runbooks.container.diagnose import EVENTS
@@ -79,3 +82,20 @@ def test_states() -> None:
     assert state_of([_cause("stopped", Certainty.POSSIBLE)]) is State.CANNOT_TELL
     assert state_of([_cause("shared-gpu", innocent=True), _cause("stopped", Certainty.RULED_OUT)]) is State.HEALTHY
     assert state_of([_cause("stopped", Certainty.LIKELY)], blind=True) is State.UNHEALTHY
+
+
+def judged_by_hand(text: str) -> list[int]:
+    """Lines that make a Diagnosis with causes or plans by themselves, or with fields that can't be seen."""
+    calls = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and ast.unparse(n.func).rpartition(".")[2] == "Diagnosis")
+    return [n.lineno for n in calls if n.args or {k.arg for k in n.keywords} & {"causes", "plans", "knowingly", None}]
+
+
+def test_one_place_makes_a_diagnosis_of_causes() -> None:
+    """Elsewhere only what has none is made: there is nothing to judge, or nothing was read."""
+    files = [p for room in ("runbooks", "tasks", "flows", "deployments") for p in Path(room).rglob("*.py")]
+    found = {str(p): lines for p in files if (lines := judged_by_hand(p.read_text(encoding="utf-8")))}
+    assert list(found) == ["runbooks/core/judgment.py"], found
+
+
+def test_a_second_maker_is_seen() -> None:
+    assert judged_by_hand("Diagnosis(state=a, headline=b)\nverdict.Diagnosis(state=a, headline=b, causes=c)\nDiagnosis(**x)") == [2, 3]

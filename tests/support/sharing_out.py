@@ -63,6 +63,7 @@ LONG = (
     "tests/runbooks/test_never_raises",
     "tests/runbooks/test_own_places",
     "tests/runbooks/test_redact_own",
+    "tests/runbooks/test_sentences",
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
     "tests/scorecard/test_audit",
