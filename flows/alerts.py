@@ -77,7 +77,7 @@ class AlertStart(Frozen):
         return self.ended or (self.began + timedelta(seconds=self.same_within_s) if self.began else None)
 
 
-class Placed(Frozen):
+class AlertPlacement(Frozen):
     """Where an alert went."""
 
     done: AlertOutcome
@@ -85,7 +85,7 @@ class Placed(Frozen):
     name: str = ""
 
 
-def place(start: AlertStart) -> Placed:
+def place(start: AlertStart) -> AlertPlacement:
     """Starts a run (Pending, owned by this process) for the alert, or says which run has it already."""
     token = uuid4().hex
     for _ in range(20):
@@ -97,13 +97,13 @@ def place(start: AlertStart) -> Placed:
         near = not (going and notes and notes.over.get(start.mark))  # else it had ended and is back while its run goes on
         known = next((r for r in runs if _has(r, notes if r is last else None, start, near)), None)
         if known and not (going is None and _is_due_again(runs[0], now, start.repeat_s)):
-            return Placed(done=AlertOutcome.REPEAT, run=str(known.id), name=known.name)
+            return AlertPlacement(done=AlertOutcome.REPEAT, run=str(known.id), name=known.name)
         if going:
             note_taken(going, start.key, start.text)
-            return Placed(done=AlertOutcome.JOINED, run=str(going.id), name=going.name)
+            return AlertPlacement(done=AlertOutcome.JOINED, run=str(going.id), name=going.name)
         made = _create(start, token, str(runs[0].id) if runs else "first", notes)
         if made.labels.get(TOKEN) == token:
-            return Placed(done=AlertOutcome.STARTED, run=str(made.id), name=made.name)
+            return AlertPlacement(done=AlertOutcome.STARTED, run=str(made.id), name=made.name)
     raise RuntimeError(f"no run could be started for {start.name}: others were always first")
 
 
@@ -169,22 +169,22 @@ def _has(run: FlowRun, notes: Notes | None, start: AlertStart, near: bool) -> bo
     return any(mark == start.mark and abs((start.at - at).total_seconds()) <= start.same_within_s for mark, at in found)
 
 
-def resolve(start: AlertStart) -> Placed:
+def resolve(start: AlertStart) -> AlertPlacement:
     """The alert is over. A run that waits only because of it is ended with that decision; nothing is ever started."""
-    placed = Placed(done=AlertOutcome.NOTHING)
+    placed = AlertPlacement(done=AlertOutcome.NOTHING)
     for run in (r for r in runs_on(start) if r.state and not r.state.is_final()):
         notes = notes_on(run)
         if start.mark not in notes.over:
             continue
         if notes.is_old(start.mark, start.end):
-            placed = placed if placed.done is not AlertOutcome.NOTHING else Placed(done=AlertOutcome.OLD_END, run=str(run.id),
+            placed = placed if placed.done is not AlertOutcome.NOTHING else AlertPlacement(done=AlertOutcome.OLD_END, run=str(run.id),
                 name=run.name)
             continue
         note_over(run, start.mark, start.at, start.end)
         over = notes_on(run).all_over  # read again: another alert may have joined meanwhile
         closed = over and bool(run.state and run.state.is_paused()) and _close(run)
         if placed.done in (AlertOutcome.NOTHING, AlertOutcome.OLD_END) or closed:
-            placed = Placed(done=AlertOutcome.CLOSED if closed else AlertOutcome.RESOLVED, run=str(run.id), name=run.name)
+            placed = AlertPlacement(done=AlertOutcome.CLOSED if closed else AlertOutcome.RESOLVED, run=str(run.id), name=run.name)
     return placed
 
 

@@ -14,7 +14,7 @@ from flows.clock import server_now
 from flows.draining import lift_lost
 from flows.engine.liveness import after_an_absence, forget, owner_gone
 from flows.engine.node_over import ASKED, ask_machines
-from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, Does, RunKind, row_of, states_for
+from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, ReaperDuty, RunKind, row_of, states_for
 from flows.engine.states import cancel, change
 from flows.engine.steps import began, deliver, left_behind, revoke, unfinished
 from flows.notify.retry import retry_pending
@@ -54,12 +54,12 @@ def _lift_lost(now: datetime) -> list[str]:
 def _runs(now: datetime) -> Iterator[FlowRun]:
     """Every run with which the state table has something to do; actions first, those that have ended last."""
     own = (RunKind.RUNBOOK, RunKind.SWEEP)
-    going = tuple(d for d in Does if d not in (Does.ACT, Does.SCHEDULED, Does.BROKEN_OFF, Does.NOTHING))
-    yield from store.find_runs([store.ACT_TAG], states_for((RunKind.ACTION,), (Does.ACT,)))
+    going = tuple(d for d in ReaperDuty if d not in (ReaperDuty.ACT, ReaperDuty.SCHEDULED, ReaperDuty.BROKEN_OFF, ReaperDuty.NOTHING))
+    yield from store.find_runs([store.ACT_TAG], states_for((RunKind.ACTION,), (ReaperDuty.ACT,)))
     yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, going))
-    overdue = states_for(own, (Does.SCHEDULED,))  # without those that a schedule has planned for the next days
+    overdue = states_for(own, (ReaperDuty.SCHEDULED,))  # without those that a schedule has planned for the next days
     yield from store.find_runs([store.RUNBOOK_TAG], overdue, before=now - TAKEN_LIMIT)
-    yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, (Does.BROKEN_OFF,)), ended_since=now - LOOK_BACK)
+    yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, (ReaperDuty.BROKEN_OFF,)), ended_since=now - LOOK_BACK)
 
 
 def _act(run: FlowRun, now: datetime) -> str:
@@ -100,13 +100,13 @@ def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
     return bool(parent.state and parent.state.is_final()) or (owner is None and bool(owner_gone(parent, now)))
 
 
-HANDLERS: dict[Does, Handler] = {
-    Does.ACT: _act,
-    Does.SCHEDULED: reaper_runs.scheduled,
-    Does.PENDING: reaper_runs.pending,
-    Does.RUNNING: reaper_runs.running,
-    Does.PAUSED: reaper_runs.paused,
-    Does.CANCELLING: reaper_runs.cancelling,
-    Does.BROKEN_OFF: reaper_runs.broken_off,
-    Does.NOTHING: lambda _run, _now: "",
+HANDLERS: dict[ReaperDuty, Handler] = {
+    ReaperDuty.ACT: _act,
+    ReaperDuty.SCHEDULED: reaper_runs.scheduled,
+    ReaperDuty.PENDING: reaper_runs.pending,
+    ReaperDuty.RUNNING: reaper_runs.running,
+    ReaperDuty.PAUSED: reaper_runs.paused,
+    ReaperDuty.CANCELLING: reaper_runs.cancelling,
+    ReaperDuty.BROKEN_OFF: reaper_runs.broken_off,
+    ReaperDuty.NOTHING: lambda _run, _now: "",
 }

@@ -12,14 +12,14 @@ from runbooks.core.base import Frozen
 COARSE_S = 2.5  # `Date` is cut to the second, the server renews it once a second, and a busy one does so late
 
 
-class Apart(Frozen):
+class ClockOffset(Frozen):
     """What was last learnt of one server."""
 
     seconds: float  # its seconds since 1970 minus our steady ones
     heard_at: float  # steady
 
 
-APART: dict[str, Apart] = {}
+APART: dict[str, ClockOffset] = {}
 
 
 def steady() -> float:
@@ -35,4 +35,4 @@ def learn(server: str, date: str, asked_at: float, heard_at: float) -> None:
         return
     least, most = said - heard_at, said + COARSE_S - asked_at
     known = APART.get(server)
-    APART[server] = Apart(seconds=min(max(known.seconds, least), most) if known else least, heard_at=heard_at)
+    APART[server] = ClockOffset(seconds=min(max(known.seconds, least), most) if known else least, heard_at=heard_at)

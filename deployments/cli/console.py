@@ -3,7 +3,7 @@
 import logging
 
 
-class Brief(logging.Formatter):
+class NoTraceback(logging.Formatter):
     """Another formatter's text, without the traceback; the record keeps it for other handlers."""
 
     def __init__(self, whole: logging.Formatter) -> None:
@@ -24,5 +24,5 @@ def brief() -> None:
     """From here on. Called when Prefect's library is loaded, which makes its handlers."""
     known = [x for x in logging.root.manager.loggerDict.values() if isinstance(x, logging.Logger)]
     for handler in {h for logger in (logging.root, *known) for h in logger.handlers}:
-        if type(handler).__name__ == "PrefectConsoleHandler" and not isinstance(handler.formatter, Brief):
-            handler.setFormatter(Brief(handler.formatter or logging.Formatter()))
+        if type(handler).__name__ == "PrefectConsoleHandler" and not isinstance(handler.formatter, NoTraceback):
+            handler.setFormatter(NoTraceback(handler.formatter or logging.Formatter()))

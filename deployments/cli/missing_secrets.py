@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deployments.errors import CommandError
 
 if TYPE_CHECKING:
-    from deployments.cli.needed_secrets import Need
+    from deployments.cli.needed_secrets import NeededSecret
     from runbooks.core.fleet import Fleet
 
 MOST = 8  # names in a line
@@ -18,7 +18,7 @@ _TOLD: set[str] = set()
 class Missing(NamedTuple):
     """A credential of the fleet file, and what is wrong with its name."""
 
-    need: "Need"
+    need: "NeededSecret"
     says: str
 
 
@@ -58,7 +58,7 @@ def _blocks() -> tuple[str, ...] | None:
     return None
 
 
-def _told(need: "Need", blocks: tuple[str, ...], spare: list[str]) -> str:
+def _told(need: "NeededSecret", blocks: tuple[str, ...], spare: list[str]) -> str:
     from runbooks.core.names import nearest, there_are
 
     if need.block:

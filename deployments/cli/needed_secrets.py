@@ -15,7 +15,7 @@ USED_BY = {
 }
 
 
-class Need(Frozen):
+class NeededSecret(Frozen):
     """A credential that the fleet file names."""
 
     name: str  # environment variable, or block if `block`
@@ -32,18 +32,18 @@ class Need(Frozen):
         return self.name if self.block else block_name(self.name)
 
 
-def needs(fleet: Fleet) -> tuple[Need, ...]:
+def needs(fleet: Fleet) -> tuple[NeededSecret, ...]:
     """Every credential of the fleet file, by name, once. Files and agents are left out: they are on the worker."""
     found = {n.name: n for section in USED_BY for n in _in(getattr(fleet, section), section, USED_BY[section])}
     return tuple(found[name] for name in sorted(found))
 
 
-def _in(value: Any, path: str, used_by: str) -> Iterator[Need]:
+def _in(value: Any, path: str, used_by: str) -> Iterator[NeededSecret]:
     if isinstance(value, KeySource):
         if value.env:
-            yield Need(name=value.env, field=f"{path}.env", used_by=used_by, variable=True)
+            yield NeededSecret(name=value.env, field=f"{path}.env", used_by=used_by, variable=True)
         if value.secret:
-            yield Need(name=value.secret, field=f"{path}.secret", used_by=used_by, block=True)
+            yield NeededSecret(name=value.secret, field=f"{path}.secret", used_by=used_by, block=True)
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _in(getattr(value, name), f"{path}.{name}", used_by)
@@ -51,4 +51,4 @@ def _in(value: Any, path: str, used_by: str) -> Iterator[Need]:
         for part in value:
             yield from _in(part, path, used_by)
     elif isinstance(value, str) and path.endswith("_env"):
-        yield Need(name=value, field=path, used_by=used_by)
+        yield NeededSecret(name=value, field=path, used_by=used_by)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from deployments.cli.needed_secrets import USED_BY, Need, needs
+from deployments.cli.needed_secrets import USED_BY, NeededSecret, needs
 from deployments.errors import CommandError
 from runbooks.core.names import there_are
 from runbooks.core.orchestrator_config import DatabaseConfig
@@ -51,7 +51,7 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
     return _fill([n for n, place in rows if not place])
 
 
-def _either(rows: list[tuple[Need, str]]) -> list[tuple[Need, str]]:
+def _either(rows: list[tuple[NeededSecret, str]]) -> list[tuple[NeededSecret, str]]:
     """The same, where one of two ways to the same thing is whole: what the other way lacks is not missing."""
     place = {n.field: found for n, found in rows}
     ways = [tuple(f"orchestrator.database.{name}" for name in way) for way in DatabaseConfig.WAYS]
@@ -60,17 +60,17 @@ def _either(rows: list[tuple[Need, str]]) -> list[tuple[Need, str]]:
     return [(n, found or (f"not needed: {' and '.join(whole[0])} is enough" if n.field in spare else "")) for n, found in rows]
 
 
-def _of_channels() -> Iterator[Need]:
+def _of_channels() -> Iterator[NeededSecret]:
     """Secret blocks that notifications.yaml names."""
     from flows.notify.notify_file import load_notifications
 
     config = load_notifications()
     for name, channel in config.channels.items() if config else ():
         if channel.url.secret:
-            yield Need(name=channel.url.secret, field=f"channels.{name}.url.secret", used_by="notify", block=True)
+            yield NeededSecret(name=channel.url.secret, field=f"channels.{name}.url.secret", used_by="notify", block=True)
 
 
-def _fill(missing: list[Need]) -> int:
+def _fill(missing: list[NeededSecret]) -> int:
     """Prompts for each; an empty answer leaves it missing."""
     if not missing or not sys.stdin.isatty():
         return 1 if missing else 0
@@ -83,7 +83,7 @@ def _fill(missing: list[Need]) -> int:
     return 1 if left else 0
 
 
-def place_of(need: Need) -> str:
+def place_of(need: NeededSecret) -> str:
     """Where the value is found now; "" if nowhere."""
     from tasks.credentials import read_secret
 
@@ -97,7 +97,7 @@ def place_of(need: Need) -> str:
         return ""
 
 
-def _ask(need: Need) -> str:
+def _ask(need: NeededSecret) -> str:
     """One line from a hidden prompt, or all of standard input where it is no terminal (a key has many lines)."""
     if sys.stdin.isatty():
         return getpass.getpass(f"{need.name} (hidden; empty to skip; a key with several lines: --set {need.name} < FILE): ")
@@ -107,7 +107,7 @@ def _ask(need: Need) -> str:
     return text.rstrip("\n") + ("\n" if "\n" in text.strip() else "")
 
 
-def store_value(need: Need, value: str) -> None:
+def store_value(need: NeededSecret, value: str) -> None:
     """Creates or replaces the Secret block. Raises CommandError that never holds the value."""
     from typing import cast
 
@@ -144,7 +144,7 @@ WHAT = {
 }
 
 
-def _defaults() -> Iterator[Need]:
+def _defaults() -> Iterator[NeededSecret]:
     """The orchestrator's credentials under their default names, from the models."""
     from runbooks.core.orchestrator_config import Orchestrator
 
@@ -152,7 +152,7 @@ def _defaults() -> Iterator[Need]:
         for kind in _models(field.annotation):
             for name, inner in kind.model_fields.items():
                 if name.endswith("_env") and isinstance(inner.default, str):
-                    yield Need(
+                    yield NeededSecret(
                         name=inner.default, field=f"orchestrator.{section}.{name}", used_by=USED_BY["orchestrator"]
                     )
 

@@ -38,7 +38,7 @@ class RequestRefused(Exception):
         self.code, self.why, self.again = code, why, again
 
 
-class Desk:
+class AlertDesk:
     """The limits and the threads behind the routes."""
 
     def __init__(self, service: Service) -> None:
@@ -109,7 +109,7 @@ def _trouble(e: Exception) -> tuple[NotStarted, str]:
 
 def alerts_router(service: Service) -> APIRouter:
     """POST /alerts/{alertmanager,grafana,pagerduty,generic}."""
-    router, desk = APIRouter(), Desk(service)
+    router, desk = APIRouter(), AlertDesk(service)
 
     async def post(request: Request, source: AlertSource) -> JSONResponse:
         began = time.monotonic()
@@ -137,7 +137,7 @@ def _route(post: Post, source: AlertSource) -> Handler:
     return handler
 
 
-async def _answer(desk: Desk, request: Request, source: AlertSource) -> JSONResponse:
+async def _answer(desk: AlertDesk, request: Request, source: AlertSource) -> JSONResponse:
     body, signature = await desk.believed_body(request, source)
     if signature and desk.answered.seen(signature, time.time()):
         return JSONResponse({"alerts": [], "note": "answered before; ignored"})

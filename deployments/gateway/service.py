@@ -13,7 +13,7 @@ from deployments.gateway.files import Files, WatchedFiles, other_targets
 from deployments.gateway.metrics import Metrics
 from deployments.gateway.runner import Runner
 from deployments.gateway.settings import GatewaySettings
-from flows.alerts import AlertOutcome, AlertStart, Placed, place, resolve
+from flows.alerts import AlertOutcome, AlertPlacement, AlertStart, place, resolve
 from flows.clock import server_now
 from flows.launch import hand_to_worker
 from runbooks.alerts.alert import Alert, Status, plain
@@ -213,7 +213,7 @@ class Service:
                 log.warning("run %s stays Pending, the reaper hands it on: %s", run, type(e).__name__)
 
 
-def _answer(alert: Alert, row: WantedRun, mode: Mode, placed: Placed, common: str) -> AlertAnswer:
+def _answer(alert: Alert, row: WantedRun, mode: Mode, placed: AlertPlacement, common: str) -> AlertAnswer:
     return AlertAnswer(
         alert=alert.name,
         outcome=placed.done.value,

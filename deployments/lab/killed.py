@@ -29,7 +29,7 @@ EVERY_S = 0.3
 GONE_S = 10.0  # for a killed process to be gone
 
 
-class Kept(Frozen):
+class KilledRehearsal(Frozen):
     """One rehearsal's record."""
 
     owner: Owner
@@ -45,7 +45,7 @@ class RehearsalRecord:
 
     def __init__(self, folder: Path) -> None:
         found, owner = folder.stat(), this_process()
-        self._kept = Kept(owner=owner, folder=str(folder), device=found.st_dev, inode=found.st_ino)
+        self._kept = KilledRehearsal(owner=owner, folder=str(folder), device=found.st_dev, inode=found.st_ino)
         self._lock = threading.Lock()
         _records().mkdir(mode=0o700, exist_ok=True)
         self.path = _records() / f"{owner.pid}-{owner.start_ticks}-{found.st_ino}.json"
@@ -122,7 +122,7 @@ def take_away(server: bool) -> None:
     where none can be used now, the record of these stays for the next time."""
     for path in sorted(_records().glob("*.json")):
         try:
-            kept = Kept.model_validate_json(path.read_text(encoding="utf-8", errors="replace"))
+            kept = KilledRehearsal.model_validate_json(path.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValidationError):
             continue
         if is_gone(kept.owner):
@@ -131,7 +131,7 @@ def take_away(server: bool) -> None:
             _take_away(kept.model_copy(update={"processes": ()}), path, server)
 
 
-def _take_away(kept: Kept, path: Path, server: bool) -> None:
+def _take_away(kept: KilledRehearsal, path: Path, server: bool) -> None:
     print(f"removing what a killed rehearsal ({kept.owner.shown}) left …", file=sys.stderr, flush=True)
     fleet = str(Path(kept.folder) / "fleet.yaml")
     open_ = not server

@@ -34,7 +34,7 @@ class RunKind(StrEnum):
     SWEEP = "nightly, sweep or a part of one"
 
 
-class Does(StrEnum):
+class ReaperDuty(StrEnum):
     """What the reaper does with it in each of its rounds: the name of a function (`reaper.HANDLERS`)."""
 
     ACT = "act"
@@ -50,41 +50,41 @@ class Does(StrEnum):
 class StateRow(NamedTuple):
     """One row: what the reaper does, and in words who ends the run, and when."""
 
-    does: Does
+    does: ReaperDuty
     who: str
     when: str
 
 
-_OVER = StateRow(Does.NOTHING, "it has ended", "now")
-_ACT_OVER = StateRow(Does.NOTHING, "it has ended", "now; its owner is free when its steps are over, whatever the state says")
-_ACT = StateRow(Does.ACT, "its runbook run; the reaper", "at its end; when its process is gone or its runbook run has ended")
+_OVER = StateRow(ReaperDuty.NOTHING, "it has ended", "now")
+_ACT_OVER = StateRow(ReaperDuty.NOTHING, "it has ended", "now; its owner is free when its steps are over, whatever the state says")
+_ACT = StateRow(ReaperDuty.ACT, "its runbook run; the reaper", "at its end; when its process is gone or its runbook run has ended")
 _SCHEDULED = StateRow(
-    Does.SCHEDULED, "a worker takes it; the reaper", f"at its time; {TAKEN_LIMIT} after it, if no worker took it"
+    ReaperDuty.SCHEDULED, "a worker takes it; the reaper", f"at its time; {TAKEN_LIMIT} after it, if no worker took it"
 )
 _PENDING = StateRow(
-    Does.PENDING,
+    ReaperDuty.PENDING,
     "the process that created it, or a worker",
     f"at once; {PENDING_LIMIT} after its creator is gone, or {QUEUED_LIMIT} although it lives, it goes to the workers",
 )
 _RUNNING = StateRow(
-    Does.RUNNING,
+    ReaperDuty.RUNNING,
     "its process; the reaper",
     f"at its end; when its process is gone, or after {LONGEST} (nightly {LONGEST_BY_NAME['nightly']}): "
     "then it is cancelled and its target looked at again",
 )
 _CANCELLING = StateRow(
-    Does.CANCELLING,
+    ReaperDuty.CANCELLING,
     "its process; the reaper",
     f"at its next safe point; when its process is gone, or after {ENDING_LIMIT}: as Cancelled",
 )
 _HAND_PAUSED = "its process; the reaper, when that is gone or the run's longest time is over"
-_BROKEN_OFF = StateRow(Does.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
+_BROKEN_OFF = StateRow(ReaperDuty.BROKEN_OFF, "it has ended", "the target is looked at again, once, if it crashed or was changed")
 
 OPEN = tuple(s for s in StateType if s not in TERMINAL_STATES)
 
 TABLE: dict[tuple[StateType, RunKind], StateRow] = {
     (StateType.SCHEDULED, RunKind.RUNBOOK): _SCHEDULED,
-    (StateType.SCHEDULED, RunKind.ACTION): StateRow(Does.ACT, "the reaper", "at once: an action never runs twice"),
+    (StateType.SCHEDULED, RunKind.ACTION): StateRow(ReaperDuty.ACT, "the reaper", "at once: an action never runs twice"),
     (StateType.SCHEDULED, RunKind.SWEEP): _SCHEDULED,
     (StateType.PENDING, RunKind.RUNBOOK): _PENDING,
     (StateType.PENDING, RunKind.ACTION): _ACT,
@@ -93,12 +93,12 @@ TABLE: dict[tuple[StateType, RunKind], StateRow] = {
     (StateType.RUNNING, RunKind.ACTION): _ACT,
     (StateType.RUNNING, RunKind.SWEEP): _RUNNING,
     (StateType.PAUSED, RunKind.RUNBOOK): StateRow(
-        Does.PAUSED,
+        ReaperDuty.PAUSED,
         "a person; the reaper",
         f"by an answer; when the time for it or the alert is over. Paused by hand, without a question: {_HAND_PAUSED}",
     ),
     (StateType.PAUSED, RunKind.ACTION): _ACT,
-    (StateType.PAUSED, RunKind.SWEEP): StateRow(Does.PAUSED, _HAND_PAUSED, "then"),
+    (StateType.PAUSED, RunKind.SWEEP): StateRow(ReaperDuty.PAUSED, _HAND_PAUSED, "then"),
     (StateType.CANCELLING, RunKind.RUNBOOK): _CANCELLING,
     (StateType.CANCELLING, RunKind.ACTION): _ACT,
     (StateType.CANCELLING, RunKind.SWEEP): _CANCELLING,
@@ -137,7 +137,7 @@ def row_of(run: FlowRun) -> StateRow:
     return TABLE[run.state_type, kind_of(run)]
 
 
-def states_for(kinds: tuple[RunKind, ...], does: tuple[Does, ...]) -> tuple[StateType, ...]:
+def states_for(kinds: tuple[RunKind, ...], does: tuple[ReaperDuty, ...]) -> tuple[StateType, ...]:
     """The states in which the reaper does one of these with runs of these kinds."""
     return tuple(dict.fromkeys(s for (s, kind), row in TABLE.items() if kind in kinds and row.does in does))
 

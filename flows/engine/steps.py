@@ -63,7 +63,7 @@ class StepRecord(Frozen):
         return f"{self.kind}: {how}"
 
 
-class Begun:
+class StartedStep:
     """A step that this process began: it must start within START_S, by each of two clocks."""
 
     def __init__(self, act_run: str, i: int) -> None:
@@ -78,9 +78,9 @@ class Begun:
             raise ActionRefused(RefusalCode.EXPIRED, said)
 
 
-def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Begun:
+def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> StartedStep:
     """Takes the right to do step `i`, for `deadline_s` seconds. Raises ActionRefused if another has it, or nobody may."""
-    begun = Begun(act_run, i)
+    begun = StartedStep(act_run, i)
     row = {"by": token, "kind": kind, "deadline_s": deadline_s, "process": this_process().model_dump()}
     mine = json.dumps(row, sort_keys=True)
     stored = store.claim_input(act_run, f"step-{i}", mine)

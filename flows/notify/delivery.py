@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import FlowRun
 from flows import store
 from flows.clock import server_now
 from flows.notify.delivery_links import links_for
-from flows.notify.delivery_turn import Turn, take_turn
+from flows.notify.delivery_turn import DeliveryTurn, take_turn
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import DUE, FAILED, PROBLEM, STATE, Attempt, Delivery, delivery_on, message_on
 from runbooks.notify.config import Notifications
@@ -73,7 +73,7 @@ MISSING = Attempt(ok=False, said="", at=datetime.min)  # noqa: DTZ901 - never co
 
 
 def send_all(
-    message: Message, config: Notifications, names: list[str], delivery: Delivery, now: datetime, turn: Turn
+    message: Message, config: Notifications, names: list[str], delivery: Delivery, now: datetime, turn: DeliveryTurn
 ) -> dict[str, Sent]:
     """Sends to these channels at once."""
 
@@ -98,7 +98,7 @@ def send_all(
         return dict(zip(names, pool.map(one, names), strict=True))
 
 
-def settle(turn: Turn, message: Message, delivery: Delivery, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
+def settle(turn: DeliveryTurn, message: Message, delivery: Delivery, sent: dict[str, Sent], now: datetime) -> tuple[str, ...]:
     """Writes down what became of a round; says so aloud where it failed."""
     run = turn.run
     if turn.lost():

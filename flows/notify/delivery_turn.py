@@ -22,7 +22,7 @@ BEGIN_S = CLAIM_S - LIMIT_S - 2.0
 MOST_ROWS = 1000
 
 
-class Turn:
+class DeliveryTurn:
     """The right of this process to make one try."""
 
     def __init__(self, run: FlowRun, row: str, after: str) -> None:
@@ -39,7 +39,7 @@ class Turn:
         return store.read_input(self.run.id, self.after) is not None
 
 
-def take_turn(run: FlowRun, delivery: Delivery, now: datetime) -> Turn | None:
+def take_turn(run: FlowRun, delivery: Delivery, now: datetime) -> DeliveryTurn | None:
     """The right to make the next try of the message that `told` is about; None if another process has it.
 
     `told` is what the caller goes by: if more has become of the message by now, nobody sends on its word.
@@ -49,7 +49,7 @@ def take_turn(run: FlowRun, delivery: Delivery, now: datetime) -> Turn | None:
     newest = rows[-1].created if rows else None
     if newest is not None and now - newest < timedelta(seconds=CLAIM_S):
         return None
-    turn = Turn(run, f"{name}{len(rows)}", f"{name}{len(rows) + 1}")
+    turn = DeliveryTurn(run, f"{name}{len(rows)}", f"{name}{len(rows) + 1}")
     mine = uuid4().hex
     if store.claim_input(run.id, turn.row, mine) != mine:
         return None

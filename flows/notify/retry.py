@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from flows import store
 from flows.notify.delivery import LATE, deliver_run, send_all, settle
-from flows.notify.delivery_turn import Turn, take_turn
+from flows.notify.delivery_turn import DeliveryTurn, take_turn
 from flows.notify.grouping import end_group
 from flows.notify.notify_file import load_notifications
 from flows.notify.outbox import DUE, STATE, Delivery, delivery_on, message_on
@@ -23,7 +23,7 @@ from tasks.notify.send import send
 log = logging.getLogger("flows.telling")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
 Held = list[tuple[FlowRun, Message, Delivery]]
-Taken = list[tuple[Turn, Message, Delivery]]
+Taken = list[tuple[DeliveryTurn, Message, Delivery]]
 
 
 def retry_pending(now: datetime) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 import prefect.main  # noqa: F401 - makes the handlers
 import pytest
 
-from deployments.cli.console import Brief, brief
+from deployments.cli.console import NoTraceback, brief
 
 
 @pytest.mark.parametrize("name", ["prefect.flow_runs", "prefect.task_runs", "prefect.engine"])
@@ -18,7 +18,7 @@ def test_one_line(name: str) -> None:
     while logger is not None:
         found += logger.handlers
         logger = logger.parent if logger.propagate else None
-    consoles = [h for h in found if isinstance(h.formatter, Brief)]
+    consoles = [h for h in found if isinstance(h.formatter, NoTraceback)]
     assert consoles
     try:
         raise ValueError("why")

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from deployments.cli import secrets as credentials
-from deployments.cli.needed_secrets import Need, needs
+from deployments.cli.needed_secrets import NeededSecret, needs
 from deployments.cli.secrets import _either, cmd_secrets, place_of, store_value, table
 from deployments.errors import CommandError
 from flows.config import load_fleet
@@ -36,7 +36,7 @@ def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
     monkeypatch.setattr("sys.stdin", io.StringIO(value + "\n"))
     assert cmd_secrets(Namespace(fleet=FLEET, set=name, json=False)) == 0
     assert credential(name) == value
-    assert place_of(Need(name=name, field="f", used_by="u")) == "Prefect Secret leader-token"
+    assert place_of(NeededSecret(name=name, field="f", used_by="u")) == "Prefect Secret leader-token"
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert cmd_secrets(Namespace(fleet=FLEET, set=None, json=False)) == 1
     said = capsys.readouterr()
@@ -45,7 +45,7 @@ def test_a_value_from_standard_input_reaches_the_runbooks_and_no_output(
 
 
 def test_nothing_is_stored_for_an_empty_or_huge_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    need = Need(name="X", field="f", used_by="u")
+    need = NeededSecret(name="X", field="f", used_by="u")
     with pytest.raises(CommandError, match="nothing is stored"):
         store_value(need, "  ")
     for text in ("", "x" * (credentials.LARGEST + 1)):
@@ -69,5 +69,5 @@ SQL, URL, KEY = (f"orchestrator.database.{n}" for n in ("url_env", "rest_url_env
     [({SQL}, set()), ({URL, KEY}, set()), ({URL}, {SQL, KEY}), (set(), {SQL, URL, KEY}), ({SQL, URL}, set())],
 )
 def test_the_database_is_reached_one_way_or_the_other(found: set[str], missing: set[str]) -> None:
-    rows = [(Need(name=f.rsplit(".")[-1], field=f, used_by="u"), "here" if f in found else "") for f in (SQL, URL, KEY)]
+    rows = [(NeededSecret(name=f.rsplit(".")[-1], field=f, used_by="u"), "here" if f in found else "") for f in (SQL, URL, KEY)]
     assert {n.field for n, place in _either(rows) if not place} == missing

@@ -182,7 +182,7 @@ def test_none_of_a_plan_whose_approval_is_forged(rig: Rig, forge: Callable[[str]
 # --- the last look before each kind's step ---
 
 
-class Begun:
+class StartedStep:
     """An action run that has begun, with a step of every kind, on an owner of its own; which kinds were then done."""
 
     def __init__(self, name: str) -> None:
@@ -218,8 +218,8 @@ class Begun:
 
 
 @pytest.fixture
-def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begun]:
-    made = Begun(f"k{uuid4().hex[:10]}")
+def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedStep]:
+    made = StartedStep(f"k{uuid4().hex[:10]}")
     for kind in EVERY:
         monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], act=made.record, wait_s=None))
     yield made
@@ -255,7 +255,7 @@ def frozen_after_its_row() -> Iterator[None]:
         store.delete_variable(FREEZE)
 
 
-def test_none_is_begun_once_it_may_not_be(begun: Begun) -> None:
+def test_none_is_begun_once_it_may_not_be(begun: StartedStep) -> None:
     """Asked right before each kind's step: freeze, breaker, files, and after all of them a control that does each once."""
 
     def every(expected: RefusalCode, **how: Any) -> None:
@@ -278,7 +278,7 @@ def test_none_is_begun_once_it_may_not_be(begun: Begun) -> None:
     every(RefusalCode.SUPERSEDED)
 
 
-def test_none_is_done_when_the_freeze_comes_after_its_row(begun: Begun) -> None:
+def test_none_is_done_when_the_freeze_comes_after_its_row(begun: StartedStep) -> None:
     for i in range(len(EVERY)):
         with frozen_after_its_row():
             assert begun.do(i) == ("refused", RefusalCode.FROZEN)

@@ -5,28 +5,28 @@ from pathlib import Path
 
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 
-from flows.engine.state_table import TABLE, Does, RunKind, states_for
+from flows.engine.state_table import TABLE, ReaperDuty, RunKind, states_for
 from flows.reaper import HANDLERS
 
 
 def test_every_state_of_every_kind_of_run_has_a_row_and_its_handler() -> None:
     """A state that a new Prefect brings along fails here, not in an operator's fleet."""
     assert set(TABLE) == set(product(StateType, RunKind))
-    assert set(HANDLERS) == set(Does)
-    assert {row.does for row in TABLE.values()} == set(Does)
+    assert set(HANDLERS) == set(ReaperDuty)
+    assert {row.does for row in TABLE.values()} == set(ReaperDuty)
 
 
 def test_only_what_has_ended_is_left_alone() -> None:
     for (state, kind), row in TABLE.items():
         ended = state in TERMINAL_STATES
-        assert ended or row.does is not Does.NOTHING, f"nobody ends a {kind} that is {state}"
+        assert ended or row.does is not ReaperDuty.NOTHING, f"nobody ends a {kind} that is {state}"
         assert row.who, (state, kind)
         assert row.when, (state, kind)
 
 
 def test_the_reaper_asks_for_every_state_with_which_it_has_something_to_do() -> None:
-    asked = {(s, k) for k in RunKind for s in states_for((k,), tuple(d for d in Does if d is not Does.NOTHING))}
-    assert asked == {cell for cell, row in TABLE.items() if row.does is not Does.NOTHING}
+    asked = {(s, k) for k in RunKind for s in states_for((k,), tuple(d for d in ReaperDuty if d is not ReaperDuty.NOTHING))}
+    assert asked == {cell for cell, row in TABLE.items() if row.does is not ReaperDuty.NOTHING}
 
 
 def test_no_state_is_set_by_force() -> None:

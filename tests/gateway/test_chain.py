@@ -8,7 +8,7 @@ from prefect.states import Completed
 
 from flows import store
 from flows.alert_notes import resolved
-from flows.alerts import AlertOutcome, AlertStart, Placed, place, resolve
+from flows.alerts import AlertOutcome, AlertPlacement, AlertStart, place, resolve
 from tests.support.engine_rig import Rig
 from tests.support.set_state import set_state
 
@@ -18,7 +18,7 @@ def start(target: str, key: str, mark: str = "m", **more: object) -> AlertStart:
     return AlertStart(runbook="zombie-gpu", target=target, fleet="/f.yaml", key=key, mark=mark, alert="Toy", **given)
 
 
-def placed(starts: list[AlertStart]) -> list[Placed]:
+def placed(starts: list[AlertStart]) -> list[AlertPlacement]:
     with ThreadPoolExecutor(len(starts)) as pool:
         return list(pool.map(place, starts))
 

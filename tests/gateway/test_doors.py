@@ -24,7 +24,7 @@ from deployments.gateway import service as module
 from deployments.gateway.app import create_app
 from deployments.gateway.auth import sign, sign_pagerduty
 from deployments.gateway.settings import GatewaySettings, Secrets, checked
-from flows.alerts import AlertOutcome, AlertStart, Placed
+from flows.alerts import AlertOutcome, AlertPlacement, AlertStart
 from runbooks.core.refusal import RefusalCode
 from tests.support.gateway import ALERTS, ago, firing, payload
 from tests.support.silent_servers import FINE, KINDS, answering
@@ -50,11 +50,11 @@ class World:
         self.app = create_app(given_)
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
-    def place(self, start: AlertStart) -> Placed:
+    def place(self, start: AlertStart) -> AlertPlacement:
         if self.down:
             raise ConnectError("no")
         self.placed.append(start)
-        return Placed(done=AlertOutcome.JOINED, run="r", name=start.name)
+        return AlertPlacement(done=AlertOutcome.JOINED, run="r", name=start.name)
 
     def post(self, body: Any, source: str = "alertmanager", headers: dict[str, str] | None = None) -> Any:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -16,14 +16,14 @@ class Linked(OSError):
     """A part of the path is a link, or no folder."""
 
 
-class As:
+class RunAs:
     """With root's rights given up for those of a user, who is no other where this does not run as root; and back."""
 
     def __init__(self, uid: int, gid: int) -> None:
         self.user, self.root = (uid, gid), os.geteuid() == 0 and uid != 0
         self.before = ([], 0)  # type: tuple[list[int], int]
 
-    def __enter__(self) -> "As":
+    def __enter__(self) -> "RunAs":
         if self.root:
             self.before = (os.getgroups(), os.getegid())
             os.setgroups([])

@@ -11,7 +11,7 @@ import stat
 import sys
 from typing import Any, Dict, List
 
-from tasks.remote.probes.below import As, open_file, open_folder
+from tasks.remote.probes.below import RunAs, open_file, open_folder
 from tasks.remote.probes.refused import Refused, refusal
 from tasks.ssh.probes.ssh_authorized import keys_of
 
@@ -28,7 +28,7 @@ def add(ask: Dict[str, Any]) -> Dict[str, Any]:
         return {"refused": "%s does not lie in the home %s, or not in a folder directly below it" % (path, home or "/"), "code": "not-ours"}
     made = []  # type: List[str]
     try:
-        with As(ask["uid"], ask["gid"]):  # on a network file system root may be nobody; links on the way are the machine's own
+        with RunAs(ask["uid"], ask["gid"]):  # on a network file system root may be nobody; links on the way are the machine's own
             top = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as e:
         return {"refused": "%s: %s" % (home, e.strerror), "code": "cannot-check"}
@@ -54,7 +54,7 @@ def add(ask: Dict[str, Any]) -> Dict[str, Any]:
 def opened(ask: Dict[str, Any], top: int, parts: List[str], made: List[str]) -> int:
     """The file, made if it did not exist; as the user, so that nothing is reached that they could not reach. Raises Refused."""
     create = 0 if ask["inode"] else os.O_CREAT | os.O_EXCL
-    with As(ask["uid"], ask["gid"]):
+    with RunAs(ask["uid"], ask["gid"]):
         folder, new = open_folder(top, parts[:-1], make=not ask["inode"])
         made += new
         try:
