@@ -84,6 +84,6 @@ def _not_told() -> "Iterator[Check]":
 
     lost = store.find_runs([FAILED], since=datetime.now(UTC) - WEEK, limit=50)
     for run in lost[:5]:
-        yield Check("not told", "FAULT", f"{run.name} ({run.id}): {run.labels.get(PROBLEM)}", "gpu-runbooks notify test")
+        yield Check("notifications", "FAULT", f"{run.name} ({run.id}): {run.labels.get(PROBLEM)}", "gpu-runbooks notify test")
     if not lost:
-        yield Check("not told", "ok", "no message failed within a week")
+        yield Check("notifications", "ok", "no message failed within a week")

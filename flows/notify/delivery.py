@@ -120,7 +120,7 @@ def settle(turn: DeliveryTurn, message: Message, delivery: Delivery, sent: dict[
     problem = f"{'; '.join(failed)} ({ended})" if failed else ""
     write(run, delivery.model_copy(update=update), problem)
     for name, s in sent.items():
-        log.log(logging.INFO if s.ok else logging.ERROR, "told %s of “%s”: %s", name, message.outcome, s.said)
+        log.log(logging.INFO if s.ok else logging.ERROR, "notified %s of “%s”: %s", name, message.outcome, s.said)
     if not failed or over:
         store.retag(run.id, add=[FAILED] if over else [], remove=[DUE])
     if failed:

@@ -46,7 +46,7 @@ def _retry(config: Notifications, now: datetime) -> list[str]:
         try:
             line = _one(run, config, now, held)
         except Exception as e:
-            line = f"{run.name}: not told: {type(e).__name__}: {e}"
+            line = f"{run.name}: not notified: {type(e).__name__}: {e}"
         lines += [line] if line else []
     return lines + (_digest(held, config, now) if held else [])
 
@@ -70,16 +70,16 @@ def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
     if stale:
         store.label(run.id, {STATE: delivery.model_copy(update={"done": True, "why": stale}).model_dump_json()})
         store.retag(run.id, remove=[DUE])
-        return f"{run.name}: not told: {stale}"
+        return f"{run.name}: not notified: {stale}"
     if delivery.held_until:
         if delivery.held_until <= now:
             held.append((run, message, delivery))
         return ""
     failed = deliver_run(run, config, now)
     if failed:
-        return f"{run.name}: not told: {failed[0]}"
+        return f"{run.name}: not notified: {failed[0]}"
     done = delivery_on(store.read_run(run.id))
-    return f"{run.name}: told that it {message.outcome}" if done and done.of == delivery.of and done.done else ""
+    return f"{run.name}: notified: {message.outcome}" if done and done.of == delivery.of and done.done else ""
 
 
 def _overtaken(run: FlowRun, message: Message) -> str:

@@ -22,7 +22,7 @@ def plan_quarantine(evidence: Evidence, causes: tuple[Cause, ...], withheld: lis
         if not isinstance(look.holders, Known) or any(
             h.path.split("/")[0] == c.name.split("/")[0] for h in look.holders.value
         ):
-            withheld.append(f"{copy.where} is not quarantined: it is open, or that can't be told")
+            withheld.append(f"{copy.where} is not quarantined: it is open, or whether it is open is not known")
             continue
         to = f"{c.name}.bad-{c.identity[:8]}"
         gone.add(copy.where)

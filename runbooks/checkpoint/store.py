@@ -90,7 +90,7 @@ def _uploads(look: TierLook, limits: Limits) -> Iterator[Cause]:
         newest = u.newest_part_s_ago if u.newest_part_s_ago is not None else u.begun_s_ago
         old = newest > limits.upload_age_s
         words = (
-            f"{u.key}: begun {u.begun_s_ago:.0f} s ago, {u.parts} parts, {u.bytes} bytes, newest part "
+            f"{u.key}: started {u.begun_s_ago:.0f} s ago, {u.parts} parts, {u.bytes} bytes, newest part "
             f"{newest:.0f} s ago"
         )
         sure = Certainty.CONFIRMED if old else Certainty.POSSIBLE

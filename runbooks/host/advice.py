@@ -40,7 +40,7 @@ def _shm(g: Gauge) -> ByHand:
     change = f"mount -o remount,size={_more(g)} {where}"
     if g.pid is not None:
         inside = f"nsenter -t {g.pid} -m mount -o remount,size={_more(g)} /dev/shm"
-        change = f"{inside}   # loses nothing; a container made anew needs --shm-size as well"
+        change = f"{inside}   # loses nothing; a new container needs --shm-size as well"
     return ByHand(f"ls -lS {where} | head; fuser -v {where}/* 2>&1 | head", change, f"df -B1 {where}")
 
 

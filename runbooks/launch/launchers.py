@@ -45,7 +45,7 @@ def port_causes(node: LaunchNodeFacts, launch: Launch, evidence: Evidence) -> li
     if holder.launch.per_node != "1" and (tasks > 1 or several):
         pids = ", ".join(f"pid {x.pid}" for x in several[:8])
         beside = f"{len(several)} more launchers of it run on {node.node}: {pids}" if several else ""
-        told = f"Slurm told it of {holder.tasks} tasks on a node" if tasks > 1 else ""
+        told = f"Slurm gave it {holder.tasks} tasks on a node" if tasks > 1 else ""
         return [failed("launcher-per-task", node.node, words, *(w for w in (told, beside) if w), HELD)]
     batch = evidence.batch.value if isinstance(evidence.batch, Known) else Batch()
     if (batch.tasks or 1) > 1 and batch.launcher:

@@ -125,7 +125,7 @@ class Notifications(Frozen):
     default: tuple[str, ...] = Field(min_length=1)  # who gets what no route matches
     quiet: Quiet | None = None
     links: Links = Links()
-    repeat_s: float = Field(default=4 * 3600, ge=0)  # the same news of one incident is not told again within
+    repeat_s: float = Field(default=4 * 3600, ge=0)  # the same news of one incident is not sent again within
     fold: int = Field(default=4, ge=2)  # this many targets of a fleet with one cause within fold_s are one message
     fold_s: float = Field(default=300, ge=0)
 

@@ -24,7 +24,7 @@ def body_of(m: Message, links: Mapping[str, str]) -> Chat:
     if m.others:
         alike = "Ended alike on" if m.outcome.row.closing else "Fails alike on"
         names = joined(", ", map(chat, (m.target, *m.others)))
-        lines += [chat(""), chat_text("{} {} targets, told once: {}", alike, len(m.others) + 1, names)]
+        lines += [chat(""), chat_text("{} {} targets, reported once: {}", alike, len(m.others) + 1, names)]
     lines += _part("Do now:", m.do_now)
     lines += _part("Waiting costs:", m.waiting_costs)
     lines += _part("Do NOT:", m.must_not)

@@ -27,7 +27,7 @@ def _processes(v: SpawningView, i: PodInside) -> tuple[str, ...]:
         moves = p.cpu_s > STILL_SHARE * i.watched_s or p.io_bytes > STILL_BYTES
         if moves or (p.age_s < v.limits.boot_s and not p.first):
             how = f"used {p.cpu_s:.2f} s of CPU and moved {p.io_bytes >> 10} KiB in {i.watched_s:.1f} s" if moves else "is still there"
-            said.append(f"pid {p.pid} ({p.command[:60]}), begun {p.age_s:.0f} s ago, {how}")
+            said.append(f"pid {p.pid} ({p.command[:60]}), started {p.age_s:.0f} s ago, {how}")
     return tuple(said[:4])
 
 

@@ -250,7 +250,7 @@ def test_targets_that_fail_alike_are_one_message(rig: Rig, told: Told) -> None:
     for node in nodes:
         told_of(node, fleet=fleet)
     assert len(told.hook.got) == 2
-    assert f"Fails alike on 2 targets, told once: {nodes[1]}, {nodes[0]}" in told.hook.got[1]["message"]
+    assert f"Fails alike on 2 targets, reported once: {nodes[1]}, {nodes[0]}" in told.hook.got[1]["message"]
     told_of(nodes[0], Outcome.FIXED, fleet=fleet)  # it was told of alone as well
     told_of(nodes[1], Outcome.HEALTHY, fleet=fleet)
     assert [retry_pending(utc_now()) for _ in range(2)] == [[], []]  # one is sick still

@@ -86,7 +86,7 @@ def _sized(check: StructureCheck, blob: Blob, form: str, size: Callable[[Blob], 
     try:
         need = size(blob)
     except (ValueError, struct.error, IndexError, OverflowError) as e:
-        check.fault("beyond-reader", f"{form}: its size cannot be told from its header ({e})", blob.name)
+        check.fault("beyond-reader", f"{form}: its size cannot be read from its header ({e})", blob.name)
         return True
     if need > blob.size:
         check.fault("truncated", f"{form}: {blob.size} bytes, its header needs {need}", blob.name)
