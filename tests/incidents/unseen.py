@@ -4,11 +4,15 @@ import copy
 import gzip
 import os
 import struct
+import sys
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from pydantic import BaseModel
@@ -284,11 +288,46 @@ def _safetensors_cut(shelf: Path) -> Given:
     return {"naming": "checkpoint_step_{step}.safetensors"}
 
 
+def _two_safetensors(shelf: Path) -> Given:
+    """Both models whole."""
+    for step in (100, 200):
+        save("safetensors", shelf / "made", step=step)
+        (shelf / "made" / "model.safetensors").rename(shelf / f"checkpoint_step_{step}.safetensors")
+    (shelf / "made").rmdir()
+    return {"naming": "checkpoint_step_{step}.safetensors"}
+
+
+def _whole_model(shelf: Path) -> Given:
+    """Not the weights but the model itself, whose class is in a module that only the program has which saved it."""
+    torch = need("torch")
+    module = ModuleType("networks.classifiers")
+    net = type("ReLayNet", (torch.nn.Linear,), {"__module__": module.__name__})
+    vars(module)["ReLayNet"] = net
+    with patch.dict(sys.modules, {"networks": ModuleType("networks"), module.__name__: module}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its source is not to be had
+        for step in (100, 200):
+            torch.save(net(64, 33), shelf / f"checkpoint_step_{step}.pt", _use_new_zipfile_serialization=False)
+    return {}
+
+
+def _only_a_projector(shelf: Path) -> Given:
+    """Two saves of a trainer that writes the adapter alone: no optimizer, no state of the run."""
+    torch = need("torch")
+    for step in (500, 1000):
+        where = shelf / f"checkpoint-{step}"
+        where.mkdir()
+        (where / "config.json").write_text('{"model_type": "llava_llama"}\n', encoding="utf-8")
+        projector = {"model.mm_projector.0.weight": torch.ones(64, 33), "model.mm_projector.0.bias": torch.ones(64)}
+        torch.save(projector, where / "mm_projector.bin")
+    return {"naming": "checkpoint-{step}"}
+
+
 ZERO: Given = {"naming": "global_step{step}", "ranks": "zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"}
 SAVES: dict[str, Callable[[Path], Given]] = {
     "cut-by-eight": _cut_by_eight, "cut-in-half": _cut_in_half, "wrong-storage-size": _wrong_storage_size, "zero-of-32-ranks": _zero,
     "half-of-the-ranks": _half_of_the_ranks, "lfs-pointer": _lfs_pointer, "two-zips": _two_zips, "wrapped": _wrapped,
-    "named-tar": _named_tar, "empty": _empty, "safetensors-cut": _safetensors_cut,
+    "named-tar": _named_tar, "empty": _empty, "safetensors-cut": _safetensors_cut, "two-safetensors": _two_safetensors,
+    "whole-model": _whole_model, "only-a-projector": _only_a_projector,
 }  # fmt: skip
 OWN: dict[str, Callable[[Given, Path], BaseModel]] = {
     "zombie-gpu": _zombie, "stale-rendezvous": _stale, "ssh-auth-failure": _ssh, "distributed-setup": _launch, "memory-pressure": _memory,
