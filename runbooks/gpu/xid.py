@@ -10,7 +10,7 @@ from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import activity
 from runbooks.gpu.evidence import KernelEvent
-from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, says_nonfatal
+from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, recovery_code, says_nonfatal
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, span
 
@@ -64,11 +64,18 @@ def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> XidFault:
     roots = [e for e in events if entry(e)["role"] == "root"]
     worst = max((_action(e) for e in roots or events), key=SEVERITY.index)
     root = next(e for e in (roots or events) if _action(e) == worst)
-    override = next((recovery_action(e.text) for e in reversed(events) if e.xid == 154), "")
-    action = xid_table()["recovery_actions"].get(override.lower(), worst) if override else worst
+    asked = next((e.text for e in reversed(events) if e.xid == 154), "")
+    override = recovery_action(asked)
+    action = _asked_for(override, recovery_code(asked)) if override else worst
     lines = [_line(e) for e in _first_of_each(events, root)]
     lines += [f"Xid 154 asks for: {override} (it overrides the table's '{worst}')"] if override else []
     return XidFault(bus, root, action, tuple(lines), gpu)
+
+
+def _asked_for(words: str, code: int | None) -> str:
+    """By the words that are known, else by the number; what neither tells is a question to the vendor."""
+    table = xid_table()
+    return str(table["recovery_actions"].get(words.lower()) or table["recovery_codes"].get(code, "support"))
 
 
 def entry(event: KernelEvent) -> dict[str, Any]:

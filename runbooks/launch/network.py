@@ -18,16 +18,16 @@ def socket_ifname(launch: Launch, node: LaunchNodeFacts) -> str:
 
 
 def interface_causes(node: LaunchNodeFacts, launch: Launch) -> list[Cause]:
-    """The interface that NCCL would pick, and whether it is one that peers can reach."""
-    if not isinstance(node.interfaces, Known) or len(launch.nodes) < 2:
+    """The interface that NCCL would pick, also on one node, and whether it is one that peers can reach."""
+    spec, several = socket_ifname(launch, node), len(launch.nodes) > 1
+    if not isinstance(node.interfaces, Known) or not (several or spec):
         return []
-    spec = socket_ifname(launch, node)
     picked = pick(node.interfaces.value, spec)
     names = ", ".join(i.name for i in node.interfaces.value if i.up)
     if not picked:
         return [failed("no-interface", node.node, f"NCCL_SOCKET_IFNAME={spec} matches none of {names}")]
     first = picked[0]
-    if _inside(first):
+    if several and _inside(first):
         words = f"NCCL would use {first.name} ({', '.join(first.addresses)}), which other nodes do not reach"
         return [failed("interface-wrong", node.node, words)]
     return []

@@ -61,8 +61,9 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
 
 def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
-    unjudged = _not_judged(e)
-    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e))
+    waiting = () if over or any(c.slug != "harmless-lines" for c in causes) else _waiting_actors(e)
+    unjudged = (*_not_judged(e), *waiting)
+    blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e)) or bool(waiting)
     state = state_of(causes, blind=blind)
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first, wrong = causes[0] if causes else None, any(not c.innocent for c in causes)
@@ -96,6 +97,13 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
     """Jobs that run and that this look said nothing of: those that a driver started have no record to judge them by."""
     runs = _running_beside(e)
     return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
+
+
+def _waiting_actors(e: Evidence) -> tuple[str, ...]:
+    """Actors of the job that are not placed yet."""
+    job = known(e.job)
+    waits = [a for a in known(e.actors) or () if job and job.job_id and a.job_id == job.job_id and a.state == "PENDING_CREATION"]
+    return tuple(f"actor {a.actor_id} ({a.class_name}) waits to be placed, and nothing that was read explains it" for a in waits[:5])
 
 
 def _running_beside(e: Evidence) -> tuple[RayJob, ...]:

@@ -140,8 +140,10 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     faults = [_explain(f, count, final, missing, ranked) for f in faults]
     if count == 0:
         faults.append(DataFault("empty", "no line"))
-    if count > 1 and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
-        faults, more = [DataFault("other-format", f"no line of {count} begins like JSON: a text of another form")], 0
+    never = count > 1 or any(f.kind in ("bad-line", "cut-last-line") and f.offset == 0 for f in faults)  # a lone line may be cut later on
+    if never and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
+        what = f"no line of {count} begins" if count > 1 else "its only line does not begin"
+        faults, more = [DataFault("other-format", f"{what} like JSON: a text of another form")], 0
     if head.startswith(BOM):
         faults.insert(0, DataFault("bom", "a byte order mark (EF BB BF) before the first value", 1, 0))
     return DataFound(count, tuple(faults), more, ranked, offset, final)

@@ -19,6 +19,7 @@ _NVLINK5 = re.compile(
     r"^(\w+)\s+(Fatal|Non-?fatal)\s+XC(\d+)\s+i(\d+)\s+Link\s+(-?\d+)\s*(?:\(([^)]*)\))?", re.IGNORECASE
 )
 _ACTION = re.compile(r"recovery action changed from .*?\([^)]*\) to .*?\(([^)]*)\)", re.IGNORECASE)
+_CODE = re.compile(r"recovery action changed from .*? to 0x([0-9a-f]+)\b", re.IGNORECASE)
 _ACTION_SHORT = re.compile(r"(Node Reboot Required|GPU Reset Required|Drain and Reset|Drain P2P|None)", re.I)
 
 
@@ -64,6 +65,12 @@ def recovery_action(text: str) -> str:
     """What Xid 154 asks for now, in its own words; "" where the text is of another kind."""
     found = _ACTION.search(text) or _ACTION_SHORT.search(text)
     return found.group(1) if found else ""
+
+
+def recovery_code(text: str) -> int | None:
+    """The number of what Xid 154 asks for now; its words differ between drivers."""
+    found = _CODE.search(text)
+    return int(found[1], 16) if found else None
 
 
 def _line(raw: str) -> KernelLine | None:
