@@ -104,6 +104,7 @@ class Cover(Frozen):
 
     covered_by: tuple[str, ...] = Field(min_length=1)  # readings, by their paths; all of them must have been read
     because: str = Field(min_length=20)
+    if_not_asked: bool = False  # only where the run named nothing to read; what was named and could not be read is missed
 
 
 class Runbook(Frozen):

@@ -45,17 +45,19 @@ def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
     if not lost or found.state is State.NOT_APPLICABLE:
         return found
     blind = {x.path for x in lost}
-    open_ = tuple(x for x in lost if not covered(book, x.path, blind))
+    open_ = tuple(x for x in lost if not covered(book, x, blind))
     new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_)}
     if found.state is State.HEALTHY and open_:
         new |= {"state": State.CANNOT_TELL, "headline": _headline(open_, found.headline)}
     return found.model_copy(update=new)
 
 
-def covered(book: Runbook, path: str, blind: set[str]) -> bool:
+def covered(book: Runbook, lost: Lost, blind: set[str]) -> bool:
     """Whether runbook.yaml names what covers this reading, and that was read."""
-    cover = book.may_be_unread.get(path)
-    return cover is not None and not blind.intersection(cover.covered_by)
+    cover = book.may_be_unread.get(lost.path)
+    if cover is None or (cover.if_not_asked and lost.reading.reason is not UnknownReason.NOT_ASKED):
+        return False
+    return not blind.intersection(cover.covered_by)
 
 
 def unread(evidence: BaseModel) -> tuple[Lost, ...]:

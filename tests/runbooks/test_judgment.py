@@ -39,7 +39,7 @@ def test_every_report_is_made_in_one_way(slug: str) -> None:
             assert any(wanted in line for line in found.do_now), (case.title, cause.slug, found.do_now)
         lost = unread(case.evidence)
         blind = {x.path for x in lost}
-        gaps = [x for x in lost if x.reading.reason is not UnknownReason.NOT_ASKED or not covered(book, x.path, blind)]
+        gaps = [x for x in lost if x.reading.reason is not UnknownReason.NOT_ASKED or not covered(book, x, blind)]
         lines = [u for u in found.unknowns for x in gaps if u.startswith(told(titles, f"{x.label}: {x.why}"))]
         wanted_lines = {f"{x.label}: {x.why}" for x in gaps}
         assert found.state is State.NOT_APPLICABLE or len(set(lines)) >= len(wanted_lines), (case.title, found.unknowns)

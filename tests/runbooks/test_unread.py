@@ -146,6 +146,19 @@ def test_a_lost_reading_is_never_well(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", runbook_slugs())
+def test_what_covers_a_reading_covers_it_where_something_is_wrong(slug: str) -> None:
+    """No situation with a fault becomes healthy by losing a reading that another one is said to cover."""
+    covered, wrong = books()[slug].may_be_unread, []
+    for case in (c for c in situations() if c.runbook == slug and covered and c.judge().state is State.UNHEALTHY):
+        for place in places(case.evidence):
+            evidence = without(case.evidence, place)
+            (path,) = {x.path for x in unread(evidence) if x.reading == GONE}
+            if path in covered and case.judge(evidence).state is State.HEALTHY:
+                wrong.append(f"{path} in {case.title!r}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
 def test_where_nothing_at_all_was_read_nothing_is_well_and_nothing_is_offered(slug: str) -> None:
     """Every reading of each situation lost at once: no judge raises, none says well, not applicable, or offers a plan."""
     wrong = []

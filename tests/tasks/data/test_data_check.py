@@ -198,7 +198,8 @@ def test_what_is_no_file_or_changes_is_not_judged(tmp_path: Path) -> None:
 
 OTHERS = {  # what is no JSONL and no damage either
     "csv": b"id,text\n1,a\n2,b\n", "plain text": b"Once upon a time\nthere was a loader\n", "parquet": b"PAR1" + bytes(range(1, 200)),
-    "one line": b"../../.git/annex/objects/8w/ZK/MD5E-s19277683.tsv.gz", "tar": bytes(257) + b"ustar\x0000" + bytes(300), "npy": b"\x93NUMPY\x01\0" + bytes(range(1, 99)),
+    "one line": b"../../.git/annex/objects/8w/ZK/MD5E-s19277683.tsv.gz",
+    "tar": bytes(257) + b"ustar\x0000" + bytes(300), "npy": b"\x93NUMPY\x01\0" + bytes(range(1, 99)),
 }  # fmt: skip
 
 
