@@ -2,10 +2,11 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.client.schemas.objects import Worker
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from flows import store
 
@@ -25,7 +26,9 @@ def live_workers(name: str, now: datetime) -> int | None:
     """How many workers of the pool have reported lately, by the server's clock; None: there is no such pool."""
     try:
         return sum(_lives(w, now) for w in store.ask(lambda c: c.read_workers_for_work_pool(name)))
-    except ObjectNotFound:
+    except PrefectHTTPStatusError as e:  # the client has no other word for it here
+        if e.response.status_code != HTTPStatus.NOT_FOUND:
+            raise
         return None
 
 

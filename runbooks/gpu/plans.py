@@ -183,9 +183,9 @@ def _restart_job(view: GpuView, name: str, argv: tuple[str, ...]) -> Step:
 def _reset(view: GpuView, sure: list[GpuVerdict], found: GpuPlans) -> None:
     for v in sure:
         gpu = next((g for g in view.gpus if g.uuid in v.gpus), None)
-        if v.slug != "gpu-needs-reset" or not v.reset or gpu is None:
+        if v.slug != "gpu-needs-reset" or gpu is None:
             continue
-        why_not = _why_no_reset(view)
+        why_not = _why_no_reset(view) if v.reset else "what is asked for is a reboot of the node"
         if why_not:
             found.withheld.append(f"GPU {gpu.index} is not reset from here: {why_not}")
             continue

@@ -23,9 +23,9 @@ def does(row: "dict[str, Any]", ask: "dict[str, Any]", taken: float) -> str:
     if io is None:
         raise Refused("cannot-check", "what pid %d in it does may not be read (run as root)" % row["pid"])
     if io > ask["io_bytes_per_s"] * taken:
-        return "read and wrote %d bytes in %.1f s" % (io, taken)
+        return "read and wrote %.1f MiB in %.1f s" % (io / 1048576, taken)
     if (tcp or 0) > ask["socket_bytes_per_s"] * taken:
-        return "moved %d bytes through TCP in %.1f s" % (tcp, taken)
+        return "moved %.1f MiB through TCP in %.1f s" % (tcp / 1048576, taken)
     return "used %.2f s of CPU in %.1f s" % (cpu, taken) if 100 * cpu > ask["cpu_percent"] * taken else ""
 
 

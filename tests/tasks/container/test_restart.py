@@ -140,7 +140,7 @@ def test_a_container_in_which_somebody_is_at_work_is_not_restarted(engine: Engin
     """Whoever began to work after the judgment is spared; of whom it was known, and chosen knowingly, is not."""
     box = start(engine, "works", "--stop-timeout", "1")
     pid, began = at_work(engine, "works"), engine.inspect("works")["State"]["StartedAt"]
-    with pytest.raises(ActionRefused, match=rf"pid {pid} \(busybox dd if.*\) read and wrote \d+ bytes") as no:
+    with pytest.raises(ActionRefused, match=rf"pid {pid} \(busybox dd if.*\) read and wrote \d+\.\d MiB") as no:
         restart_container(step(box), context())
     assert no.value.code is RefusalCode.IN_USE
     assert engine.inspect("works")["State"]["StartedAt"] == began
