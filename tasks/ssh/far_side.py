@@ -7,7 +7,7 @@ from typing import Any
 from runbooks.core.fleet import Node, SecondWay
 from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.ssh_text import LogLine, other_lines, parse_accepted, parse_settings, parse_sshd_log
-from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, Nologin, PathEntry, Wire
+from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, Nologin, PathEntry, Stage, Wire
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.ssh.attempts import Memory
@@ -111,7 +111,8 @@ def read_far_side(
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
     text = context.redactor.text(str(got.get("log_text", "")))
-    said = (parse_sshd_log(text), other_lines(text, node.user or getpass.getuser(), *_client(wire)))
+    whole = wire is not None and wire.stage is Stage.DONE  # nothing failed that such a line could explain
+    said = (parse_sshd_log(text), () if whole else other_lines(text, node.user or getpass.getuser(), *_client(wire)))
     if wire is not None and wire.remembered:
         said = memory.log.get(node.name, said)
     memory.log[node.name] = said
