@@ -18,7 +18,8 @@ from tasks.this_machine import start_ticks
 from tests.support.silent_servers import FINE, KINDS, answering, hanging, refusing
 
 ASKS = {
-    "up": [], "status": [], "login": [], "nightly": [], "run": ["host-limits", "local"], "lab": ["zombie-gpu"], "secrets": [], "doctor": [],
+    "up": [], "status": [], "login": [], "nightly": [], "run": ["host-limits", "local"], "lab": ["zombie-gpu"], "secrets": ["--set", "x"],
+    "doctor": [],
     "approve": ["abc"], "reject": ["abc"], "show": ["abc"], "freeze": ["a test"], "unfreeze": [], "reset-breaker": [],
 }  # fmt: skip
 """Every command that needs the server at once, with what it is called with here."""
