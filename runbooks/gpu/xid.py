@@ -116,7 +116,7 @@ def _line(e: KernelEvent) -> str:
 def _judge(view: GpuView, f: XidFault) -> GpuVerdict | None:
     if f.gpu is None and _somebody_elses(view):
         return None
-    if f.root.xid == 79 or (f.action == "reboot" and f.gpu is None):
+    if f.root.xid == 79 or (f.action == "reboot" and f.gpu is None and view.gpu_set is not None):
         return _off_the_bus(view, f)
     if f.action in ("reset", "reboot"):
         return _needs_reset(view, f)

@@ -21,6 +21,9 @@ def judge_behind_key(v: SshView) -> None:
         _command(v, w)
 
 
+MEANT = ("whether that line is the reason: what the program that wrote it says of it",)
+
+
 def unexplained(v: SshView) -> tuple[str, ...]:
     """What the server says of this log-in in words that no cause here is known by."""
     heard = v.wire.auth_heard if v.wire else ()
@@ -73,7 +76,7 @@ def _command(v: SshView, w: Wire) -> None:
         v.say("chroot-without-shell", SURE, f"ChrootDirectory {root} holds no {far.shell}", said, about=f"sshd on {far.host}")
     else:
         gaps, more = tuple(_not_read(v, far)), unexplained(v)
-        v.say("shell-does-not-answer", LIKELY if gaps or more else SURE, *more, said, *_excluded(far), decides=gaps or more)
+        v.say("shell-does-not-answer", LIKELY if gaps or more else SURE, *more, said, *_excluded(far), decides=gaps or MEANT[: len(more)])
 
 
 def _own_line(v: SshView, w: Wire) -> tuple[str, AuthorizedKey] | None:
