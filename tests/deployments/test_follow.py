@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from prefect.client.schemas.objects import State, Worker
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.states import Completed, Running, Scheduled, Suspended
 
 from deployments.cli import follow as module
@@ -124,6 +125,12 @@ def worker(age_s: float | None, every: int | None = 30) -> Worker:
     return Worker(name="w", work_pool_id=uuid4(), last_heartbeat_time=beat, heartbeat_interval_seconds=every)
 
 
+def not_found() -> PrefectHTTPStatusError:
+    """As the real client says it of a pool's workers (test_self_health.py asks a real server)."""
+    asked = httpx.Request("POST", "http://127.0.0.1/api/work_pools/x/workers/filter")
+    return PrefectHTTPStatusError("404", request=asked, response=httpx.Response(404, request=asked))
+
+
 @pytest.fixture(params=["own", "local"])
 def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(module, "own_server", lambda: request.param == "own")
@@ -151,7 +158,7 @@ def test_why_no_worker_takes_it_and_what_to_do(
 
         def read_workers_for_work_pool(self, _: str) -> list[Worker]:
             if workers is None:
-                raise ObjectNotFound(ValueError())
+                raise not_found()
             return workers
 
     monkeypatch.setattr(store, "ask", lambda question: question(Client()))
