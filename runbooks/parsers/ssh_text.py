@@ -104,7 +104,8 @@ def _known(line: str) -> LogLine | None:
 
 _TAG = re.compile(r"(?:^|\s)(?P<tag>[\w./()-]+)\[(?P<pid>\d+)\]: ")
 _ROUTINE = re.compile(  # how far a log-in came; none of them says why it came no further
-    r"debug\d:|Server listening on|Connection (?:from|closed by|reset by)|Accepted |Postponed |Failed none |Disconnected from|"
+    r"debug\d:|Server listening on|Connection (?:from|closed by|reset by)|Accepted |Postponed |Failed none |"
+    r"(?:Disconnected from|Read error from remote host)\b|"  # the client's side went away
     r"Received (?:disconnect|signal)|Starting session|Close session|Closing connection|User child is on pid|Transferred: |"
     r"pam_\w+\(sshd:session\): session (?:opened|closed) for user"
 )
