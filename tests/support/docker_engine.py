@@ -145,6 +145,17 @@ class Engine:
             time.sleep(0.05)
         raise AssertionError(f"{name} is {found['State']}, not {status}")
 
+    def compute_in(self, name: str) -> int:
+        """Starts a process in it that computes, by `docker exec`: its pid on this machine."""
+        self.run("exec", "-d", name, "busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=4k")
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            for line in self.run("top", name, "-o", "pid,args").splitlines():
+                if "busybox dd" in line:
+                    return int(line.split()[0])
+            time.sleep(0.1)
+        raise AssertionError("dd did not start")
+
     def _groups(self) -> list[Path]:
         """This engine's cgroup folders, innermost first; they may go while they are listed."""
         tops = [d / self.group for d in Path("/sys/fs/cgroup").iterdir()]

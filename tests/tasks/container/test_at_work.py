@@ -1,6 +1,5 @@
 """Who is at work in a container, on a real engine: plans that would end it wait, for the judgment and in the moment of the act."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,25 +13,13 @@ from tests.support.waiting import until
 from tests.tasks.container.world import World, confirmed
 
 
-def computes(engine: Engine, name: str) -> int:
-    """A process in it that works, started by `docker exec`: its pid on this machine."""
-    engine.run("exec", "-d", name, "busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=4k")
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        for line in engine.run("top", name, "-o", "pid,args").splitlines():
-            if "busybox dd" in line:
-                return int(line.split()[0])
-        time.sleep(0.1)
-    raise AssertionError("dd did not start")
-
-
 def world(engine: Engine, name: str) -> World:
     return World(engine, name, match="sleep 79", start=("sleep", "79"))
 
 
 def test_somebody_computes_beside_a_dead_application(engine: Engine) -> None:
     engine.create("lab", "sleep", "infinity")
-    pid, lab = computes(engine, "lab"), world(engine, "lab")
+    pid, lab = engine.compute_in("lab"), world(engine, "lab")
     found = lab.judge()
     assert confirmed(found) == ["application-dead"]
     assert found.plans == ()
@@ -61,7 +48,7 @@ def test_who_begins_to_work_after_the_judgment_is_spared(engine: Engine) -> None
     engine.create("late", "sleep", "infinity")
     late = world(engine, "late")
     (plan,) = late.judge().plans
-    pid = computes(engine, "late")
+    pid = engine.compute_in("late")
     with pytest.raises(ActionRefused, match=rf"pid {pid} \(busybox dd") as no:
         late.act(plan)
     assert no.value.code is RefusalCode.IN_USE

@@ -111,21 +111,9 @@ def test_a_process_in_a_container_is_seen_from_the_host(engine: Engine) -> None:
     assert len(found.ns_pids) == 2
 
 
-def at_work(engine: Engine, name: str) -> int:
-    """A process that works in it and was started by `docker exec`: its pid on this machine."""
-    engine.run("exec", "-d", name, "busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=4k")
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        for line in engine.run("top", name, "-o", "pid,args").splitlines():
-            if "busybox dd" in line:
-                return int(line.split()[0])
-        time.sleep(0.1)
-    raise AssertionError("dd did not start")
-
-
 def test_who_works_in_a_container_is_seen_whoever_started_it(engine: Engine) -> None:
     box = start(engine, "upload", "--stop-timeout", "1")
-    pid = at_work(engine, "upload")
+    pid = engine.compute_in("upload")
     looked = read_processes(context(), 0.6, (), ())
     assert isinstance(looked.inside, Known)
     (one,) = (i for i in looked.inside.value if i.container == box)
@@ -139,7 +127,7 @@ def test_who_works_in_a_container_is_seen_whoever_started_it(engine: Engine) -> 
 def test_a_container_in_which_somebody_is_at_work_is_not_restarted(engine: Engine) -> None:
     """Whoever began to work after the judgment is spared; of whom it was known, and chosen knowingly, is not."""
     box = start(engine, "works", "--stop-timeout", "1")
-    pid, began = at_work(engine, "works"), engine.inspect("works")["State"]["StartedAt"]
+    pid, began = engine.compute_in("works"), engine.inspect("works")["State"]["StartedAt"]
     with pytest.raises(ActionRefused, match=rf"pid {pid} \(busybox dd if.*\) read and wrote \d+\.\d MiB") as no:
         restart_container(step(box), context())
     assert no.value.code is RefusalCode.IN_USE
