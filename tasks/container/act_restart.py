@@ -9,7 +9,7 @@ from runbooks.core.args.containers import RestartContainer
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.arguments import takes
-from tasks.container.at_work import UNSEEN
+from tasks.container.at_work import UNSEEN, refuse_at_work
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import command
 from tasks.remote.probe import redact, run_probe
@@ -71,13 +71,8 @@ def _nobody_at_work(context: Context, args: RestartContainer) -> None:
     limits = {asked: context.limit(name, "zombie-gpu") for asked, name in QUIET.items()}
     ask = {"container": args.container, "boot_id": args.boot_id, "moving": [m.plain() for m in args.moving], "service": ""}
     got = run_probe(context.host, "at_work_inside", ask | limits, timeout_s=limits["window_s"] + 40)
-    if "refused" in got:
-        raise ActionRefused(RefusalCode(str(got["code"])), redact(context, str(got["refused"])))
-    if not got["seen"]:
-        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"no process of container {args.container[:12]} could be seen")
-    if got["at_work"]:
-        says = "; ".join(one["says"] for one in got["at_work"][:3])
-        raise ActionRefused(RefusalCode.IN_USE, redact(context, f"in container {args.container[:12]} {says}"))
+    box = args.container[:12]
+    refuse_at_work(context, got, box, f"no process of container {box} could be seen")
 
 
 def _life(context: Context, engine: tuple[str, ...], box: str) -> str:

@@ -44,13 +44,18 @@ def nobody_else_at_work(context: Context, args: RecreateContainer | RestartAppli
 
     Raises ActionRefused where somebody is at work of whom nobody knew, or none could be seen."""
     got = _watch(context, context.host, args.id, args.moving, ray)
+    refuse_at_work(context, got, args.name, f"{args.name}: {NONE_SEEN}: it ended meanwhile, or may not be looked into")
+
+
+def refuse_at_work(context: Context, got: dict[str, Any], box: str, unseen: str) -> None:
+    """Raises ActionRefused where a look found somebody at work in container `box`, or nobody at all (with the words `unseen`)."""
     if "refused" in got:
         raise ActionRefused(RefusalCode(str(got["code"])), context.redactor.text(str(got["refused"])))
     if not got["seen"]:
-        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"{args.name}: {NONE_SEEN}: it ended meanwhile, or may not be looked into")
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, unseen)
     if got["at_work"]:
         says = "; ".join(one["says"] for one in got["at_work"][:3])
-        raise ActionRefused(RefusalCode.IN_USE, context.redactor.text(f"in container {args.name} {says}"))
+        raise ActionRefused(RefusalCode.IN_USE, context.redactor.text(f"in container {box} {says}"))
 
 
 def watch_s(context: Context) -> float:
