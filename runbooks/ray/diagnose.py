@@ -11,7 +11,7 @@ from runbooks.ray.evidence import Evidence, RayJob
 from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start, unread_logs
-from runbooks.ray.submission import judge_job
+from runbooks.ray.submission import judge_job, waiting_actors
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import findings_of, meanings
 
@@ -61,7 +61,7 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
 
 def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
-    waiting = () if over or any(c.slug != "harmless-lines" for c in causes) else _waiting_actors(e)
+    waiting = () if over or any(c.slug != "harmless-lines" for c in causes) else _unplaced(e)
     unjudged = (*_not_judged(e), *waiting)
     blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e)) or bool(waiting)
     state = state_of(causes, blind=blind)
@@ -99,10 +99,10 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
     return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
 
 
-def _waiting_actors(e: Evidence) -> tuple[str, ...]:
-    """Actors of the job that are not placed yet."""
+def _unplaced(e: Evidence) -> tuple[str, ...]:
+    """Actors of the job that wait, where no cause says for what."""
     job = known(e.job)
-    waits = [a for a in known(e.actors) or () if job and job.job_id and a.job_id == job.job_id and a.state == "PENDING_CREATION"]
+    waits = waiting_actors(e, job) if job else []
     return tuple(f"actor {a.actor_id} ({a.class_name}) waits to be placed, and nothing that was read explains it" for a in waits[:5])
 
 

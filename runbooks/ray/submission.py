@@ -128,10 +128,14 @@ def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
     return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
 
 
+def waiting_actors(e: Evidence, job: RayJob) -> list[Actor]:
+    """Actors of the job that are not placed yet."""
+    return [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
+
+
 def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     """Actors that wait for what no node has. Those bound to a placement group wait for the group."""
-    waits = [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
-    free = [[a.resources] for a in waits if not any("_group_" in name for name in a.resources)]
+    free = [[a.resources] for a in waiting_actors(e, job) if not any("_group_" in name for name in a.resources)]
     lacking = no_such_resource(e, free, subject) if free else None
     return [lacking] if lacking else []
 
