@@ -8,6 +8,7 @@ from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, Stage, Wire
 from runbooks.ssh.view import SshView, quote
 
 NO_LOGIN = ("nologin", "false")
+MEANT = ("whether that line is the reason: what the program that wrote it says of it",)
 
 
 def judge_behind_key(v: SshView) -> None:
@@ -21,21 +22,23 @@ def judge_behind_key(v: SshView) -> None:
         _command(v, w)
 
 
-MEANT = ("whether that line is the reason: what the program that wrote it says of it",)
-
-
 def unexplained(v: SshView) -> tuple[str, ...]:
     """What the server says of this log-in in words that no cause here is known by."""
-    heard = v.wire.auth_heard if v.wire else ()
-    lines = v.far.other_lines if v.far else ()
-    return (*(f"unexplained: sshd's log says: {x}" for x in lines), *(f"unexplained: the server sends: {x}" for x in heard))
+    return tuple(f"unexplained: {x}" for x in (*_log_says(v), *_server_sends(v)))
+
+
+def _log_says(v: SshView) -> tuple[str, ...]:
+    return tuple(f"sshd's log says: {x}" for x in (v.far.other_lines if v.far else ()))
+
+
+def _server_sends(v: SshView) -> tuple[str, ...]:
+    return tuple(f"the server sends: {x}" for x in (v.wire.auth_heard if v.wire else ()))
 
 
 def _ended(v: SshView, w: Wire) -> None:
     """OpenSSH ends a connection so, with words for the user, where PAM's account rules refuse after a right key (auth2.c)."""
     line, closed = v.told(SshdMessage.PAM_ACCOUNT), _closed(v, w.auth_heard)
-    others = tuple(f"sshd's log says: {x}" for x in (v.far.other_lines if v.far else ()))
-    heard = tuple(f"the server sends: {x}" for x in w.auth_heard)
+    others, heard = _log_says(v), _server_sends(v)
     if closed:
         v.say("logins-closed", SURE, closed, *heard, *quote(line))
     elif line:
@@ -76,7 +79,8 @@ def _command(v: SshView, w: Wire) -> None:
         v.say("chroot-without-shell", SURE, f"ChrootDirectory {root} holds no {far.shell}", said, about=f"sshd on {far.host}")
     else:
         gaps, more = tuple(_not_read(v, far)), unexplained(v)
-        v.say("shell-does-not-answer", LIKELY if gaps or more else SURE, *more, said, *_excluded(far), decides=gaps or MEANT[: len(more)])
+        gaps = gaps or (MEANT if more else ())
+        v.say("shell-does-not-answer", LIKELY if gaps else SURE, *more, said, *_excluded(far), decides=gaps)
 
 
 def _own_line(v: SshView, w: Wire) -> tuple[str, AuthorizedKey] | None:
