@@ -86,7 +86,7 @@ def _of_process(pid: str, tier: _Tier) -> list[dict[str, Any]]:
     for fd in os.listdir("/proc/%s/fd" % pid):
         try:
             target = os.readlink("/proc/%s/fd/%s" % (pid, fd))
-            path = _below(target, tier, partial(_identity, pid, fd))
+            path = _below(target, tier, partial(_inode_of, pid, fd), partial(_device, pid, fd))
             if path:
                 out[path] = out.get(path, False) or _flags(pid, fd) & 3 != 0
         except OSError:
@@ -100,21 +100,19 @@ def _of_process(pid: str, tier: _Tier) -> list[dict[str, Any]]:
     return [_holder(pid, path, writing) for path, writing in out.items()]
 
 
-def _below(target: str, tier: _Tier, identity: Callable[[], tuple[int, str]]) -> str:
+def _below(target: str, tier: _Tier, inode: Callable[[], int], device: Callable[[], str]) -> str:
     """The path below the tier that a link names, seen from here or by inode from another mount namespace."""
     if target.startswith(tier.real + "/"):
         return os.path.relpath(target, tier.real)
     known = tier.files.get(target.rpartition("/")[2])
     if not known or not target.startswith("/"):
         return ""
-    inode, device = identity()
-    elsewhere = tier.device and device and device != tier.device
-    return "" if elsewhere else known.get(inode, "")
+    found = known.get(inode(), "")
+    return found if not (found and tier.device) or device() in ("", tier.device) else ""
 
 
-def _identity(pid: str, fd: str) -> tuple[int, str]:
-    inode = int(_fdinfo(pid, fd, "ino:") or 0) or os.stat("/proc/%s/fd/%s" % (pid, fd)).st_ino  # before Linux 5.14
-    return inode, _device(pid, fd)
+def _inode_of(pid: str, fd: str) -> int:
+    return int(_fdinfo(pid, fd, "ino:") or 0) or os.stat("/proc/%s/fd/%s" % (pid, fd)).st_ino  # before Linux 5.14
 
 
 def _flags(pid: str, fd: str) -> int:
@@ -128,16 +126,16 @@ def _mapped(pid: str, tier: _Tier) -> list[tuple[str, bool]]:
         for line in lines:
             words = line.rstrip("\n").split(None, 5)
             if len(words) == 6 and words[5].startswith("/"):
-                path = _below(words[5], tier, partial(_mapped_identity, words[3], words[4]))
+                path = _below(words[5], tier, partial(int, words[4]), partial(_mounted_as, words[3]))
                 if path:
                     out.append((path, "w" in words[1] and "s" in words[1]))
     return out
 
 
-def _mapped_identity(device: str, inode: str) -> tuple[int, str]:
+def _mounted_as(device: str) -> str:
     """A mapping's `fd:01` is a mount's `253:1`."""
     major, _, minor = device.partition(":")
-    return int(inode), "%d:%d" % (int(major, 16), int(minor, 16))
+    return "%d:%d" % (int(major, 16), int(minor, 16))
 
 
 def _holder(pid: str, path: str, writing: bool) -> dict[str, Any]:
