@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "RESULTS.md"
 BEGIN, END = "<!-- incidents: written by `python -m tests.incidents --write` -->", "<!-- end of incidents -->"
 FIRST, LAST = "<!-- unseen: written by `python -m tests.incidents --unseen --write` -->", "<!-- end of unseen -->"
+ROUNDS = ("first", "second", "third", "fourth")
 AIMS = (("harmful", "0 %"), ("wrong", "at most 5 %"), ("blind", "at most 10 %"), ("right or honestly open", "at least 85 %"))
 BY_HAND = {  # incidents that are fed by evidence, and the reason; the invented ones were written so
     "CD08": "A Ray head that is replaced needs a second machine.",
@@ -134,7 +135,7 @@ def told_unseen(lines: list[Line]) -> str:
     all_ = sorted(worst(lines).values(), key=lambda x: (x["round"], len(x["id"]), x["id"]))
     rounds = [[x for x in all_ if x["round"] == n] for n in sorted({x["round"] for x in all_})]
     sets = [(f"{name} round, {title}", [(x[when], x.get(how, "")) for x in part])
-            for name, part in zip(("first", "second", "third", "fourth"), rounds, strict=False)
+            for name, part in zip(ROUNDS[: len(rounds)], rounds, strict=True)
             for title, when, how in (("at first sight", "first", "first_outside"), ("today", "came", "outside"))]  # fmt: skip
     counts = [(title, Counter(c for c, _ in came)) for title, came in sets]
     strict = [Counter(_strictly(*x, "confirmed") for x in came) for _, came in sets]
