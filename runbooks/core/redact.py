@@ -70,7 +70,7 @@ class Redactor:
                 plain, secret = secret_part(arg[at:], row)
                 out.append(arg[:at] + plain + (self.mark(row.tools[0], secret) if secret else ""))
             else:
-                out.append(self._value(name, arg) if name and not arg.startswith("--") else self.text(arg))
+                out.append(self._value(name, arg, option=True) if name and not arg.startswith("--") else self.text(arg))
             name = _option(arg)
         return tuple(out)
 
@@ -116,9 +116,9 @@ class Redactor:
         name, equals, value = line.partition("=")
         return f"{name}={self._value(name, value)}" if equals and is_secret_name(name) else self.text(line)
 
-    def _value(self, name: str, value: str) -> str:
+    def _value(self, name: str, value: str, option: bool = False) -> str:
         """The whole value under a secret name, unless it is empty, a switch, a reference or a path."""
-        if PLACEHOLDER.fullmatch(value) or not is_value(name, value):
+        if PLACEHOLDER.fullmatch(value) or not is_value(name, value, option):
             return self.text(value)
         return self.text(value) if is_address_in_part(name, value) else shown(name, value, self.mark)
 

@@ -35,7 +35,7 @@ def options(text: str, mark: Mark) -> str:
             continue
         start, end = _quoted(text, pos - len(m["q"])) if m["q"] else (_quoted(text, pos) or _bare(text, pos))  # type: ignore[misc]
         value = text[start:end]
-        if value and not value.startswith("-") and not is_prose(value) and is_value(m[1], value):
+        if value and not value.startswith("-") and not is_prose(value) and is_value(m[1], value, option=True):
             out += [text[at:start], shown(m[1], value, mark)]
             at = pos = end
     return "".join([*out, text[at:]])
@@ -59,7 +59,7 @@ def named(text: str, mark: Mark, environment: bool = False) -> str:
         value, quoted = text[start:end], bool(_QUOTE.match(text, m.end()))
         if (
             not value.strip()
-            or not is_value(name, value)
+            or not is_value(name, value, option=m[0].startswith("-"))
             or ((m[2] == ":" or " " in name) and not quoted and not _is_said(text, m, name, end))
         ):
             continue

@@ -38,6 +38,7 @@ class SecretNames(Frozen):
     human: tuple[str, ...]
     addresses: tuple[str, ...]
     plain: frozenset[str]
+    folders: frozenset[str]
     text_tokens: frozenset[str]
     open_keys: frozenset[str]
 

@@ -11,6 +11,7 @@ REFERENCE = re.compile(
     r"\$\{?[A-Za-z_]\w*\}?|\$\{\{[^}]{0,100}\}\}|" + _READ + r"|\*{3,}|x{6,}|%[sdrq]|<[a-z][a-z \-]{0,30}>"
 )
 _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)+|[\w.\-]+\.(?:pem|key|pub|json)")
+_FOLDER = re.compile(r"[/~.]|[A-Za-z]:\\")
 _OPEN_VALUE = re.compile(r"(?:ssh-|ecdsa-|sk-ssh-|SHA256:|MD5:|sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})")
 _CAPITALS = re.compile(r"[A-Z][A-Z_]{0,14}")  # KEY=VALUE, Bearer TOKEN: where something is to be filled in
 _PLAIN = re.compile(
@@ -25,8 +26,11 @@ _LONGEST_WORD = 100
 _END = ".,;:!?)('\"`"
 
 
-def is_value(name: str, value: str) -> bool:
-    """False for no secret under a secret name: a switch, a `$REFERENCE`, the path of a key file, `KEY=VALUE`."""
+def is_value(name: str, value: str, option: bool = False) -> bool:
+    """False for no secret under a secret name: a switch, a `$REFERENCE`, the path of a key file, `KEY=VALUE`.
+
+    Behind an option (`--pass WORD`) any word counts: there is no sentence that it could belong to.
+    """
     plain, words = value.strip(), shapes().words
     if plain.lower() in words.switches or not plain or REFERENCE.fullmatch(plain):
         return False
@@ -34,9 +38,11 @@ def is_value(name: str, value: str) -> bool:
         return False
     if not is_human(name) and is_algorithm(plain):
         return False
+    if "".join(words_of(name)) in shapes().names.folders and _FOLDER.match(plain):
+        return False
     if is_address(name) and "://" not in plain and (len(plain) < 16 or is_plain(plain)):
         return False
-    if (word := last_word(name)) and not _has_form(name, plain, word.form):
+    if (word := last_word(name)) and not (_has_form(name, plain, word.form) or (option and not word.form and plain.isalpha())):
         return False
     return not (may_be_path(name) and (_PATH.fullmatch(plain) or is_open(plain)))
 
