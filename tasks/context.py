@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from time import sleep
 from typing import Any, Protocol
 
@@ -64,6 +65,7 @@ class RunningAction(Frozen):
     run: str  # the action run
     owner: str  # what is locked
     lock: str = ""  # the name of its lock file, one for all names of a machine; "": the owner's
+    ends: float = inf  # by time.monotonic(): no command of the step may still be at work then, for its lock is free
 
 
 class LogIn(Protocol):

@@ -1,6 +1,7 @@
 """The action flow: does the steps of one lock, once. The only place from which anything is changed."""
 
 import contextlib
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -138,7 +139,7 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
         except Exception as e:
             record(act_run, i, WITHDRAWN, store.PATIENCE_S)
             return "refused", _not_begun(session, step, e)
-        how, said, end = _do(session, step)
+        how, said, end = _do(session, step, time.monotonic() + deadline_s)
         session.rows[i] = end
         session.timeline.passed("step-acted")
         if not record(act_run, i, end):
@@ -168,10 +169,12 @@ def _wait_first(session: Session, step: Step) -> None:
         left -= LOOK_EVERY_S
 
 
-def _do(session: Session, step: Step) -> tuple[str, str, str]:
-    """(how it ended, what is said of it, what goes into its row)."""
+def _do(session: Session, step: Step, ends: float) -> tuple[str, str, str]:
+    """(how it ended, what is said of it, what goes into its row). Its commands are over when its lock ends."""
+    acting = session.context.acting
+    context = replace(session.context, acting=acting.model_copy(update={"ends": ends}) if acting else None)
     try:
-        said = ACTIONS[step.kind].act(step, session.context).said
+        said = ACTIONS[step.kind].act(step, context).said
     except ActionRefused as e:
         return "refused", _not_begun(session, step, e), "refused"
     except TransportError as e:

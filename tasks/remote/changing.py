@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -30,8 +31,12 @@ def change(
     """The changing probe's answer. Raises ActionRefused (nothing was changed) or TransportError (how far it got is unknown).
 
     `text`: of a program that is none of the probes. Refused as well while a command of another act on the same owner still works
-    there, whatever became of its engine; and where `data` is not what the probe's own table WANTS."""
+    there, whatever became of its engine; and where `data` is not what the probe's own table WANTS. It is given no more time than
+    the lock of its step has left."""
     acting = context.acting or RunningAction(run=f"none (process {os.getpid()})", owner=host.name)
+    timeout_s = min(timeout_s, acting.ends - time.monotonic())
+    if timeout_s <= 0:
+        raise TransportError(UnknownReason.FAILED, "not sent: the time that its step holds the lock for is over", probe)
     text = text or program(probe)
     lock: dict[str, Any] = {"run": acting.run, "probe": probe, "limit_s": timeout_s + GRACE_S, "wants": wants_of(text)}
     got = run_program(

@@ -219,7 +219,7 @@ def cancel_as_the_ui_does(run: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("point", "acts"), [("gathered", 0), ("settled", 0), ("acting", 0), ("acted", 1), ("reported", 1)]
+    ("point", "acts"), [("gathered", 0), ("settled", 0), ("acting", 0), ("step-begun", 0), ("acted", 1), ("reported", 1)]
 )
 def test_a_run_in_our_process_that_is_cancelled_ends_at_its_next_safe_point(rig: Rig, point: str, acts: int) -> None:
     w = rig.world()

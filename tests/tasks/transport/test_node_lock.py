@@ -7,23 +7,30 @@ import pwd
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 
+from flows.engine.action_run import Session, _do
+from flows.engine.actions import ACTIONS, Action
 from flows.engine.lock_key import lock_key_of
+from flows.engine.running_on import may_run_on
 from runbooks.core.fleet import Fleet, Node
-from tasks.context import ActionRefused, Context, RunningAction
+from runbooks.core.plan import Step
+from tasks.context import ActionRefused, ActionResult, Context, RunningAction
 from tasks.remote import changing
 from tasks.remote.changing import ask_over, change, command
 from tasks.remote.probes import node_lock
 from tasks.remote.program import program
-from tasks.transport.base import Host
+from tasks.transport.base import Host, TransportError
 from tasks.transport.local import LocalHost
 from tasks.transport.ssh import SshHost
+from tests.support.arguments import sample
 from tests.support.engine_rig import kill_and_wait
 from tests.support.waiting import until
 
@@ -86,6 +93,41 @@ def engine(node: Node, run: str, mark: Path, s: float, timeout_s: float = 30) ->
     process = subprocess.Popen(argv, cwd=REPO)
     until(lambda: mark.exists(), 30)
     return process
+
+
+def test_a_command_has_no_more_time_than_its_step_holds_the_lock(either: Host, tmp_path: Path) -> None:
+    """Its own time-out is longer: it is ended all the same, and what would come later is not sent at all."""
+    mark, context = tmp_path / "mark", acting(either, "act-1")
+    ask = {"mark": str(mark), "name": "act-1", "s": 60}
+
+    def with_left(seconds: float) -> Context:
+        lent = RunningAction(run="act-1", owner="node-1", ends=time.monotonic() + seconds)
+        return replace(context, acting=lent)
+
+    with pytest.raises(TransportError, match="no answer within"):
+        change(with_left(4), either, "sleeper", ask, 60, text=SLEEPER)
+    until(lambda: ask_over(either, "node-1", "act-1")[0] is False, 30)
+    assert mark.read_text().splitlines() == ["begin act-1"]
+    with pytest.raises(TransportError, match="not sent") as caught:
+        change(with_left(-1), either, "sleeper", ask, 60, text=SLEEPER)
+    assert not may_run_on(caught.value)
+    assert mark.read_text().splitlines() == ["begin act-1"]
+
+
+def test_the_engine_lends_each_step_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lent: list[float] = []
+
+    def act(_step: Step, context: Context) -> ActionResult:
+        assert context.acting is not None
+        lent.append(context.acting.ends)
+        return ActionResult(said=("done",))
+
+    monkeypatch.setitem(ACTIONS, "restart-job", Action(act, within_s=7))
+    step = Step(kind="restart-job", owner="n", args=sample("restart-job"), commands=(), effect="")
+    context = acting(LocalHost("n"), "act-1")
+    session = Session(cast(Any, None), context, cast(Any, None), "run", 1, lambda _: True, lambda: None)
+    assert _do(session, step, 123.5) == ("done", "done", "done")
+    assert lent == [123.5]
 
 
 def test_the_engine_is_killed_and_its_command_goes_on(node: Node, either: Host, tmp_path: Path) -> None:
