@@ -18,7 +18,7 @@ from deployments.pool import POOL
 from flows import store
 from flows.clock import server_now
 from flows.draining import LIMIT_S, MARK
-from flows.pool import pause_pool
+from flows.pool import pause_pool, pool_is_paused
 from flows.reaper import sweep
 from tests.support.engine_rig import REPO, Rig
 
@@ -101,6 +101,23 @@ def test_drain_lets_no_run_begin_until_resumed(rig: Rig) -> None:
     assert drain.main([]) == 0
     assert drain.main(["--resume"]) == 0
     assert not paused()
+
+
+def test_the_pause_of_a_person_outlasts_drains_and_starts(rig: Rig) -> None:
+    """Before any of them began: two workers that are stopped and started, one that is lost, one that only starts."""
+    pause_pool(POOL, True)
+    try:
+        assert drain.main(["--resume", "1"]) == 0  # started, without having been stopped
+        assert pool_is_paused(POOL)
+        assert [drain.main(["1"]), drain.main(["2"]), drain.main(["--resume", "1"]), drain.main(["--resume", "2"])] == [0] * 4
+        assert pool_is_paused(POOL)
+        assert drain.main(["lost"]) == 0
+        lines = sweep(server_now() + timedelta(minutes=12))
+        assert [x for x in lines if "the pool stays paused, as a person had left it" in x]
+        assert pool_is_paused(POOL)
+        assert store.variables(MARK) == {}
+    finally:
+        pause_pool(POOL, False)
 
 
 def test_the_gateway_reaches_no_more_than_it_needs() -> None:
