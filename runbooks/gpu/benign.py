@@ -49,6 +49,10 @@ def at_work(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     loading = [c for c in below if (c.cpu_window_s or 0) > busy or (c.io_window_bytes or 0) > 0]
     slug = _name_of_work(p, seen, job.kind if job else "", loading)
     ppid = (f"its parent is gone (PPID {p.ppid}), yet it works",) if is_orphan(view, p) else ()
+    if slug == "works-at-low-utilisation" and seen.signs == {Sign.CPU} and not view.holdings.get(p.pid) and not p.nvidia_fds:
+        words = (*seen.moves, "it holds no GPU yet, and no device file of one", *ppid)
+        asks = (f"look again in {span(view.limits.warm_up_s)}: it holds a GPU then, or never uses one",)
+        return _benign(view, p, "compiling-or-loading", Certainty.LIKELY, words, asks)
     return _benign(view, p, slug, Certainty.CONFIRMED, (*seen.moves, *_counts(view, p), *ppid))
 
 

@@ -9,6 +9,7 @@ from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
+from runbooks.core.sizes import size
 from runbooks.core.unread import label, missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.host import advice
@@ -24,6 +25,10 @@ MUST_NOT = (
 WHO = Certainty.CONFIRMED, Certainty.LIKELY
 MOST = 5  # of one cause
 Told = tuple[Cause, tuple[str, ...]]  # with the commands against it
+SMALL = {
+    "bytes": "{} is what a container gets unasked, and a job of the fleet runs in it",
+    "locked bytes": "{} is no more than what a process gets unasked, and this one has an RDMA device open, for which memory is locked",
+}
 SLUG = "host-limits"
 book = partial(book_of, SLUG)
 
@@ -88,7 +93,7 @@ def _judged(g: Gauge, limits: Limits, before: datetime | None) -> tuple[Certaint
     if g.refused:
         words.append(_refused(g, before))
     if g.default:
-        words.append("64 MiB is what a container gets unasked, and a job of the fleet runs in it")
+        words.append(SMALL[g.of].format(size(g.limit)))
     if share >= limits.confirmed_share:
         return Certainty.CONFIRMED, tuple(words)
     possible = share >= limits.possible_share or g.refused > (g.refused_before or 0) or g.default

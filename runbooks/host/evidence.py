@@ -21,7 +21,7 @@ class Gauge(Frozen):
     refused: int = 0  # times the kernel said no since that group exists
     made: str = ""  # tells that group from a later one of the same name
     refused_before: int | None = None  # so many of them the earlier look had seen; None: no earlier look at that group
-    default: bool = False  # the small size that containers get unasked, with a job in it
+    default: bool = False  # the small size that is got unasked, where more is needed: shared memory of a job, locked memory with RDMA
 
     @property
     def told(self) -> str:

@@ -17,6 +17,7 @@ from tasks.remote.probes.proc import command, link, matching, names, pids, read,
 
 JOBS, MOST_FILES = 200, 20
 IPC_LOCK, SYS_ADMIN, SYS_RESOURCE = 14, 21, 24
+SMALL_LOCKED = 8 << 20  # what a process gets unasked: from the kernel (since 5.16; 64 KiB before) and from systemd
 SHM, DEFAULT_SHM = "/dev/shm", 64 << 20  # noqa: S108 - read, never written
 unread = []  # type: list[dict[str, str]]
 
@@ -112,11 +113,17 @@ def of_process(pid: int, now: "dict[str, Any]", users: "dict[int, int]", out: "d
         out["files"].append(gauge(name, "open files", now["fds"], of, "its soft limit of open files", pid=pid))
     kb = [int((facts.get(k) or "0").split()[0]) for k in ("VmLck", "VmPin")]
     may = None if capable(facts, IPC_LOCK) else soft.get("Max locked memory")
-    out["locked"].append(gauge(name, "locked bytes", max(kb) << 10, may, "its soft limit of locked memory", pid=pid))
+    more = {"default": True} if may is not None and may <= SMALL_LOCKED and uses_rdma(pid) else {}
+    out["locked"].append(gauge(name, "locked bytes", max(kb) << 10, may, "its soft limit of locked memory", pid=pid, **more))
     free = now["uid"] == 0 or capable(facts, SYS_ADMIN, SYS_RESOURCE)
     most = None if free else soft.get("Max processes")
     who, used = "user %d" % now["uid"], users[now["uid"]]
     out["threads"].append(gauge(who, "threads", used, most, "its soft limit of processes (%s)" % name, pid=pid))
+
+
+def uses_rdma(pid: int) -> bool:
+    """Whether it has an RDMA device open: the memory that it registers there is locked."""
+    return any((link("/proc/%d/fd/%s" % (pid, fd)) or "").startswith("/dev/infiniband/uverbs") for fd in names("/proc/%d/fd" % pid) or [])
 
 
 def of_machine(out: "dict[str, list[Any]]") -> None:

@@ -1,5 +1,6 @@
 """The real probe on this machine: real processes at a real limit, a full /dev/shm in a mount namespace, a name of nobody."""
 
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.host.diagnose import Limits, diagnose
 from runbooks.host.evidence import Evidence
 from tasks.context import Context
+from tasks.host.probes import host_limits
 from tasks.host.read import gather_host_limits, names_of
 from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
@@ -168,3 +170,20 @@ def inotify() -> dict[str, int]:
     seen = gather_host_limits(context())
     assert isinstance(seen.inotify, Known)
     return {g.of: g.used for g in seen.inotify.value if g.subject == "user 12345"}
+
+
+@pytest.mark.parametrize(("opened", "limit", "small"), [
+    ("/dev/infiniband/uverbs0", 64 << 10, True), ("/dev/infiniband/uverbs0", 1 << 30, False), ("/dev/null", 64 << 10, False),
+])  # fmt: skip
+def test_a_small_limit_of_locked_memory_is_marked_where_an_rdma_device_is_open(
+    monkeypatch: pytest.MonkeyPatch, opened: str, limit: int, small: bool
+) -> None:
+    soft = {"Max open files": 1024, "Max locked memory": limit, "Max processes": 1024}
+    monkeypatch.setattr(host_limits, "limits", lambda _: soft)
+    monkeypatch.setattr(host_limits, "link", lambda _: opened)
+    monkeypatch.setattr(host_limits, "capable", lambda *_: False)
+    now = {"state": "S", "comm": "python", "fds": 3, "uid": 0, "threads": 1}
+    out: dict[str, list[Any]] = {"files": [], "locked": [], "threads": []}
+    host_limits.of_process(os.getpid(), now, {0: 1}, out)
+    (locked,) = out["locked"]
+    assert (locked["limit"], locked.get("default", False)) == (limit, small)
