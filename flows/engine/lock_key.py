@@ -68,7 +68,7 @@ def _machine(node: Node, context: Context) -> LockKey:
     try:
         found = machine_identity.read_machine(context.open_host(node))
     except TransportError as e:
-        why = f"{node.name}: its machine identity could not be read ({e.reason}), so it is locked by name and address"
+        why = f"{node.name}: its machine identity could not be read ({e.reason.words}), so it is locked by name and address"
         return LockKey(owner=node.name, locks=(reached,), doubt=why)
     return LockKey(owner=node.name, locks=(found.boot, *(() if node.local else (reached,))), same=found.same)
 

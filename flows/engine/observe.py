@@ -69,7 +69,7 @@ def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:
     if isinstance(evidence, UnreadTarget):
         return Diagnosis(
             state=State.CANNOT_TELL,
-            headline=f"{context.target} could not be read: {evidence.reason}",
+            headline=f"{context.target} could not be read: {evidence.reason.words}",
             unknowns=(f"{context.target}: {evidence.said}",),
             must_not=("Do not treat this as healthy, or as a GPU fault: nothing was read.",),
         )

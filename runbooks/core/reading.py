@@ -23,6 +23,11 @@ class UnknownReason(StrEnum):
     NOT_RECORDED = "not-recorded"
     NOT_ASKED = "not-asked"
 
+    @property
+    def words(self) -> str:
+        """As a person reads it: "timed out"."""
+        return self.value.replace("-", " ")
+
 
 class Source(Frozen):
     """Where a reading came from, so that a person can repeat it by hand."""
@@ -60,7 +65,7 @@ class Unknown(Frozen):
     @property
     def why(self) -> str:
         """The reason, and what was said: "denied: only root reads it"."""
-        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+        return f"{self.reason.words}: {self.detail}" if self.detail else self.reason.words
 
 
 if TYPE_CHECKING:
@@ -76,7 +81,7 @@ else:
 
 """Use as a field type: ``gpus: Reading[tuple[Gpu, ...]]``. As a default: ``NOT_RECORDED``."""
 
-NOT_RECORDED = Unknown(reason=UnknownReason.NOT_RECORDED, detail="this field is newer than the record")
+NOT_RECORDED = Unknown(reason=UnknownReason.NOT_RECORDED)
 
 
 def value_or(reading: "Known[T] | Absent | Unknown", default: T) -> T:

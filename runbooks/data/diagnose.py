@@ -146,7 +146,7 @@ def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
     if not evidence.files:
-        return "No data file was named for this run"
+        return "No data file was named: give the option `data`, or `data` of the node in the fleet file"
     unsure = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in _unsure(r.value)]
     if unsure:
         return f"Nothing was found wrong, and not all could be judged: {_words(*unsure[0])}"

@@ -15,12 +15,14 @@ from runbooks.triage.text import telling
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
 
+AHEAD = timedelta(minutes=10)  # a kernel's clock drifts by seconds an hour
 MOST = 5  # kills of another time, told one by one
 
 
 def kills(evidence: Evidence) -> tuple[HostOom, ...]:
-    """All that the kernel log names."""
-    return evidence.killed.value if isinstance(evidence.killed, Known) else ()
+    """All that the kernel log names. A time after this look is none: the log's clock is wrong."""
+    found, latest = evidence.killed.value if isinstance(evidence.killed, Known) else (), evidence.taken_at + AHEAD
+    return tuple(k.model_copy(update={"at": None}) if k.at and k.at > latest else k for k in found)
 
 
 def within(evidence: Evidence, limits: "Limits") -> tuple[HostOom, ...]:

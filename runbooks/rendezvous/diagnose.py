@@ -2,7 +2,7 @@
 
 from runbooks.core.base import Frozen
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
-from runbooks.core.reading import NOT_RECORDED, Absent, Known
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
@@ -50,7 +50,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The verdict on one rendezvous (or one run of it)."""
     if isinstance(evidence.configured, Absent):
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no rendezvous here: {evidence.configured.proof}")
-    if evidence.saved not in (NOT_RECORDED, NO_RETURN):
+    asked = not (isinstance(evidence.saved, Unknown) and evidence.saved.reason is UnknownReason.NOT_RECORDED)
+    if asked and evidence.saved != NO_RETURN:
         return judge_putback(evidence)
     causes = ordered(SLUG, dict.fromkeys((*_places(evidence, limits), *_runs(evidence), *_follows(evidence))))
     on, withheld = etcd_goes_on([c.slug for c in causes if c.certainty is Certainty.CONFIRMED], evidence)

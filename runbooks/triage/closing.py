@@ -3,9 +3,12 @@
 import re
 from functools import lru_cache
 
+from runbooks.triage.model import TriageResult
 from runbooks.triage.text import Text, failing_lines, judge_lines
 
 WENT_ON = 3  # this many ordinary lines of kinds that stood before the error as well: the work went on after it
+_MILD = re.compile(r"(?<![\w-])(?<!NCCL )(?:WARN(?:ING)?|NOTICE|INFO|DEBUG|TRACE)(?![\w-])")  # NCCL tells its errors as warnings
+_GRAVE = re.compile(r"(?<![\w-])(?:ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|PANIC|SEVERE)(?![\w-])|Error\b|Exception\b")
 SHAPE = 40  # characters that tell a kind of line, numbers left out
 
 
@@ -13,7 +16,8 @@ def closing_error(text: Text) -> tuple[str, ...]:
     """Lines that report a failure and after which the work did not go on, in order; () where none does.
 
     Work goes on where lines of the kinds that stood before the error come again after it. A line of a new kind right
-    before the error is part of it. What a stack dump says below its first line (indented) counts for neither.
+    before the error is part of it. A line that calls itself a warning or less, and is of no known cause, ends nothing.
+    What a stack dump says below its first line (indented) counts for neither.
     """
     whole = text if isinstance(text, str) else "\n".join(text)
     return _closing(whole)
@@ -23,7 +27,9 @@ def closing_error(text: Text) -> tuple[str, ...]:
 def _closing(whole: str) -> tuple[str, ...]:
     lines, begin, known = whole.splitlines(), 0, frozenset[str]()
     while True:
-        said = failing_lines(judge_lines("\n".join(lines[begin:]))) if lines[begin:] else {}
+        outcome = judge_lines("\n".join(lines[begin:])) if lines[begin:] else TriageResult(verdict="nothing")
+        mild = {line.number for line in outcome.unexplained if _MILD.search(line.text) and not _GRAVE.search(line.text)}
+        said = {n: line for n, line in failing_lines(outcome).items() if n not in mild}
         failing = {n + begin: line for n, line in said.items() if 0 < n + begin <= len(lines)}
         last, known = _went_on(lines, begin, failing, known)
         if not last:

@@ -26,7 +26,7 @@ class TransportError(Exception):
         self.reason, self.detail, self.command = reason, detail, command
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}" + (f" ({self.command})" if self.command else "")
+        return f"{self.reason.words}: {self.detail}" + (f" ({self.command})" if self.command else "")
 
     def shown_as(self, command: str) -> None:
         """Name the command by what a person knows it by."""

@@ -188,7 +188,7 @@ def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tupl
     a, b, m = names
     unread = on("fleet-1", a, machine=LOST, host="10.0.0.1")
     (held,) = claim(unread)
-    assert held.place.doubt == f"{a}: its machine identity could not be read (timed-out), so it is locked by name and address"
+    assert held.place.doubt == f"{a}: its machine identity could not be read (timed out), so it is locked by name and address"
     for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
         with pytest.raises(ActionRefused):
             claim(known)

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "RESULTS.md"
 BEGIN, END = "<!-- incidents: written by `python -m tests.incidents --write` -->", "<!-- end of incidents -->"
 FIRST, LAST = "<!-- unseen: written by `python -m tests.incidents --unseen --write` -->", "<!-- end of unseen -->"
-ROUNDS = ("first", "second", "third", "fourth")
+ROUNDS = ("first", "second", "third", "fourth", "fifth")
 AIMS = (("harmful", "0 %"), ("wrong", "at most 5 %"), ("blind", "at most 10 %"), ("right or honestly open", "at least 85 %"))
 BY_HAND = {  # incidents that are fed by evidence, and the reason; the invented ones were written so
     "CD08": "A Ray head that is replaced needs a second machine.",
@@ -147,7 +147,7 @@ def told_unseen(lines: list[Line]) -> str:
     return "\n\n".join((
         "## Public incidents that nobody here had seen",
         f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --unseen --write`. "
-        f"{len(all_)} public threads in four rounds, at least ten for each runbook. None stands in another collection of these tests. "
+        f"{len(all_)} public threads in five rounds, at least ten for each runbook. None stands in another collection of these tests. "
         "What was shown, what was wrong and what would hurt was written down from the thread, and committed. "
         "Only then was each judged, once. "
         "The first sight never changes. Where a judge is changed afterwards, today's verdict only proves that the fault was fixed. "
@@ -160,7 +160,7 @@ def told_unseen(lines: list[Line]) -> str:
         "After the first sight of the first round one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if "
         "it is only likely. PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "
         "author. PU65 named a job that did not exist, and PU73 had fewer nodes than its job. Both were corrected after the first sight. "
-        "In the later rounds nothing was corrected.",
+        "In the later rounds nothing was corrected but RA11: its base had it in a fleet file, with an application to run in it.",
         "An open one may confirm a cause outside the answer that was written down, mostly one that is true in part. "
         "Counted strictly, it is wrong. The last row of aims also counts one that holds such a cause for likely. "
         "The strict counts at first sight were made with the code of that day.",
