@@ -92,7 +92,7 @@ def _judged(g: Gauge, limits: Limits, before: datetime | None) -> tuple[Certaint
     words = [f"{g.subject} has {g.told} ({100 * share:.0f} %): {g.setting}"]
     if g.refused:
         words.append(_refused(g, before))
-    if g.default:
+    if g.default and g.of in SMALL:
         words.append(SMALL[g.of].format(size(g.limit)))
     if share >= limits.confirmed_share:
         return Certainty.CONFIRMED, tuple(words)

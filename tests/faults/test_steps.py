@@ -179,7 +179,7 @@ def test_a_command_that_was_lost_sight_of_locks_its_owner_while_it_works(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link is cut in the middle of the command: the run ends, the command does not. The next run asks the machine."""
-    w = rig.world(takes_s=8)
+    w = rig.world(takes_s=16)
     with Sshd(tmp_path, w.name) as sshd:
         w.fleet.write_text(yaml.safe_dump({"name": f"f-{w.name}", "nodes": [sshd.node().model_dump(mode="json")]}))
         pid, id_file = w.start_run("auto")

@@ -42,7 +42,7 @@ from tasks.transport.base import Host, TransportError
 from tests.support.arguments import sample
 
 CAUSE, FORBIDDER = "stopped-process", "gpu-off-the-bus"
-WITHIN_S = 15.0
+WITHIN_S = 20.0
 _LOOKS: dict[str, int] = {}
 REPLACED: dict[str, Callable[[], RunbookSpec]] = {}
 """The real runbook in whose place the toy stands, for tests of it that share a process with the toy."""

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.scored(fault="container killed again and again", point=
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[RayCluster, Engine, str]]:
-    with ray_cluster() as cluster, worker_room(cluster) as (engine, dashboard):
+    with ray_cluster(patience=10) as cluster, worker_room(cluster) as (engine, dashboard):
         yield cluster, engine, dashboard
 
 
