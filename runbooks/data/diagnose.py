@@ -96,7 +96,7 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     for fault in found.faults:
         grouped.setdefault("bom" if fault.kind == "bom" else CAUSE.get(fault.kind, "bad-record"), []).append(fault)
     mark = grouped.pop("bom", [])
-    alone = path.endswith(".json") and {f.kind for f in found.faults} == {"json-array"}  # one value is what .json promises
+    alone = path.endswith(".json") and {f.kind for f in found.faults} - {"bom"} == {"json-array"}  # one value is what .json promises
     out = [_grouped(slug, path, faults, alone) for slug, faults in grouped.items()]
     if mark and "encoding" not in grouped:
         out.append(_marked(path, mark[0], evidence))

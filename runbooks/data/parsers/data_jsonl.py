@@ -96,7 +96,7 @@ def one_value(data: bytes, size: int) -> DataFound:
     except ValueError as e:
         return DataFound(0, (_broken(what, data, e),), 0, (), size, end)
     told = DataFault("json-array", f"{what}: read it as one value, or write one object per line")
-    return DataFound(0, (told,), 0, (), size, end)
+    return DataFound(0, (*_mark(data), told), 0, (), size, end)
 
 
 def _broken(what: str, data: bytes, e: ValueError) -> DataFault:
@@ -144,9 +144,12 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     if never and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
         what = f"no line of {count} begins" if count > 1 else "its only line does not begin"
         faults, more = [DataFault("other-format", f"{what} like JSON: a text of another form")], 0
-    if head.startswith(BOM):
-        faults.insert(0, DataFault("bom", "a byte order mark (EF BB BF) before the first value", 1, 0))
-    return DataFound(count, tuple(faults), more, ranked, offset, final)
+    return DataFound(count, (*_mark(head), *faults), more, ranked, offset, final)
+
+
+def _mark(head: bytes) -> tuple[DataFault, ...]:
+    """The byte order mark at the head of a file of either form."""
+    return (DataFault("bom", "a byte order mark (EF BB BF) before the first value", 1, 0),) if head.startswith(BOM) else ()
 
 
 def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:

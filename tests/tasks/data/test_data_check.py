@@ -241,5 +241,11 @@ def test_one_value_in_a_file_named_json_is_well(tmp_path: Path) -> None:
     got = judge(path)
     assert got.state is State.HEALTHY
     assert [(c.slug, c.innocent) for c in got.causes] == [("json-array", True)]
+    whole = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + whole)
+    marked = judge(path)
+    assert [(c.slug, c.innocent) for c in marked.causes] == [("encoding", False), ("json-array", True)]
+    assert marked.state is State.CANNOT_TELL, "many readers take the mark"
+    path.write_bytes(whole)
     path.write_bytes(path.read_bytes()[:-30])
     assert [c.slug for c in judge(path).causes] == ["cut-off"]
