@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
+from runbooks.core.unexplained import HISTORY
+from runbooks.core.verdict import Finding
 from runbooks.parsers.ssh_text import SshdMessage
 from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, Stage, Wire
 from runbooks.ssh.view import SshView, quote
@@ -54,7 +56,18 @@ def _ended(v: SshView, w: Wire) -> None:
 
 def _closed(v: SshView, heard: tuple[str, ...]) -> str:
     """That the machine is closed to all but root, where the words that came are those of its nologin file."""
-    n = v.far.nologin if v.far and v.far.uid != 0 else None
+    return _nologin(v, heard) if v.far and v.far.uid != 0 else ""
+
+
+def told_root(v: SshView) -> tuple[Finding, ...]:
+    """Root is let in past a nologin file, and hears its text all the same: that is no failure."""
+    said = _nologin(v, v.wire.auth_heard) if v.far and v.far.uid == 0 and v.wire and v.wire.stage is Stage.DONE else ""
+    action = "none: root is let in; others are not until the file is gone"
+    return (Finding(priority="LOW", category=HISTORY, issue=said, action=action),) if said else ()
+
+
+def _nologin(v: SshView, heard: tuple[str, ...]) -> str:
+    n = v.far.nologin if v.far else None
     words = " ".join(n.text.split()) if n else ""
     if n is None or not words or words[:60] not in " ".join(" ".join(heard).split()):
         return ""
