@@ -345,7 +345,7 @@ def test_one_place_resolves_paths() -> None:
 
 def test_one_place_says_why_a_reading_is_unknown() -> None:
     """`Unknown.why`: reason and detail put together elsewhere read differently from runbook to runbook."""
-    own = re.compile(r"\{(?P<r>[\w.]+)\.reason\}[: ]+\{(?P=r)\.detail\b")
+    own = re.compile(r"\{(?P<r>[\w.]+)\.reason(?:\.words)?\}[: ]+\{(?P=r)\.detail\b")
     said = [str(p.relative_to(ROOT)) for p in sources("runbooks") if own.search(p.read_text(encoding="utf-8"))]
     assert said == ["runbooks/core/reading.py"]
 

@@ -134,7 +134,7 @@ def test_a_node_that_was_not_read_is_not_healthy(why: UnknownReason) -> None:
     got = diagnose(gather_host_limits(context(Silent(why))), LIMITS)
     assert got.state is State.CANNOT_TELL
     assert len(got.unknowns) == len(set(got.unknowns)) > 10, "each reading is named"
-    assert all(f": {why}: as told" in u for u in got.unknowns)
+    assert all(f": {why.words}: as told" in u for u in got.unknowns)
 
 
 def test_names_of_the_fleet_that_a_node_needs() -> None:
