@@ -2,7 +2,8 @@
 
     python -m tests.scorecard short            # what `make prove` runs: nothing is published
     python -m tests.scorecard whole --write    # `make scorecard`: writes tests/SCORECARD.md and tests/scorecard.json
-    python -m tests.scorecard show FOLDER      # the table of an earlier run's notes
+    python -m tests.scorecard whole --keep A   # keeps its notes in the folder A; pytest's own options may follow, and tests to run
+    python -m tests.scorecard show A [B …]     # the table of an earlier run's notes; a test that B has too counts as it came there
 
 Exit codes: 0 every promise held, 1 one was broken or a test failed, 2 bad usage, 3 nothing was measured.
 """
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.scorecard.notes import FOLDER, NO_FAULT, STAND_INS
 
 HERE = Path(__file__).resolve().parents[1]
 LEAST_LINES = 40  # a scorecard of fewer measured nothing worth the name
+PROFILE = "profile"  # file of a folder of notes
 PROFILES = {"short": "prove and not soak", "whole": "prove"}
 WORDS = {
     "twice": "one permission used for two actions",
@@ -42,22 +45,38 @@ def main(argv: list[str] | None = None) -> int:
     """Runs, reads the notes, prints, writes."""
     parser = argparse.ArgumentParser(prog="python -m tests.scorecard", description=__doc__.split("\n")[0])
     parser.add_argument("profile", choices=[*PROFILES, "show"])
-    parser.add_argument("folder", nargs="?", help="with show: the notes of an earlier run")
+    parser.add_argument("folder", nargs="*", help="with show: the notes of an earlier run, and of those in which some tests ran again")
+    parser.add_argument("--keep", type=Path, help="keep the notes in this new folder")
     parser.add_argument("--write", action="store_true", help="write tests/SCORECARD.md and tests/scorecard.json")
     parser.add_argument("-n", default="4", help="parallel test processes")
     given, rest = parser.parse_known_args(argv)
     if given.profile == "show":
         if not given.folder:
             parser.error("show needs the folder of an earlier run's notes")
-        return _tell(_read(Path(given.folder)), "show", given.write, 0)
-    with tempfile.TemporaryDirectory(prefix="scorecard-") as folder:
+        first, *later = map(Path, given.folder)
+        notes, again = replaced(_read(first), [_read(folder) for folder in later])
+        return _tell(notes, (first / PROFILE).read_text(encoding="utf-8").strip(), given.write, 0, again)
+    with tempfile.TemporaryDirectory(prefix="scorecard-") as place:
+        folder = given.keep or Path(place)
+        folder.mkdir(exist_ok=folder == Path(place))
+        (folder / PROFILE).write_text(given.profile, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-n", given.n, "--durations", "15", "-m", PROFILES[given.profile]]
-        done = subprocess.run([*command, *rest], env=os.environ | {FOLDER: folder}, check=False)
-        return _tell(_read(Path(folder)), given.profile, given.write, done.returncode)
+        done = subprocess.run([*command, *given.folder, *rest], env=os.environ | {FOLDER: str(folder.resolve())}, check=False)
+        return _tell(_read(folder), given.profile, given.write, done.returncode)
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def replaced(notes: list[dict[str, Any]], later: list[list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The notes, with those of each test that ran again as they came last; and which tests those are. Every audit counts."""
+    again: set[str] = set()
+    for fresh in later:
+        tests = {n["test"] for n in fresh if "test" in n}
+        notes = [n for n in notes if n.get("test") not in tests] + fresh
+        again |= tests
+    return notes, sorted(again)
 
 
 def summarise(notes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -94,8 +113,8 @@ def acting_runbooks() -> list[str]:
     return [slug for slug in runbook_slugs() if load_runbook(slug).actions]
 
 
-def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: int) -> int:
-    card = summarise(notes)
+def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: int, again: Sequence[str] = ()) -> int:
+    card = summarise(notes) | {"again": list(again)}
     broken = sum(row["broken"] for row in card["lines"]) + sum(card["audit"].get(p, 0) for p in PROMISES)
     tries = sum(row["tries"] for row in card["lines"])
     print(f"scorecard ({profile}): {len(card['lines'])} lines, {tries} tries, broken {broken}; audit {card['audit']}")
@@ -116,6 +135,7 @@ def _tell(notes: list[dict[str, Any]], profile: str, write: bool, tests_failed: 
 def markdown(card: dict[str, Any], profile: str) -> str:
     """The published page."""
     sums = card["audit"]
+    again = ", ".join(f"`{t}`" for t in card.get("again", ()))
     head = [
         "# Scorecard",
         "",
@@ -127,6 +147,7 @@ def markdown(card: dict[str, Any], profile: str) -> str:
         f"the engine's own checks. {sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission; "
         f"{sums.get('not_compared', 0)} actions",
         "of automatic runs that were killed before their report were not compared with what was allowed.",
+        *([f"Run again alone after a mend, and counted as they came then: {again}."] if again else []),
         "",
         "| promise | broken |",
         "|---|---|",

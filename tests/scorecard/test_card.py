@@ -6,7 +6,7 @@ import pytest
 
 from flows.engine.actions import ACTIONS
 from runbooks.core.knowledge import load_runbook
-from tests.scorecard.__main__ import acting_runbooks, markdown, summarise
+from tests.scorecard.__main__ import acting_runbooks, markdown, replaced, summarise
 from tests.scorecard.notes import NO_FAULT, STAND_INS
 
 
@@ -19,6 +19,18 @@ def test_tries_and_broken_promises_add_up() -> None:
     one = ("ray-job", "stop-ray-job")
     (line,) = summarise([note(one), note(one, held=False), note(one, tries=20)])["lines"]
     assert (line["tries"], line["broken"], line["tests"]) == (22, 1, ["tests/x.py::test_x"])
+
+
+def test_a_test_that_ran_again_counts_as_it_came_then() -> None:
+    """Once, and the page names it; the audits of both runs count."""
+    one = ("ray-job", "stop-ray-job")
+    first = [note(one, held=False), {"audit": {}}, {**note(one), "test": "tests/y.py::test_y"}]
+    notes, again = replaced(first, [[note(one), {"audit": {}}]])
+    assert [n["held"] for n in notes if "test" in n] == [True, True]
+    assert sum("audit" in n for n in notes) == 2
+    assert again == ["tests/x.py::test_x[1]"]
+    card = summarise([n for n in notes if "test" in n]) | {"again": again}
+    assert "Run again alone after a mend, and counted as they came then: `tests/x.py::test_x[1]`." in markdown(card, "whole")
 
 
 def test_every_runbook_that_acts_is_in_it_measured_or_not() -> None:
