@@ -147,7 +147,7 @@ def markdown(card: dict[str, Any], profile: str) -> str:
         f"the engine's own checks. {sums.get('not_judged', 0)} runs whose policy file was gone were not judged for their permission; "
         f"{sums.get('not_compared', 0)} actions",
         "of automatic runs that were killed before their report were not compared with what was allowed.",
-        *([f"Run again alone after a mend, and counted as they came then: {again}."] if again else []),
+        *([f"They failed in the whole run, ran again alone, and count as they came then: {again}."] if again else []),
         "",
         "| promise | broken |",
         "|---|---|",

@@ -30,7 +30,7 @@ def test_a_test_that_ran_again_counts_as_it_came_then() -> None:
     assert sum("audit" in n for n in notes) == 2
     assert again == ["tests/x.py::test_x[1]"]
     card = summarise([n for n in notes if "test" in n]) | {"again": again}
-    assert "Run again alone after a mend, and counted as they came then: `tests/x.py::test_x[1]`." in markdown(card, "whole")
+    assert "They failed in the whole run, ran again alone, and count as they came then: `tests/x.py::test_x[1]`." in markdown(card, "whole")
 
 
 def test_every_runbook_that_acts_is_in_it_measured_or_not() -> None:
