@@ -15,7 +15,7 @@ from runbooks.triage.text import telling
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
 
-AHEAD = timedelta(minutes=10)  # a kernel's clock drifts by seconds an hour
+AHEAD = timedelta(hours=1)  # a kernel's clock drifts by seconds an hour: a time further ahead of the look is wrong
 MOST = 5  # kills of another time, told one by one
 
 
