@@ -89,7 +89,7 @@ def _pieces(fleet: "Fleet", target: str, logs: tuple[str, ...], seconds: float) 
         yield from collector.collect(logs)
         gone = collector.gone
     except TransportError as e:
-        gone = f"{e.reason.words}: {e.detail}"
+        gone = e.why
     finally:
         notes = redact.text("\n".join(pool.notes))
         pool.close_all()

@@ -36,7 +36,7 @@ class Listener(threading.Thread):
                     self.once(pool(self.node))
                     pause = AGAIN_S
             except Exception as e:
-                self.failed(f"{e.reason.words}: {e.detail}" if isinstance(e, TransportError) else f"{type(e).__name__}: {e}")
+                self.failed(e.why if isinstance(e, TransportError) else f"{type(e).__name__}: {e}")
             finally:
                 pool.close_all()
             self.ending.wait(pause)

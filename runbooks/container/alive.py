@@ -73,7 +73,7 @@ def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     subject, probe = f"container {c.name}", known(e.probe)
-    unhealthy = c.health == "unhealthy" and c.health_streak >= limits.health_streak and not check_cannot_run(c)
+    unhealthy = c.health == "unhealthy" and c.health_streak >= limits.health_streak and not _check_cannot_run(c)
     log = next((h.output for h in reversed(c.health_log) if h.exit), "")
     health = f"its health check failed {c.health_streak} times in a row: {log}" if unhealthy else ""
     if probe is not None and probe.exit is None:
@@ -88,7 +88,7 @@ def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     return []
 
 
-def check_cannot_run(c: ContainerFacts) -> bool:
+def _check_cannot_run(c: ContainerFacts) -> bool:
     """Its health check failed each time because its own program is not in the container: that says nothing of the application."""
     failed = [h for h in c.health_log if h.exit]
     return bool(failed) and all(h.exit in (126, 127) or _NO_PROGRAM.search(h.output) for h in failed)

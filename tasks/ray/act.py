@@ -36,7 +36,7 @@ def restart_raylet(args: RestartRaylet, context: Context) -> ActionResult:
             raise ActionRefused(RefusalCode.IN_USE, f"a raylet runs on {args.node}")
         done = command(context, host, args.start, 120)
     except TransportError as e:
-        raise RuntimeError(f"{e.reason}: {e.detail}") from e
+        raise RuntimeError(e.why) from e
     if done.exit != 0:
         raise RuntimeError(f"{shlex.join(args.start)}: exit {done.exit}: {done.err.strip()[-200:]}")
     joined = wait_for_new(context, ip, before)

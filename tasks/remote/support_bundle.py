@@ -140,8 +140,8 @@ class Collector:
             done = self._host.run(argv, timeout_s=min(COMMAND_S, left), limit_bytes=LARGEST)
         except TransportError as e:
             if e.reason is UnknownReason.UNREACHABLE or name == READINGS[0][0]:
-                self.gone = f"{e.reason}: {e.detail}"
-            return Piece(name=name, command=command, problem=self._redact.text(f"{e.reason}: {e.detail}"))
+                self.gone = e.why
+            return Piece(name=name, command=command, problem=self._redact.text(e.why))
         problem = "cut at the size limit" if done.truncated else ""
         if done.exit:
             problem = self._redact.text(done.err.strip()[:500]) or f"exit {done.exit}"

@@ -45,7 +45,7 @@ def _asked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
     try:
         return told(name, "ok", ask())
     except (TransportError, NotFound) as e:
-        detail = f"{e.reason}: {e.detail}" if isinstance(e, TransportError) else str(e)
+        detail = e.why if isinstance(e, TransportError) else str(e)
         return told(name, "FAULT", detail, fix, silent=isinstance(e, TransportError) and e.reason in SILENT)
     except (KeyError, ValueError, TypeError) as e:
         return told(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)

@@ -71,7 +71,7 @@ def _asks(one: Try, said: list[SystemCheck]) -> None:
 
 def _broken(one: Try, error: BaseException) -> SystemCheck:
     if isinstance(error, TransportError):
-        return told(one.name, "FAULT", f"{error.reason}: {error.detail}", one.fix, silent=error.reason in SILENT)
+        return told(one.name, "FAULT", error.why, one.fix, silent=error.reason in SILENT)
     return told(one.name, "FAULT", f"{type(error).__name__}: {error}"[:300], one.fix, silent=isinstance(error, OSError))
 
 

@@ -25,8 +25,13 @@ class TransportError(Exception):
         super().__init__(reason, detail, command)
         self.reason, self.detail, self.command = reason, detail, command
 
+    @property
+    def why(self) -> str:
+        """The reason in words, and what was said; without the command."""
+        return f"{self.reason.words}: {self.detail}"
+
     def __str__(self) -> str:
-        return f"{self.reason.words}: {self.detail}" + (f" ({self.command})" if self.command else "")
+        return self.why + (f" ({self.command})" if self.command else "")
 
     def shown_as(self, command: str) -> None:
         """Name the command by what a person knows it by."""

@@ -147,7 +147,8 @@ def told_unseen(lines: list[Line]) -> str:
     return "\n\n".join((
         "## Public incidents that nobody here had seen",
         f"Measured {datetime.now(UTC):%Y-%m-%d} with `python -m tests.incidents --unseen --write`. "
-        f"{len(all_)} public threads in five rounds, at least ten for each runbook. None stands in another collection of these tests. "
+        f"{len(all_)} public threads in {len(rounds)} rounds, at least ten for each runbook. "
+        "None stands in another collection of these tests. "
         "What was shown, what was wrong and what would hurt was written down from the thread, and committed. "
         "Only then was each judged, once. "
         "The first sight never changes. Where a judge is changed afterwards, today's verdict only proves that the fault was fixed. "
