@@ -59,7 +59,7 @@ check: setup-dev
 soak: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt
 	$(BIN)/python -m pytest -q -m "soak and not prove" --timeout 7200 $(ARGS)
-	$(BIN)/python -m tests.scorecard whole --write -n 1 --timeout 7200
+	$(BIN)/python -m tests.scorecard whole --write -n $(JOBS) --timeout 7200
 
 bench: setup-test
 	@sh .ci/apt.sh

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -175,9 +175,15 @@ def runbook_file(slug: str) -> Traversable:
 def load_runbook(slug: str) -> Runbook:
     """The runbook's knowledge. Raises ConfigError naming file, line and field; KeyError if there is no such runbook."""
     path = runbook_file(slug)
+    return _parsed(path.read_text(encoding="utf-8"), str(path))
+
+
+@lru_cache(64)
+def _parsed(text: str, path: str) -> Runbook:
+    """Once for each text: every judgment asks for it."""
     from runbooks.core.config import parse_yaml  # PyYAML takes longer to import than triage takes for a small text
 
-    return parse_yaml(path.read_text(encoding="utf-8"), Runbook, str(path))
+    return parse_yaml(text, Runbook, path)
 
 
 @cache

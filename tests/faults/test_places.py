@@ -282,6 +282,45 @@ def test_the_marks_are_the_same_by_every_way_in(tmp_path: Path) -> None:
     assert here.boot not in here.same, "containers share the boot, and are not one place"
 
 
+class Clone(LocalHost):
+    """This machine as a clone of it would be: the same machine id, host name and SSH host keys; a boot and cards of its own."""
+
+    ENTER = """mount --bind "$1" /proc/sys/kernel/random/boot_id && mount -t tmpfs none /sys/class/net || exit 97
+    [ ! -e /sys/class/dmi/id/product_uuid ] || mount --bind "$1" /sys/class/dmi/id/product_uuid || exit 97
+    shift; exec "$@\""""
+
+    def __init__(self, name: str, boot: Path) -> None:
+        super().__init__(name)
+        self.boot = boot
+        boot.write_text(f"{uuid4()}\n", encoding="ascii")
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 20.0, limit_bytes: int = 1 << 20
+    ) -> CommandResult:
+        inside = ["unshare", "--mount", "sh", "-c", self.ENTER, "sh", str(self.boot), *argv]
+        return super().run(inside, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+
+
+def test_clones_with_one_machine_id_are_two_machines(names: tuple[str, str, str], tmp_path: Path) -> None:
+    """In one fleet: two locks held at a time, two histories, two places in the budget."""
+    a, b, m = names
+    hosts: dict[str, Clone] = {n: Clone(n, tmp_path / n) for n in (a, b)}
+    ids = [h.run(["cat", "/etc/machine-id", "/etc/hostname"]).out for h in hosts.values()]
+    assert ids[0] == ids[1] != ""
+    fleet = Fleet(name=f"f-{m}", nodes=tuple(Node(name=n, host=f"{n}.example") for n in names))
+    first, second = (Context(fleet, n, lambda node: hosts[node.name]) for n in (a, b))
+    held = claim(first)
+    began(held[0])
+    assert owners_of_history(second) == []
+    other = claim(second)
+    assert not {c.place.lock for c in held} & {c.place.lock for c in other}
+    release((*held, *other), "over")
+    assert owners_of_history(first) == [a]
+    policy = Policy(budget=Budget(nodes=2))
+    assert "place 1 of 2" in take_budget_token(fleet, policy, a, "act-1", lock_key_of(a, first).marks)
+    assert "place 2 of 2" in take_budget_token(fleet, policy, b, "act-2", lock_key_of(b, second).marks)
+
+
 def test_two_names_of_a_real_machine_in_two_fleet_files(rig: Rig, tmp_path: Path) -> None:
     """Two servers, so two addresses. A run is held in its claim; a run under the other name may not act, nor right after
     it without a person: the cooldown is the machine's."""

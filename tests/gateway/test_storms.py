@@ -70,7 +70,9 @@ def test_a_thousand_duplicates_on_fifty_targets(fleet: GatewayFleet) -> None:
     seconds = time.monotonic() - began
     fleet.gateway.quiet(600)
     outcomes = [a["outcome"] for a in answers]
-    assert (len(outcomes), outcomes.count("started"), len(fleet.runs())) == (1000, 50, 50)
+    assert (len(outcomes), len(fleet.runs())) == (1000, 50)
+    told = outcomes.count("started")  # of a run whose answer was lost, the sender that comes again is told that it is there
+    assert 50 - fleet.not_taken <= told <= 50
     facts = {"alerts": 1000, "targets": 50, "runs": 50, "seconds_to_answer_all": round(seconds, 1)}
     record("gateway_duplicates", facts)
 

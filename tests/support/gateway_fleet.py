@@ -33,6 +33,7 @@ class GatewayFleet:
         self.data: dict[str, Any] = {"name": self.name, "nodes": [{"name": n, "local": True} for n in self.free]}
         self.file, self.policy = home / "fleet.yaml", home / "policy.yaml"
         self.names: list[str] = []
+        self.not_taken = 0  # posts without a 200: the sender came again
         for n in self.free:
             write_world(rig.worlds, n, sick=True, identity=f"pid of {n}")
         self.file.write_text(yaml.safe_dump(self.data), encoding="utf-8")
@@ -82,6 +83,7 @@ class GatewayFleet:
                     assert response.status_code == 503, response.text
                 except httpx.TransportError:
                     pass
+                self.not_taken += 1
                 assert time.monotonic() < deadline, self.gateway.log()
                 time.sleep(0.3)
 

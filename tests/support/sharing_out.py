@@ -17,6 +17,9 @@ TOGETHER = {
 }
 """Files whose tests see each other's torchrun processes: one at a time on a machine. Files that judge every situation: once."""
 LONGEST_FIRST = (
+    "tests/flows/test_rendezvous",
+    "tests/test_pages_run",
+    "tests/deployments/test_lab_broken_off",
     "tests/tasks/rendezvous/test_torchrun",
     "tests/tasks/rendezvous/test_old_agent",
     "tests/deployments/test_end_to_end",
