@@ -82,10 +82,22 @@ def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if probe is not None and probe.exit != 0:
         words = f"the configured probe ended with {probe.exit}, twice: {probe.last_line}"
         return [cause("application-dead", Certainty.CONFIRMED, subject, words, health, kept_up(c))]
+    check = ("the application's own log", "a configured probe")
+    if unhealthy and _never_passed(e, c):
+        asks = ("whether the check asks for what runs in this container", *check)
+        return [cause("application-stuck", Certainty.POSSIBLE, subject, health, "it has not passed once since the start", decides=asks)]
     if unhealthy:
-        check = ("the application's own log", "a configured probe")
         return [cause("application-stuck", Certainty.LIKELY, subject, health, decides=check)]
     return []
+
+
+def _never_passed(e: Evidence, c: ContainerFacts) -> bool:
+    """It has failed as often as it ran in this life: as much says that it asks for something else as that nothing answers."""
+    at = [h.ended_at for h in c.health_log if h.ended_at]
+    if len(at) < 2 or c.started_at is None:
+        return False
+    each_s = (at[-1] - at[0]).total_seconds() / (len(at) - 1)
+    return (c.health_streak + 2) * each_s >= (e.taken_at - c.started_at).total_seconds()
 
 
 def _check_cannot_run(c: ContainerFacts) -> bool:

@@ -3,7 +3,9 @@
 import re
 
 _NAMED = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
-_PREFIX = re.compile(r"[\"'](module\.|_orig_mod\.)")
+_NAMES = re.compile(r"\b(Missing|Unexpected) key\(s\) in state_dict:(.*?)(?=\b(?:Missing|Unexpected) key\(s\)|$)", re.MULTILINE)
+_NAME = re.compile(r"\"([^\"\s]+)\"")
+WRAPPERS = ("module", "_orig_mod", "_forward_module", "_fsdp_wrapped_module")
 _LACKS = re.compile(r"KeyError: (?:[\"']param '(?P<said>\w+)' is not specified in param_groups|'(?P<key>[a-z]\w*)'\s*$)")
 _OPTIMIZER = re.compile(r"\boptim(?:izers?)?[/\\]\w+\.py|\bgroup\[|\bparam_groups?\[")
 NEAR = 6  # lines of a traceback between the optimizer's own and the error
@@ -18,9 +20,25 @@ def refused_global(log: str) -> str:
 
 
 def key_prefix(log: str) -> str:
-    """The wrapper's prefix in names of weights: `module.`, `_orig_mod.`, or ""."""
-    found = _PREFIX.search(log)
-    return found[1] if found else ""
+    """The wrapper whose part in names of weights (`module.`, `_orig_mod.`), at any place of them, is all that differs; "" if none.
+
+    Where the log names only one side: the wrapper that those names begin with."""
+    sides: dict[str, set[str]] = {"Missing": set(), "Unexpected": set()}
+    for said, rest in _NAMES.findall(log):
+        sides[said].update(_NAME.findall(rest))
+    missing, unexpected = sides.values()
+    for wrapper in WRAPPERS:
+        if missing and unexpected:
+            alike = {_without(n, wrapper) for n in missing} & {_without(n, wrapper) for n in unexpected}
+            if alike and any(wrapper in n.split(".") for n in missing | unexpected):
+                return f"{wrapper}."
+        elif any(n.startswith(f"{wrapper}.") for n in missing | unexpected):
+            return f"{wrapper}."
+    return ""
+
+
+def _without(name: str, part: str) -> str:
+    return ".".join(p for p in name.split(".") if p != part)
 
 
 def missing_setting(log: str) -> str:

@@ -45,8 +45,11 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 
 
 def beside(claimed: list[Cause], found: list[Cause]) -> list[Cause]:
-    """What the job or its logs say, not confirmed beside something of its nodes or its actors that explains it too."""
+    """What the job or its logs say, not confirmed beside something of its nodes or its actors that explains it too.
+
+    An end of which the driver's log names no reason of its own is no cause beside such a one."""
     slugs = {c.slug for c in found}
+    claimed = [c for c in claimed if c.slug != "entrypoint-failed" or c.certainty is Certainty.CONFIRMED or not slugs & OF_ACTORS]
     return [c.model_copy(update={"certainty": Certainty.LIKELY, "decides": (*c.decides, "which of them came first")})
             if c.certainty is Certainty.CONFIRMED and slugs & EXPLAINS.get(c.slug, set()) else c for c in claimed]  # fmt: skip
 

@@ -61,7 +61,8 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
             return [lacking.model_copy(update={"evidence": (*lacking.evidence, text[:300] or error)})]
         check = ("ray status of that time: what it asked for against what each node has, and who held it",)
         return [cause("resources-busy", Certainty.LIKELY, subject, text[:300] or error, *_held(e, job.resources), decides=check)]
-    if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE"):
+    dead = next((a for a in _supervisors(e, job) if a.state == "DEAD" and a.actor_id in text), None)  # Ray up to 2.3 gives no type
+    if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE") or dead:
         check = ("the supervisor's log on its node, the kernel log there",)
         return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
     real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))

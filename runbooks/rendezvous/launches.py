@@ -10,6 +10,7 @@ from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.life import known_nodes, place_of
 
 MASTER_PORT = 29500  # torchrun's own default
+NO_ENDPOINT = "localhost"  # what c10d takes then; a master address is not looked at
 
 
 def live_agents(evidence: Evidence) -> list[Agent]:
@@ -136,10 +137,12 @@ def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:
     """A loopback address for agents that sit on several nodes."""
     causes = []
     for agent in agents:
-        host = (agent.launch.endpoint or agent.launch.master_addr).rsplit("://", 1)[-1].rsplit(":", 1)[0]
+        given = agent.launch.endpoint or (NO_ENDPOINT if agent.launch.backend == "c10d" else agent.launch.master_addr)
+        host = given.rsplit("://", 1)[-1].rsplit(":", 1)[0]
         many = agent.launch.max_nodes > 1 and len(evidence.nodes) > 1
         if many and host and is_loopback(host):
-            words = f"pid {agent.pid} on {agent.node} was given {host} with --nnodes={agent.launch.max_nodes}"
+            said = f"no --rdzv-endpoint, so {host} (a master address is for the static backend only)" if given is NO_ENDPOINT else host
+            words = f"pid {agent.pid} on {agent.node} was given {said} with --nnodes={agent.launch.max_nodes}"
             causes.append(confirmed("master-loopback", f"pid {agent.pid} on {agent.node}", words))
     return causes
 

@@ -2,10 +2,12 @@
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.verdict import Cause
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.view import SpawningView
 
+CLOCKS_S = 120.0  # by which the clocks of the database and of a pod may differ
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
 ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker", "queue-not-served")  # not of one worker
@@ -145,11 +147,29 @@ def _claim(v: SpawningView, t: TaskRow) -> str:
     return f"task {t.id} is in progress at {t.worker}" + (f", claimed {since:.0f} s ago" if since is not None else "")
 
 
+def is_of_others(v: SpawningView, cause: Cause) -> bool:
+    """Seen on the way: not of the worker that is judged."""
+    return cause.slug in ELSEWHERE and cause.subject != v.subject
+
+
+def _of_a_life_before(v: SpawningView) -> None:
+    """Tasks that this worker had claimed before any process of it began: what claimed them has ended, whatever reports now."""
+    began = max((p.age_s for p in v.inside.processes), default=None) if v.inside else None
+    if began is None:
+        return
+    old = [t for t in v.tasks if t.worker == v.e.worker and (v.age(t.claimed) or 0.0) > began + CLOCKS_S]
+    if old:
+        words = f"its oldest process runs for {began:.0f} s"
+        check = ("whether a worker takes up its former tasks when it starts again", "the queue's own rule for giving a task back")
+        v.say("task-held-by-dead-worker", LIKELY, *(_claim(v, t) for t in old[:5]), words, about=v.subject, decides=check)
+
+
 def _held(v: SpawningView) -> None:
     """Tasks in progress whose worker is dead, unknown, or proven dead by this look."""
     live = {w.id for w in v.workers if w.status not in DONE}
     if v.has(*DEAD) and not v.reports:
         live.discard(v.e.worker)
+    _of_a_life_before(v)
     dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
     if dead:
         v.say("task-held-by-dead-worker", LIKELY, *(_claim(v, t) for t in dead[:5]), about="tasks",

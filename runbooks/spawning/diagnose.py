@@ -11,7 +11,7 @@ from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.parsers.runpod import LogSaid, read_log_line
 from runbooks.spawning.all_workers import judge_all
-from runbooks.spawning.around import DONE, ELSEWHERE, judge_around, judge_others
+from runbooks.spawning.around import DONE, is_of_others, judge_around, judge_others
 from runbooks.spawning.company import group_of, orchestrator_of
 from runbooks.spawning.evidence import Evidence
 from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
@@ -103,7 +103,7 @@ def _no_row(e: Evidence, proof: str) -> Diagnosis:
 
 
 def _state(v: SpawningView) -> State:
-    mine = [c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE]
+    mine = [c for c in v.causes if not c.innocent and not is_of_others(v, c)]
     if credible(mine):
         return State.UNHEALTHY
     if v.row is None or mine:
@@ -118,7 +118,7 @@ def _state(v: SpawningView) -> State:
 
 
 def _headline(v: SpawningView, state: State) -> str:
-    first = next((c for c in v.causes if not c.innocent and c.slug not in ELSEWHERE), v.causes[0] if v.causes else None)
+    first = next((c for c in v.causes if not c.innocent and not is_of_others(v, c)), v.causes[0] if v.causes else None)
     status = v.row.status if v.row else "unread"
     if first is None:
         words = (
@@ -141,7 +141,7 @@ def _symptom(v: SpawningView) -> str:
 def _also(v: SpawningView) -> tuple[str, ...]:
     """What a person does besides."""
     out = []
-    if any(c.slug == "image-pulling" for c in v.causes) and not any(tier(c) < 2 and c.slug not in ELSEWHERE for c in v.causes):
+    if any(c.slug == "image-pulling" for c in v.causes) and not any(tier(c) < 2 and not is_of_others(v, c) for c in v.causes):
         more = f"--option wait={max(60, round((v.until - v.e.taken_at).total_seconds()))}"
         out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
     if v.causes and common_cause(v).startswith(tuple("0123456789")):
@@ -165,8 +165,8 @@ def _leaks(v: SpawningView) -> tuple[str, ...]:
 
 
 def _findings(v: SpawningView) -> tuple[Finding, ...]:
-    mine = [c for c in v.causes if c.slug not in ELSEWHERE]
-    theirs = [c for c in v.causes if c.slug in ELSEWHERE]
+    mine = [c for c in v.causes if not is_of_others(v, c)]
+    theirs = [c for c in v.causes if is_of_others(v, c)]
     return (*findings(v.slug, mine, "Worker"), *findings(v.slug, theirs, "Records"), *_outlived(v))
 
 
