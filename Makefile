@@ -1,10 +1,10 @@
 # Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
 #   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=0   torch is there already, in .venv            
 #   JOBS=4              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
-#   PROVE_JOBS=6        the same of `make prove`, whose tests wait more than they compute
+#   PROVE_JOBS=5        the same of `make prove`, whose tests wait more than they compute
 PYTHON ?=
 JOBS ?= 4
-PROVE_JOBS ?= 6
+PROVE_JOBS ?= 5
 ARGS ?=
 TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from deployments.cli.display import is_rendered, show_outcome, show_table
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.nightly_table import nightly_rows
-from runbooks.core.render import nightly_headline
+from runbooks.core.render_nightly import nightly_headline
 
 
 def show_nightly(record: str, table: str) -> None:

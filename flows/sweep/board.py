@@ -45,12 +45,24 @@ def publish_board(fleet: Fleet) -> None:
 
 
 def _publish_start(board: Board, page: Markdown) -> None:
-    """The page to begin with: the fleet's own where the server knows one fleet, else a line for each."""
+    """The page to begin with: the fleet's own where the server knows one fleet, else what is wrong and what waits in all of them."""
     fleets = artifacts.described(FLEETS)
     if len(fleets) > 1:
         pages = artifacts.paths(key for key, _ in fleets)
-        page = render_fleets(((key.removeprefix(FLEETS), pages[key], said) for key, said in fleets), board.to_run)
+        page = render_fleets(((key.removeprefix(FLEETS), pages[key], said) for key, said in fleets), _of_all(board))
     artifacts.put_markdown(START, page, artifacts.ABOUT_START)
+
+
+def _of_all(board: Board) -> Board:
+    """What runs of all fleets found and what they wait for, each target with its fleet's name. Sweeps stand on the fleets' own pages."""
+    runs = [r for r in _runs(board.at) if r.labels.get("fleet")]
+    found = [v.model_copy(update={"target": _in_fleet(r)}) for r in runs if (v := _verdict(r))]
+    asked = tuple(_waiting(r).model_copy(update={"target": _in_fleet(r)}) for r in runs if _waits(r))
+    return board.model_copy(update={"verdicts": _linked(found), "waiting": asked})
+
+
+def _in_fleet(run: FlowRun) -> str:
+    return f"{run.labels.get('target', '')} of {run.labels['fleet']}"
 
 
 def _to_run() -> tuple[Runnable, ...]:

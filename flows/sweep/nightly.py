@@ -35,7 +35,7 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
 from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare
 from runbooks.core.nightly_table import nightly_table
-from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.core.render_nightly import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now

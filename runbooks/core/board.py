@@ -156,21 +156,25 @@ def _nodes(board: Board) -> Markdown:
 
 def _row(v: Verdict) -> Markdown:
     report = link(v.runbook, v.link) if v.link else md(v.runbook)
-    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.value, md(v.headline, LONGEST), report, _at(v.at))
+    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.row.name.lower(), md(v.headline, LONGEST), report, _at(v.at))
 
 
 def _at(when: datetime) -> str:
     return f"{when:%m-%d %H:%M} UTC"
 
 
-def render_fleets(pages: Iterable[tuple[str, str, Markdown]], to_run: tuple[Runnable, ...]) -> Markdown:
-    """The first page of a server with several fleets. `pages`: name, path and one line (made here) of each fleet's own page."""
+def render_fleets(pages: Iterable[tuple[str, str, Markdown]], every: Board) -> Markdown:
+    """The first page of a server with several fleets. `pages`: name, path and one line (made here) of each fleet's own page;
+    `every`: what runs found wrong, and what waits, in all of them."""
     rows = [markdown("- {}: {}", link(name, path), said) for name, path, said in pages]
     parts = [
-        markdown("# Fleets"),
-        markdown("## What is wrong now, and what waits for a person"),
+        markdown("# All fleets"),
+        markdown("## What is wrong now"),
         joined("\n", rows),
+        *([_wrong(every)] if any(v.outcome.exit_code for v in newest(every.verdicts)) else []),
+        markdown("## What waits for a person"),
+        _waiting(every),
         markdown("## How to run something"),
-        how_to_run(to_run),
+        how_to_run(every.to_run),
     ]
     return markdown("{}\n", joined("\n\n", parts))

@@ -1,4 +1,4 @@
-"""Report and nightly report to Markdown. Everything is escaped unless a helper of show.py made it."""
+"""A report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,8 +11,6 @@ from runbooks.core.distinct import prohibitions
 from runbooks.core.fixed import part_left
 from runbooks.core.grouped import folded, groups_of, how_many
 from runbooks.core.knowledge import CauseKnowledge, Runbook
-from runbooks.core.nightly import Change, NightlyReport, Result
-from runbooks.core.node_look import alike
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
@@ -20,13 +18,13 @@ from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
-FEW, NOTHING = 20, ("Nothing.",)  # lines of what is well; what a person has to do then
+NOTHING = ("Nothing.",)  # what a person has to do where all is well
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     """The report as Markdown, for the person who was paged. `knowledge` adds titles and explanations of causes."""
     known = knowledge.causes if knowledge else {}
-    template = _environment().get_template("report.md.j2")
+    template = environment().get_template("report.md.j2")
     text = template.render(
         r=report,
         d=report.diagnosis,
@@ -46,76 +44,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         by_hand=_by_hand(report),
         references=_references(report, knowledge),
     )
-    return _tidy(text)
-
-
-def render_nightly(report: NightlyReport) -> Markdown:
-    """The nightly report as Markdown: first what needs a person, last what the sweep cost."""
-    by = {change: [t for t in report.troubles if t.change is change] for change in Change}
-    others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
-    lines = [(n, [r for r in report.results if r.node == n]) for n in (*report.nodes, *others)]
-    needs = [r for r in report.results if r.outcome.exit_code == 1]
-    closed = _quarantined(report)
-    text = (
-        _environment()
-        .get_template("nightly.md.j2")
-        .render(
-            r=report,
-            headline=nightly_headline(report),
-            needs=needs,
-            by=by,
-            lines=[(node, node_says(results) + (", quarantined" if node in closed else ""), results) for node, results in lines],
-            remarks=alike(report.looks),
-            blind=[r for r in report.results if not r.answered],
-            well=_well(report),
-        )
-    )
-    return _tidy(text)
-
-
-def _well(report: NightlyReport) -> list[Result]:
-    """What needs nobody, in words, where there is little enough of it to be read."""
-    found = [r for r in report.results if r.answered and r.outcome.exit_code == 0]
-    return found if len(found) <= FEW else []
-
-
-def _quarantined(report: NightlyReport) -> list[str]:
-    return [look.node for look in report.looks if look.quarantined]
-
-
-def nightly_headline(report: NightlyReport) -> str:
-    """One line: how many nodes need a person, how many could not be entered or read."""
-    sick = {r.node for r in report.results if r.outcome.exit_code == 1}
-    named = {line.partition(":")[0] for line in report.not_read} & set(report.nodes)
-    shut = {r.node for r in report.results if r.shut}
-    unread = ({r.node for r in report.results if not r.answered} | named) - shut
-    down, wrong = ([s.name for s in report.systems if s.wrong and s.reachable is there] for there in (False, True))
-    parts = [f"{len(sick)} of {_count(len(report.nodes), 'node')} need{'s' if len(sick) == 1 else ''} a person"] if sick else []
-    if shut:
-        parts.append(f"{len(shut)} could not be entered")
-    if not parts:
-        parts.append("No fault found in what was read" if unread else "Nothing needs a person")
-    if unread:
-        parts.append(f"{len(unread)} could not be read in full")
-    if closed := _quarantined(report):
-        parts.append(f"{len(closed)} quarantined")
-    if down:
-        parts.append(f"no answer from {', '.join(dict.fromkeys(down))}")
-    if wrong:
-        parts.append(f"at fault: {', '.join(dict.fromkeys(wrong))}")
-    return "; ".join(parts)
-
-
-def node_says(results: Sequence[Result]) -> str:
-    """A node's one word, the worst of its runbooks."""
-    if not results:
-        return "not looked at"
-    found = {r.outcome for r in results}
-    if any(o.exit_code == 1 for o in found):
-        return "needs a person"
-    if any(not r.answered for r in results):
-        return "cannot tell"
-    return "healthy" if any(o.row.well for o in found) else "nothing here to judge"
+    return tidy(text)
 
 
 def _now(report: Report) -> Diagnosis:
@@ -190,10 +119,6 @@ def _references(report: Report, knowledge: Runbook | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _outcomes(results: Sequence[Result]) -> str:
-    return ", ".join(f"{r.runbook}: {r.outcome.value}" for r in results)
-
-
 def _links(urls: Sequence[str]) -> Markdown:
     """Addresses of runbook.yaml, written by us."""
     return Markdown(" · ".join(own_url(url) for url in urls))
@@ -213,11 +138,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`2 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _tidy(text: str) -> Markdown:
+def tidy(text: str) -> Markdown:
     """At most one empty line in a row outside fenced blocks; one newline at the end."""
     out: list[str] = []
     fence = ""
@@ -233,7 +159,8 @@ def _tidy(text: str) -> Markdown:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of the templates."""
     env = Environment(  # noqa: S701 - not HTML: `finalize` escapes every expression for Markdown
         loader=PackageLoader("runbooks.core"),
         finalize=md,
@@ -243,7 +170,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration}
-    env.filters.update(filters | {"count": _count, "outcomes": _outcomes, "made_here": Markdown})
+    env.filters.update(filters | {"count": count, "made_here": Markdown})
     env.filters.update({"commands": commands_block, "link": own_url, "links": _links})
     env.tests["made"] = lambda value: isinstance(value, Markdown)
     return env

@@ -53,6 +53,10 @@ def at_work(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
         words = (*seen.moves, "it holds no GPU yet, and no device file of one", *ppid)
         asks = (f"look again in {span(view.limits.warm_up_s)}: it holds a GPU then, or never uses one",)
         return _benign(view, p, "compiling-or-loading", Certainty.LIKELY, words, asks)
+    if ppid and seen.signs == {Sign.CPU}:
+        does = f"what it does with its CPU: `py-spy dump --pid {p.pid}`, `cat /proc/{p.pid}/stack`"
+        asks = (f"{does} (a loop in the driver takes no signal)",)
+        return _benign(view, p, slug, Certainty.POSSIBLE, (*seen.moves, *ppid), asks)
     return _benign(view, p, slug, Certainty.CONFIRMED, (*seen.moves, *_counts(view, p), *ppid))
 
 

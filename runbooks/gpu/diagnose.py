@@ -4,7 +4,8 @@ from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import diagnosis
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.rules import by_the_rules
-from runbooks.core.verdict import Certainty, Diagnosis, State
+from runbooks.core.unexplained import HISTORY
+from runbooks.core.verdict import Certainty, Diagnosis, Finding, State
 from runbooks.gpu import story
 from runbooks.gpu.benign import explained_here
 from runbooks.gpu.cards import at_rest
@@ -13,6 +14,7 @@ from runbooks.gpu.devices import judge_devices, of_unknown_cards
 from runbooks.gpu.elsewhere import as_evidence
 from runbooks.gpu.evidence import Evidence
 from runbooks.gpu.limits import Limits
+from runbooks.gpu.parsers.kernel_log import bus_in, bus_key
 from runbooks.gpu.plans import offer
 from runbooks.gpu.processes import alone, judge_processes
 from runbooks.gpu.registered import count_differs, judge_registered, live_job_processes
@@ -53,10 +55,21 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
             *story.findings(verdicts),
             *count_differs(view),
             *of_unknown_cards(view),
+            *_over(view),
             *findings_of(said, "its job's log", SLUG, {v.slug for v in verdicts}),
         ),
         by_hand=story.by_hand(view, verdicts, offered),
         groups=(*company.groups(), *offered.groups),
+    )
+
+
+def _over(view: GpuView) -> tuple[Finding, ...]:
+    """What the kernel reported of a GPU that the driver lists and that answers now."""
+    there = {bus_key(g.bus_id) for g in view.gpus if g.bus_id}
+    said = [line for line in value_or(view.evidence.kernel_words, ()) if bus_in(line) in there]
+    return tuple(
+        Finding(priority="LOW", category=HISTORY, issue=f"since the boot: {line}", action="nothing now: that GPU is listed and answers")
+        for line in said
     )
 
 
@@ -107,7 +120,7 @@ def _state(view: GpuView, verdicts: tuple[GpuVerdict, ...]) -> State:
     needed = (view.evidence.facts, view.evidence.gpus, view.evidence.processes)
     if not all(isinstance(r, Known) for r in needed) or not view.gpus:
         return State.CANNOT_TELL
-    if any(not v.innocent and v.certainty is Certainty.POSSIBLE for v in verdicts):
+    if any(v.certainty is Certainty.POSSIBLE for v in verdicts):
         return State.CANNOT_TELL
     unread = any(_unexplained(view, g) for g in view.gpus) or _paper_unread(view)
     return State.CANNOT_TELL if unread else State.HEALTHY

@@ -177,6 +177,7 @@ class Evidence(Frozen):
         NOT_RECORDED  # pids with /dev/nvidia* open; Unknown when not all were visible
     )
     kernel: Reading[tuple[KernelEvent, ...]] = NOT_RECORDED  # since boot
+    kernel_words: Reading[tuple[str, ...]] = NOT_RECORDED  # its lines since boot that report a known fault and have no Xid
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
     progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
     log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none

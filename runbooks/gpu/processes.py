@@ -107,7 +107,7 @@ def judge_idle(view: GpuView, p: Process, seen: Activity) -> GpuVerdict:
     covered = seen.bridged_s >= view.limits.idle_s
     known = bool(p.job) or orphan
     certainty = Certainty.POSSIBLE
-    if covered and (known or benign.lost_its_leader(view, p)):
+    if covered and p.state != "D" and (known or benign.lost_its_leader(view, p)):
         certainty = Certainty.CONFIRMED if known and not seen.unread else Certainty.LIKELY
     parent = (f"its parent is gone (PPID {p.ppid}, session {p.sid})",) if orphan else ()
     words = (*parent, *seen.still, *seen.bridge, *_holds(view, p))
@@ -120,7 +120,8 @@ def _asks(view: GpuView, p: Process, seen: Activity, known: bool) -> tuple[str, 
         asks.append(f"a reading at least {span(view.limits.idle_s)} apart from another: run this again")
     if not known:
         asks.append("whether it waits on purpose: no job of the fleet file matches it, so its owner has to say")
-    asks.append(f"what it waits for: `py-spy dump --pid {p.pid}` or `cat /proc/{p.pid}/wchan`")
+    where = "stack" if p.state == "D" else "wchan"
+    asks.append(f"what it waits for: `py-spy dump --pid {p.pid}` or `cat /proc/{p.pid}/{where}`")
     return tuple(asks)
 
 

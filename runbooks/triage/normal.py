@@ -10,8 +10,9 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _,](\d\d):(\d\d):(\d\d)")
 FRAME = re.compile(
-    r'^\s*File "[^"]*", line \d+|^\s+at [\w.$<>]+ ?\(|^\s*#\d+ (?:0x)?[0-9a-f]{6,}|^frame #\d+|^Traceback \(most recent'
-)
+    r'^\s*File "[^"]*", line \d+(?:, in \S+)?\s*$|^\s+at [\w.$<>]+ ?\(|^\s*#\d+ (?:0x)?[0-9a-f]{6,}|^frame #\d+'
+    r'|^Traceback \(most recent call (?:last|first)\):?\s*$'
+)  # a whole traceback in one line is no frame: its error stands at the end
 CODE = re.compile(r"^\s+(?:raise\b|return\b|self\.|yield\b|with\b|assert\b|[\w.]+ ?= ?[\w.]+\(|[\w.]+\(.*\)?$)")
 GUESS = re.compile(
     r"There are some potential root causes\..*"

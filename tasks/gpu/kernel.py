@@ -4,7 +4,7 @@ from typing import Any
 
 from runbooks.core.reading import Known, Source, Unknown, UnknownReason
 from runbooks.gpu.evidence import KernelEvent
-from runbooks.gpu.parsers.kernel_log import KernelLine, parse_kernel_log
+from runbooks.gpu.parsers.kernel_log import KernelLine, failures_in_words, parse_kernel_log
 from tasks.context import Context
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
@@ -14,18 +14,22 @@ COMMAND = "dmesg | grep -iE 'nvrm|xid|nvidia'"
 REACHES_BACK_S = 60.0  # a ring buffer whose first line is later than this has lost the boot
 
 
-def read_kernel_events(context: Context) -> Known[Events] | Unknown:
-    """GPU faults in the kernel log since boot. Denied, timed out and missing tools stay apart."""
+def read_kernel_log(context: Context) -> tuple[Known[Events] | Unknown, Known[tuple[str, ...]] | Unknown]:
+    """GPU faults in the kernel log since boot: those with an Xid, and lines in words. Denied, timed out and missing tools stay apart."""
     try:
         got = run_probe(context.host, "kernel", {"match": "nvrm|xid|nvidia", "cap": 2000}, timeout_s=25)
     except TransportError as e:
-        return unknown(context, e, COMMAND)
+        unread = unknown(context, e, COMMAND)
+        return unread, unread
     if not got["tool"]:
-        return _no_log(got, source(context, COMMAND))
-    lines = parse_kernel_log(redact(context, "\n".join(got["lines"])))
+        unread = _no_log(got, source(context, COMMAND))
+        return unread, unread
+    text = redact(context, "\n".join(got["lines"]))
+    lines = parse_kernel_log(text)
     note = _note(got["begins"])
     at = source(context, COMMAND.replace("dmesg", _command(got["tool"])), note + "\n".join(x.text for x in lines[-20:]))
-    return Known[Events](value=tuple(_event(x) for x in lines), source=at)
+    words = Known[tuple[str, ...]](value=failures_in_words(text), source=at)
+    return Known[Events](value=tuple(_event(x) for x in lines), source=at), words
 
 
 def _command(tool: str) -> str:

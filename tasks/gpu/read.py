@@ -11,7 +11,7 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_o
 from runbooks.gpu.evidence import Earlier, EarlierProcess, Evidence, Inside, JobFacts, Process, ProgressMark
 from tasks.context import Context
 from tasks.gpu.container_gpus import Found, read_container_gpus
-from tasks.gpu.kernel import read_kernel_events
+from tasks.gpu.kernel import read_kernel_log
 from tasks.gpu.leader import read_leader
 from tasks.gpu.look import read_look
 from tasks.gpu.mates_elsewhere import read_elsewhere
@@ -25,6 +25,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
     """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
     jobs = context.fleet.jobs_on(context.node.name)
     at, before, (gpus, look, _), after = read_look(context)
+    kernel, kernel_words = read_kernel_log(context)
     containers = Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context)
     return Evidence(
         node=context.node.name,
@@ -36,7 +37,8 @@ def gather_zombie_gpu(context: Context) -> Evidence:
         gpus=gpus,
         processes=look.processes,
         device_holders=look.holders,
-        kernel=read_kernel_events(context),
+        kernel=kernel,
+        kernel_words=kernel_words,
         leader=read_leader(context),
         progress=_progress(context, jobs, before, after, look),
         log=job_logs(context, jobs, after),

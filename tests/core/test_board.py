@@ -35,7 +35,7 @@ def test_page_shows_every_node_and_who_is_waited_for() -> None:
         nightly="/artifacts/key/nightly-eu", nightly_said="1 of 3 nodes",
     )  # fmt: skip
     page = render_board(board)
-    order = ["## What is wrong now", "| b | sick |", "## What waits for a person", "## How to run something", "## All nodes"]
+    order = ["## What is wrong now", "| b | something is wrong |", "## What waits for a person", "## How to run something", "## All nodes"]
     assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
     assert "- [zombie-gpu](/v2/deployments/deployment/d1/run): Zombie GPU" in page
     rows = page.split("## All nodes")[1]

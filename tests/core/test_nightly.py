@@ -5,7 +5,7 @@ import pytest
 from runbooks.core.nightly import Change, NightlyReport, compare
 from runbooks.core.nightly import Result as R
 from runbooks.core.outcome import Outcome
-from runbooks.core.render import nightly_headline
+from runbooks.core.render_nightly import nightly_headline
 from tests.core.nights import BEFORE, TONIGHT, night, result
 
 CASES: dict[str, tuple[str, Change | None, int]] = {

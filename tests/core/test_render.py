@@ -12,7 +12,8 @@ from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Step
 from runbooks.core.refusal import Refusal, RefusalCode
-from runbooks.core.render import do_now, render, render_nightly
+from runbooks.core.render import do_now, render
+from runbooks.core.render_nightly import render_nightly
 from runbooks.core.report import Report
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.core.nights import TONIGHT

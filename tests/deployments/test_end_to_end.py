@@ -39,12 +39,19 @@ def stuck(tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
+JUDGED_WITHOUT_A_GPU = (("host-limits", "threads"), ("host-limits", "disks"), ("host-limits", "clock"), ("memory-pressure", "host"))
+
+
 def test_nightly_of_this_machine_writes_a_report(cli: Cli) -> None:
     facts = cli.json("nightly")
     assert Path(facts["report"]).is_file()
     report = json.loads(Path(facts["json"]).read_text())
     assert [r["node"] for r in report["results"]] == ["local"] * len(report["results"])
-    zombie = next(r for r in report["results"] if r["runbook"] == "zombie-gpu")
+    by = {r["runbook"]: r for r in report["results"]}
+    saved = {slug: json.loads(Path(by[slug]["report"]).with_suffix(".json").read_text()) for slug, _ in JUDGED_WITHOUT_A_GPU}
+    kinds = {name: saved[slug]["evidence"][name]["kind"] for slug, name in JUDGED_WITHOUT_A_GPU}
+    assert kinds == dict.fromkeys(kinds, "known"), kinds
+    zombie = by["zombie-gpu"]
     assert zombie["outcome"] in ("not-applicable", "healthy", "sick", "cannot-tell")
     if not Path("/dev/nvidiactl").exists():
         assert zombie["outcome"] == "not-applicable"

@@ -60,7 +60,7 @@ def test_landing_page_follows_every_run_and_stays_one_artifact(rig: Rig, tmp_pat
     assert "Nothing." in page(fleet).split("## Nodes")[0]
     assert f"| {sick.name} | fixed |" in page(fleet)
     well.run("diagnose", fleet=str(fleet))
-    assert f"| {well.name} | sick |" in page(fleet)
+    assert f"| {well.name} | something is wrong |" in page(fleet)
     names = {v.target: v.outcome.value for v in wrong_now()}
     assert (names.get(well.name), sick.name in names) == ("sick", False)  # what was fixed is not wrong now
     key = board_key(load_fleet(str(fleet)).name)

@@ -27,7 +27,9 @@ def test_the_first_page_names_what_is_wrong_what_waits_and_links_forms(rig: Rig)
     assert places == sorted(places)
     start = store.ask(lambda c: artifacts._latest(c, START)).data
     assert f"[{fleet}]({artifacts.paths([board])[board]}): {fleet}: 1 node(s), 1 with something wrong, 1 waiting" in start
-    assert start.index("## What is wrong now") < start.index("## How to run something") < start.index("/run): Zombie GPU")
+    order = (wrong, f"| {w.name} of {fleet} |", waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
+    places = [start.index(part) for part in order]
+    assert places == sorted(places)
 
 
 def test_every_deployment_that_people_see_links_it(rig: Rig) -> None:

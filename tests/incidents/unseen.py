@@ -23,7 +23,6 @@ from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.knowledge import folder_of, load_runbook
 from runbooks.core.reading import Absent, Known
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.gpu.parsers.kernel_log import parse_kernel_log
 from runbooks.launch.parsers.slurm_batch import parse_batch
 from runbooks.memory.evidence import HostMemory
 from runbooks.memory.parsers.kernel_ooms import HostOom, parse_host_ooms
@@ -85,9 +84,8 @@ def outside(case: Given, found: Diagnosis) -> str:
 
 
 def _zombie(given: Given, place: Path) -> BaseModel:
-    """Of the kernel's log what the reader takes."""
+    """The kernel's log is read by the real parser."""
     log = given.pop("log", None)
-    given["kernel"] = [k for k in given.get("kernel", ()) if parse_kernel_log(f"[{k['at_s']:.6f}] {k['line']}")]
     found = zombies.evidence(given)
     return found if log is None else found.model_copy(update={"log": Known[tuple[str, ...]](value=tuple(log))})
 

@@ -74,9 +74,9 @@ LEFT = {  # what a judgment leaves alone, and who needs it
     },
     "container-death": {
         SHOWN: "ContainerFacts.created_at ContainerFacts.env_names ContainerFacts.network_mode ContainerFacts.privileged "
-               "HealthCheck.ended_at KernelFault.process KernelOom.process MountPoint.propagation MountPoint.rw",
+               "KernelFault.process KernelOom.process MountPoint.propagation MountPoint.rw",
         READER: "ContainerFacts.devices ContainerInside.pids HostFacts.clock_at",
-        SHARED: "RayHead.stopped RayNode.ended_at RayNode.resources Served.halted",
+        SHARED: "RayHead.stopped RayNode.resources Served.halted",
     },
     "data-check": {
         SHOWN: "DataFile.bytes DataFile.final_newline DataFile.keys Evidence.node",

@@ -96,21 +96,22 @@ ORDERS = {  # kind -> how a prohibition that names it begins
     "recreate-container": r"recreate\b",
     "restart-container": r"restart (?:the|a|that|its) container",
     "restart-application": r"restart (?:the|its) application",
-    "delete-run-keys": r"delete (?:its|the) keys|delete anything",
+    "delete-run-keys": r"delete (?:(?:its|the|rendezvous|the shared id's) )?keys|delete anything|delete a run\b",
     "terminate-pod": r"(?:terminate|end|delete) (?:the|its|a|that|any)(?: \w+)? pods?\b",
     "stop-pod": r"stop (?:the|its|a|that|any)(?: \w+)? pods?\b",
     "stop-ray-job": r"stop (?:the|its|that) job",
     "restart-raylet": r"(?:re)?start (?:the|a|another|its) raylet",
-    "reset-gpu": r"reset (?:the|that|a|its) gpu",
+    "reset-gpu": r"reset (?:the|that|a|its) gpu|reset (?:it|or drain|because the table)\b",
     "quarantine-checkpoint": r"(?:quarantine|rename|set aside|set it aside)\b",
     "prune-checkpoints": r"(?:delete|prune)\b.*\bcheckpoints?\b",
-    "terminate-processes": r"(?:kill|end|terminate) (?:it|its|the process|the job|that process|them)\b",
+    "terminate-processes": r"(?:kill|end|terminate) (?:it|its|the process|the job|that process|them|the holder|the worker|anything)\b",
     "mark-worker-row": r"mark (?:the|its) row|set the row",
     "start-worker": r"start (?:it|the worker|another|a worker)\b",
 }
 AGED = "it is not pruned by age: those that must stay are proven again"
 TO_ITS_NAME = "quarantine renames aside, never to a name that a loader takes"
 SHARERS = "no reset is planned while a process has device files open, or while that could not be read"
+ALL_DEAD = "keys are only deleted where everything that holds the run is proven dead"
 NOT_THAT = {  # (cause, kind): what the plan of that kind does instead, so that the prohibition is kept
     ("truncated-by-full-disk", "prune-checkpoints"): AGED,
     ("killed-mid-save", "quarantine-checkpoint"): TO_ITS_NAME,
@@ -118,6 +119,7 @@ NOT_THAT = {  # (cause, kind): what the plan of that kind does instead, so that 
     ("copy-unfinished", "quarantine-checkpoint"): TO_ITS_NAME,
     ("defunct-keeps-memory", "reset-gpu"): SHARERS,
     ("memory-without-holder", "reset-gpu"): SHARERS,
+    ("master-wrong", "delete-run-keys"): ALL_DEAD,
     ("worker-not-started", "start-worker"): "it is planned only where the pod's own processes were watched and none is at work",
 }
 

@@ -53,6 +53,22 @@ def parse_kernel_log(text: str) -> tuple[KernelLine, ...]:
     return tuple(x for x in found if x is not None)
 
 
+def failures_in_words(text: str) -> tuple[str, ...]:
+    """Lines without a number that report a fault which the knowledge base knows (NVSwitch, start of the driver), the first of each.
+
+    Without those that call themselves Nonfatal. Of the others a driver prints many, also on a machine that is well."""
+    from runbooks.triage.text import failures
+
+    plain = [line for line in text.splitlines() if _line(line) is None and not says_nonfatal(line)]
+    return tuple(line.strip() for slug, line in failures("\n".join(plain))[0] if slug)
+
+
+def bus_in(line: str) -> str:
+    """The GPU or switch that a line names, as `bus_key` gives it; "" if none."""
+    found = _BUS.search(line)
+    return bus_key(found[1]) if found else ""
+
+
 def bus_key(bus_id: str) -> str:
     """`00000000:06:00.0`, `0000:06:00` and `PCI:0000:06:00` as one key: domain, bus, device in lower case."""
     parts = bus_id.lower().removeprefix("pci:").split(".")[0].split(":")

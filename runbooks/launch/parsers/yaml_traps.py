@@ -56,7 +56,7 @@ def find_traps(text: str, loader: Loader) -> tuple[Trap, ...]:
         plain = [node.value for node in _scalars(root, set())]
         meant = isinstance(root, yaml.MappingNode)  # where the whole file became one text, nothing else can be meant
         traps = [_as_text(t, meant) for t in traps if t.kind != SWALLOWED or _in(t.found, plain)]
-        traps += [t for node in _scalars(root, set()) if (t := _scalar(node, lines, loader))]
+        traps += [t for node in _scalars(root, set(), keys=True) if (t := _scalar(node, lines, loader))]
         traps += _duplicates(root, lines, loader, set())
     return tuple(sorted(traps, key=lambda t: (t.line, t.column)))
 
@@ -165,17 +165,17 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _scalars(node: "yaml.Node | None", seen: set[int]) -> Iterator[yaml.ScalarNode]:
-    """Plain scalar values (not keys)."""
+def _scalars(node: "yaml.Node | None", seen: set[int], keys: bool = False) -> Iterator[yaml.ScalarNode]:
+    """Plain scalar values, and `keys` as well where they are asked for."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
     if isinstance(node, yaml.ScalarNode) and node.style is None:
         yield node
-    children = [v for _, v in node.value] if isinstance(node, yaml.MappingNode) else []
+    children = [part for pair in node.value for part in pair[0 if keys else 1 :]] if isinstance(node, yaml.MappingNode) else []
     children += node.value if isinstance(node, yaml.SequenceNode) else []
     for child in children:
-        yield from _scalars(child, seen)
+        yield from _scalars(child, seen, keys)
 
 
 def _scalar(node: yaml.ScalarNode, lines: list[str], loader: Loader) -> Trap | None:

@@ -41,7 +41,8 @@ def evidence(situation: dict[str, Any]) -> Evidence:
         "gpus": _known(_gpu_set(s)),
         "processes": _known([_process(p) for p in s.pop("processes", [])]),
         "device_holders": _known(s.pop("device_holders", [])),
-        "kernel": _known([_kernel(k) for k in s.pop("kernel", [])]),
+        "kernel_words": _known(_words(s.get("kernel", []))),
+        "kernel": _known([found for k in s.pop("kernel", []) if (found := _kernel(k))]),
         "leader": _known(_leader(s.pop("leader"))) if "leader" in s else _absent("no leader in the fleet file"),
         "progress": _known([_mark(m) for m in s.pop("progress", [])]),
         "earlier": _known(_earlier(s.pop("earlier"))) if "earlier" in s else _absent("no earlier report"),
@@ -54,6 +55,8 @@ def evidence(situation: dict[str, Any]) -> Evidence:
     for name, words in unknown.items():
         reason, _, detail = words.partition(": ")
         data[name] = {"kind": "unknown", "reason": reason, "detail": detail}
+        if name == "kernel":  # one log
+            data["kernel_words"] = data[name]
     data |= {name: _absent(proof) for name, proof in absent.items()}
     assert not s, f"unknown keys in the situation: {sorted(s)}"
     return Evidence.model_validate(data)
@@ -144,13 +147,19 @@ def _process(words: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _words(lines: list[dict[str, Any] | str]) -> tuple[str, ...]:
+    from runbooks.gpu.parsers.kernel_log import failures_in_words
+
+    return failures_in_words("\n".join(x if isinstance(x, str) else f"[{x['at_s']:.6f}] {x['line']}" for x in lines))
+
+
 def _kernel(words: dict[str, Any] | str) -> dict[str, Any]:
     """A raw line, or one with `at_s`, read by the real parser."""
     from runbooks.gpu.parsers.kernel_log import parse_kernel_log
 
     raw = words if isinstance(words, str) else f"[{words['at_s']:.6f}] {words['line']}"
-    (line,) = parse_kernel_log(raw)
-    return {
+    line = next(iter(parse_kernel_log(raw)), None)
+    return {} if line is None else {
         "at_s": line.at_s, "text": line.text, "xid": line.xid, "bus_id": line.bus_id, "pid": line.pid,
         "process": line.process,
     }  # fmt: skip

@@ -20,6 +20,7 @@ CASES = [
     ("a: 1\nkey: value\t# why\n", "pyyaml", "yaml-tab", 2, 11, "key: value  # why"),
     ("a: 1\nb: 2\na: 3\n", "pyyaml", "yaml-duplicate-key", 3, 1, "# a: 3   # keep one of lines 1 and 3"),
     ("country: no\n", "pyyaml", "yaml-word-is-bool", 1, 10, 'country: "no"'),
+    ("feature:\n  ON: false\n", "pyyaml", "yaml-word-is-bool", 2, 3, '  "ON": false'),
     ("mode: 0755\n", "pyyaml", "yaml-base-8", 1, 7, 'mode: "0755"'),
     ("day: 2024-01-01\n", "pyyaml", "yaml-date", 1, 6, 'day: "2024-01-01"'),
     ("note: use a: b\n", "pyyaml", "yaml-needs-quotes", 1, 12, 'note: "use a: b"'),

@@ -36,6 +36,13 @@ def test_the_real_line_above_the_guesses_wins() -> None:
     assert not out.undecided
 
 
+def test_a_whole_traceback_in_one_line_is_read_to_its_end() -> None:
+    """A field of a form, or a log with a record a line, has no line ends."""
+    error = 'File "train.py", line 44, in init store, rank = next(it) RuntimeError: Address already in use'
+    for text in (error, f"Traceback (most recent call last): {error}"):
+        assert slugs(text) == ["port-taken"], text
+
+
 def test_stack_frames_and_source_lines_are_no_evidence() -> None:
     frames = '  File "/a/rdzv.py", line 3, in f\n    raise RendezvousClosedError()\n'
     text = f"Traceback (most recent call last):\n{frames}OddError: x"

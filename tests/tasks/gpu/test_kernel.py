@@ -6,7 +6,7 @@ import pytest
 
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import KernelEvent
-from tasks.gpu.kernel import read_kernel_events
+from tasks.gpu.kernel import read_kernel_log
 from tests.support.gpu_node import context
 
 DATA = Path(__file__).parents[2] / "data" / "h100"
@@ -23,7 +23,7 @@ def tools(folder: Path, monkeypatch: pytest.MonkeyPatch, dmesg: str, journalctl:
 
 def read() -> Known[tuple[KernelEvent, ...]] | Unknown:
     """Through the probe."""
-    return read_kernel_events(context())
+    return read_kernel_log(context())[0]
 
 
 RECORDED = f"cat {DATA}/dmesg-nv.txt | sed 1,2d"
@@ -89,6 +89,7 @@ def test_neither_tool_is_tool_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     real = ctx.host.run
     only = ("/usr/bin/env", f"PATH={tmp_path}")
     monkeypatch.setattr(ctx.host, "run", lambda argv, **kw: real((*only, *argv), **kw))
-    found = read_kernel_events(ctx)
+    found, words = read_kernel_log(ctx)
+    assert words == found
     assert isinstance(found, Unknown)
     assert found.reason is UnknownReason.TOOL_MISSING

@@ -18,7 +18,7 @@ from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import CheckState, NightlyReport, SystemCheck
 from runbooks.core.nightly_table import nightly_table
 from runbooks.core.outcome import Outcome
-from runbooks.core.render import nightly_headline, render_nightly
+from runbooks.core.render_nightly import nightly_headline, render_nightly
 from runbooks.notify.nightly import message_of_nightly
 from tasks.systems.answers import begin_here
 from tasks.systems.from_node import first_look
