@@ -1,5 +1,6 @@
 """The frozen pydantic base of everything that passes between rooms, and the numbers that a file may give."""
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -11,6 +12,20 @@ Size = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Line = Annotated[str, AfterValidator(lambda text: one_line(text))]
 """A field that is one clean line whatever it is given."""
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError) as e:
+        raise ValueError(f"not a regular expression: {e}") from e
+    except RecursionError as e:
+        raise ValueError("not a regular expression: nested too deep") from e
+    return text
+
+
+Regex = Annotated[str, AfterValidator(_regex)]
+"""A field that Python's `re` takes as a pattern."""
 
 
 class Frozen(BaseModel):

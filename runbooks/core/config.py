@@ -1,7 +1,7 @@
 """YAML text to pydantic models, with errors that name file, line, field, what was found and what is allowed."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import yaml
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from runbooks.core.config_errors import explain, kind
+from runbooks.core.whole_number import MOST_DIGITS
 
 M = TypeVar("M", bound=BaseModel)
 Fault = tuple[tuple[str | int, ...], str]
@@ -36,7 +37,7 @@ def _unique_mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
             continue
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
-        if isinstance(key, (dict, list)):
+        if not isinstance(key, Hashable):
             raise _at(key_node, "a key must be plain text")
         if key in seen:
             raise _at(key_node, f"{key!r} is given twice (first in line {seen[key]})")
@@ -55,7 +56,22 @@ def _construct(loader: Any, node: yaml.MappingNode) -> Iterator[dict[Any, Any]]:
     data.update(_unique_mapping(loader, node))
 
 
+def _scalar(loader: Any, node: yaml.ScalarNode) -> Any:
+    """A number, a date, yes or no; one that is impossible or endless is told with its line."""
+    kind_of = node.tag.rpartition(":")[2]
+    try:
+        value = getattr(yaml.SafeLoader, f"construct_yaml_{kind_of}")(loader, node)
+    except (ValueError, OverflowError, LookupError, AttributeError) as e:
+        raise _at(node, f"{str(node.value)[:40]!r} is {_SCALARS[kind_of]}; put it in quotes if it is text") from e
+    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        raise _at(node, f"a number of more than {MOST_DIGITS} digits; put it in quotes if it is text")
+    return value
+
+
+_SCALARS = {"int": "no number", "float": "no number", "timestamp": "no date", "bool": "neither yes nor no"}
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct)
+for _name in _SCALARS:
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_name}", _scalar)
 
 
 def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterable[Fault]] = lambda _: ()) -> M:
@@ -74,6 +90,11 @@ def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterab
     return found
 
 
+def yaml_data(text: str, path: str) -> Any:
+    """The data of the one YAML document in `text`, whatever it is; the loader of every file of unknown making. Raises ConfigError."""
+    return _read(text, path)[1]
+
+
 def parse_json(text: str, model: type[M], path: str) -> M:
     """`text` of the JSON file `path` as `model`. Raises ConfigError with every fault; its words show no value."""
     try:
@@ -83,8 +104,15 @@ def parse_json(text: str, model: type[M], path: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as e:
-        node = yaml.compose(text, Loader=_SAFE) if len(text) <= LARGEST else None  # only to say in which line
-        raise ConfigError("\n".join(explain(path, node, e.errors(include_url=False), model, shown=False))) from None
+        raise ConfigError("\n".join(explain(path, _lines_of(text), e.errors(include_url=False), model, shown=False))) from None
+
+
+def _lines_of(text: str) -> yaml.Node | None:
+    """The nodes of a JSON text, only to say in which line a fault is; None where it is too long, or no YAML."""
+    try:
+        return yaml.compose(text, Loader=_SAFE) if len(text) <= LARGEST else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def _read(text: str, path: str) -> tuple[yaml.Node | None, Any]:

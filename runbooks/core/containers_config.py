@@ -1,14 +1,13 @@
 """The fleet file's `containers` section: which container runs on which node, and how it is brought back to work."""
 
 import ipaddress
-import re
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.argv import Argv
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, Regex
 from runbooks.core.names import there_are
 from runbooks.core.ray_config import RayCluster
 
@@ -45,20 +44,11 @@ class ManagedContainer(Frozen):
     mounts: tuple[ContainerMount, ...] = ()
     start: Argv = ()  # starts the application inside; empty: the container's own command is the application
     start_detached: bool = True  # false: the command returns by itself
-    match: str = ""  # Python regular expression on the command lines inside: the application; empty: not checked
+    match: Regex = ""  # Python regular expression on the command lines inside: the application; empty: not checked
     probe: Argv = ()  # run inside: exit 0 = the application answers
     probe_timeout_s: float = Field(default=5, gt=0, le=60)
     ray_ip: str = ""  # address with which its Ray node appears at the head; empty: not a Ray node
     disks: tuple[str, ...] = ("/", "/var/lib/docker", "/tmp")  # noqa: S108 - paths whose free space is read
-
-    @field_validator("match")
-    @classmethod
-    def _regex(cls, text: str) -> str:
-        try:
-            re.compile(text)
-        except re.error as e:
-            raise ValueError(f"not a regular expression: {e}") from e
-        return text
 
     @field_validator("ray_ip")
     @classmethod

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, Regex
 
 ENV = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 SQL_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$"
@@ -93,7 +93,7 @@ class WorkerLogs(Frozen):
 class WorkerProcess(Frozen):
     """How the worker runs inside its pod."""
 
-    match: str = Field(default=r"python.*worker\.py", min_length=3)  # Python regular expression on command lines
+    match: Regex = Field(default=r"python.*worker\.py", min_length=3)  # Python regular expression on command lines
     start: tuple[str, ...] = ()  # argument list inside the pod; empty: it cannot be started from here
     log: str = "/workspace/logs/{worker}.log"
     lock: str = Field(default="", pattern=r"^(/.*)?$")  # on the pod; empty: in /run/gpu-runbooks or the login's home

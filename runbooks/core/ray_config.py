@@ -1,30 +1,20 @@
 """The fleet file's `ray` section: where the cluster's head is and what a normal start looks like."""
 
-import re
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from runbooks.core.argv import Argv
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, Regex
 
 
 class StartPhase(Frozen):
     """One phase of a job's start, in the order in which they happen."""
 
     name: str
-    pattern: str  # Python regular expression; a log line that matches shows that the phase was reached
+    pattern: Regex  # Python regular expression; a log line that matches shows that the phase was reached
     usual_s: float = Field(gt=0)  # how long it usually lasts
     late_s: float = Field(gt=0)  # without a word for longer than this it is late
     silent: bool = False  # prints nothing while it works
-
-    @field_validator("pattern")
-    @classmethod
-    def _regex(cls, text: str) -> str:
-        try:
-            re.compile(text)
-        except re.error as e:
-            raise ValueError(f"not a regular expression: {e}") from e
-        return text
 
 
 class RayCluster(Frozen):

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, Regex
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -36,7 +36,7 @@ class TestRun(Frozen):
 
     command: tuple[str, ...] = Field(min_length=1)  # argv on each node; {run} and {endpoint} are filled in
     nodes: tuple[str, ...] = Field(min_length=1)
-    expect: str = Field(min_length=3)  # regular expression that the output of one node must match
+    expect: Regex = Field(min_length=3)  # regular expression that the output of one node must match
     timeout_s: float = Field(default=180, gt=0, le=1800)
 
 
