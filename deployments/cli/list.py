@@ -75,6 +75,8 @@ def _read_json(path: str) -> Any:
     except json.JSONDecodeError as e:
         hint = "; give the .json file of the report, not the .md" if path.endswith(".md") else ""
         raise CommandError(f"{path}: line {e.lineno}: not JSON: {e.msg}{hint}") from e
+    except ValueError as e:
+        raise CommandError(f"{path}: not JSON: {e}") from e
     except RecursionError as e:
         raise CommandError(f"{path}: nested too deep to be a report") from e
 

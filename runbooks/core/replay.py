@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from runbooks.core.base import Frozen
+from runbooks.core.config_errors import kind
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.names import there_are
 from runbooks.core.reading import Unknown, UnknownReason
@@ -45,7 +46,10 @@ def replay(report: Any) -> Replayed:
     evidence_type = import_module(f"runbooks.{module}.evidence").Evidence
     judge = import_module(f"runbooks.{module}.diagnose")
     known = load_runbook(slug).limit_values()
-    return replay_with(report, evidence, evidence_type, judge.Limits, judge.diagnose, known)
+    try:
+        return replay_with(report, evidence, evidence_type, judge.Limits, judge.diagnose, known)
+    except RecursionError as e:
+        raise ReplayError("nested too deep to be a report") from e
 
 
 def check_report(report: Any) -> tuple[str, dict[str, Any]]:
@@ -56,13 +60,20 @@ def check_report(report: Any) -> tuple[str, dict[str, Any]]:
         raise ReplayError("a nightly report holds no evidence; replay one of the reports that it names")
     version = report["schema_version"]
     if not isinstance(version, int) or not 1 <= version <= SCHEMA:
-        raise ReplayError(f"report schema {version!r}: this version reads 1 to {SCHEMA}; use a newer gpu-runbooks")
-    slug, evidence = report.get("runbook"), report.get("evidence")
+        raise ReplayError(f"report schema {_said(version)!r}: this version reads 1 to {SCHEMA}; use a newer gpu-runbooks")
+    slug, evidence, limits = _said(report.get("runbook")), report.get("evidence"), report.get("limits")
     if slug not in runbook_slugs():
-        raise ReplayError(f"report of runbook {slug!r}; {there_are(str(slug), runbook_slugs())}")
+        raise ReplayError(f"report of runbook {slug!r}; {there_are(slug, runbook_slugs())}")
     if not isinstance(evidence, dict):
         raise ReplayError("the report holds no evidence")
-    return str(slug), evidence
+    if not isinstance(limits, dict | None):
+        raise ReplayError(f"limits: expected a mapping, found {kind(limits)}; give the report as it was written")
+    return slug, evidence
+
+
+def _said(value: Any) -> str:
+    """What stands there, for a message; its kind where that is no text and no number."""
+    return str(value)[:200] if isinstance(value, str | int | float) else kind(value)
 
 
 def replay_with(
@@ -76,11 +87,15 @@ def replay_with(
     """Limits are the recorded ones; those that the record lacks come from `known_limits` (runbook.yaml)."""
     notes: list[str] = []
     limits = _limits(report.get("limits") or {}, limits_type, known_limits, notes)
-    now = diagnose(fit(evidence, evidence_type, notes), limits)
+    seen = fit(evidence, evidence_type, notes)
+    try:
+        now = diagnose(seen, limits)
+    except (ArithmeticError, ValueError) as e:
+        raise ReplayError(f"the evidence holds a value that no reader makes, and it cannot be judged: {e}") from e
     return Replayed(
-        id=str(report.get("id", "")),
+        id=_said(report.get("id", "")),
         runbook=str(report["runbook"]),
-        target=str(report.get("target", "")),
+        target=_said(report.get("target", "")),
         recorded=_recorded(report.get("diagnosis"), notes),
         now=now,
         notes=tuple(notes),
@@ -111,7 +126,7 @@ def _repair(data: dict[str, Any], fault: ErrorDetails, model: type[BaseModel], n
     loc = fault["loc"]
     if fault["type"] == "extra_forbidden":
         return _drop(data, loc, notes)
-    name = str(loc[0])
+    name = str(loc[0]) if loc else ""
     if name not in model.model_fields or not _is_reading_field(model, name):
         return False
     already = data.get(name)

@@ -5,6 +5,8 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from pydantic import AwareDatetime
+
 from runbooks.core.base import Frozen
 from runbooks.core.config import ConfigError, parse_json
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backend, Key, RunKeys, belongs, store_name
@@ -12,6 +14,7 @@ from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backen
 FORMAT = 1
 LARGEST = 64 << 20  # bytes of a saved file
 SHOWN = 200  # keys that a report names one by one
+LONGEST_LIFE_S = 1 << 63  # etcd counts in 64 bits
 MOST_KEYS = 10_000  # of one run: a world of thousands of ranks has fewer; each takes two requests to put back
 
 
@@ -23,7 +26,7 @@ class SavedKeys(Frozen):
     endpoint: str
     backend: str
     run: str
-    saved_at: datetime  # by the engine's clock: time to live is counted from here
+    saved_at: AwareDatetime  # by the engine's clock: time to live is counted from here
     keys: tuple[Key, ...]  # parents before children
 
 
@@ -41,6 +44,8 @@ def parse_saved(text: str, name: str) -> SavedKeys:
         raise BadSave(f"{name}: format {saved.format}, this version reads {FORMAT}")
     if strange := [k.key for k in saved.keys if not _of_run(k.key, saved)]:
         raise BadSave(f"{name}: keys that are not of run {saved.run!r}: {', '.join(strange[:3])[:300]}")
+    if endless := [k.key for k in saved.keys if k.ttl_s is not None and k.ttl_s >= LONGEST_LIFE_S]:
+        raise BadSave(f"{name}: no key lives as long as {', '.join(endless[:3])[:300]}")
     return saved
 
 

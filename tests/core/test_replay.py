@@ -8,7 +8,7 @@ import pytest
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Reading, Unknown, UnknownReason
-from runbooks.core.replay import ReplayError, check_report, fit, replay_with
+from runbooks.core.replay import ReplayError, check_report, fit, replay, replay_with
 from runbooks.core.verdict import Diagnosis, State
 
 
@@ -117,9 +117,31 @@ def test_the_record_itself_is_not_changed() -> None:
         ({"schema_version": "1"}, "report schema '1'"),
         ({"schema_version": 1, "results": []}, "a nightly report holds no evidence"),
         ({"schema_version": 1, "runbook": "nope", "evidence": {}}, "report of runbook 'nope'; there are:"),
+        ({"schema_version": [[]], "evidence": {}}, "report schema 'a list'"),
+        ({"schema_version": 1, "runbook": ["x"], "evidence": {}}, "report of runbook 'a list'; there are:"),
+        ({"schema_version": 1, "runbook": "zombie-gpu", "evidence": {}, "limits": [1]}, "limits: expected a mapping, found a list"),
     ],
 )
 def test_what_is_no_report_is_named(report: Any, says: str) -> None:
     with pytest.raises(ReplayError) as e:
         check_report(report)
     assert says in str(e.value)
+
+
+def overflows(_evidence: Evidence, limits: Limits) -> Diagnosis:
+    """A judgment of a number that no reader makes."""
+    return Diagnosis(state=State.HEALTHY, headline=str(int(limits.idle_s)))
+
+
+def test_a_number_that_no_reader_makes_is_told() -> None:
+    report = {"runbook": "x", "limits": {"idle_s": float("inf"), "new_s": 1}}
+    with pytest.raises(ReplayError, match="a value that no reader makes"):
+        replay_with(report, record(), Evidence, Limits, overflows, {})
+
+
+def test_evidence_that_is_nested_too_deep_is_told() -> None:
+    deep: list[Any] = []
+    for _ in range(800):
+        deep = [deep]
+    with pytest.raises(ReplayError, match="nested too deep"):
+        replay({"schema_version": 1, "runbook": "zombie-gpu", "evidence": {"node": deep}})

@@ -23,8 +23,8 @@ from tests.runbooks.every import Situation, situations
 
 MANY = int(os.environ.get("NEVER_RAISES", "150"))  # made worlds a runbook, and changes of each known one
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TEXTS = ("", " ", "0", "-", "x", "a", "node-a", "running", "RUNNING", "FAILED", "10.0.0.1:29500", "/data/ckpt", "12.5 MiB", "null", "\n",
-         "Traceback (most recent call last):\nKeyError: 'betas'", "é\x00🙂")  # fmt: skip
+TEXTS = ("", " ", "0", "-", "²", "x", "a", "node-a", "running", "RUNNING", "FAILED", "10.0.0.1:29500", "/data/ckpt", "12.5 MiB", "null",
+         "\n", "Traceback (most recent call last):\nKeyError: 'betas'", "é\x00🙂")  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 7, 137, 255, 4096, 1 << 40)
 LOST = (Unknown(reason=UnknownReason.DENIED, detail="x"), Unknown(reason=UnknownReason.NOT_RECORDED), Absent(proof="none"))
 
