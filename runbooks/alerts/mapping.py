@@ -14,6 +14,8 @@ from runbooks.core.policy import Mode
 
 LONGEST_TARGET = 200
 LONGEST_OPTION = 4_000
+FAILURES = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What a template that compiles can still end in when it is filled in."""
 
 
 def without_port(value: str) -> str:
@@ -39,6 +41,8 @@ def _template(text: str) -> str:
         ENVIRONMENT.from_string(text)
     except TemplateError as e:
         raise ValueError(f"not a template: {e}") from e
+    except RecursionError as e:
+        raise ValueError("not a template: nested too deep") from e
     return text
 
 
@@ -107,7 +111,7 @@ def _apply(rule: AlertRule, alert: Alert) -> WantedRun | Unusable:
     try:
         target = _render(rule.target, alert, LONGEST_TARGET)
         options = {name: _render(text, alert, LONGEST_OPTION) for name, text in rule.options.items()}
-    except TemplateError as e:
+    except FAILURES as e:
         why = f"{plain(e, 200)}; the alert has: {', '.join(sorted(alert.labels)[:20])}"
         return Unusable(rule=rule.name, why=why)
     if not target:

@@ -8,7 +8,7 @@ import re2
 from pydantic import AfterValidator
 
 SHAPE = re.compile(r'^\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"]*?)\s*$', re.DOTALL)
-LONGEST_PATTERN = 500
+LONGEST_MATCHER, LONGEST_PATTERN = 5_000, 500
 ESCAPES = {"n": "\n", '"': '"', "\\": "\\"}
 
 
@@ -25,6 +25,8 @@ def split(text: str) -> tuple[str, str, str]:
 
 def checked(text: str) -> str:
     """`text`, if it is a matcher with a pattern that compiles."""
+    if len(text) > LONGEST_MATCHER:
+        raise ValueError(f"longer than {LONGEST_MATCHER} characters")
     _, operator, value = split(text)
     if operator.endswith("~"):
         if len(value) > LONGEST_PATTERN:

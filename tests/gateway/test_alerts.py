@@ -162,11 +162,20 @@ def test_a_target_that_comes_out_empty_starts_nothing(labels: dict[str, str]) ->
     assert isinstance(row, Unusable)
 
 
+@pytest.mark.parametrize("template", ["{{ node + 1 }}", "{{ 1 / (node | default(0)) }}", "{{ node.x.y }}", "{{ node | replace }}"])
+def test_a_template_that_cannot_be_filled_in_starts_nothing(template: str) -> None:
+    file = parse_yaml(f"rules: [{{name: r, match: ['node=a'], runbook: zombie-gpu, target: '{template}'}}]", AlertsFile, "rows.yaml")
+    [row] = wanted(one(AlertSource.GENERIC, {"labels": {"node": "a"}, "starts_at": AT}), file)
+    assert isinstance(row, Unusable)
+
+
 BROKEN = [
     ("rules: []", "rules"),
     ("rules: [{name: a, match: ['x'], runbook: zombie-gpu, target: t}]", "line 1: rules.0.match.0"),
     ("rules: [{name: a, match: ['x=y'], runbook: nope, target: t}]", "no runbook 'nope'"),
     ("rules: [{name: a, match: ['x=y'], runbook: zombie-gpu, target: '{{'}]", "rules.0.target"),
+    (f"rules: [{{name: a, match: ['x=y'], runbook: zombie-gpu, target: '{{{{ {'(' * 480}'}}]", "not a template: nested too deep"),
+    (f"rules: [{{name: a, match: ['x={'y' * 5000}'], runbook: zombie-gpu, target: t}}]", "longer than 5000 characters"),
     ("rules: [{name: a, match: [], runbook: zombie-gpu, target: t}]", "rules.0.match"),
     ("rules: [{name: a, match: ['x=y'], runbook: zombie-gpu, target: t, mod: auto}]", "mod"),
     ("rules:\n- &a {name: a, match: ['x=y'], runbook: zombie-gpu, target: t}\n- *a", "given twice"),
