@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from deployments.errors import CommandError
+from runbooks.core.config import ConfigError, yaml_data
+from runbooks.core.config_errors import kind
+from runbooks.core.whole_number import whole_number
 
 if TYPE_CHECKING:
     from deployments.cli.imported import Imported
@@ -34,29 +35,30 @@ _UNDER = ("hosts", "nodes", "machines", "workers", "servers")
 _SECRETS = ("password", "ssh_password", "ssh_pass", "ansible_password", "token", "api_key")
 _LABELS = ("role", "gpu", "gpu_type", "provider", "region", "group", "status", "zone", "cluster")
 _OFF = ("offline", "disabled", "retired", "terminated", "stopped", "archived")
+_USED = {a for names in _ALIASES.values() for a in names} | {*_LABELS, *_SECRETS, "enabled", "disabled"}
 
 
 def read_hosts(text: str, origin: str, found: "Imported") -> None:
     """Add every host of the YAML text. Raises CommandError if it is no such file."""
     try:
-        data = yaml.safe_load(text)
-    except RecursionError as e:
-        raise CommandError(f"{origin}: nested too deep") from e
-    except (yaml.YAMLError, ValueError) as e:  # ValueError: an impossible date or number
-        raise CommandError(f"{origin}: not YAML: {e}") from e
-    hosts = list(_entries(data))
+        data = yaml_data(text, origin)
+    except ConfigError as e:
+        raise CommandError(str(e)) from e
+    hosts = list(_entries(data, found))
     if not hosts:
         raise CommandError(f"{origin}: expected a mapping name -> {{ssh_host: …}}, perhaps under {', '.join(_UNDER)}")
     for name, fields in hosts:
         _add(name, fields, found)
 
 
-def _entries(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _entries(data: Any, found: "Imported") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(name, fields) of every host, wherever the usual places put them."""
     if isinstance(data, Mapping):
         for under in _UNDER:
             if isinstance(data.get(under), (Mapping, list)):
-                yield from _entries(data[under])
+                if beside := [str(k) for k in data if k != under]:
+                    found.say(f"beside {under}, not read: {', '.join(beside)}")
+                yield from _entries(data[under], found)
                 return
         for name, fields in data.items():
             if isinstance(fields, Mapping):
@@ -64,10 +66,14 @@ def _entries(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             elif isinstance(fields, str) and "@" in fields:
                 user, _, host = fields.partition("@")
                 yield str(name), {"user": user, "host": host}
+            else:
+                found.say(f"{name}: left out: expected a mapping or user@host, found {kind(fields)}")
     elif isinstance(data, list):
-        for fields in data:
+        for number, fields in enumerate(data, 1):
             if isinstance(fields, Mapping):
                 yield str(_pick(fields, "name") or _pick(fields, "host") or "node"), fields
+            else:
+                found.say(f"entry {number}: left out: expected a mapping, found {kind(fields)}")
 
 
 def _pick(fields: Mapping[str, Any], what: str) -> Any:
@@ -76,47 +82,39 @@ def _pick(fields: Mapping[str, Any], what: str) -> Any:
 
 
 def _add(name: str, fields: Mapping[str, Any], found: "Imported") -> None:
+    odd = {k: kind(v) for k, v in fields.items() if k in _USED and isinstance(v, (list, Mapping))}
+    if odd:
+        found.say(f"{name}: left out: " + ", ".join(f"{k} is {what}" for k, what in odd.items()))
+    fields = {k: v for k, v in fields.items() if k not in odd}
     host = _pick(fields, "host")
     if not isinstance(host, (str, int, float)):
-        found.remarks.append(f"{name}: left out: it has no host (looked for {', '.join(_ALIASES['host'])})")
+        found.say(f"{name}: left out: it has no host (looked for {', '.join(_ALIASES['host'])})")
         return
     user, host, port = _address(str(host), _pick(fields, "user"), _pick(fields, "port"))
     key = _key(name, _pick(fields, "key"), found)
-    node = {"host": host, "port": _port(name, port, found), "user": user, "key": key}
+    node = {"host": host, "port": found.port(name, port), "user": user, "key": key}
     node |= {"known_hosts": _text(_pick(fields, "known_hosts")), "host_key": _text(_pick(fields, "host_key"))}
     labels = {k: str(fields[k]) for k in _LABELS if isinstance(fields.get(k), (str, int, float))}
     node["labels"] = labels
     node |= _hands_off(fields)
     _remark(name, fields, found)
-    found.add(name, {k: v for k, v in node.items() if (k, v) != ("port", 22)})
+    found.add(name, node)
 
 
 def _address(host: str, user: Any, port: Any) -> tuple[str | None, str, Any]:
     """Takes `user@host:port` apart where it stands in one field."""
     before, at, after = host.rpartition("@")
     head, colon, tail = after.rpartition(":")
-    if colon and tail.isdigit() and ":" not in head:
+    if colon and whole_number(tail) is not None and ":" not in head:
         after, port = head, port or tail
     return str(user or before or "") if user or at else None, after, port
-
-
-def _port(name: str, port: Any, found: "Imported") -> int:
-    if port is None:
-        return 22
-    text = str(port).strip()
-    if text.isdigit() and 1 <= int(text) <= 65535:
-        return int(text)
-    found.remarks.append(f"{name}: port {port!r} is not a port; 22 is assumed")
-    return 22
 
 
 def _key(name: str, key: Any, found: "Imported") -> dict[str, Any] | None:
     if key is None:
         return None
     if "PRIVATE KEY" in str(key):
-        found.remarks.append(
-            f"{name}: its private key is in that file and is left out; name a key file or variable"
-        )
+        found.say(f"{name}: its private key is in that file and is left out; name a key file or variable")
         return None
     return {"file": str(key)}
 
@@ -131,10 +129,9 @@ def _hands_off(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _remark(name: str, fields: Mapping[str, Any], found: "Imported") -> None:
     if secret := [k for k in _SECRETS if k in fields]:
-        found.remarks.append(f"{name}: {', '.join(secret)} left out; only keys are used")
-    used = {a for names in _ALIASES.values() for a in names} | {*_LABELS, *_SECRETS, "enabled", "disabled"}
-    if rest := sorted(str(k) for k in fields if k not in used):
-        found.remarks.append(f"{name}: fields not carried over: {', '.join(rest)[:200]}")
+        found.say(f"{name}: {', '.join(secret)} left out; only keys are used")
+    if rest := sorted(str(k) for k in fields if k not in _USED):
+        found.say(f"{name}: fields not carried over: {', '.join(rest)}")
 
 
 def _text(value: Any) -> str | None:

@@ -86,6 +86,36 @@ def test_ssh_config(tmp_path: Path) -> None:
         assert word in said
 
 
+def test_each_keyword_of_an_ssh_config_that_says_nothing_of_a_node_is_told_once(tmp_path: Path) -> None:
+    text = "ForwardAgent yes\nCanonicalizeHostname yes\nHost a\n  forwardagent no\n  LocalForward 1 b:2\n  ProxyCommand none\n"
+    text += "  Port \u00b2\n  UserKnownHostsFile /a /b\nHost b\n  ProxyJump u@j:\u0662\n  LocalForward 3 b:4\n"
+    text += f"  SetEnv X={'x' * 1000}\n"
+    made = from_ssh_config(write(tmp_path, text))
+    said = made.partition("name: imported")[0]
+    assert [n.name for n in parse_yaml(made, Fleet, "x").nodes] == ["a", "b"]
+    for keyword in ("ForwardAgent", "CanonicalizeHostname", "LocalForward"):
+        assert said.count(f"{keyword} left out: a node of the fleet file has no such setting") == 1
+    assert "forwardagent" not in said
+    ports = ("a: port '\u00b2' is not a port", "b: ProxyJump: port '\u0662' is not a port")
+    for word in (*ports, "2 files in UserKnownHostsFile", "characters left out"):
+        assert word in said
+
+
+def test_includes_that_are_no_path(tmp_path: Path) -> None:
+    made = from_ssh_config(write(tmp_path, 'Include "" / . ** ~nobody-here/x\nHost a\n'))
+    assert "Include /: no such file" in made
+
+
+def test_what_a_hosts_yaml_has_besides_hosts_is_told(tmp_path: Path) -> None:
+    text = "version: 3\nhosts:\n- {name: a, ip: 10.0.0.1, ssh_user: [x], ssh_port: 0x1" + "0" * 30 + "}\n- text\n"
+    with pytest.raises(CommandError, match="a number of more than 18 digits"):
+        from_hosts_yaml(write(tmp_path, text))
+    made = from_hosts_yaml(write(tmp_path, text.replace("0x1" + "0" * 30, "\u00b2")))
+    for word in ("beside hosts, not read: version", "a: left out: ssh_user is a list", "entry 2: left out", "port '\u00b2'"):
+        assert word in made
+    assert "from_hosts: left out" in from_hosts_yaml(write(tmp_path, "from_hosts: 3\nb: {ip: 10.0.0.2}\n"))
+
+
 def test_hosts_yaml(tmp_path: Path) -> None:
     text = from_hosts_yaml(write(tmp_path, HOSTS_YAML))
     fleet = parse_yaml(text, Fleet, "x")

@@ -40,6 +40,27 @@ gpu
 [all_of:vars]
 ansible_port=22
 """
+ANSIBLE_NESTED = """
+; the outer group stands before the inner one
+[outer:vars]
+ansible_ssh_user=outer
+ansible_become=yes
+[inner:vars]
+ansible_ssh_user=inner
+[all:vars]
+ansible_ssh_user=everybody
+[outer:children]
+inner
+[inner]
+[1:3].example
+n1 ansible_ssh_host=10.1.1.1 ansible_ssh_port=2201 ansible_private_key_file=/keys/n1 ansible_ssh_common_args='-o ProxyJump=b'
+n[1:5:2].odd:2202
+n2 ansible_host=10.1.1.2 ansible_ssh_host=10.1.1.3 ansible_port=\u00b2 ansible_connection=winrm
+[outer]
+n3 # no user of its own
+[outer:hostz]
+n4
+"""
 ANSIBLE_YAML = """
 all:
   hosts:
@@ -114,6 +135,26 @@ CASES: dict[str, tuple[str, str, Want, tuple[str, ...]]] = {
         ],
         ("ansible_user left out: it is computed", "ansible_password left out", "host_vars are in other files"),
     ),
+    "ansible nested": (
+        "ansible",
+        ANSIBLE_NESTED,
+        [
+            *((f"{i}.example", f"{i}.example", 22, "inner", None) for i in (1, 2, 3)),
+            ("n1", "10.1.1.1", 2201, "inner", None),
+            *((f"n{i}.odd", f"n{i}.odd", 2202, "inner", None) for i in (1, 3, 5)),
+            ("n2", "10.1.1.3", 22, "inner", None),
+            ("n3", "n3", 22, "outer", None),
+        ],
+        (
+            "ansible_become left out: a node of the fleet file has no such setting (1.example, 2.example, 3.example, n1, n1.odd and "
+            "4 more)",
+            "ansible_ssh_common_args left out: if it names a jump host, write that as `jump` (n1)",
+            "ansible_host left out: ansible_ssh_host goes before it (n2)",
+            "ansible_connection left out: nodes are reached by SSH (n2)",
+            "n2: port '²' is not a port; 22 is assumed",
+            "line 22: [outer:hostz] left out",
+        ),
+    ),
     "ansible yaml": (
         "ansible",
         ANSIBLE_YAML,
@@ -168,3 +209,51 @@ def test_nonsense_is_an_error_in_words(tmp_path: Path, source: str, text: str) -
     (tmp_path / "file").write_text(text)
     with pytest.raises(CommandError, match=r"no host found|not the output of|not an Ansible"):
         made_from(source, tmp_path / "file")
+
+
+def test_an_outer_group_of_a_yaml_inventory_reaches_a_group_that_stands_elsewhere(tmp_path: Path) -> None:
+    text = "all:\n  children:\n    outer: {vars: {ansible_user: outer}, children: {inner: }}\ninner: {hosts: h, strange: 1}\n"
+    (tmp_path / "file").write_text(text)
+    made = made_from("ansible", tmp_path / "file")
+    assert parse_yaml(made, Fleet, "made").node("h").user == "outer"
+    assert "inner: strange left out: a group has hosts, vars and children" in made
+
+
+NOT_ANSIBLE = {
+    "all: {hosts: [a, b]}": "all.hosts: expected a mapping, found a list; write each name on a line of its own",
+    "all:\n  vars: [1]": "all.vars: expected a mapping, found a list; write `NAME: VALUE` lines",
+    "all:\n  hosts: {a: text}": "all.hosts.a: expected a mapping, found text; write its variables",
+    "all:\n  children: [x]": "all.children: expected a mapping, found a list",
+    "all:\n  children: {x: 3}": "all.children.x: expected a mapping, found int; write `hosts:`",
+    "---\n- a": "the file: expected a mapping, found a list; begin with a group",
+    "all:\n  vars: {x: 2024-13-45}": "line 2, column 13: '2024-13-45' is no date",
+    "all:\n  vars: " + "[" * 3000: "nest",
+    "all:\n  hosts: {a: {}, a: {}}": "'a' is given twice",
+    "all:\n  hosts: {'a[1:99999][1:99999]': }": "more than 20000 machines; is a range mistyped?",
+    "[a:children]\nb\n[b:children]\na\n[a]\nx": "contains itself",
+}
+
+
+@pytest.mark.parametrize("text", NOT_ANSIBLE)
+def test_an_inventory_that_ansible_refuses_is_refused_with_the_place_and_the_fix(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(CommandError) as e:
+        made_from("ansible", tmp_path / "file")
+    assert str(e.value).startswith("not an Ansible inventory: ")
+    assert NOT_ANSIBLE[text] in str(e.value)
+
+
+def test_numbers_in_other_digits_and_numbers_without_end_are_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(f"NodeName=a Gres=gpu:{'9' * 5000}\nNodeName=b Gres=gpu:h100:\u0664\nNodeName=c Gres=gpu:2,gpu:1\n")
+    assert [n.gpus for n in parse_yaml(made_from("slurm", tmp_path / "file"), Fleet, "made").nodes] == [None, None, 3]
+
+
+def test_thousands_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a\n" * 10_100)
+    assert made_from("list", tmp_path / "file").count("- name: a") == 10_100
+
+
+def test_a_line_of_a_terminals_codes_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("10.0.0.1 a\n\x1b[2Jx y\x07\n")
+    made = made_from("etc-hosts", tmp_path / "file")
+    assert "line 2 left out: x is no address" in made
