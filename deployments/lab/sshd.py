@@ -192,7 +192,7 @@ def _own_name() -> str:
 
 
 def _all_pids() -> list[int]:
-    return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
+    return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdecimal()]
 
 
 def _parent(pid: int) -> int:

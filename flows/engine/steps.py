@@ -159,7 +159,7 @@ def revoke(run: FlowRun, why: str) -> None:
 def read_steps(act_run: UUID | str) -> tuple[StepRecord, ...]:
     """Every step of an action run that has a row, in order."""
     rows = {r.key: r for r in store.inputs(act_run, "step-", MOST)}
-    numbers = sorted(int(n) for key in rows if (n := key.removeprefix("step-")).isdigit())
+    numbers = sorted(int(n) for key in rows if (n := key.removeprefix("step-")).isdecimal())
     return tuple(_step(i, rows) for i in numbers)
 
 

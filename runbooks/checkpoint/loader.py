@@ -53,7 +53,7 @@ def _too_old(text: str) -> str:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in text.partition("+")[0].split(".")[:2] if n.isdigit())
+    return tuple(int(n) for n in text.partition("+")[0].split(".")[:2] if n.isdecimal())
 
 
 def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:

@@ -157,7 +157,7 @@ def _repoint(config: Checkpoints, look: TierLook, choice: CheckpointChoice, sure
     if why:
         withheld.append(f"the pointer of {look.tier} stays as it is: {why}")
         return None
-    text = str(here.candidate.step) if p.text.isdigit() else here.candidate.name
+    text = str(here.candidate.step) if p.text.isdecimal() else here.candidate.name
     step = Step(
         kind="repoint-latest", owner=lock_of(look, tier),
         commands=pointing(look, tier, p, text),

@@ -60,7 +60,7 @@ def is_address(name: str) -> bool:
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a name in lower case, without numbers and words like "value" at its end."""
     words = [w.lower() for w in _WORD.findall(name[-120:])]
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TAIL):
+    while len(words) > 1 and (words[-1].isdecimal() or words[-1] in _TAIL):
         words.pop()
     return tuple(words)
 

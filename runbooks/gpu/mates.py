@@ -173,7 +173,7 @@ def number(p: Process, which: int) -> int | None:
     """Its rank (0) or the size of its world (1), by its environment."""
     for names in WORLDS:
         text = (p.run or {}).get(names[which], "")
-        if text.isdigit():
+        if text.isdecimal():
             return int(text)
     return None
 

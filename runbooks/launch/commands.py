@@ -63,7 +63,7 @@ def _torchrun(parsed: AgentLaunch, launch: Launch) -> list[str]:
         words.append(f"{parsed.endpoint or parsed.master_addr} is a loopback address: each node would meet itself")
     if len(launch.nodes) > 1 and parsed.backend != "static" and parsed.run_id == "none":
         words.append("no --rdzv-id: the default 'none' is shared with every other job that gives none")
-    if parsed.per_node.isdigit() and launch.gpus_per_node is not None and int(parsed.per_node) > launch.gpus_per_node:
+    if parsed.per_node.isdecimal() and launch.gpus_per_node is not None and int(parsed.per_node) > launch.gpus_per_node:
         words.append(f"--nproc-per-node={parsed.per_node} and {launch.gpus_per_node} GPUs on a node")
     if not parsed.script:
         words.append("no script is given")

@@ -184,5 +184,5 @@ def world_sizes(launch: Launch) -> tuple[int, ...]:
     if parsed is None:
         total = started_by(list(launch.command)).total if launch.command else None
         return (total,) if total else ()
-    per = int(parsed.per_node) if parsed.per_node.isdigit() else launch.gpus_per_node
+    per = int(parsed.per_node) if parsed.per_node.isdecimal() else launch.gpus_per_node
     return tuple(dict.fromkeys((parsed.min_nodes * per, parsed.max_nodes * per))) if per else ()

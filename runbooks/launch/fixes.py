@@ -99,7 +99,7 @@ def _per_node(launch: Launch) -> str:
 
 
 def _too_many(per_node: str, launch: Launch) -> bool:
-    return per_node.isdigit() and (most := _most(launch)) is not None and int(per_node) > most
+    return per_node.isdecimal() and (most := _most(launch)) is not None and int(per_node) > most
 
 
 def _most(launch: Launch) -> int | None:
@@ -110,4 +110,4 @@ def _most(launch: Launch) -> int | None:
 def address_parts(endpoint: str) -> str:
     """The host of an endpoint."""
     host, _, port = endpoint.removeprefix("http://").removeprefix("https://").rstrip("/").rpartition(":")
-    return host if host and port.isdigit() else f"{host}:{port}".lstrip(":")
+    return host if host and port.isdecimal() else f"{host}:{port}".lstrip(":")

@@ -66,7 +66,7 @@ def _is_of(launcher: Launcher, launch: Launch) -> bool:
 def _tasks(launcher: Launcher) -> int:
     """The largest number of tasks on a node that Slurm told it: "8", "8(x16)", "8,4(x2)"."""
     numbers = [part.partition("(")[0] for part in launcher.tasks.split(",")]
-    return max((int(n) for n in numbers if n.isdigit()), default=0)
+    return max((int(n) for n in numbers if n.isdecimal()), default=0)
 
 
 def _at(unix: float) -> str:

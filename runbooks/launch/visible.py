@@ -25,7 +25,7 @@ def _asked(launch: Launch) -> tuple[int, str]:
     """Processes that the command starts on a node, each with a GPU, and the words that say so; 0: it does not say."""
     parsed = parse_launch(list(launch.command), b"")
     if parsed is not None:
-        return (int(parsed.per_node), f"--nproc-per-node={parsed.per_node}") if parsed.per_node.isdigit() else (0, "")
+        return (int(parsed.per_node), f"--nproc-per-node={parsed.per_node}") if parsed.per_node.isdecimal() else (0, "")
     start = started_by(list(launch.command)) if launch.command else None
     return (start.each, start.on_each) if start is not None and start.each and start.cards else (0, "")
 
@@ -53,7 +53,7 @@ def _entries(value: str) -> tuple[str, ...]:
     """The GPUs that a value names. Empty, -1 and words that are no GPU show none, and hide what stands after them."""
     found: list[str] = []
     for part in (p.strip() for p in value.split(",")):
-        if not (part.isdigit() or part.startswith(("GPU-", "MIG-"))):
+        if not (part.isdecimal() or part.startswith(("GPU-", "MIG-"))):
             break
         found.append(part)
     return tuple(found)
@@ -61,4 +61,4 @@ def _entries(value: str) -> tuple[str, ...]:
 
 def _valid(entries: tuple[str, ...], have: int) -> int:
     """How many of them there are: the first number that no GPU has hides the rest."""
-    return next((i for i, e in enumerate(entries) if e.isdigit() and int(e) >= have), len(entries))
+    return next((i for i, e in enumerate(entries) if e.isdecimal() and int(e) >= have), len(entries))

@@ -144,7 +144,7 @@ def parse_apps_csv(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
         return failed
     if "gpu_uuid" not in text or "pid" not in text:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with gpu_uuid and pid")
-    rows = [r for r in _table(text, "gpu_uuid") if r.get("pid", "").isdigit()]
+    rows = [r for r in _table(text, "gpu_uuid") if r.get("pid", "").isdecimal()]
     apps = (
         AppRow(
             gpu_uuid=r.get("gpu_uuid", ""),
@@ -167,7 +167,7 @@ def parse_pmon(text: str) -> Known[tuple[PmonRow, ...]] | Unknown:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail="no `# gpu` header line")
     lines = [x.split(None, len(header) - 1) for x in text.splitlines() if x.strip() and x[0] not in "#$"]
     rows = [dict(zip(header, x, strict=False)) for x in lines]
-    return Known[tuple[PmonRow, ...]](value=tuple(_pmon_row(r) for r in rows if r.get("pid", "").isdigit()))
+    return Known[tuple[PmonRow, ...]](value=tuple(_pmon_row(r) for r in rows if r.get("pid", "").isdecimal()))
 
 
 def parse_process_table(text: str) -> Known[tuple[AppRow, ...]] | Unknown:

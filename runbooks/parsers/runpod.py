@@ -168,7 +168,7 @@ def _wants(ports: Any) -> bool | None:
 
 
 def _int(x: Any) -> int | None:
-    return int(x) if isinstance(x, int | str) and str(x).isdigit() else None
+    return int(x) if isinstance(x, int | str) and str(x).isdecimal() else None
 
 
 def _float(x: Any) -> float | None:

@@ -31,7 +31,7 @@ def reached(lines: Sequence[str], phases: Sequence[StartPhase]) -> PhaseReached 
         for i, phase in enumerate(phases):
             match = re.search(phase.pattern, line)
             if match and (found is None or i >= found.index):
-                groups = [g for g in match.groups() if g and g.isdigit()]
+                groups = [g for g in match.groups() if g and g.isdecimal()]
                 found = PhaseReached(index=i, phase=phase, line=line[:200], percent=int(groups[0]) if groups else None)
     return found
 

@@ -95,7 +95,7 @@ def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:
 
 
 def _no_v2(facts: EtcdFacts) -> Cause:
-    parts = [int(p) for p in facts.version.split(".")[:2] if p.isdigit()]
+    parts = [int(p) for p in facts.version.split(".")[:2] if p.isdecimal()]
     said = f"version {facts.version or 'not known'}, /v2/keys answers {facts.v2_said[:120]!r}"
     if parts >= [3, 6]:
         return confirmed(

@@ -106,7 +106,7 @@ def _ranks(agents: list[Agent], boots: dict[str, str]) -> list[Cause]:
     if len({(a.launch.min_nodes, a.launch.max_nodes) for a in agents}) > 1:
         said = "; ".join(f"{a.node}: --nnodes={a.launch.min_nodes}:{a.launch.max_nodes}" for a in agents)
         return [confirmed("settings-differ", subject, f"one master address, different --nnodes: {said}")]
-    numbered = [a for a in agents if a.launch.node_rank.isdigit()]
+    numbered = [a for a in agents if a.launch.node_rank.isdecimal()]
     beyond = [a for a in numbered if int(a.launch.node_rank) >= a.launch.max_nodes]
     words = [f"pid {a.pid} on {a.node}: --node-rank={a.launch.node_rank} of {a.launch.max_nodes} nodes, which count from 0" for a in beyond]
     causes = [confirmed("settings-differ", subject, *words)] if words else []

@@ -73,7 +73,7 @@ def _machine(v: SpawningView, i: PodInside) -> None:
 
 
 def _number(text: str) -> tuple[int, ...]:
-    return tuple(int(p) for p in text.split(".") if p.isdigit())
+    return tuple(int(p) for p in text.split(".") if p.isdecimal())
 
 
 def _worker(v: SpawningView, i: PodInside) -> None:

@@ -95,7 +95,7 @@ def _stale(v: SshView, sure: set[str]) -> Plan | str:
         return "no known_hosts entry is removed: nothing vouches for the new host key" if changed else ""
     file, _, rest = h.stale[0].partition(" ")
     path, _, line = file.rpartition(":")
-    if not line.isdigit():
+    if not line.isdecimal():
         return f"no known_hosts entry is removed: {h.stale[0]!r} names no line of a file"
     aside = beside(path, h.stale[0])
     step = Step(

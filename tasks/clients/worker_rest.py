@@ -49,7 +49,7 @@ class RestDb:
 
     def _total(self, headers: Any) -> int:
         total = headers.get("content-range", "").rpartition("/")[2]
-        if not total.isdigit():
+        if not total.isdecimal():
             raise TransportError(UnknownReason.UNPARSABLE, "no count in Content-Range", self.shown)
         return int(total)
 

@@ -44,7 +44,7 @@ def _sizes(context: Context, paths: tuple[str, ...]) -> dict[str, int]:
     """Bytes of each, index and data together; 0 for what is not there, or cannot be seen (reading it says so)."""
     names = {p: (p, *(f"{p.removesuffix('.idx').removesuffix('.bin')}{end}" for end in (".idx", ".bin"))) for p in paths}
     done = context.host.run(("stat", "-L", "-c", "%s %n", "--", *dict.fromkeys(n for all_ in names.values() for n in all_)), timeout_s=20)
-    found = {name: int(number) for number, _, name in (line.partition(" ") for line in done.out.splitlines()) if number.isdigit()}
+    found = {name: int(number) for number, _, name in (line.partition(" ") for line in done.out.splitlines()) if number.isdecimal()}
     return {p: sum(found.get(n, 0) for n in dict.fromkeys(names[p])) for p in paths}
 
 

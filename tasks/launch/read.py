@@ -153,7 +153,7 @@ def _launcher(one: Mapping[str, Any]) -> Launcher | None:
         return None
     port = told.endpoint.rpartition(":")[2] or str(told.master_port or env.get("MASTER_PORT", ""))
     tasks = next((env[n] for n in TASKS if env.get(n)), "")
-    return Launcher(pid=one["pid"], started_s=one["started_s"], launch=told, port=int(port) if port.isdigit() else None,
+    return Launcher(pid=one["pid"], started_s=one["started_s"], launch=told, port=int(port) if port.isdecimal() else None,
                     listens=one["listens"], slurm_job=env.get("SLURM_JOB_ID", ""), tasks=tasks)  # fmt: skip
 
 

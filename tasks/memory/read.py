@@ -76,7 +76,7 @@ def _written(context: Context, path: str) -> datetime | None:
         said = context.host.run(("stat", "-c", "%Y", "--", path), timeout_s=20).out.strip()
     except TransportError:
         return None
-    return datetime.fromtimestamp(int(said), UTC) if said.isdigit() else None
+    return datetime.fromtimestamp(int(said), UTC) if said.isdecimal() else None
 
 
 def read_log(text: str) -> LogFacts:

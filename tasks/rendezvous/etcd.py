@@ -56,7 +56,7 @@ def parse_facts(answer: Mapping[str, Any], place: Rendezvous, context: Context) 
         v2=v2,
         v2_said=said,
         alarms=_alarms(answer.get("alarms", {}), place, context),
-        db_bytes=int(status["dbSize"]) if str(status.get("dbSize", "")).isdigit() else None,
+        db_bytes=int(status["dbSize"]) if str(status.get("dbSize", "")).isdecimal() else None,
         v3_keys=_v3_keys(answer.get("v3_keys", [])),
         fsync_p99_s=p99(answer.get("fsync", {})),
     )

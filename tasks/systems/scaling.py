@@ -16,7 +16,7 @@ def check_scaling(found: dict[str, str]) -> Iterator[SystemCheck]:
     numbers: dict[str, int] = {}
     for name, least in NUMBERS:
         text = found.get(name, "").strip()
-        if text.isdigit() and int(text) >= least:
+        if text.isdecimal() and int(text) >= least:
             numbers[name] = int(text)
         elif text:
             yield told("scaling", "FAULT", f"{name} is {text[:20]!r}", f"a whole number of at least {least}")

@@ -60,7 +60,7 @@ class MarkerLine:
 
     def __init__(self, line: str | None) -> None:
         words = (line or "").split()
-        whole = len(words) == 3 and words[0].isdigit()
+        whole = len(words) == 3 and words[0].isdecimal()
         self.pid = int(words[0]) if whole else 0
         self.state = words[1] if whole else ""
         self.has_timeout = whole and words[2] == "t"

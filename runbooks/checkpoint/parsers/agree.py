@@ -48,7 +48,7 @@ def step_of(scalars: Mapping[str, Any]) -> int | None:
     """The step that a checkpoint states itself."""
     for name in STEP_NAMES:
         value = scalars.get(name)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and value.isdecimal():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value

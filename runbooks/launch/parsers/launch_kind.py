@@ -83,7 +83,7 @@ def _read(name: str, words: list[str]) -> Started:
         flags.add(option if word.startswith("--") else "")
         if word.startswith("--") and option in _OPTIONS[name]:
             given[_OPTIONS[name][option]] = word.partition("=")[2] if equals else words[i + 1]
-    numbers = {k: int(v) for k, v in given.items() if k != "master" and v.isdigit()}
+    numbers = {k: int(v) for k, v in given.items() if k != "master" and v.isdecimal()}
     nodes, total, each = (numbers.get(k) for k in ("nodes", "total", "each"))
     if total is not None and nodes:
         each = total // nodes

@@ -213,7 +213,7 @@ def _legacy(top: Key, below: list[Key], prefix: str) -> RunKeys:
         unreadable=unreadable,
         rendezvous=active,
         tree=(top, *(k for k in below if k is not active)),
-        ranks=tuple(sorted(int(r) for r in ranks if r.isdigit())),
+        ranks=tuple(sorted(int(r) for r in ranks if r.isdecimal())),
         rounds=tuple(sorted(int(m[1]) for m in versions if m)),
     )
 
