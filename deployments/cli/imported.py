@@ -8,6 +8,7 @@ from typing import Any
 from deployments.errors import CommandError
 from flows.config import LARGEST
 from runbooks.core.clean import one_line
+from runbooks.core.config_errors import kind
 from runbooks.core.whole_number import whole_number
 from tasks.whole_file import read_whole
 
@@ -51,7 +52,7 @@ class Imported:
         if number is not None and 1 <= number <= 65535:
             return number if number != 22 else None
         if value not in (None, ""):
-            said = repr(value) if isinstance(value, str) else type(value).__name__ if number is None else str(number)
+            said = repr(value) if isinstance(value, str) else kind(value) if number is None else str(number)
             self.say(f"{name}: port {said} is not a port; 22 is assumed")
         return None
 
