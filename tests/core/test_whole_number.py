@@ -7,6 +7,7 @@ import pytest
 from runbooks.core.whole_number import whole_number
 
 ROOT = Path(__file__).parents[2]
+BYTES = "runbooks/checkpoint/parsers/torch.py"  # digits of bytes are ASCII
 ROOMS = ("runbooks", "tasks", "flows", "deployments")
 
 
@@ -28,7 +29,7 @@ def test_no_text_is_asked_for_digits_that_int_refuses() -> None:
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for room in ROOMS
         for path in sorted((ROOT / room).rglob("*.py"))
-        if "probes" not in path.parts
+        if "probes" not in path.parts and str(path.relative_to(ROOT)) != BYTES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if ".isdigit()" in line and "isascii" not in line and "any(" not in line
     ]

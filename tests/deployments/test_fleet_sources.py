@@ -153,7 +153,7 @@ CASES: dict[str, tuple[str, str, Want, tuple[str, ...]]] = {
             "ansible_host left out: ansible_ssh_host goes before it (n2)",
             "ansible_connection left out: nodes are reached by SSH (n2)",
             "n2: port '²' is not a port; 22 is assumed",
-            "line 22: [outer:hostz] left out",
+            "line 19: [outer:hostz] left out",
         ),
     ),
     "ansible yaml": (

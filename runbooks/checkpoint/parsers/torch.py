@@ -80,7 +80,7 @@ def _small_records(check: StructureCheck, blob: Blob, by_name: dict[str, ZipMemb
         check.fault("version", "its record `version` is missing", blob.name)
     else:
         text = _content(check, blob, by_name["version"]).strip()
-        if not text.isdecimal() or not 1 <= int(text) <= 99:
+        if not text.isdigit() or not 1 <= int(text) <= 99:
             check.fault("version", f"its version is {text[:20]!r}", blob.name)
     if "byteorder" not in by_name:
         if new:
@@ -111,7 +111,7 @@ def _check_id(check: StructureCheck, blob: Blob, found: Zip, by_name: dict[str, 
             check.fault("member-missing", "its record .data/serialization_id is missing", blob.name)
         return
     text = _content(check, blob, member)
-    if not _has_crc(found) or len(text) != 40 or not text.isdecimal():
+    if not _has_crc(found) or len(text) != 40 or not text.isdigit():
         return
     folded = 0
     for m in sorted(found.members, key=lambda m: m.offset):

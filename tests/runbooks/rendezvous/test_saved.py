@@ -8,7 +8,7 @@ from runbooks.rendezvous.saved import BadSave, SavedKeys, parse_saved
 
 WHOLE = {"rendezvous": "t", "endpoint": "http://e:2379", "backend": "etcd-v2", "run": "job", "saved_at": "2026-11-29T03:00:00Z", "keys": []}
 
-KEY = {"key": "/torch/elastic/dynamic_rendezvous/job", "modified": 7}
+KEY = {"key": "/torch/elastic/rendezvous/job", "modified": 7}
 
 
 def test_a_whole_one_is_read() -> None:
