@@ -129,7 +129,7 @@ def _read_yaml(text: str, groups: Groups, found: "Imported") -> None:
         data = yaml_data(text, NONE)
     except ConfigError as e:
         raise CommandError(str(e)) from e
-    todo = [(str(name), body, str(name)) for name, body in _mapping(data, "the file", "begin with a group, `all:`").items()]
+    todo = [(str(name), body, str(name)) for name, body in _mapping(data, "the file", "it starts with a group, `all:`").items()]
     for name, body, place in todo:  # grows while it is walked
         group = _mapping(body, place, "write `hosts:`, `vars:` or `children:` below it")
         parts = {part: _section(group.get(part), part, place) for part in _FIXES}

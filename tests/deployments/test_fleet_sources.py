@@ -226,7 +226,7 @@ NOT_ANSIBLE = {
     "all:\n  hosts: {a: text}": "all.hosts.a: expected a mapping, found text; write its variables",
     "all:\n  children: [x]": "all.children: expected a mapping, found a list",
     "all:\n  children: {x: 3}": "all.children.x: expected a mapping, found int; write `hosts:`",
-    "---\n- a": "the file: expected a mapping, found a list; begin with a group",
+    "---\n- a": "the file: expected a mapping, found a list; it starts with a group",
     "all:\n  vars: {x: 2024-13-45}": "line 2, column 13: '2024-13-45' is no date",
     "all:\n  vars: " + "[" * 3000: "nest",
     "all:\n  hosts: {a: {}, a: {}}": "'a' is given twice",

@@ -27,8 +27,8 @@ def test_the_first_page_names_what_is_wrong_what_waits_and_links_forms(rig: Rig)
     assert places == sorted(places)
     start = store.ask(lambda c: artifacts._latest(c, START)).data
     assert f"[{fleet}]({artifacts.paths([board])[board]}): {fleet}: 1 node(s), 1 with something wrong, 1 waiting" in start
-    order = (wrong, f"| {w.name} of {fleet} |", waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
-    places = [start.index(part) for part in order]
+    all_fleets = (wrong, f"| {w.name} of {fleet} |", waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
+    places = [start.index(part) for part in all_fleets]
     assert places == sorted(places)
 
 

@@ -166,8 +166,8 @@ def told_unseen(lines: list[Line]) -> str:
         f"The author read the evidence models, the readers and the runbooks' situations, not the judges. "
         f"{len(all_) - by_hand} incidents are files that the product's own readers read. The other {by_hand} are evidence built by hand "
         "from the thread's numbers and lines: they measure the judges, hardly the readers. What was added is marked in "
-        "`tests/incidents/unseen.yaml`. One author of the seventh round had opened some parsers and the look at a Ray head; TB22, TB33 and "
-        "TB40 are nearest to what stood there. "
+        "`tests/incidents/unseen.yaml`. One author of the seventh round had opened some parsers and the look at a Ray head. "
+        "TB22, TB33 and TB40 are nearest to what stood there. "
         "Where a thread names no cause, its tool's own words decide, as the file says.",
         "After the first sight of the first round one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if "
         "it is only likely. PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "
