@@ -6,26 +6,34 @@ What is left is a fault of ours: it has an exit code of its own, and its traceba
 import contextlib
 import json
 import os
+import signal
 import sys
-import tempfile
-from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 from deployments.errors import FAULT, CommandError
 
-INTERRUPTED, PIPE_CLOSED, UNUSABLE = 130, 141, 2
+INTERRUPTED, PIPE_CLOSED, TERMINATED, UNUSABLE = 130, 141, 143, 2
+
+
+class Terminated(BaseException):
+    """SIGTERM: what the command has begun is put in order, as after Ctrl-C."""
 
 
 def ended(command: Callable[[], int], wants_json: bool) -> int:
     """Runs `command` to its exit code, whatever happens in it; SystemExit alone passes (argparse has said why)."""
     try:
-        code = command()
-        sys.stdout.flush()
+        with _sigterm_raises():
+            code = command()
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
+    except Terminated:
+        _say("ended by SIGTERM")
+        return TERMINATED
     except EOFError:
         _say("gpu-runbooks: the input ended before an answer was given: nothing was decided")
         return INTERRUPTED
@@ -34,6 +42,24 @@ def ended(command: Callable[[], int], wants_json: bool) -> int:
         return PIPE_CLOSED
     except Exception as error:
         return _failed(error, wants_json)
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Unless somebody ignores it. Commands that stay take it as their end (`watch`, `gateway`); Prefect hands it on after a flow."""
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def _failed(error: Exception, wants_json: bool) -> int:
@@ -71,12 +97,13 @@ def _fault(error: Exception) -> tuple[str, int]:
     """Ours. The traceback is kept for who mends it; where nothing can be written it is printed."""
     from runbooks.core.error_text import error_text
     from tasks.clean_log import clean_traceback
+    from tasks.fault_file import keep
 
     text = clean_traceback(error)
     what = clean_line(error_text(error))
     try:
-        return f"a bug in gpu-runbooks: {what}. Please report it with {_kept(text)}", FAULT
-    except (OSError, CommandError):
+        return f"a bug in gpu-runbooks: {what}. Please report it with {keep(text)}", FAULT
+    except OSError:
         _say(text)
         return f"a bug in gpu-runbooks: {what}. Please report it with the lines above; they could not be saved", FAULT
 
@@ -86,30 +113,6 @@ def clean_line(text: str) -> str:
     from runbooks.core.clean import one_line
 
     return one_line(text.splitlines()[-1] if text.strip() else text, 300)
-
-
-def _kept(text: str) -> Path:
-    name = f"gpu-runbooks-fault-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-"
-    for folder in (_logs(), Path(tempfile.gettempdir())):
-        if folder is None:
-            continue
-        with contextlib.suppress(OSError):
-            handle, path = tempfile.mkstemp(prefix=name, suffix=".txt", dir=folder)  # for this user only
-            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as out:
-                out.write(f"{' '.join(sys.argv[:2])}\n\n{text}\n")
-            return Path(path)
-    raise OSError("nowhere to write")
-
-
-def _logs() -> Path | None:
-    from deployments.state import state_dir
-
-    try:
-        folder = state_dir() / "logs"
-        folder.mkdir(exist_ok=True)
-    except (OSError, CommandError):
-        return None
-    return folder
 
 
 def _say(line: str) -> None:

@@ -1,7 +1,9 @@
 """What the command line says of a run."""
 
+import sys
 from typing import Any
 
+from deployments.errors import FAULT
 from runbooks.core.outcome import Outcome
 
 
@@ -9,6 +11,7 @@ def facts_of(run_id: str) -> dict[str, Any]:
     """What the command line says of a run."""
     from flows import store
     from flows.ui_pages import UiPage, ui_url
+    from tasks.fault_file import FAULT_LABEL
 
     run = store.read_run(run_id)
     state, outcome = run.state, outcome_named(run.labels.get("outcome"))
@@ -20,6 +23,7 @@ def facts_of(run_id: str) -> dict[str, Any]:
         "outcome": outcome.value if outcome else None,
         "headline": str(run.labels.get("headline", "")),
         "report": str(run.labels.get("report", "")),
+        "fault": str(run.labels.get(FAULT_LABEL, "")),
         "ui": ui_url(UiPage.RUN, run_id),
     }
 
@@ -30,3 +34,9 @@ def outcome_named(text: object) -> Outcome | None:
         return Outcome(str(text))
     except ValueError:
         return None
+
+
+def tell_fault(fault: str) -> int:
+    """Names the file of a fault of ours, after all else that the run has to say. Returns the exit code."""
+    print(f"gpu-runbooks: {fault}", file=sys.stderr, flush=True)
+    return FAULT

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.words import Parser
+from deployments.errors import FAULT, CommandError
 
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet
@@ -70,7 +71,10 @@ def _look(ns: argparse.Namespace, fleet: "Fleet", place: "Rendezvous") -> "Diagn
     from tasks.report_store import reports_root
 
     folder = reports_root(absolute(ns.out) or fleet.reports.folder)
-    return run_offline(load_spec("stale-rendezvous"), fleet, place.name, folder, options={"restore": _file(ns)}).diagnosis
+    report, fault = run_offline(load_spec("stale-rendezvous"), fleet, place.name, folder, options={"restore": _file(ns)})
+    if fault:
+        raise CommandError(f"{report.headline}; {fault}", FAULT)
+    return report.diagnosis
 
 
 def _file(ns: argparse.Namespace) -> str:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from deployments.cli.console import brief
 from deployments.cli.display import show_outcome, show_page
-from deployments.cli.facts import facts_of, outcome_named
+from deployments.cli.facts import facts_of, outcome_named, tell_fault
 from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import tell_missing
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
-from deployments.errors import NO_SERVER, CommandError
+from deployments.errors import FAULT, NO_SERVER, CommandError
 from deployments.paths import absolute
+from deployments.reports import check_reports
 from deployments.server import ensure_up
 from runbooks.core.outcome import Outcome
 
@@ -70,6 +71,7 @@ def run_online(
     `allowed`: digest of the one plan that the operator's command named, and the operator's name.
     """
     given = _check(slug, target, fleet, policy)
+    check_reports(out, given)
     ready()
     tell_missing(given)
     from deployments.register import load
@@ -138,14 +140,17 @@ def _show_progress(quiet: bool) -> None:
 
 
 def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
-    outcome = outcome_named(facts["outcome"])
+    outcome, fault = outcome_named(facts["outcome"]), facts.get("fault", "")
     if ns.json:
         print(json.dumps(facts, indent=1))
     else:
         _printfacts(facts, outcome)
     if outcome is None:
-        raise CommandError(f"run {facts['run']} ended as {facts['state']} without a report: {facts['message']}", 3)
-    return outcome.exit_code
+        said = f"run {facts['run']} ended as {facts['state']} without a report: {facts['message']}"
+        print(f"gpu-runbooks: {said}", file=sys.stderr, flush=True)
+    if fault:
+        return tell_fault(fault)
+    return outcome.exit_code if outcome else 3
 
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
@@ -169,6 +174,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
 
     fleet = load_fleet(ns.fleet)
     load_policy(ns.policy)
+    check_reports(ns.out, fleet)
     ready()
     tell_missing(fleet)
     from deployments.register import load
@@ -183,6 +189,11 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
 
     stored = store.read_run(run.id)
     report = str(stored.labels.get("report", ""))
+    if not report:
+        from tasks.fault_file import FAULT_LABEL
+
+        fault, why = str(stored.labels.get(FAULT_LABEL, "")), stored.state.message if stored.state else ""
+        raise CommandError(f"the nightly {run.id} wrote no report: {why}" + (f"; {fault}" if fault else ""), FAULT if fault else 3)
     facts: dict[str, Any] = {
         "run": str(run.id),
         "outcome": stored.labels.get("outcome"),
@@ -197,6 +208,4 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
 
         show_nightly(facts["json"], str(stored.labels.get("table", "")))
         print(f"report: {report}\njson:   {facts['json']}\nUI:     {facts['ui']}")
-    if not report:
-        raise CommandError(f"the nightly wrote no report: {stored.state.message if stored.state else ''}", 3)
     return 0

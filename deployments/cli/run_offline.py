@@ -1,7 +1,6 @@
 """Reads, judges and reports without Prefect. Nothing here can change a target: no action is called."""
 
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from runbooks.core.error_text import error_text
 from runbooks.core.fleet import Fleet, UnknownNode
 from runbooks.core.report import Event, Report
 from runbooks.core.verdict import Diagnosis
-from tasks.clean_log import clean_traceback
 from tasks.context import Context, utc_now
+from tasks.fault_file import fault_of
 from tasks.installation import installation_redactor
 from tasks.transport.open import HostPool
 
@@ -24,15 +23,18 @@ def run_offline(
     folder: Path,
     trigger: str = "by hand",
     options: dict[str, Any] | None = None,
-) -> Report:
-    """One diagnosis of `target` as a report (not yet saved). Raises UnknownNode; all else is reported."""
+) -> tuple[Report, str]:
+    """One diagnosis of `target` as a report (not yet saved), and what is said of a fault of ours, "" for none.
+
+    Raises UnknownNode; all else is reported.
+    """
     started = utc_now()
     with HostPool() as pool:
         context = about_one(spec, context_of(spec, fleet, target, folder, pool, options))
-        evidence, diagnosis = _look(spec, context)
+        evidence, diagnosis, fault = _look(spec, context)
         notes = tuple(pool.notes)
     said = (Event(at=started, what=f"read {target}"), Event(at=utc_now(), what=diagnosis.headline))
-    return report_of(
+    report = report_of(
         spec,
         context,
         diagnosis,
@@ -44,14 +46,15 @@ def run_offline(
         timeline=said,
         connection=notes,
     )
+    return report, fault
 
 
-def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
-    """Evidence (None: nothing was read) and judgment; the traceback of a failure goes to the terminal."""
+def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis, str]:
+    """Evidence (None: nothing was read), judgment, and what is said of a fault of ours."""
     try:
-        return observe(spec, context)
+        return *observe(spec, context), ""
     except UnknownNode:
         raise
     except Exception as e:
-        print(clean_traceback(e), file=sys.stderr)
-        return None, failed_observation(installation_redactor().text(error_text(e)))
+        fault = fault_of(e)
+        return None, failed_observation(installation_redactor().text(error_text(e)), fault), fault

@@ -14,6 +14,7 @@ from prefect.exceptions import ExternalSignal, PrefectSignal
 from flows.engine.log_once import say_once
 from runbooks.core.error_text import error_text
 from tasks.clean_log import clean_process, clean_traceback
+from tasks.fault_file import fault_of
 from tasks.installation import installation_redactor
 
 P = ParamSpec("P")
@@ -24,7 +25,11 @@ SIGNALS = (PrefectSignal, ExternalSignal, asyncio.CancelledError, KeyboardInterr
 
 
 class RunFailed(Exception):
-    """A task or run ended by an error of its own; the message has no secrets."""
+    """A task or run ended by an error of its own; the message has no secrets. `fault`: what is said of it if it is ours."""
+
+    def __init__(self, words: str, fault: str = "") -> None:
+        super().__init__(words)
+        self.fault = fault
 
 
 def clean_end(fn: Callable[P, T]) -> Callable[P, T]:
@@ -45,11 +50,23 @@ def clean_end(fn: Callable[P, T]) -> Callable[P, T]:
         except SIGNALS:
             raise
         except BaseException as e:
-            failure = RunFailed(in_words(e))
-            log.error("%s", clean_traceback(e))
+            failure = failure_of(e)
         raise failure
 
     return ended
+
+
+def failure_of(error: BaseException) -> RunFailed:
+    """What is raised in its place, outside of any `except`. The error itself goes to the log, and a fault of ours to a file as well."""
+    if isinstance(error, RunFailed):
+        return error
+    log.error("%s", clean_traceback(error))
+    return RunFailed(in_words(error), fault_of(error))
+
+
+def fault_in(error: BaseException) -> str:
+    """What is said of it if it is a fault of ours, with the file that has its traceback; else ""."""
+    return error.fault if isinstance(error, RunFailed) else fault_of(error)
 
 
 def in_words(error: BaseException) -> str:

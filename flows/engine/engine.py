@@ -13,7 +13,7 @@ from flows.engine.actions import risks
 from flows.engine.approval import ApprovalLookup, ask, look_up_approval, was_asked
 from flows.engine.carry_out import carry_out
 from flows.engine.common_cause import check_common_cause
-from flows.engine.ends import RunFailed, in_words
+from flows.engine.ends import RunFailed, fault_in, in_words
 from flows.engine.execution import number
 from flows.engine.gate import Decision, Gate, risk_of
 from flows.engine.judging import gate_of
@@ -54,7 +54,9 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
             if isinstance(e, Exception | TerminationSignal):
                 return stopped
             raise
-        run.record.crashed = said
+        run.record.crashed, run.record.fault = said, fault_in(e)
+        if run.record.fault and (run.record.diagnosis or run.diagnosis):  # else the judgment says so
+            run.record.guards.append(run.record.fault)
         _say_where_it_stands(run)
         failed = publish(run, *_as_far_as_it_came(run, e), pool)
         if isinstance(e, Exception):

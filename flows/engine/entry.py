@@ -10,7 +10,7 @@ from flows.config import fleet_file, load_fleet, load_policy, with_target
 from flows.engine.engine import run_runbook
 from flows.engine.log_pipe import outlive_the_pipe
 from flows.engine.observe import context_of
-from flows.engine.outcomes import publish_bad_config
+from flows.engine.outcomes import failed_without_report, publish_bad_config
 from flows.engine.ownership import own_run
 from flows.engine.progress import run_timeline
 from flows.engine.run import Run, current_run_id
@@ -55,6 +55,9 @@ def run_by_name(slug: str, request: RunRequest) -> State[Any]:
         return own_end(
             run_id, publish_bad_config(slug, request.target, request.mode, request.trigger, run_id, folder, str(e))
         )
+    except Exception as e:
+        failure = failed_without_report(run_id, e)
+    raise failure
 
 
 def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:

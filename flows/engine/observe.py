@@ -83,12 +83,12 @@ def observe(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis]:
     return (None if isinstance(evidence, UnreadTarget) else evidence), judge(spec, context, evidence)
 
 
-def failed_observation(why: str) -> Diagnosis:
-    """The judgment of a run that failed by a fault of its own. `why`: in words without secrets."""
+def failed_observation(why: str, fault: str = "") -> Diagnosis:
+    """The judgment of a run that failed by an error of its own. `why`: in words without secrets; `fault`: more, if it is ours."""
     return Diagnosis(
         state=State.CANNOT_TELL,
         headline=f"the run itself failed: {why}",
-        unknowns=(f"everything: the run failed before it could judge ({why}); this is a bug in gpu-runbooks",),
+        unknowns=(f"everything: the run failed before it could judge ({why})" + (f"; {fault}" if fault else ""),),
         must_not=("Do not treat this as healthy: nothing was judged.",),
     )
 

@@ -1,6 +1,7 @@
 """Collects what a run did, and turns it into report, artifact and end state."""
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from prefect.states import Failed
 from flows import store
 from flows.clock import server_now
 from flows.engine.approval import EXPIRES
+from flows.engine.ends import RunFailed, failure_of
 from flows.engine.knowingly import ways
 from flows.engine.observe import failed_observation, report_of, report_unread
 from flows.engine.stopping import can_be_told
@@ -29,6 +31,7 @@ from runbooks.core.show import Markdown, md, shortened
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.verdict import State as Verdict
 from runbooks.notify.message import Message, message_of
+from tasks.fault_file import FAULT_LABEL
 from tasks.report_store import save
 from tasks.transport.open import HostPool
 
@@ -44,7 +47,7 @@ def build(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) ->
     """The report as data."""
     d = run.record
     evidence = d.evidence if d.evidence is not None else run.evidence
-    diagnosis = d.diagnosis or run.diagnosis or (failed_observation(d.crashed) if d.crashed else NOTHING_READ)
+    diagnosis = d.diagnosis or run.diagnosis or (failed_observation(d.crashed, d.fault) if d.crashed else NOTHING_READ)
     return report_of(
         run.spec,
         run.context,
@@ -90,6 +93,8 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         if report.refusals:
             labels[CODES] = ",".join(sorted({r.code for r in report.refusals}))
+        if run.record.fault:
+            labels[FAULT_LABEL] = run.record.fault
         if run.record.waiting_until:
             labels[EXPIRES] = run.record.waiting_until.isoformat()
         label_and_mark_pending(run.run_id, labels, _message(run, report, str(saved.markdown or ""), key), server_now())
@@ -154,6 +159,15 @@ def publish_bad_config(
     label_and_mark_pending(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
     deliver(run_id)
     return Failed(name="Bad configuration", message=report.headline[:400])
+
+
+def failed_without_report(run_id: str, error: Exception) -> RunFailed:
+    """What is raised in its place. No report names the file of a fault of ours, so a label of the run does."""
+    failure = failure_of(error)
+    if failure.fault:
+        with suppress(Exception):
+            store.label(run_id, {FAULT_LABEL: failure.fault})
+    return failure
 
 
 def end_state(outcome: Outcome, headline: str) -> State[Any]:

@@ -37,6 +37,7 @@ class RunRecord:
     after_diagnosis: Diagnosis | None = None
     after_evidence: Any = None
     crashed: str = ""
+    fault: str = ""  # what is said of a fault of ours that ended it
 
     def first(self, evidence: Any, diagnosis: Diagnosis) -> None:
         """The observation that the plan rests on."""

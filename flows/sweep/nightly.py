@@ -15,7 +15,7 @@ from flows import store
 from flows.clock import server_now
 from flows.config import load_fleet
 from flows.engine.ends import clean_end
-from flows.engine.outcomes import end_state
+from flows.engine.outcomes import end_state, failed_without_report
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
@@ -63,7 +63,12 @@ def nightly(
         at_once: nodes that one process reads at the same time, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
     """
-    return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
+    run_id = current_run_id()
+    try:
+        return own_end(run_id, sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
+    except Exception as e:
+        failure = failed_without_report(run_id, e)
+    raise failure
 
 
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
@@ -98,7 +103,7 @@ def sweep_fleet(
     whole = Sweep(
         fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger
     )
-    with heartbeat(run_id):
+    with heartbeat(run_id), whole.shared.ended_with_us():
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         here = begin_here(fleet, named_only=trigger != NIGHTLY)
         answers = check_fleet(whole, at_once, shards, {"fleet": fleet_file, "out": out}, timeline)

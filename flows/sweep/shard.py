@@ -37,7 +37,7 @@ def nightly_shard(
     part = Sweep(
         fleet=full, slugs=SLUGS, folder=reports_root(out or full.reports.folder), run_id=parent, trigger="nightly"
     )
-    with heartbeat(run_id):
+    with heartbeat(run_id), part.shared.ended_with_us():
         timeline = run_timeline()
         give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))
     return own_end(run_id, Completed(name="Part done", message=f"{len(nodes)} node(s) for nightly {parent}"))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.engine.ends import clean_end, in_words
+from flows.engine.ends import RunFailed, clean_end, failure_of, fault_in, in_words
 from flows.engine.observe import context_of, failed_observation, observe, report_of
 from flows.engine.progress import Timeline
 from flows.engine.stopping import why_stop
@@ -34,6 +34,7 @@ from tasks.transport.open import HostPool
 
 MOST_AT_ONCE = 64
 NIGHTLY = "nightly"
+BROKEN_OFF = "the sweep was broken off"
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
 
 
@@ -57,6 +58,11 @@ class Sweep:
     trigger: str
     shared: Shared = field(default_factory=Shared)  # within this process: a part of the sweep in another reads by itself
 
+    def go_on(self) -> None:
+        """Raises RunFailed once the sweep was broken off: what is read from then on says nothing."""
+        if self.shared.broken_off:
+            raise RunFailed(BROKEN_OFF)
+
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
 @clean_end
@@ -66,7 +72,17 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     A node that cannot be entered is asked one thing: at which stage its log-in stops. A key that it refused is not offered again.
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
-    with HostPool() as pool:
+    try:
+        return _looked_at(sweep, node, names)
+    except Exception as e:  # the others are looked at all the same
+        failure = RunFailed(BROKEN_OFF) if sweep.shared.broken_off else failure_of(e)
+    results = [_failed(node.name, name, failure) for name in names]
+    said = f"{node.name}: the look at it failed: {failure}" + (f"; {failure.fault}" if failure.fault else "")
+    return NodeAnswer(results, [said])
+
+
+def _looked_at(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
+    with sweep.shared.hosts() as pool:
         if node.second_way:
             log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)
         first, later = _first(sweep, node, pool)
@@ -74,7 +90,7 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
             return _checked(sweep, node.name, names, pool)._replace(look=first, systems=later())
         found = _checked(sweep, node.name, [LOG_IN], pool).results[0]
     if found.outcome is Outcome.HEALTHY:  # it can be entered by now
-        with HostPool() as pool:
+        with sweep.shared.hosts() as pool:
             first, later = _first(sweep, node, pool)
             return _checked(sweep, node.name, names, pool)._replace(look=first, systems=later())
     unread = f"{node.name}: could not be entered, so not judged by {', '.join(names) or 'any runbook'}: {shut.detail}"
@@ -99,7 +115,7 @@ def _shut(found: Result, why: str) -> Result:
 @clean_end
 def check_target(sweep: Sweep, target: str, name: str) -> NodeAnswer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
-    with HostPool() as hosts:
+    with sweep.shared.hosts() as hosts:
         return _checked(sweep, target, [name], hosts)
 
 
@@ -125,20 +141,23 @@ def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
         whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger, shared=sweep.shared)
         parts = spec.parts(whole)
     except Exception as e:
-        return [_failed(target, name, e)]
+        return [_failed(target, name, RunFailed(BROKEN_OFF) if sweep.shared.broken_off else e)]
     return [_one(sweep, spec, replace(whole, options=part), pool) for part in parts]
 
 
 def _failed(target: str, name: str, error: Exception) -> Result:
-    why = f"{name} itself failed: {in_words(error)}"
-    return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(why,))
+    why, fault = f"{name} itself failed: {in_words(error)}", fault_in(error)
+    unknown = f"{why}; {fault}" if fault else why
+    return Result(node=target, runbook=name, outcome=Outcome.CANNOT_TELL, headline=why, unknowns=(unknown,))
 
 
 def _one(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> Result:
     """One look. Never raises."""
     began = time.monotonic()
     try:
+        sweep.go_on()
         report = _diagnose(sweep, spec, context, pool)
+        sweep.go_on()
         saved = save(report, _render(report), sweep.folder, keep=sweep.fleet.reports.keep)
     except Exception as e:
         return _failed(context.target, spec.slug, e)
@@ -167,7 +186,8 @@ def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool)
     try:
         evidence, diagnosis = observe(spec, context)
     except Exception as e:
-        evidence, diagnosis = None, failed_observation(in_words(e))
+        sweep.go_on()
+        evidence, diagnosis = None, failed_observation(in_words(e), fault_in(e))
     return report_of(
         spec,
         context,

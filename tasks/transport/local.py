@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, cast
@@ -61,9 +61,14 @@ class LocalHost:
         process = _start(argv, command, clean_environment(self._variables))
         out, err = Capture(limit_bytes), Capture(limit_bytes)
         try:
-            in_time = _drain(process, out, err, stdin, began + timeout_s)
+            in_time = _drain(process, out, err, stdin, lambda: time.monotonic() < began + timeout_s and not self._closed)
             if not in_time:
                 self._end(process, argv, stdin, timeout_s)
+        except TransportError:
+            raise
+        except BaseException:  # Ctrl-C: in its session, the command hears nothing of it
+            _end_group(process)
+            raise
         finally:
             _close_pipes(process)
         return CommandResult(
@@ -76,12 +81,14 @@ class LocalHost:
         )
 
     def close(self) -> None:
-        """Later calls raise."""
+        """Later calls raise, and a command that runs is ended."""
         self._closed = True
 
     def _end(self, process: "subprocess.Popen[bytes]", argv: Sequence[str], stdin: str | None, limit: float) -> None:
         """End the process group; always raises TransportError."""
         if _end_group(process):
+            if self._closed:
+                raise TransportError(UnknownReason.UNREACHABLE, "this host was closed", shlex.join(argv))
             raise TransportError(UnknownReason.TIMED_OUT, f"no answer within {limit:g} s; it was ended", shlex.join(argv))
         detail = f"no answer within {limit:g} s and it cannot be ended: left running, pid {process.pid}"
         self._left.note(argv, stdin, detail)
@@ -126,15 +133,15 @@ def clean_environment(seen: Collection[str] = ()) -> dict[str, str]:
     return env | {"PATH": ":".join([*path, *(d for d in SBIN if d not in path)])}
 
 
-def _drain(process: "subprocess.Popen[bytes]", out: Capture, err: Capture, stdin: str | None, until: float) -> bool:
-    """Feed stdin and read both streams until the command has ended. False if the time ran out first."""
+def _drain(process: "subprocess.Popen[bytes]", out: Capture, err: Capture, stdin: str | None, may: Callable[[], bool]) -> bool:
+    """Feed stdin and read both streams until the command has ended. False if it may not run any longer."""
     stop = threading.Event()
     feeder = threading.Thread(target=_feed, args=(process.stdin, (stdin or "").encode(), stop), daemon=True)
     feeder.start()
     with selectors.DefaultSelector() as selector:
         selector.register(cast(IO[bytes], process.stdout), selectors.EVENT_READ, out)
         selector.register(cast(IO[bytes], process.stderr), selectors.EVENT_READ, err)
-        for ended_at in _ticks(process, until):
+        for ended_at in _ticks(process, may):
             if not selector.get_map() and ended_at:
                 break
             _read_ready(selector, 0.05)
@@ -144,10 +151,10 @@ def _drain(process: "subprocess.Popen[bytes]", out: Capture, err: Capture, stdin
     return process.returncode is not None
 
 
-def _ticks(process: "subprocess.Popen[bytes]", until: float) -> Iterator[float]:
-    """Until the limit: 0 while the command runs, then when it ended (monotonic)."""
+def _ticks(process: "subprocess.Popen[bytes]", may: Callable[[], bool]) -> Iterator[float]:
+    """While it may run: 0 while the command runs, then when it ended (monotonic)."""
     ended = 0.0
-    while time.monotonic() < until or ended:
+    while may() or ended:
         if not ended and process.poll() is not None:
             ended = time.monotonic()
         yield ended

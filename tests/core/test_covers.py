@@ -61,17 +61,17 @@ def test_in_a_report(tmp_path: Path) -> None:
     place = Rendezvous(name="etcd-a", endpoints=("127.0.0.1:29499",), backends=("c10d",), nodes=("a",))
     fleet = Fleet(nodes=(Node(name="a", local=True),), rendezvous=(place,))
     spec = load_spec("stale-rendezvous")
-    report = run_offline(spec, fleet, "etcd-a/job-1", tmp_path, options={"run": "job-2"})
+    report, _ = run_offline(spec, fleet, "etcd-a/job-1", tmp_path, options={"run": "job-2"})
     assert any("option run was given but not used" in x for x in report.diagnosis.unknowns)
     assert report.diagnosis.state is not State.HEALTHY
-    report = run_offline(spec, fleet, "etcd-a", tmp_path, options={"run": "job-2"})
+    report, _ = run_offline(spec, fleet, "etcd-a", tmp_path, options={"run": "job-2"})
     assert not any("option" in x for x in report.diagnosis.unknowns)
-    report = run_offline(load_spec("ray-job"), fleet, "a", tmp_path, options={"job": "raysubmit_1"})
+    report, _ = run_offline(load_spec("ray-job"), fleet, "a", tmp_path, options={"job": "raysubmit_1"})
     assert any("option job was given but not used" in x for x in report.diagnosis.unknowns)
 
 
 def test_the_report_says_what_it_covers(tmp_path: Path) -> None:
-    report = run_offline(load_spec("ray-job"), Fleet(nodes=(Node(name="a", local=True),)), "a", tmp_path)
+    report, _ = run_offline(load_spec("ray-job"), Fleet(nodes=(Node(name="a", local=True),)), "a", tmp_path)
     well = report.model_copy(update={"outcome": Outcome.HEALTHY, "diagnosis": WELL.model_copy(update={"covers": "read: nodes (1 of 1)"})})
     assert "Covers what was read: nodes (1 of 1)." in render(well, load_runbook("ray-job"))
     assert "Covers what was" not in render(report, load_runbook("ray-job"))

@@ -49,7 +49,7 @@ def told(report: Report) -> str:
 
 
 def run(slug: str, folder: Path, **options: str) -> Report:
-    return run_offline(load_spec(slug), HERE, "a", folder, options=dict(options))
+    return run_offline(load_spec(slug), HERE, "a", folder, options=dict(options))[0]
 
 
 def test_every_option_is_tried() -> None:
