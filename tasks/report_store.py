@@ -23,6 +23,7 @@ LATEST = "latest.json"
 TMP_PREFIX = ".tmp-"
 LOOK_BACK = 20  # newest reports among which the last sweep's is looked for
 ANSWERS = (Outcome.HEALTHY, Outcome.UNHEALTHY)
+TRIED = 1 << 16  # bytes, of a small report
 TMP_AGE_S = 3600.0  # a temporary file this old was left by a killed process
 
 
@@ -38,6 +39,21 @@ def reports_root(folder: str) -> Path:
     """The reports folder; a relative one lies in $GPU_RUNBOOKS_REPORTS or the state folder, for everybody alike."""
     given = os.environ.get("GPU_RUNBOOKS_REPORTS")
     return lasting(folder, lasting(given) if given else None)
+
+
+def why_unusable(folder: Path | str) -> str:
+    """Why no report could be written into that folder, and what to do; "" if one could. The folder is made."""
+    place = lasting(folder)
+    tried = place / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            tried.write_bytes(bytes(TRIED))
+        finally:
+            tried.unlink(missing_ok=True)
+    except OSError as e:
+        return f"{place}: {_plain(e)}"
+    return ""
 
 
 def save(report: Report, markdown: str, folder: Path | str, keep: int | None = None) -> SavedReport:
@@ -103,10 +119,9 @@ def _write_at_once(path: Path, text: str) -> None:
             f.flush()
             os.fsync(f.fileno())
         tmp.replace(path)
-    except OSError:
+    finally:
         with contextlib.suppress(OSError):
             tmp.unlink()
-        raise
 
 
 def _point_latest(place: Path, name: str) -> None:
@@ -133,7 +148,7 @@ def _plain(error: OSError) -> str:
         errno.ENOTDIR: "a file stands where a folder is needed; choose another folder with --out",
         errno.EEXIST: "a file stands where a folder is needed; choose another folder with --out",
     }
-    return hints.get(error.errno or 0, error.strerror or str(error))
+    return hints.get(error.errno or 0, f"{error.strerror or error}; choose another folder with --out")
 
 
 def saved_report(folder: Path | str, report_id: str) -> Path | None:

@@ -19,6 +19,7 @@ from deployments.gateway.settings import (
     token_file,
 )
 from deployments.paths import absolute
+from deployments.reports import check_reports
 from deployments.serving import use_running_server
 
 
@@ -28,6 +29,8 @@ def cmd_gateway(ns: argparse.Namespace) -> int:
     from deployments.gateway.files import load_files
 
     files = load_files(settings.alerts, settings.fleet, settings.policy)  # a broken file is an error before anything else
+    if settings.workers:  # else workers write the reports, maybe on other machines
+        check_reports(settings.out, files.fleet)
     use_running_server()
     tell_missing(files.fleet)
     return serve(settings)

@@ -9,6 +9,7 @@ from types import FrameType
 from deployments.cli.missing_secrets import tell_missing
 from deployments.errors import CommandError
 from deployments.paths import absolute
+from deployments.reports import check_reports
 from deployments.serving import use_running_server
 from flows.config import load_fleet
 
@@ -21,6 +22,7 @@ def cmd_watch(ns: argparse.Namespace) -> int:
 
     fleet = load_fleet(absolute(ns.fleet))
     load_policy(absolute(ns.policy))
+    check_reports(ns.out, fleet)
     use_running_server()
     tell_missing(fleet)
     from deployments.watch.service import Watch

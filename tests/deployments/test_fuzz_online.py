@@ -99,3 +99,15 @@ def test_every_argument_hostile_in_turn(
     assert [w for w in found if w] == []
     if words in (("approve",), ("reject",)):
         assert asking.runs > 1, "no answer was taken: nothing hostile reached the server"
+
+
+@pytest.mark.parametrize("words", [["run", "host-limits", "local"], ["nightly"], ["watch"], ["gateway", "--no-auth"]], ids=lambda w: w[0])
+def test_a_folder_for_reports_that_cannot_be_used(
+    words: list[str], online: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is begun for it (more of them without a server: test_reports_folder.py)."""
+    (tmp_path / "file").touch()
+    before = {r.id for r in store.find_runs([], limit=200)}
+    for place in (tmp_path / "file" / "x", "/proc/x"):
+        assert wrong([*words, "--out", str(place)], capsys, {2}) == ""
+    assert {r.id for r in store.find_runs([], limit=200)} <= before
