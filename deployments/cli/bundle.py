@@ -8,6 +8,7 @@ import tarfile
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,8 +181,10 @@ def write(place: Path, pieces: "list[Piece]", contents: dict[str, Any]) -> int:
             os.fsync(out.fileno())
         scratch.replace(place)
     except OSError as e:
-        scratch.unlink(missing_ok=True)
         raise CommandError(f"{place}: {e.strerror or e}") from e
+    finally:
+        with suppress(OSError):
+            scratch.unlink()
     return place.stat().st_size
 
 

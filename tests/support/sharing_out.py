@@ -57,6 +57,7 @@ LONG = (
     "tests/deployments/test_online_terminal",
     "tests/deployments/test_question",
     "tests/deployments/test_server_away",
+    "tests/deployments/test_signals",
     "tests/incidents/",
     "tests/notify/test_links_land",
     "tests/runbooks/test_confirmed",
