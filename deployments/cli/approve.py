@@ -16,6 +16,7 @@ from deployments.own_server import own_server
 from deployments.pool import POOL
 from deployments.serving import use_answering_server
 from runbooks.core.clean import one_line
+from runbooks.core.names import nearest
 
 
 def _waiting_run(name: str) -> str:
@@ -30,7 +31,9 @@ def _waiting_run(name: str) -> str:
     if len(found) == 1:
         return str(found[0].id)
     listed = "; ".join(f"{r.id} ({r.name})" for r in (found or waiting)) or "none"
-    raise CommandError(f"{name!r} is {'more than one waiting run' if found else 'no waiting run'}; waiting: {listed}")
+    near = "" if found else nearest(name, (usual_name(r.name) for r in waiting))
+    said = f"{name!r} is {'more than one waiting run' if found else 'no waiting run'}; waiting: {listed}"
+    raise CommandError(f"{said}; nearest: {near}" if near else said)
 
 
 def _decide(ns: argparse.Namespace, decision: str) -> int:

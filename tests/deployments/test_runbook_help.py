@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 
+from deployments.cli import approve
 from deployments.cli.main import main
 from deployments.cli.words import Parser
+from flows import store
+from flows.engine.waiting_name import WAITS
 from runbooks.core.catalog import runbook_heads
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import load_runbook, runbook_slugs
@@ -106,6 +111,15 @@ def test_a_misspelt_word_is_answered_with_the_nearest(args: list[str], nearest: 
         code = ended.code
     assert code == 2
     assert capsys.readouterr().err.rstrip().endswith(f"nearest: {nearest}")
+
+
+@pytest.mark.parametrize("command", ["approve", "reject"])
+def test_a_misspelt_name_of_a_waiting_run_is_answered_with_the_nearest(command: str, monkeypatch: pytest.MonkeyPatch, capsys: Out) -> None:
+    waiting = [SimpleNamespace(id=uuid4(), name=f"zombie-gpu {node}{WAITS}clean up") for node in ("node-a", "other")]
+    monkeypatch.setattr(approve, "use_answering_server", lambda: None)
+    monkeypatch.setattr(store, "find_runs", lambda *_: waiting)
+    assert main([command, "zombi-gpu node-a"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("; nearest: zombie-gpu node-a")
 
 
 @pytest.mark.parametrize(("there", "typed", "nearest"), [("logs/train.log", "logs/trian.log", "train.log"), ("logs/x", "lgos/x", "logs")])
