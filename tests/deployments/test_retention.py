@@ -64,6 +64,12 @@ def test_what_ended_long_ago_goes_and_nothing_that_still_counts(rig: Rig) -> Non
             delete(run)
 
 
+def test_the_server_that_we_start_keeps_them_as_long(rig: Rig) -> None:
+    """As `up` starts it: the variables of its process."""
+    environ = Path(f"/proc/{rig.server_pid()}/environ").read_bytes().decode().split("\0")
+    assert [f"{name}={value}" for name, value in SERVER_ENV.items() if f"{name}={value}" not in environ] == []
+
+
 def test_every_server_of_ours_keeps_them_as_long() -> None:
     compose = yaml.safe_load((REPO / "deployments/compose.yaml").read_text())["x-server"]
     unit = (REPO / "deployments/systemd/gpu-runbooks-server.service").read_text()
