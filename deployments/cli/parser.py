@@ -8,13 +8,15 @@ from deployments.cli.words import Parser, port, seconds, within
 EXIT_CODES = """exit codes:
   0  nothing wrong, not applicable, or fixed
   1  something is wrong, or the run waits for a person
-  2  bad usage or configuration
+  2  bad usage or configuration, or a file, folder or port that cannot be used
   3  cannot tell
   4  refused by a guard
   5  the Prefect server cannot be used, or stopped answering
   6  a bug in gpu-runbooks; the message names the file with the traceback
   7  `--wait`: no worker is there to carry the run on
-130  interrupted, or the input ended before an answer"""
+130  interrupted, or the input ended before an answer
+141  the reader of the output has closed it
+143  ended by SIGTERM"""
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from deployments.cli import ending
 from deployments.cli import list as cli_offline
 from deployments.cli import main as cli
 from deployments.cli.main import COMMANDS, main
-from deployments.cli.parser import build_parser
+from deployments.cli.parser import EXIT_CODES, build_parser
+from deployments.errors import FAULT, NO_SERVER, NO_WORKER
 from runbooks.core.knowledge import runbook_slugs
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
@@ -230,6 +233,20 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert "interrupted" in capsys.readouterr().err
 
 
+def test_sigterm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless it is ignored; afterwards it is what it was before."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(cli, "_function", lambda _place: lambda _ns: signal.raise_signal(signal.SIGTERM) or 0)
+    assert main(["list"]) == 143
+    assert "ended by SIGTERM" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert main(["list"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_bug_keeps_its_traceback_in_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +259,15 @@ def test_a_bug_keeps_its_traceback_in_a_file(
     assert "in fail" in kept.read_text()
     assert "ZeroDivisionError" in kept.read_text()
     assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_the_exit_codes_are_told_in_one_way() -> None:
+    """By `--help` and by README.md; none that a command can end with is missing."""
+    told = dict(re.findall(r"^ *(\d+)  (.+)$", EXIT_CODES, re.M))
+    table = (ROOT / "README.md").read_text().partition("| exit code | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", table, re.M)) == told
+    ends = {FAULT, NO_SERVER, NO_WORKER, ending.INTERRUPTED, ending.PIPE_CLOSED, ending.TERMINATED, ending.UNUSABLE}
+    assert {str(code) for code in ends | {o.exit_code for o in Outcome}} == set(told)
 
 
 def test_triage_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
