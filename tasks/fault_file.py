@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ FAULT_LABEL = "fault"
 """A run's label: what is said of the fault of ours that ended it."""
 _BUG = "this is a bug in gpu-runbooks"
 _OTHERS = (ConfigError, UnknownNode, ActionRefused, TransportError)
-_SERVER = ("httpx", "prefect")  # whose errors tell of the Prefect server
+_ASKS_THE_SERVER = ("prefect", "flows.store", "flows.client")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -51,7 +52,14 @@ def _is_ours(error: BaseException) -> bool:
         return False
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return False
-    return not any(kind.__module__.partition(".")[0] in _SERVER for kind in type(error).__mro__)
+    return not _of_the_server(error)
+
+
+def _of_the_server(error: Exception) -> bool:
+    """An error of Prefect's, or of HTTP where the Prefect server was asked. Who asks another system has to catch it."""
+    kinds = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    asked = {str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)}
+    return "prefect" in kinds or ("httpx" in kinds and any(f"{m}.".startswith(tuple(f"{a}." for a in _ASKS_THE_SERVER)) for m in asked))
 
 
 def _folders() -> Iterator[Path]:

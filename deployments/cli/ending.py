@@ -48,7 +48,7 @@ def ended(command: Callable[[], int], wants_json: bool) -> int:
 def _sigterm_raises() -> Iterator[None]:
     """Unless somebody ignores it. Commands that stay take it as their end (`watch`, `gateway`); Prefect hands it on after a flow."""
     before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    if before in (signal.SIG_IGN, None) or threading.current_thread() is not threading.main_thread():
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)

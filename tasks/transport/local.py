@@ -67,7 +67,8 @@ class LocalHost:
         except TransportError:
             raise
         except BaseException:  # Ctrl-C: in its session, the command hears nothing of it
-            _end_group(process)
+            if process.poll() is None:
+                _end_group(process)
             raise
         finally:
             _close_pipes(process)

@@ -125,8 +125,15 @@ def test_a_run_that_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "KeyError" in named(err)
 
 
+def of_http(module: str) -> ConnectError:
+    """As code of that module raises it."""
+    with pytest.raises(ConnectError) as e:
+        exec("raise ConnectError('x')", {"__name__": module, "ConnectError": ConnectError})  # noqa: S102
+    return e.value
+
+
 OTHERS: dict[str, Callable[[], BaseException]] = {
-    "a file": lambda: ConfigError("x"), "the server": lambda: ConnectError("x"), "Ctrl-C": KeyboardInterrupt,
+    "a file": lambda: ConfigError("x"), "the server": lambda: of_http("flows.store"), "Ctrl-C": KeyboardInterrupt,
     "a target": lambda: TransportError(UnknownReason.DENIED, "x"), "a disk": lambda: OSError(28, "No space left on device"),
 }  # fmt: skip
 
@@ -135,3 +142,8 @@ OTHERS: dict[str, Callable[[], BaseException]] = {
 def test_what_others_cause_is_no_fault_of_ours(error: Callable[[], BaseException]) -> None:
     assert fault_of(error()) == ""
     assert RunFailed("x").fault == ""
+
+
+def test_an_answer_of_another_system_that_nobody_expects_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
+    assert "ConnectError" in named(fault_of(of_http("tasks.gpu.leader")))

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import threading
 import time
 from pathlib import Path
 
@@ -110,6 +111,20 @@ def test_no_descriptors_are_left_over() -> None:
         HOST.run(["true"], stdin="x")
     left = len(list(Path("/proc/self/fd").iterdir())) - before
     assert left < 10  # one a call would be 20; threads of the test runner come and go
+
+
+def test_what_runs_when_its_host_is_closed_is_ended(tmp_path: Path) -> None:
+    """By another thread: the one that was told to end."""
+    host, pid = LocalHost(), tmp_path / "pid"
+    closer = threading.Thread(target=lambda: (until(lambda: pid.exists() and bool(pid.read_text()), 30), host.close()))
+    closer.start()
+    began = time.monotonic()
+    with pytest.raises(TransportError, match="was closed") as caught:
+        host.run(["sh", "-c", f"echo $$ > {pid}; exec sleep 60"], timeout_s=60)
+    closer.join()
+    assert caught.value.reason is UnknownReason.UNREACHABLE
+    assert time.monotonic() - began < 30
+    assert read_state(int(pid.read_text())) == ""
 
 
 def test_a_closed_host_raises() -> None:
