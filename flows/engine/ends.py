@@ -13,7 +13,7 @@ from prefect.exceptions import ExternalSignal, PrefectSignal
 
 from flows.engine.log_once import say_once
 from runbooks.core.error_text import error_text
-from tasks.clean_log import clean_process, clean_traceback
+from tasks.clean_log import clean_process
 from tasks.fault_file import fault_of
 from tasks.installation import installation_redactor
 
@@ -60,8 +60,10 @@ def failure_of(error: BaseException) -> RunFailed:
     """What is raised in its place, outside of any `except`. The error itself goes to the log, and a fault of ours to a file as well."""
     if isinstance(error, RunFailed):
         return error
-    log.error("%s", clean_traceback(error))
-    return RunFailed(in_words(error), fault_of(error))
+    words = in_words(error)
+    clean_process()  # the record's traceback is cleaned where it is made; a terminal shows its line alone
+    log.error("%s", words, exc_info=error)
+    return RunFailed(words, fault_of(error))
 
 
 def fault_in(error: BaseException) -> str:

@@ -111,9 +111,13 @@ class Collector:
         first, *others = plan(logs)
         yield self.read(*first)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for piece in pool.map(lambda p: self.read(*p), others):
-                seen[piece.name] = piece.text
-                yield piece
+            try:
+                for piece in pool.map(lambda p: self.read(*p), others):
+                    seen[piece.name] = piece.text
+                    yield piece
+            except BaseException:  # Ctrl-C: what the other threads read ends as well
+                self._host.close()
+                raise
         yield from self._containers()
         for pid in gpu_pids(seen.get("readings/gpu-processes.csv", ""))[:PROCESSES]:
             yield self._environment(pid)

@@ -236,7 +236,12 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
 def test_sigterm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it is ignored; afterwards it is what it was before."""
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(cli, "_function", lambda _place: lambda _ns: signal.raise_signal(signal.SIGTERM) or 0)
+
+    def told(_ns: Any) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr(cli, "_function", lambda _place: told)
     assert main(["list"]) == 143
     assert "ended by SIGTERM" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) == before
