@@ -99,7 +99,7 @@ class Tree:
         shutil.copy(node / "policy.yaml", folder / "policy.yaml")
         shutil.copy(ALERT, folder / "payload.json")
         (folder / "train.log").write_text(LOG)
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "GPU_RUNBOOKS_"))}
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "GPU_RUNBOOKS_", "MAKE", "ARGS"))}
         (folder / "home").mkdir()
         own = {"HOME": str(folder / "home"), "PATH": f"{folder / '.venv/bin'}:{os.environ['PATH']}"}
         self.env = plain | own | {"PYTHON": sys._base_executable, "PYTHONPATH": site.getsitepackages()[0]}  # type: ignore[attr-defined]

@@ -129,12 +129,14 @@ def test_nameless_images_go() -> None:
     """An image without a name fills the engine's disk, and what writes there dies of it. A volume beside it stays."""
     with docker_engine(disk="64m") as engine:
         engine.run("volume", "create", "precious")
-        engine.create("full", "sh", "-c", "while sleep 0.2; do dd if=/dev/zero bs=4k count=32 >>/some || exit 1; done")
+        fills = "until [ -e /go ]; do sleep 0.1; done; while sleep 0.2; do dd if=/dev/zero bs=4k count=32 >>/some || exit 1; done"
+        engine.create("full", "sh", "-c", fills)
         filled = engine.folder / "filler"
         room = os.statvfs(engine.data)
         filled.write_bytes(b"x" * (room.f_bavail * room.f_frsize - (1 << 20)))
         subprocess.run(["tar", "-cf", "filler.tar", "filler"], cwd=engine.folder, check=True)
         nameless = engine.run("import", str(engine.folder / "filler.tar"))
+        engine.run("exec", "full", "touch", "/go")
         engine.wait_status("full", "exited")
         found = World(engine, "full").judge()
         assert "disk-full" in confirmed(found), found
