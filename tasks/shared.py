@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tasks.transport.open import HostPool
+if TYPE_CHECKING:
+    from tasks.transport.open import HostPool
 
 T = TypeVar("T")
 
@@ -25,12 +26,14 @@ class Shared:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answers: dict[str, _Answer] = {}
-        self._pools: list[HostPool] = []
+        self._pools: list["HostPool"] = []
         self.broken_off = False
 
     @contextmanager
-    def hosts(self) -> Iterator[HostPool]:
+    def hosts(self) -> "Iterator[HostPool]":
         """Connections of one part of the sweep: closed at its end, or as soon as the sweep is broken off."""
+        from tasks.transport.open import HostPool  # paramiko takes half a second of every command's --help
+
         with HostPool() as pool:
             with self._lock:
                 self._pools.append(pool)
