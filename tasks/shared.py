@@ -26,7 +26,7 @@ class Shared:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answers: dict[str, _Answer] = {}
-        self._pools: list["HostPool"] = []
+        self._pools: list[HostPool] = []
         self.broken_off = False
 
     @contextmanager
