@@ -19,7 +19,7 @@ def nightly_rows(report: NightlyReport) -> list[tuple[str, str, str, str]]:
     others = dict.fromkeys(r.node for r in report.results if r.node not in report.nodes)
     for node in (*report.nodes, *others):
         found = sorted((r for r in report.results if r.node == node), key=lambda r: r.outcome.rank)
-        rows += [(node, r.runbook, r.outcome.row.name.lower(), r.headline) for r in found]
+        rows += [(node, r.runbook, r.outcome.value, r.headline) for r in found]
         rows += [(node, "-", "quarantined", quarantine(look)) for look in report.looks if look.node == node and look.quarantined]
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
