@@ -116,7 +116,12 @@ def test_no_descriptors_are_left_over() -> None:
 def test_what_runs_when_its_host_is_closed_is_ended(tmp_path: Path) -> None:
     """By another thread: the one that was told to end."""
     host, pid = LocalHost(), tmp_path / "pid"
-    closer = threading.Thread(target=lambda: (until(lambda: pid.exists() and bool(pid.read_text()), 30), host.close()))
+
+    def close() -> None:
+        until(lambda: pid.exists() and bool(pid.read_text()), 30)
+        host.close()
+
+    closer = threading.Thread(target=close)
     closer.start()
     began = time.monotonic()
     with pytest.raises(TransportError, match="was closed") as caught:
