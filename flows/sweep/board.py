@@ -36,26 +36,27 @@ def board_key(fleet: str) -> str:
 def publish_board(fleet: Fleet) -> None:
     """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
     try:
-        board = gather_board(fleet)
+        runs = _runs(server_now())
+        board = gather_board(fleet, runs)
         page = render_board(board)
         artifacts.put_markdown(board_key(fleet.name), page, md(headline(board), 250))
-        _publish_start(board, page)
+        _publish_start(board, page, runs)
     except Exception as e:
         log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
 
 
-def _publish_start(board: Board, page: Markdown) -> None:
+def _publish_start(board: Board, page: Markdown, runs: list[FlowRun]) -> None:
     """The page to begin with: the fleet's own where the server knows one fleet, else what is wrong and what waits in all of them."""
     fleets = artifacts.described(FLEETS)
     if len(fleets) > 1:
         pages = artifacts.paths(key for key, _ in fleets)
-        page = render_fleets(((key.removeprefix(FLEETS), pages[key], said) for key, said in fleets), _of_all(board))
+        page = render_fleets(((key.removeprefix(FLEETS), pages[key], said) for key, said in fleets), _of_all(board, runs))
     artifacts.put_markdown(START, page, artifacts.ABOUT_START)
 
 
-def _of_all(board: Board) -> Board:
+def _of_all(board: Board, runs: list[FlowRun]) -> Board:
     """What runs of all fleets found and what they wait for, each target with its fleet's name. Sweeps stand on the fleets' own pages."""
-    runs = [r for r in _runs(board.at) if r.labels.get("fleet")]
+    runs = [r for r in runs if r.labels.get("fleet")]
     found = [v.model_copy(update={"target": _in_fleet(r)}) for r in runs if (v := _verdict(r))]
     asked = tuple(_waiting(r).model_copy(update={"target": _in_fleet(r)}) for r in runs if _waits(r))
     return board.model_copy(update={"verdicts": _linked(found), "waiting": asked})
@@ -78,10 +79,10 @@ def _to_run() -> tuple[Runnable, ...]:
     )
 
 
-def gather_board(fleet: Fleet) -> Board:
-    """The fleet as the server's records show it now."""
+def gather_board(fleet: Fleet, every: list[FlowRun] | None = None) -> Board:
+    """The fleet as the server's records show it now; `every`: the runs of all fleets, where they were read already."""
     now = server_now()
-    runs = [r for r in _runs(now) if r.labels.get("fleet") == fleet.name]
+    runs = [r for r in (_runs(now) if every is None else every) if r.labels.get("fleet") == fleet.name]
     nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
     return Board(
         fleet=fleet.name,

@@ -137,11 +137,12 @@ def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:
     """A loopback address for agents that sit on several nodes."""
     causes = []
     for agent in agents:
-        given = agent.launch.endpoint or (NO_ENDPOINT if agent.launch.backend == "c10d" else agent.launch.master_addr)
+        unsaid = agent.launch.backend == "c10d" and not agent.launch.endpoint
+        given = NO_ENDPOINT if unsaid else agent.launch.endpoint or agent.launch.master_addr
         host = given.rsplit("://", 1)[-1].rsplit(":", 1)[0]
         many = agent.launch.max_nodes > 1 and len(evidence.nodes) > 1
         if many and host and is_loopback(host):
-            said = f"no --rdzv-endpoint, so {host} (a master address is for the static backend only)" if given is NO_ENDPOINT else host
+            said = f"no --rdzv-endpoint, so {host} (a master address is for the static backend only)" if unsaid else host
             words = f"pid {agent.pid} on {agent.node} was given {said} with --nnodes={agent.launch.max_nodes}"
             causes.append(confirmed("master-loopback", f"pid {agent.pid} on {agent.node}", words))
     return causes

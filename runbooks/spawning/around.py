@@ -46,6 +46,7 @@ def refused(v: SpawningView, why: Unknown) -> None:
 def judge_others(v: SpawningView) -> None:
     """Seen on the way, about other workers and pods. Read only."""
     _records(v)
+    _of_a_life_before(v)
     _held(v)
     _queue(v)
 
@@ -169,7 +170,6 @@ def _held(v: SpawningView) -> None:
     live = {w.id for w in v.workers if w.status not in DONE}
     if v.has(*DEAD) and not v.reports:
         live.discard(v.e.worker)
-    _of_a_life_before(v)
     dead = [t for t in v.tasks if t.worker and t.worker not in live] if isinstance(v.e.workers, Known) else []
     if dead:
         v.say("task-held-by-dead-worker", LIKELY, *(_claim(v, t) for t in dead[:5]), about="tasks",
