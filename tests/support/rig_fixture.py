@@ -1,5 +1,6 @@
 """The engine rig as a pytest fixture."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,19 @@ def nothing_left(rig: Rig) -> Iterator[None]:
     """Ends the runs that were made meanwhile."""
     from prefect.states import Completed
 
-
     before = {r.id for r in _open()}
     yield
     for run in _open():
         if run.id not in before:
             set_state(run.id, Completed(message="the test is over"))
+
+
+@pytest.fixture(autouse=True)
+def no_server_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rig stays for the whole process, and so does its environment: a test without it does not find it, whatever ran before."""
+    if not {"rig", "on_postgres"} & set(request.fixturenames):
+        for name in [n for n in os.environ if n.startswith("PREFECT_") or n in ("GPU_RUNBOOKS_HOME", "TOY_WORLDS")]:
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture(autouse=True)
