@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import secrets
 import sys
 import tempfile
 import traceback
@@ -40,10 +41,11 @@ def keep(text: str) -> Path:
     name = f"gpu-runbooks-fault-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-"
     for folder in _folders():
         with contextlib.suppress(OSError):
-            handle, path = tempfile.mkstemp(prefix=name, suffix=".txt", dir=folder)
+            path = folder / f"{name}{secrets.token_hex(4)}.txt"  # nothing that Markdown escapes: the path is copied from a report
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as out:
                 out.write(f"{' '.join(sys.argv[:2])}\n\n{text}\n")
-            return Path(path)
+            return path
     raise OSError("nowhere to write")
 
 
